@@ -1,6 +1,7 @@
-"""Run programs in this process with one client: `python client.py tensorflow|tideflow`.
+"""Run programs in this process with one client: `python client.py tensorflow|tideflow [CLUSTER]`.
 
-Each line of standard input is a JSON list [program, targets]; the answer is a line of base64 that
+With a cluster, as JSON, the process serves all its tasks, too, and programs run on those.  Each
+line of standard input is a JSON list [program, targets]; the answer is a line of base64 that
 unpickles to what the program returned, or to the text of the error that it did not expect.
 """
 
@@ -13,9 +14,19 @@ import os
 import pickle
 import sys
 import traceback
+from collections.abc import Iterator
+from typing import Any
 
 from programs import PROGRAMS, Cluster
 from serve import V1_MODULES
+
+
+def serve_all(tf: Any, cluster: dict[str, list[str]]) -> Iterator[tuple[str, Any]]:
+    """Serve every task of a cluster in this process; return them as ("worker:0", server)."""
+    for job, addresses in cluster.items():
+        for task in range(len(addresses)):
+            spec = tf.train.ClusterSpec(cluster)
+            yield f"{job}:{task}", tf.train.Server(spec, job_name=job, task_index=task)
 
 
 def main() -> None:
@@ -25,8 +36,10 @@ def main() -> None:
     tf = importlib.import_module(V1_MODULES[kind])
     if kind == "tensorflow":
         tf.disable_v2_behavior()
+    own = [] if len(sys.argv) < 3 else list(serve_all(tf, json.loads(sys.argv[2])))
     for number, line in enumerate(sys.stdin):
         name, targets = json.loads(line)
+        targets = {task: server.target for task, server in own} or targets
         program = PROGRAMS[name]
         # State outlives programs, so each run calls its own by other names.
         unique_name = f"{name}_{kind}_{number}"

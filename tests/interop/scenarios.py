@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,11 @@ class Unexpected(Exception):
 class Process:
     """A helper process that answers lines with lines; started on first use."""
 
-    def __init__(self, script: str, *arguments: str) -> None:
+    def __init__(
+        self, script: str, *arguments: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._command = [sys.executable, str(HERE / script), *arguments]
+        self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
@@ -70,6 +73,7 @@ class Process:
             "TF_CPP_MIN_LOG_LEVEL": "3",
             "TF_ENABLE_ONEDNN_OPTS": "0",
             "CUDA_VISIBLE_DEVICES": "",
+            **self._environment,
         }
         self._process = subprocess.Popen(
             self._command,
@@ -116,7 +120,12 @@ class Process:
 class RunningCluster:
     """A cluster of three tasks; TensorFlow's share a process, each of tideflow has its own."""
 
-    def __init__(self, runtimes: tuple[str, ...], tensorflow_server: Process) -> None:
+    def __init__(
+        self,
+        runtimes: tuple[str, ...],
+        tensorflow_server: Process,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         spec = make_spec()
         self.spec = spec
         self.processes: dict[str, Process] = {}
@@ -125,7 +134,7 @@ class RunningCluster:
             if runtime == "tensorflow":
                 process = tensorflow_server
             else:
-                process = Process("serve.py", runtime)
+                process = Process("serve.py", runtime, environment=environment)
                 self.processes[f"{job}:{task}"] = process
             self.targets[f"{job}:{task}"] = process.ask([spec, job, task]).decode()
 
@@ -160,11 +169,7 @@ class Bench:
 
     def run_on(self, program: str, client: str, targets: dict[str, str]) -> Any:
         """Return what a program returns on any cluster.  Raises: Unexpected."""
-        answer = self._clients[client].ask([program, targets])
-        done, found = pickle.loads(base64.b64decode(answer))
-        if not done:
-            raise Unexpected(found)
-        return found
+        return run_program(self._clients[client], program, targets)
 
     def expected(self, program: str) -> Any:
         """Return what a program returns on TensorFlow's servers with TensorFlow's client."""
@@ -177,6 +182,14 @@ class Bench:
             cluster.close()
         for process in (*self._clients.values(), self.tensorflow_server):
             process.close()
+
+
+def run_program(client: Process, program: str, targets: dict[str, str]) -> Any:
+    """Return what a program returns in a client's process.  Raises: Unexpected."""
+    done, found = pickle.loads(base64.b64decode(client.ask([program, targets])))
+    if not done:
+        raise Unexpected(found)
+    return found
 
 
 def make_spec() -> dict[str, list[str]]:
