@@ -312,6 +312,11 @@ class Connection(PeerControl):
         at, size = 0, len(view)
         if self._preface_left:
             at = self._check_preface(view)
+        elif not self.has_settings and frames.begins_tls(view):
+            raise ConnectionFault(
+                ErrorCode.PROTOCOL_ERROR,
+                "the peer does not speak HTTP/2 without TLS: give the channel `tls`",
+            )
         while True:
             if self._body_stream:
                 at = self._take_body(view, at, events)
@@ -339,8 +344,11 @@ class Connection(PeerControl):
     def _check_preface(self, view: memoryview) -> int:
         found = bytes(view[: len(self._preface_left)])
         if not self._preface_left.startswith(found):
+            said = f"{found[:24]!r}"
+            if frames.begins_tls(found):
+                said = "a TLS greeting, and this server was started without `tls`"
             raise ConnectionFault(
-                ErrorCode.PROTOCOL_ERROR, f"the peer does not speak HTTP/2: it said {found[:24]!r}"
+                ErrorCode.PROTOCOL_ERROR, f"the peer does not speak HTTP/2: it said {said}"
             )
         self._preface_left = self._preface_left[len(found) :]
         return len(found)

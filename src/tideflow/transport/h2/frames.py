@@ -56,6 +56,11 @@ _TWO_U32 = struct.Struct(">LL")
 unpack_header = _HEADER.unpack_from
 
 
+def begins_tls(data: Buffer) -> bool:
+    """Whether a peer's first bytes are a TLS greeting or a TLS alert, not HTTP/2."""
+    return len(data) > 1 and data[0] in (0x15, 0x16) and data[1] == 0x03
+
+
 def frame_header(length: int, kind: int, flags: int, stream_id: int) -> bytes:
     """Return the nine bytes before a payload of the given length."""
     return _HEADER.pack(length >> 16, length & 0xFFFF, kind, flags, stream_id)

@@ -16,6 +16,7 @@ from typing import cast
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event
 from tideflow.transport.h2.messages import Assembler
+from tideflow.transport.h2.tls import fault_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -104,6 +105,10 @@ class Link(asyncio.BufferedProtocol, ABC):
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        fault = fault_of(transport)
+        if fault:
+            self.abort(fault)
+            return
         self._watch = self.loop.call_later(_WATCH_S, self._on_watch)
         self.flush()
 

@@ -10,7 +10,9 @@ import re
 import socket
 import ssl
 from collections.abc import Callable
+from typing import Any
 
+from tideflow.transport.h2.tls import FAREWELL_S, HANDSHAKE_S
 from tideflow.wire import errors
 
 _UNIX = "unix:"
@@ -52,7 +54,9 @@ async def listen(
     path = unix_path(address)
     try:
         if path is not None:
-            server = await loop.create_unix_server(make_protocol, path, backlog=_BACKLOG, ssl=tls)
+            server = await loop.create_unix_server(
+                make_protocol, path, backlog=_BACKLOG, ssl=tls, **_times_of(tls)
+            )
             return [server], 0
         try:
             host, port = split_host_port(address)
@@ -92,7 +96,7 @@ async def _listen_at(
         for host in hosts:
             try:
                 server = await loop.create_server(
-                    make_protocol, host, port, backlog=_BACKLOG, ssl=tls
+                    make_protocol, host, port, backlog=_BACKLOG, ssl=tls, **_times_of(tls)
                 )
             except OSError as error:
                 is_absent = error.errno in _NO_SUCH_FAMILY and ":" in host
@@ -106,6 +110,13 @@ async def _listen_at(
             server.close()
         raise
     return servers, port
+
+
+def _times_of(tls: ssl.SSLContext | None) -> dict[str, Any]:
+    """Return how long a peer may take for TLS's own messages; the loop allows them only with TLS."""
+    if tls is None:
+        return {}
+    return {"ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": FAREWELL_S}
 
 
 def remove_socket_file(address: str) -> None:

@@ -12,6 +12,7 @@ from tideflow.transport.h2 import listening
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
+from tideflow.transport.h2.tls import offer_h2
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import Binding, Service, bind
 from tideflow.wire import errors
@@ -28,7 +29,7 @@ class H2Server(TransportServer):
 
     host_port is the only address listened at, unless listen_all asks for that port on every
     interface, as TensorFlow's server does.  Requests over max_message_bytes are refused with
-    RESOURCE_EXHAUSTED; None means no limit.  tls, when given, must offer "h2" by ALPN.
+    RESOURCE_EXHAUSTED; None means no limit.  tls is told to offer "h2" by ALPN, and nothing else.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class H2Server(TransportServer):
         }
         self.services = ", ".join(sorted({b.spec.service for b in self.bindings.values()}))
         self._listen_all = listen_all
-        self._tls = tls
+        self._tls = offer_h2(tls)
         self._listening: list[asyncio.Server] | None = None
         self._has_started = False
         self._stopped = asyncio.Event()

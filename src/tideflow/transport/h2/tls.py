@@ -1,0 +1,57 @@
+"""What TLS needs to carry HTTP/2: both ends agree on "h2" by ALPN.
+
+Source: RFC 9113, section 3.2; RFC 7301
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+_PROTOCOL = "h2"
+
+# How long a peer may take for its part of the handshake, and of the farewell.
+HANDSHAKE_S = 10.0
+FAREWELL_S = 5.0
+
+_HUNG_UP = ("the peer closed the connection", "reset by peer")
+
+
+def offer_h2(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """Let a context offer "h2" and nothing else by ALPN, and return it."""
+    if context is not None:
+        context.set_alpn_protocols([_PROTOCOL])
+    return context
+
+
+def fault_of(transport: asyncio.BaseTransport) -> str:
+    """Return why a connection with TLS cannot carry HTTP/2; "" for one that can, or has no TLS."""
+    secured = transport.get_extra_info("ssl_object")
+    if secured is None:
+        return ""
+    agreed = secured.selected_alpn_protocol()
+    if agreed == _PROTOCOL:
+        return ""
+    found = f"agreed to {agreed!r}" if agreed else "agreed to nothing"
+    return f"the peer does not speak HTTP/2: by TLS's ALPN it {found}, not to {_PROTOCOL!r}"
+
+
+def why_not_connected(error: Exception, *, has_tls: bool, was_open: bool) -> str:
+    """Return what to say of a connection that could not be made, with what to look at next.
+
+    was_open tells a peer that hung up before its first words from one that was never reached.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the peer's certificate is not trusted: {error.verify_message}; load the CA that"
+            " signed it into the channel's SSLContext, and call the peer by a name that is in it"
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        if "wrong version number" in reason or "record layer" in reason:
+            return f"the peer does not speak TLS ({reason}): is it a server without `tls`?"
+        return f"TLS failed: {reason}"
+    if was_open and any(words in str(error) for words in _HUNG_UP):
+        wanted = "a certificate of ours that it trusts" if has_tls else "TLS"
+        return f"{error}, before it said anything; does it want {wanted}?"
+    return str(error)
