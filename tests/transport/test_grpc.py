@@ -14,7 +14,7 @@ from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, make_server, methods_of, stub, within
 from tideflow.wire import errors, status
-from transport.contract import Pair, Probe, Prober, TransportContract
+from transport.contract import Pair, Probe, Prober, run_pair
 
 
 class GrpcPair(Pair):
@@ -36,8 +36,10 @@ class LimitedPair(GrpcPair):
     max_message_bytes = 1 << 20
 
 
-class TestGrpc(TransportContract):
-    pair_class = GrpcPair
+class TestGrpc:
+    @pytest.fixture
+    def pair(self) -> Iterator[Pair]:
+        yield from run_pair(GrpcPair)
 
     async def test_an_error_says_where_it_came_from(self, pair: GrpcPair) -> None:
         with pytest.raises(errors.AbortedError) as caught:

@@ -1,24 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
-from tideflow.transport import LocalChannel
-from tideflow.wire import errors
-from transport.contract import Pair, Prober, TransportContract
+from transport.contract import Pair, run_pair
+from transport.ways import InProcess
 
 
-class LocalPair(Pair):
-    async def start(self) -> None:
-        self.server = Prober()
-        self.channel = self.local = LocalChannel([self.server])
-
-    async def stop_server(self) -> None:
-        await self.local.end(errors.UnavailableError("the service stopped"))
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    yield from run_pair(InProcess)
 
 
-class TestInProcess(TransportContract):
-    pair_class = LocalPair
-
-    async def test_the_handler_gets_the_caller_s_own_message(self, pair: Pair) -> None:
-        request = BytesValue(value=b"same")
-        assert await pair.stub.Echo(request) is request
+async def test_the_handler_gets_the_caller_s_own_message(pair: Pair) -> None:
+    request = BytesValue(value=b"same")
+    assert await pair.stub.Echo(request) is request

@@ -1,0 +1,78 @@
+"""Every way to call a service, each as a `Pair` for the contract.  A new one is one row in WAYS."""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from typing import ClassVar
+
+from tideflow.transport import LocalChannel, make_channel, make_server
+from tideflow.wire import errors
+from transport.certificates import certificates
+from transport.contract import Pair, Prober
+
+
+class InProcess(Pair):
+    scheme = None
+
+    async def start(self) -> None:
+        self.server = Prober()
+        self.channel = self.local = LocalChannel([self.server])
+
+    async def stop_server(self) -> None:
+        await self.local.end(errors.UnavailableError("the service stopped"))
+
+
+class OverTcp(Pair):
+    """Both ends by the registry, at a port of this machine."""
+
+    scheme: ClassVar[str | None] = "h2"
+
+    def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+        """Return the server's and the channel's TLS."""
+        return None, None
+
+    def address(self) -> str:
+        return "127.0.0.1:0"
+
+    async def start(self) -> None:
+        assert self.scheme is not None
+        self.server = Prober()
+        server_tls, channel_tls = self.contexts()
+        address = self.address()
+        self.transport = make_server(self.scheme, [self.server], address, tls=server_tls)
+        port = await self.transport.start()
+        where = f"127.0.0.1:{port}" if port else address
+        self.channel = make_channel(f"{self.scheme}://{where}", tls=channel_tls)
+
+    async def stop_server(self) -> None:
+        await self.transport.stop()
+
+
+class Grpcio(OverTcp):
+    scheme = "grpcio"
+
+
+class OverUnix(OverTcp):
+    def address(self) -> str:
+        self._folder = tempfile.TemporaryDirectory()
+        return f"unix:{self._folder.name}/socket"
+
+    async def close(self) -> None:
+        await super().close()
+        self._folder.cleanup()
+
+
+class OverTls(OverTcp):
+    def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+        made = certificates()
+        return made.server_context(asks_clients=True), made.client_context(shows_own=True)
+
+
+WAYS: dict[str, type[Pair]] = {
+    "in process": InProcess,
+    "grpcio": Grpcio,
+    "h2": OverTcp,
+    "h2 over a Unix socket": OverUnix,
+    "h2 over TLS": OverTls,
+}
