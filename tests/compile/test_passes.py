@@ -7,10 +7,12 @@ import pytest
 import tideflow.v1 as tf
 from tideflow.compile.feeds import PartialRun, through_rendezvous
 from tideflow.compile.fold import fold_constants
+from tideflow.compile.merge import merge_equal
 from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.plan import make_plan
 from tideflow.compile.prune import Signature, prune
+from tideflow.compile.rewrite import Rewrites
 from tideflow.graph.node import topological_order
 from tideflow.wire.device_name import full_name, task_name
 from tideflow.wire.rendezvous_key import RendezvousKey
@@ -126,6 +128,124 @@ def test_random_numbers_and_state_are_not_folded(graph):
     tf.add(tf.random_uniform([2]), 1.0, name="y")
     found = fold_constants(pruned(graph, [], ["y:0"]).nodes)
     assert "RandomUniform" in {node.op for node in found}
+
+
+# ---- merge
+
+
+def test_equal_chains_become_one(graph):
+    x = tf.placeholder(tf.float32, [], name="x")
+    ends = [tf.exp(tf.tanh(x) * 2.0) for _ in range(3)]
+    tf.add_n(ends, name="y")
+    found = merge_equal(pruned(graph, ["x:0"], ["y:0"]).nodes)
+    assert sorted(node.op for node in found) == [
+        "AddN", "Const", "Exp", "Mul", "Tanh", "_Arg", "_Retval",
+    ]  # fmt: skip
+    total = next(node for node in found if node.op == "AddN")
+    assert [source.name for source, _ in total.edges] == ["Exp"] * 3
+
+
+def test_a_fetched_duplicate_answers_with_the_first_ones_value(graph):
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.exp(x, name="first")
+    tf.exp(x, name="second")
+    found = pruned(graph, ["x:0"], ["first:0", "second:0"])
+    found.nodes = merge_equal(found.nodes)
+    assert [node.edges[0][0].name for node in found.retvals] == ["first", "first"]
+    assert all(retval in found.nodes for retval in found.retvals)
+
+
+@pytest.mark.parametrize(
+    "two",
+    [
+        lambda x: [tf.cast(x, tf.int32), tf.cast(x, tf.int64)],
+        lambda x: [tf.constant(0.0), tf.constant(-0.0)],
+        lambda x: [tf.constant([1.0]), tf.constant([[1.0]])],
+        lambda x: [tf.random_uniform([], seed=1), tf.random_uniform([], seed=1)],
+        lambda x: [tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])],
+        lambda x: [tf.subtract(x, 1.0), tf.subtract(1.0, x)],
+    ],
+    ids=["attrs", "zeros", "shapes", "random", "fed", "order"],
+)
+def test_what_may_differ_stays_apart(graph, two):
+    first, second = two(tf.placeholder(tf.float32, [], name="x"))
+    found = merge_equal(pruned(graph, [], [first.name, second.name]).nodes)
+    assert {first.op.name, second.op.name} <= set(names(found))
+
+
+def test_devices_and_control_inputs_keep_nodes_apart(graph):
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.exp(x, name="a")
+    with tf.device("/job:ps/task:0"):
+        tf.exp(x, name="b")
+    with tf.control_dependencies([tf.no_op()]):
+        tf.exp(x, name="c")
+    found = merge_equal(pruned(graph, ["x:0"], ["a:0", "b:0", "c:0"]).nodes)
+    assert {"a", "b", "c"} <= set(names(found))
+
+
+def test_waiting_for_a_merged_node_is_waiting_for_the_one_that_stays(graph):
+    x = tf.placeholder(tf.float32, [], name="x")
+    first = tf.exp(x, name="first")
+    second = tf.exp(x, name="second")
+    with tf.control_dependencies([first, second]):
+        tf.tanh(x, name="y")
+    found = {n.name: n for n in merge_equal(pruned(graph, ["x:0"], ["y:0"]).nodes)}
+    assert names(found["y"].controls) == ["first"]
+    assert "second" not in found
+
+
+def test_reads_of_a_reference_stay_apart(graph):
+    variable = tf.Variable(1.0, use_resource=False)
+    reference = variable.op.outputs[0]
+    first, second = tf.identity(reference), tf.identity(reference)
+    found = merge_equal(pruned(graph, [], [first.name, second.name]).nodes)
+    assert {first.op.name, second.op.name} <= set(names(found))
+
+
+def test_equal_nodes_of_a_loop_become_one_and_the_loop_stays(graph):
+    def body(i):
+        return tf.identity(i) + tf.abs(i) * tf.abs(i)
+
+    tf.identity(tf.while_loop(lambda i: i < 10, body, [tf.constant(1)]), name="y")
+    before = pruned(graph, [], ["y:0"]).nodes
+    found = merge_equal(pruned(graph, [], ["y:0"]).nodes)
+    of_loop = {"Enter", "Merge", "Switch", "NextIteration", "Exit", "LoopCond"}
+    assert [n.op for n in found if n.op in of_loop] == [n.op for n in before if n.op in of_loop]
+    assert [n.op for n in found].count("Abs") == 1
+    assert topological_order(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rewrites"),
+    [
+        ({}, Rewrites(True, True)),
+        ({"optimizer_options": {"opt_level": -1}}, Rewrites(False, False)),
+        (
+            {"optimizer_options": {"opt_level": -1, "do_common_subexpression_elimination": True}},
+            Rewrites(True, False),
+        ),
+        ({"rewrite_options": {"disable_meta_optimizer": True}}, Rewrites(False, False)),
+        ({"rewrite_options": {"common_subgraph_elimination": 2}}, Rewrites(False, True)),
+        ({"rewrite_options": {"constant_folding": 2}}, Rewrites(True, False)),
+    ],
+)
+def test_a_session_says_which_rewrites_it_wants(asked, rewrites):
+    assert Rewrites.asked(tf.GraphOptions(**asked)) == rewrites
+
+
+def test_a_merged_graph_gives_what_the_graph_gives():
+    off = tf.ConfigProto()
+    off.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [3])
+        ends = [tf.reduce_sum(tf.tanh(x) * tf.constant([1.0, 2.0, 3.0])) for _ in range(3)]
+        total = tf.add_n(ends)
+        results = []
+        for config in (None, off):
+            with tf.Session(config=config) as session:
+                results.append(session.run([total, *ends], {x: [0.1, 0.2, 0.3]}))
+    assert results[0] == results[1]
 
 
 # ---- place

@@ -1,6 +1,6 @@
 """Steps that run in this process, without a master.
 
-For each signature the graph is pruned, folded, placed and made ready once.  A step on one device
+For each signature the graph is pruned, rewritten, placed and made ready once.  A step on one device
 that never waits then runs on the caller's thread.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
-from tideflow.compile.fold import fold_constants
 from tideflow.compile.place import place
 from tideflow.compile.prune import ClientGraph, Signature, prune
+from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.graph import Graph
 from tideflow.ops.state import held_only_here
 from tideflow.runtime.context import KernelState, Step
@@ -35,8 +35,8 @@ class LocalBackend:
     """Runs the steps of one local session (see tideflow.client.backend.Backend).
 
     Args:
-      config: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms and the
-        optimizer's global_jit_level have a meaning.
+      config: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms, the
+        optimizer's global_jit_level and what turns rewrites off have a meaning.
     """
 
     def __init__(self, config: pb.ConfigProto) -> None:
@@ -45,6 +45,7 @@ class LocalBackend:
         self._devices = DeviceManager(make_cpu_devices("localhost", 0, count))
         self._state = KernelState()
         self._library: dict[str, Any] = {}
+        self._rewrites = Rewrites.asked(config.graph_options)
         self._jit = jit_mode(config.graph_options)
         self._functions = FunctionRuntime(
             self._library, self._devices, self._state, lambda device: device.resources, self._jit
@@ -100,7 +101,7 @@ class LocalBackend:
     def _client_graph(self, graph: Graph, signature: Signature) -> ClientGraph:
         self._library.update(graph.functions)
         client_graph = prune(graph.operations_by_name, signature)
-        client_graph.nodes = fold_constants(client_graph.nodes)
+        client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
         names = [device.name for device in self._devices.devices]
         place(client_graph.nodes, names, self._config.allow_soft_placement)
         return client_graph

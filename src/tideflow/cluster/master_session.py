@@ -26,6 +26,7 @@ from tideflow.cluster.run_metadata import (
 from tideflow.cluster.step_runner import Part, StepRun, clean_up, run_parts
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
+from tideflow.compile.rewrite import Rewrites
 from tideflow.transport import within
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -71,7 +72,8 @@ class MasterSession:
         self.step_count = 0
         self.last_used_s = asyncio.get_running_loop().time()
         self._owns_workers = owns_workers
-        self.graph = SessionGraph(devices, config.allow_soft_placement)
+        rewrites = Rewrites.asked(config.graph_options)
+        self.graph = SessionGraph(devices, config.allow_soft_placement, rewrites)
         self._graph_lock = asyncio.Lock()
         self._prepared: dict[Any, asyncio.Future[PreparedStep]] = {}
         self._running: set[asyncio.Task[Any]] = set()

@@ -15,10 +15,10 @@ from typing import Any
 from tideflow.cluster.device_discovery import ClusterDevices
 from tideflow.cluster.library import FunctionLibrary
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
-from tideflow.compile.fold import fold_constants
 from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.prune import ClientGraph, Signature, find_edge, prune
+from tideflow.compile.rewrite import ALL_REWRITES, Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph_def import nodes_to_graph_def, read_nodes
 from tideflow.graph.node import Edge, Node, topological_order
@@ -58,15 +58,22 @@ class SessionGraph:
     Args:
       devices: where nodes may be placed.
       allow_soft_placement: see tideflow.compile.place.
+      rewrites: the passes that may change what is computed in between.
     One thread at a time may use it.
     """
 
-    def __init__(self, devices: ClusterDevices, allow_soft_placement: bool) -> None:
+    def __init__(
+        self,
+        devices: ClusterDevices,
+        allow_soft_placement: bool,
+        rewrites: Rewrites = ALL_REWRITES,
+    ) -> None:
         self.devices = devices
         self.nodes: dict[str, Node] = {}
         self.library = FunctionLibrary()
         self.version = 0
         self._soft = allow_soft_placement
+        self._rewrites = rewrites
         self._versions = pb.VersionDef()
         self._numbers = itertools.count()
 
@@ -102,7 +109,7 @@ class SessionGraph:
         Raises: as prune, fold and partition do.
         """
         client_graph = self._prune(signature, connections)
-        client_graph.nodes = fold_constants(client_graph.nodes)
+        client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
         for node in client_graph.nodes:
             node.device = node.device or self.devices.client_device
         partial = PartialRun.of(client_graph) if is_partial else None
