@@ -15,12 +15,14 @@ from tideflow.runtime.loop import spawn
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
 from tideflow.transport.h2 import grpc
-from tideflow.transport.h2.client_link import ClientCall, ClientLink, NotProcessedError
+from tideflow.transport.h2.client_calls import ClientCall, NotProcessedError
+from tideflow.transport.h2.client_link import ClientLink
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import Parser, parts_of
+from tideflow.transport.h2.tls import offer_h2, why_not_connected
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors, status
@@ -46,7 +48,7 @@ class H2Channel(Channel):
     The connection is made on the first call, and again, after at most half a second, when it was
     lost.  peer_name is what error messages call the peer, such as `/job:ps/task:0`; by default the
     address.  keepalive_s is the interval of pings while calls are in flight and nothing arrives.
-    tls, when given, must offer "h2" by ALPN.
+    tls is told to offer "h2" by ALPN, and nothing else.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class H2Channel(Channel):
         self._address = address
         self._authority = "localhost" if unix_path(address) is not None else address
         self._keepalive_s = keepalive_s
-        self._tls = tls
+        self._tls = offer_h2(tls)
         self._random = random.Random()
         self._parsers: dict[str, Parser] = {}
         self._link: ClientLink | None = None
@@ -288,7 +290,10 @@ class H2Channel(Channel):
             self._link = link
         except (OSError, TimeoutError, errors.OpError) as error:
             self._link = None
-            self._last_failure = str(error) or f"no answer within {_CONNECT_TIMEOUT_S:g} s"
+            found = why_not_connected(
+                error, has_tls=self._tls is not None, was_open=link is not None
+            )
+            self._last_failure = found or f"no answer within {_CONNECT_TIMEOUT_S:g} s"
             if link is not None:
                 link.abort(self._last_failure)
         except asyncio.CancelledError:
