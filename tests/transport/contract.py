@@ -1,4 +1,4 @@
-"""What every way to call a service promises; `ways` lists them, `test_contract` runs this on each."""
+"""What every way to call a service promises; `ways` lists them, `test_contract` runs it."""
 
 from __future__ import annotations
 

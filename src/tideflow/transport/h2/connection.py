@@ -59,6 +59,8 @@ class Connection(PeerControl):
         self._block_ends = False
         self._block_pieces = 0
         self._next_id = 1 if is_client else 2
+        self._frames_taken = 0
+        self._unsent_bytes = 0
         self._queue: deque[Stream] = deque()
         self._resets = Budget(self.limits.resets, clock)
         self._begin()
@@ -92,6 +94,7 @@ class Connection(PeerControl):
         if end_stream and stream.pending:
             stream.sending(Act.SEND)
             stream.tail = block
+            self._unsent_bytes += stream.pending_bytes
             return
         stream.sending(Act.SEND_END if end_stream else Act.SEND)
         self._write_headers(stream, block, end_stream)
@@ -110,6 +113,7 @@ class Connection(PeerControl):
                 stream.pending_bytes += len(buffer)
         if end_stream:
             stream.tail = b""
+            self._unsent_bytes += stream.pending_bytes
         self._enqueue(stream)
 
     def send_whole(
@@ -172,6 +176,16 @@ class Connection(PeerControl):
         return 0 if stream is None else stream.pending_bytes
 
     @property
+    def unsent_bytes(self) -> int:
+        """DATA that waits on streams to which we add nothing more."""
+        return self._unsent_bytes
+
+    @property
+    def unsent_control_bytes(self) -> int:
+        """What waits to be written before any DATA."""
+        return sum(map(len, self._out))
+
+    @property
     def has_output(self) -> bool:
         """Whether `take_output` would return anything."""
         return bool(self._out) or (
@@ -209,6 +223,8 @@ class Connection(PeerControl):
         stream.send_window -= size
         self.send_window -= size
         self.data_bytes_sent += size
+        if stream.tail is not None:
+            self._unsent_bytes -= size
         is_last = not stream.pending_bytes and stream.tail is not None
         ends = is_last and not stream.tail
         flags = frames.END_STREAM if ends else 0
@@ -262,6 +278,8 @@ class Connection(PeerControl):
 
     def _drop(self, stream: Stream) -> None:
         stream.state = State.CLOSED
+        if stream.tail is not None:
+            self._unsent_bytes -= stream.pending_bytes
         stream.pending.clear()
         stream.pending_bytes = 0
         stream.tail = None
@@ -271,6 +289,13 @@ class Connection(PeerControl):
         del self.streams[stream.id]
 
     # ---- receiving
+
+    @property
+    def unfinished(self) -> tuple[int, int] | None:
+        """Where in a frame, or in a header block, the peer has stopped; None between two."""
+        if self._partial or self._body_stream or self._block is not None:
+            return (self._frames_taken, self._body_left)
+        return None
 
     @property
     def body_wanted(self) -> tuple[int, int]:
@@ -332,10 +357,12 @@ class Connection(PeerControl):
             if kind == frames.DATA:
                 if flags & frames.PADDED and size == begin:
                     break
+                self._frames_taken += 1
                 at = begin + self._begin_body(length, flags, stream_id, view[begin : begin + 1])
                 continue
             if size - begin < length:
                 break
+            self._frames_taken += 1
             at = begin + length
             self._handle(kind, flags, stream_id, view[begin:at], events)
         if at < size:

@@ -20,6 +20,7 @@ Pairs = tuple[tuple[bytes, bytes], ...]
 
 _MOST_REMEMBERED = 256
 _MOST_REMEMBERED_BYTES = 1024
+_MOST_REMEMBERED_FIELDS = 64
 
 # Fields whose name, or name and value, stand in HPACK's static table.
 _STATIC_PAIRS = {
@@ -153,7 +154,7 @@ class HeaderReader:
         same_first = (entries[0] if entries else None) is first
         if not same_first or len(entries) != count or self._table.maxsize != most:
             self._remembered.clear()
-        elif len(block) <= _MOST_REMEMBERED_BYTES:
+        elif len(block) <= _MOST_REMEMBERED_BYTES and len(pairs) <= _MOST_REMEMBERED_FIELDS:
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered.clear()
             self._remembered[block] = headers

@@ -26,6 +26,10 @@ class Limits:
       max_continuations: frames that one block may be cut into.
       idle_frames, resets: budgets, in frames at once; a hundredth of it comes back each second.
       most_control_bytes: answers to control frames that wait since the peer does not read.
+      most_unsent_bytes: whole answers that wait for the peer; beyond it, its next calls wait too.
+      greeting_s: how long a peer may take to say that it speaks HTTP/2.
+      watch_s: how often a connection is looked at; a peer that has stopped within a frame for two
+        such times, or took no data for five, is given up.
     """
 
     max_frame_bytes: int = MIB
@@ -38,6 +42,9 @@ class Limits:
     idle_frames: int = 10_000
     resets: int = 20_000
     most_control_bytes: int = MIB
+    most_unsent_bytes: int = 1024 * MIB
+    greeting_s: float = 20.0
+    watch_s: float = 60.0
 
 
 class Budget:

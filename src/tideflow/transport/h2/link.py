@@ -34,8 +34,15 @@ _MOST_PENDING_BYTES = 1 << 20
 
 # How long a peer may take to read the last words.
 _CLOSE_S = 5.0
-_WATCH_S = 60.0
 _STALLED_WATCHES = 5
+
+# The kernel finds out that a silent peer's host is gone, without a word of ours to the peer.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 120),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+)
 
 
 class Link(asyncio.BufferedProtocol, ABC):
@@ -53,9 +60,11 @@ class Link(asyncio.BufferedProtocol, ABC):
         self._is_paused = False
         self._is_turn_set = False
         self._closes_when_written = False
+        # Who waits for a stream's data to be written; by -stream, for answers of any stream.
         self._sendable: dict[int, asyncio.Future[None]] = {}
         self._watch: asyncio.TimerHandle | None = None
         self._progress: tuple[int, int] = (0, 0)
+        self._unfinished: tuple[int, int] | None = None
         self._watches_without_progress = 0
 
     # ---- what the two ends do
@@ -81,9 +90,13 @@ class Link(asyncio.BufferedProtocol, ABC):
         """End everything on this connection: it is gone."""
 
     def watch(self) -> str:
-        """Return why the connection should be given up, or ""; called once a minute."""
+        """Return why the connection should be given up, or ""; called about once a minute."""
         if not self.core.has_settings:
             return "the peer did not say that it speaks HTTP/2"
+        unfinished = self.core.unfinished
+        if unfinished is not None and unfinished == self._unfinished:
+            return f"the peer stopped within a frame, over {self.core.limits.watch_s:g} s ago"
+        self._unfinished = unfinished
         transport = self._transport
         waiting = 0 if transport is None else transport.get_write_buffer_size()
         progress = (self.core.data_bytes_sent, waiting)
@@ -93,7 +106,7 @@ class Link(asyncio.BufferedProtocol, ABC):
             self._watches_without_progress = 0
         self._progress = progress
         if self._watches_without_progress >= _STALLED_WATCHES:
-            return f"the peer took no data for {_STALLED_WATCHES * _WATCH_S:g} s"
+            return f"the peer took no data for {_STALLED_WATCHES * self.core.limits.watch_s:g} s"
         return ""
 
     # ---- the transport's side
@@ -105,11 +118,13 @@ class Link(asyncio.BufferedProtocol, ABC):
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for level, option, value in _KEEPALIVE:
+                connection.setsockopt(level, option, value)
         fault = fault_of(transport)
         if fault:
             self.abort(fault)
             return
-        self._watch = self.loop.call_later(_WATCH_S, self._on_watch)
+        self._watch = self.loop.call_later(self.core.limits.greeting_s, self._on_watch)
         self.flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -138,6 +153,8 @@ class Link(asyncio.BufferedProtocol, ABC):
             if type(event) is ConnectionFailed:
                 self._fail(event.text)
         self.flush()
+        if self._is_paused and self.core.unsent_control_bytes > self.core.limits.most_control_bytes:
+            self.abort("the peer asks, and does not read the answers")
 
     def eof_received(self) -> bool:
         return False
@@ -192,9 +209,27 @@ class Link(asyncio.BufferedProtocol, ABC):
             finally:
                 self._sendable.pop(stream_id, None)
 
+    @property
+    def owes_too_much(self) -> bool:
+        """Whether so many answers wait for the peer that its next calls should wait as well."""
+        return self.core.unsent_bytes > self.core.limits.most_unsent_bytes
+
+    async def wait_taken(self, stream_id: int) -> None:
+        """Let a call wait until the peer has taken of our answers what it should."""
+        while self.owes_too_much and not self.is_lost:
+            waiter = self._sendable[-stream_id] = self.loop.create_future()
+            try:
+                await waiter
+            finally:
+                self._sendable.pop(-stream_id, None)
+
     def _wake_senders(self) -> None:
+        owes_too_much = self.owes_too_much
         for stream_id, waiter in self._sendable.items():
-            is_ready = self.core.pending_bytes(stream_id) <= _MOST_PENDING_BYTES
+            if stream_id < 0:
+                is_ready = not owes_too_much
+            else:
+                is_ready = self.core.pending_bytes(stream_id) <= _MOST_PENDING_BYTES
             if (is_ready or self.is_lost) and not waiter.done():
                 waiter.set_result(None)
 
@@ -233,4 +268,4 @@ class Link(asyncio.BufferedProtocol, ABC):
         if reason:
             self.abort(reason)
         elif not self.is_lost:
-            self._watch = self.loop.call_later(_WATCH_S, self._on_watch)
+            self._watch = self.loop.call_later(self.core.limits.watch_s, self._on_watch)

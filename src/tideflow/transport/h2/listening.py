@@ -113,7 +113,7 @@ async def _listen_at(
 
 
 def _times_of(tls: ssl.SSLContext | None) -> dict[str, Any]:
-    """Return how long a peer may take for TLS's own messages; the loop allows them only with TLS."""
+    """Return how long a peer may take for TLS's own messages, where there is TLS."""
     if tls is None:
         return {}
     return {"ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": FAREWELL_S}

@@ -208,6 +208,8 @@ class ServerLink(Link):
 
     async def _answer(self, call: Call, data: Buffer) -> None:
         try:
+            if self.owes_too_much:
+                await self.wait_taken(call.stream_id)
             request = _parse(call, data)
             del data
             parts = parts_of(await answer(call.binding, request), call.binding.spec.path)
