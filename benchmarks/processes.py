@@ -84,6 +84,11 @@ class Process:
         self._child.send_signal(signal.SIGSTOP if still else signal.SIGCONT)
 
     @property
+    def pid(self) -> int:
+        """Its id."""
+        return self._child.pid
+
+    @property
     def is_alive(self) -> bool:
         """Whether it has not ended."""
         return self._child.poll() is None

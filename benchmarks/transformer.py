@@ -1,0 +1,259 @@
+"""A small transformer's train step: a session of tideflow's beside bare `jax.jit`.
+
+Both start from the same weights and see the same tokens, and their losses are compared before any
+time is.  Run it where there is a GPU, too: the model goes where `--device` says, and jax chooses
+its default device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.processes import Cluster
+from benchmarks.report import show
+
+RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
+_NORM_EPSILON = 1e-5
+# Losses of the two that differ by more than this do not do the same work.
+_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the model and its batch are."""
+
+    layers: int
+    width: int
+    heads: int
+    length: int
+    batch: int
+    vocabulary: int
+
+
+def initial_weights(sizes: Sizes) -> dict[str, np.ndarray]:
+    """Return the weights by name."""
+    rng = np.random.default_rng(0)
+    width = sizes.width
+
+    def drawn(*shape: int) -> np.ndarray:
+        return rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
+
+    made = {"embedding": drawn(sizes.vocabulary, width), "position": drawn(sizes.length, width)}
+    for i in range(sizes.layers):
+        for norm in ("before", "middle"):
+            made[f"{i}_{norm}_scale"] = np.ones(width, np.float32)
+            made[f"{i}_{norm}_shift"] = np.zeros(width, np.float32)
+        made[f"{i}_qkv"] = drawn(width, 3 * width)
+        made[f"{i}_join"] = drawn(width, width)
+        made[f"{i}_widen"] = drawn(width, 4 * width)
+        made[f"{i}_narrow"] = drawn(4 * width, width)
+    made["out"] = drawn(width, sizes.vocabulary)
+    return made
+
+
+def tokens_of(sizes: Sizes) -> np.ndarray:
+    """Return a batch of sequences, one token longer than what the model reads."""
+    rng = np.random.default_rng(1)
+    shape = (sizes.batch, sizes.length + 1)
+    return rng.integers(0, sizes.vocabulary, shape).astype(np.int32)
+
+
+# ---- the model, in both libraries
+
+
+def loss_of_session(tf: Any, weights: dict[str, Any], tokens: Any, sizes: Sizes) -> Any:
+    """Return the mean cross entropy as a tensor of the graph."""
+
+    def normed(x: Any, name: str) -> Any:
+        x = x - tf.reduce_mean(x, -1, keepdims=True)
+        variance = tf.reduce_mean(x * x, -1, keepdims=True)
+        return (
+            x * tf.rsqrt(variance + _NORM_EPSILON) * weights[f"{name}_scale"]
+            + weights[f"{name}_shift"]
+        )
+
+    def through(x: Any, name: str, width: int) -> Any:
+        return tf.reshape(
+            tf.matmul(tf.reshape(x, [-1, int(weights[name].shape[0])]), weights[name]),
+            [sizes.batch, sizes.length, width],
+        )
+
+    depth = sizes.width // sizes.heads
+    mask = tf.constant(_mask(sizes.length))
+    x = tf.gather(weights["embedding"], tokens[:, :-1]) + weights["position"]
+    for i in range(sizes.layers):
+        qkv = through(normed(x, f"{i}_before"), f"{i}_qkv", 3 * sizes.width)
+        qkv = tf.reshape(qkv, [sizes.batch, sizes.length, 3, sizes.heads, depth])
+        q, k, v = tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
+        scores = tf.matmul(q, k, transpose_b=True) * depth**-0.5 + mask
+        mixed = tf.transpose(tf.matmul(tf.nn.softmax(scores), v), [0, 2, 1, 3])
+        mixed = tf.reshape(mixed, [sizes.batch, sizes.length, sizes.width])
+        x = x + through(mixed, f"{i}_join", sizes.width)
+        wide = tf.nn.relu(through(normed(x, f"{i}_middle"), f"{i}_widen", 4 * sizes.width))
+        x = x + through(wide, f"{i}_narrow", sizes.width)
+    logits = through(x, "out", sizes.vocabulary)
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tokens[:, 1:], logits=logits)
+    )
+
+
+def loss_of_jax(weights: dict[str, jax.Array], tokens: jax.Array, sizes: Sizes) -> jax.Array:
+    """Return the mean cross entropy."""
+
+    def normed(x: jax.Array, name: str) -> jax.Array:
+        x = x - x.mean(-1, keepdims=True)
+        variance = (x * x).mean(-1, keepdims=True)
+        scaled = x * jax.lax.rsqrt(variance + _NORM_EPSILON) * weights[f"{name}_scale"]
+        return scaled + weights[f"{name}_shift"]
+
+    depth = sizes.width // sizes.heads
+    x = weights["embedding"][tokens[:, :-1]] + weights["position"]
+    for i in range(sizes.layers):
+        qkv = normed(x, f"{i}_before") @ weights[f"{i}_qkv"]
+        qkv = qkv.reshape(sizes.batch, sizes.length, 3, sizes.heads, depth)
+        q, k, v = qkv.transpose(2, 0, 3, 1, 4)
+        scores = q @ k.swapaxes(-1, -2) * depth**-0.5 + _mask(sizes.length)
+        mixed = (jax.nn.softmax(scores) @ v).transpose(0, 2, 1, 3)
+        x = x + mixed.reshape(sizes.batch, sizes.length, sizes.width) @ weights[f"{i}_join"]
+        wide = jax.nn.relu(normed(x, f"{i}_middle") @ weights[f"{i}_widen"])
+        x = x + wide @ weights[f"{i}_narrow"]
+    logits = x @ weights["out"]
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, 1:, None], -1)
+    return -chosen.mean()
+
+
+def _mask(length: int) -> np.ndarray:
+    """Return what keeps a token from looking at later ones."""
+    return np.triu(np.full((length, length), -1e9, np.float32), 1)
+
+
+# ---- the train steps: each returns the loss of one
+
+
+def step_of_session(target: str, device: str, ps: bool, sizes: Sizes) -> Callable[[], float]:
+    """Return a step of a session; with `ps` the weights and their moments are on /job:ps."""
+    import tideflow.v1 as tf  # noqa: PLC0415  (the comparison must not pay for its import)
+
+    variables = "/job:ps/task:0" if ps else device
+    with tf.Graph().as_default():
+        tokens = tf.placeholder(tf.int32, [sizes.batch, sizes.length + 1])
+        with tf.device(variables):
+            weights = {
+                name: tf.get_variable(f"w{name}", initializer=value, use_resource=True)
+                for name, value in initial_weights(sizes).items()
+            }
+        with tf.device(device):
+            loss = loss_of_session(tf, weights, tokens, sizes)
+            train = tf.train.AdamOptimizer(RATE, BETA1, BETA2, EPSILON).minimize(loss)
+        session = tf.Session(target)
+        session.run(tf.global_variables_initializer())
+    feeds = {tokens: tokens_of(sizes)}
+    return lambda: float(session.run([loss, train], feeds)[0])
+
+
+def step_of_jax(sizes: Sizes) -> Callable[[], float]:
+    """Return a step of one compiled function whose state is donated."""
+
+    def train(state: tuple[Any, ...], tokens: jax.Array) -> tuple[tuple[Any, ...], jax.Array]:
+        weights, first, second, count = state
+        loss, slopes = jax.value_and_grad(lambda w: loss_of_jax(w, tokens, sizes))(weights)
+        count = count + 1
+        rate = RATE * jnp.sqrt(1 - BETA2**count) / (1 - BETA1**count)
+        first = jax.tree.map(lambda m, g: BETA1 * m + (1 - BETA1) * g, first, slopes)
+        second = jax.tree.map(lambda v, g: BETA2 * v + (1 - BETA2) * g * g, second, slopes)
+        weights = jax.tree.map(
+            lambda w, m, v: w - rate * m / (jnp.sqrt(v) + EPSILON), weights, first, second
+        )
+        return (weights, first, second, count), loss
+
+    compiled = jax.jit(train, donate_argnums=0)
+    weights = {name: jnp.asarray(value) for name, value in initial_weights(sizes).items()}
+    zeros = jax.tree.map(jnp.zeros_like, weights)
+    state: tuple[Any, ...] = (weights, zeros, jax.tree.map(jnp.copy, zeros), jnp.float32(0))
+    tokens = tokens_of(sizes)
+
+    def step() -> float:
+        nonlocal state
+        state, loss = compiled(state, tokens)
+        return float(loss)
+
+    return step
+
+
+def measure(steps: dict[str, Callable[[], float]], count: int) -> dict[str, float]:
+    """Return the median seconds of each, taken in turns.
+
+    Raises: ValueError when the losses differ: they do not do the same work.
+    """
+    losses = {name: [step() for _ in range(10)] for name, step in steps.items()}
+    base = next(iter(losses.values()))
+    for name, found in losses.items():
+        if not np.allclose(found, base, rtol=_TOLERANCE):
+            raise ValueError(f"{name} does other work: losses {found}, not {base}")
+    for step in steps.values():
+        for _ in range(30):
+            step()
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(count):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.transformer", description=__doc__)
+    for name, default, help_text in (
+        ("layers", 2, "how many layers"),
+        ("width", 128, "floats of a token"),
+        ("heads", 4, "attention heads"),
+        ("length", 64, "tokens of a sequence"),
+        ("batch", 16, "sequences of a step"),
+        ("vocabulary", 256, "how many tokens there are"),
+        ("steps", 50, "timed steps of each"),
+    ):
+        text = f"{help_text} ({default})"
+        parser.add_argument(f"--{name}", type=int, default=default, help=text)
+    parser.add_argument("--device", default="", help="where the model goes, such as /device:GPU:0")
+    options = vars(parser.parse_args())
+    count, device = options.pop("steps"), options.pop("device")
+    sizes = Sizes(**options)
+    console = Console()
+    console.print(f"jax on {jax.devices()[0]}, the session's model on {device or 'its device'}")
+    cluster = Cluster("tideflow", (("ps", 1), ("worker", 1)))
+    try:
+        worker = f"/job:worker/task:0{device}"
+        with console.status("compiling"):
+            found = measure(
+                {
+                    "bare jax.jit": step_of_jax(sizes),
+                    "local session": step_of_session("", device, False, sizes),
+                    "ps + worker": step_of_session(cluster.target(0), worker, True, sizes),
+                },
+                count,
+            )
+    finally:
+        cluster.close()
+    table = Table("step of a small transformer", "median", "overhead", title=str(sizes))
+    base = found["bare jax.jit"]
+    for name, seconds in found.items():
+        table.add_row(name, show(seconds), f"{100 * (seconds / base - 1):+.1f} %")
+    console.print(table)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
