@@ -27,6 +27,7 @@ from tideflow.wire.constants import make_array
 from tideflow.wire.constants import make_tensor_proto as make_tensor_proto
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError, ResourceExhaustedError
+from tideflow.wire.fields import Buffer, varint
 from tideflow.wire.handles import ResourceHandle, SupportsVariant, Variant
 from tideflow.wire.shapes import count_elements, decode_full_shape
 from tideflow.wire.typed_fields import read_typed_fields
@@ -34,7 +35,11 @@ from tideflow.wire.typed_fields import read_typed_fields
 # An array, an array scalar, or the bare object of a scalar resource or variant.
 Value: TypeAlias = Any
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+# Contents of at least this size are worth keeping out of messages.
+LARGE_BYTES = 16384
+# Contents begin at a multiple of this many bytes in a message, for whoever receives it into memory
+# that does: compiled code asks that of an array that it takes without a copy.
+ALIGNMENT = 64
 
 
 def value_dtype(value: Value) -> DType:
@@ -79,18 +84,33 @@ def encode_tensor(value: Value, dtype: DType | None = None) -> pb.TensorProto:
 
     Raises: InvalidArgumentError when the value is not of `dtype`.
     """
-    array, dtype = _as_array(value, dtype)
-    tensor_pb = pb.TensorProto(dtype=dtype.number)
-    # Touched even when there are no sizes to add: real peers tell a scalar from no shape at all.
-    tensor_pb.tensor_shape.SetInParent()
-    for size in array.shape:
-        tensor_pb.tensor_shape.dim.add(size=size)
-    if array.size:
-        if array.dtype == object:
-            tensor_pb.tensor_content = _object_content(array, dtype)
-        else:
-            tensor_pb.tensor_content = array.tobytes()
+    tensor_pb = pb.TensorProto()
+    content = put_tensor(tensor_pb, value, dtype)
+    if content is not None:
+        tensor_pb.tensor_content = bytes(content)
     return tensor_pb
+
+
+def put_tensor(
+    tensor_pb: pb.TensorProto, value: Value, dtype: DType | None = None
+) -> memoryview | None:
+    """Make an empty message that of a tensor, but for a large content, which is returned.
+
+    What is returned is the array's own memory if that is contiguous.
+    Raises: as `encode_tensor`.
+    """
+    array, dtype = _as_array(value, dtype)
+    tensor_pb.MergeFromString(_header(dtype.number, array.shape))
+    if not array.size:
+        return None
+    if array.dtype != object and array.nbytes < LARGE_BYTES:
+        tensor_pb.tensor_content = array.tobytes()
+        return None
+    content = _content(array, dtype)
+    if content.nbytes < LARGE_BYTES:
+        tensor_pb.tensor_content = bytes(content)
+        return None
+    return content
 
 
 def tensor_header(value: Value, dtype: DType | None = None) -> tuple[bytes, memoryview]:
@@ -103,16 +123,21 @@ def tensor_header(value: Value, dtype: DType | None = None) -> tuple[bytes, memo
     array, dtype = _as_array(value, dtype)
     if not array.size:
         return _header(dtype.number, array.shape), memoryview(b"")
-    if array.dtype == object:
-        payload = memoryview(_object_content(array, dtype))
-    else:
-        # Only bytes: half of the element types have no letter in the buffer protocol.
-        payload = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    payload = _content(array, dtype)
     return _header(dtype.number, array.shape) + b"\x22" + varint(payload.nbytes), payload
 
 
-def decode_tensor(tensor_pb: pb.TensorProto) -> Value:
+def _content(array: np.ndarray[Any, Any], dtype: DType) -> memoryview:
+    if array.dtype == object:
+        return memoryview(_object_content(array, dtype))
+    # Only bytes: half of the element types have no letter in the buffer protocol.
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def decode_tensor(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> Value:
     """Return the value of a message, whichever way it holds its elements.
+
+    A `content` that was kept apart stands for the message's own.
 
     Content wins over list fields and must have just the right size.  Of a list field, values past
     the end are ignored and the last one stands for those that are missing; without any, elements
@@ -124,7 +149,7 @@ def decode_tensor(tensor_pb: pb.TensorProto) -> Value:
     """
     dtype = tensor_dtype(tensor_pb)
     shape = decode_full_shape(tensor_pb.tensor_shape)
-    content = tensor_pb.tensor_content
+    content = content or tensor_pb.tensor_content
     if content:
         return decode_content(dtype, shape, content)
     try:
@@ -137,7 +162,8 @@ def decode_tensor(tensor_pb: pb.TensorProto) -> Value:
 
 
 def decode_content(dtype: DType, shape: Sequence[int], content: Buffer) -> Value:
-    """Return the value whose elements are the bytes `content`; numbers are viewed in place.
+    """Return the value whose elements are the bytes `content`; numbers are viewed in place
+    if they lie where numbers may.
 
     Raises: InvalidArgumentError when the bytes do not hold just the elements of `shape`.
     """
@@ -156,6 +182,8 @@ def decode_content(dtype: DType, shape: Sequence[int], content: Buffer) -> Value
     if count == 0:
         return _finished(np.empty(shape, dtype.as_numpy_dtype), dtype)
     array = np.frombuffer(content, dtype.as_numpy_dtype).reshape(shape)
+    if not array.flags.aligned:
+        array = array.copy()
     # A bool of any other byte would be neither true nor false; real peers refuse it too.
     if dtype is dtypes.bool_ and (array.view(np.uint8) > 1).any():
         raise InvalidArgumentError(
@@ -181,21 +209,6 @@ def tensor_dtype(tensor_pb: pb.TensorProto) -> DType:
             f"tensor has element type {dtype.name}; references stand in op signatures only"
         )
     return dtype
-
-
-def varint(number: int) -> bytes:
-    """Return the protocol's variable-length form of a number of 0 or more."""
-    if number < 0x80:
-        return _SMALL[number]
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-_SMALL = [bytes([number]) for number in range(0x80)]
 
 
 @functools.lru_cache(maxsize=4096)

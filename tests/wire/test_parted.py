@@ -1,0 +1,209 @@
+"""Messages with large tensors beside them: the same bytes to protobuf, no copy of the elements."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideflow.wire import messages as pb
+from tideflow.wire.parted import (
+    Parted,
+    can_be_parted,
+    parse,
+    parted,
+    take_apart,
+    with_tensors,
+)
+from tideflow.wire.tensor_codec import decode_tensor, encode_tensor, put_tensor
+
+LARGE = np.arange(50_000, dtype=np.float32).reshape(500, 100)
+VALUES = {
+    "scalar": np.float32(3),
+    "large": LARGE,
+    "empty": np.zeros([0, 2], np.int32),
+    "turned": LARGE.T,
+    "half": LARGE.astype(ml_dtypes.bfloat16),
+    "bools": LARGE > 7,
+    "words": np.array([b"a" * 20_000, b"", b"b"], object),
+    "small": np.arange(10),
+}
+TYPES = {
+    pb.RunStepRequest: "feed",
+    pb.RunStepResponse: "tensor",
+    pb.RunGraphRequest: "send",
+    pb.RunGraphResponse: "recv",
+    pb.RunCallableRequest: "feed",
+    pb.RunCallableResponse: "fetch",
+}
+
+
+def plain(message_type, values):
+    """Return the message as protobuf alone makes it."""
+    made = message_type()
+    entries = getattr(made, TYPES[message_type])
+    for name, value in values.items():
+        entry = entries.add()
+        if isinstance(entry, pb.TensorProto):
+            entry.CopyFrom(encode_tensor(value))
+        else:
+            entry.name = name
+            entry.tensor.CopyFrom(encode_tensor(value))
+    return made
+
+
+def tensors(message):
+    """Return the values in a message, parted or not."""
+    whole, contents = take_apart(message)
+    found = []
+    for position, entry in enumerate(getattr(whole, TYPES[type(whole)])):
+        tensor_pb = entry if isinstance(entry, pb.TensorProto) else entry.tensor
+        found.append(decode_tensor(tensor_pb, contents.get(position)))
+    return found
+
+
+@pytest.mark.parametrize("message_type", TYPES, ids=lambda t: t.__name__)
+def test_protobuf_reads_what_is_written_in_parts(message_type):
+    made = with_tensors(message_type(), VALUES.items())
+    assert isinstance(made, Parted)
+    assert sorted(made.contents) == [1, 3, 4, 5, 6]
+    data = made.SerializeToString()
+    assert b"".join(made.SerializeToParts()) == data
+    assert message_type.FromString(data) == plain(message_type, VALUES)
+
+
+@pytest.mark.parametrize("message_type", TYPES, ids=lambda t: t.__name__)
+def test_what_protobuf_writes_is_read_in_parts(message_type):
+    found = parse(message_type, plain(message_type, VALUES).SerializeToString())
+    assert isinstance(found, Parted)
+    for value, wanted in zip(tensors(found), VALUES.values(), strict=True):
+        np.testing.assert_array_equal(value, wanted)
+        assert value.dtype == wanted.dtype
+        assert value.flags.aligned
+
+
+def test_the_elements_are_not_copied():
+    made = with_tensors(pb.RunStepResponse(), [("large", LARGE)])
+    (content,) = [p for p in made.SerializeToParts() if len(p) == LARGE.nbytes]
+    assert np.shares_memory(np.frombuffer(content, np.uint8), LARGE)
+    received = np.frombuffer(made.SerializeToString(), np.uint8)
+    (value,) = tensors(parse(pb.RunStepResponse, received.data))
+    assert np.shares_memory(value, received)
+    assert not value.flags.writeable
+
+
+@pytest.mark.parametrize("size", [16384, 16385, 2_097_100, *range(2_097_145, 2_097_153)])
+@pytest.mark.parametrize("name", ["", "a", "a:0" * 30])
+def test_contents_begin_where_compiled_code_can_take_them(size, name):
+    many = [(name, np.full(size, 7, np.int8)), (name, np.full(size, 9, np.int8))]
+    data = with_tensors(pb.RunStepResponse(), many).SerializeToString()
+    assert data.index(b"\x07" * 100) % 64 == 0
+    assert data.index(b"\x09" * 100) % 64 == 0
+    assert len(pb.RunStepResponse.FromString(data).tensor) == 2
+
+
+def test_other_fields_stay():
+    made = pb.RunStepRequest(session_handle="s", fetch=["a", "b"], request_id=7)
+    made.options.timeout_in_ms = 5
+    data = with_tensors(made, [("x", LARGE)]).SerializeToString()
+    found, contents = take_apart(parse(pb.RunStepRequest, data))
+    assert list(contents) == [0]
+    assert (found.session_handle, list(found.fetch), found.request_id) == ("s", ["a", "b"], 7)
+    assert found.options.timeout_in_ms == 5
+
+
+def test_fields_behind_the_tensor_stay():
+    made = pb.PushTensorsRequest(instance=3)
+    entry = made.tensor.add(step_id=5, rendezvous_key="k", ask=True)
+    content = put_tensor(entry.tensor, LARGE)
+    assert content is not None
+    data = parted(made, {0: content}).SerializeToString()
+    whole = pb.PushTensorsRequest.FromString(data)
+    np.testing.assert_array_equal(decode_tensor(whole.tensor[0].tensor), LARGE)
+    found, contents = take_apart(parse(pb.PushTensorsRequest, data))
+    assert (found.tensor[0].step_id, found.tensor[0].ask) == (5, True)
+    np.testing.assert_array_equal(decode_tensor(found.tensor[0].tensor, contents[0]), LARGE)
+
+
+def test_small_messages_are_themselves():
+    made = with_tensors(pb.RunStepResponse(), [("small", np.arange(3))])
+    assert isinstance(made, pb.RunStepResponse)
+    assert isinstance(parse(pb.RunStepResponse, made.SerializeToString()), pb.RunStepResponse)
+    assert can_be_parted(pb.RunStepResponse)
+    assert not can_be_parted(pb.GraphDef)
+
+
+def test_a_message_of_very_many_tensors_is_written_too():
+    values = [(f"t{i}", np.float32(i)) for i in range(5000)]
+    made = with_tensors(pb.RunStepResponse(), [*values, ("large", LARGE)])
+    found = pb.RunStepResponse.FromString(made.SerializeToString())
+    assert len(found.tensor) == 5001
+    np.testing.assert_array_equal(decode_tensor(found.tensor[5000].tensor), LARGE)
+
+
+def test_tensors_that_stand_in_pieces_mean_what_protobuf_says():
+    name = b"\x0a\x01x"
+    size = b"\x22\x80\x80\x01"
+    twice = size + b"\x01" * 16384 + size + b"\x02" * 16384
+    head = b"\x08\x04\x12\x05\x12\x03\x08\x80\x80\x01"[:2] + b"\x12\x06\x12\x04\x08\x80\x80\x01"
+    body = head + twice
+    entry = name + b"\x12" + _varint(len(body)) + body
+    data = b"\x0a" + _varint(len(entry)) + entry
+    assert tensors(parse(pb.RunStepResponse, data))[0].tolist() == [2] * 16384
+
+
+def _varint(number):
+    made = b""
+    while number >= 0x80:
+        made += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return made + bytes([number])
+
+
+def same_as_protobuf(data):
+    """Compare what both make of bytes; return whether they are a message."""
+    try:
+        wanted = pb.RunStepResponse.FromString(data)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            parse(pb.RunStepResponse, data)
+        return False
+    message, contents = take_apart(parse(pb.RunStepResponse, data))
+    for position, content in contents.items():
+        message.tensor[position].tensor.tensor_content = bytes(content)
+    assert message == wanted
+    return True
+
+
+WHOLE = with_tensors(
+    pb.RunStepResponse(status_error_message="m"),
+    [("a", LARGE[:90]), ("b", LARGE[:7]), ("c", LARGE)],
+).SerializeToString()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(WHOLE)))
+def test_a_message_cut_short_is_what_protobuf_says(size):
+    same_as_protobuf(WHOLE[:size])
+
+
+HEADS = [i for i in range(len(WHOLE)) if i < 80 or 36_000 < i < 36_200 or i > len(WHOLE) - 40]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(HEADS), st.integers(0, 255)), min_size=1, max_size=3))
+def test_a_spoilt_message_is_what_protobuf_says(changes):
+    data = bytearray(WHOLE)
+    for position, byte in changes:
+        data[position] = byte
+    same_as_protobuf(bytes(data))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 4), st.binary(max_size=12))
+def test_strange_bytes_are_what_protobuf_says(before, piece, after):
+    pieces = [b"\xff" * 20_000, b"\x08\x01" * 9_000, b"\x0b" * 17_000, WHOLE, b"\x00" * 17_000]
+    same_as_protobuf(before + pieces[piece] + after)
