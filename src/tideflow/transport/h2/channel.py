@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import random
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from tideflow.runtime.loop import spawn
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
-from tideflow.transport.h2 import grpc
+from tideflow.transport.h2.calling import (
+    CONNECT_TIMEOUT_S,
+    MOST_TRIES,
+    Backoff,
+    Calling,
+    OutOfTimeError,
+)
 from tideflow.transport.h2.client_calls import ClientCall, NotProcessedError
 from tideflow.transport.h2.client_link import ClientLink
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
-from tideflow.transport.h2.messages import Parser, parts_of
+from tideflow.transport.h2.messages import parts_of
 from tideflow.transport.h2.tls import offer_h2, why_not_connected
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
-from tideflow.wire import errors, status
+from tideflow.wire import errors
 
 # Servers of TensorFlow hang up on a client that pings an idle connection more often than this.
 DEFAULT_KEEPALIVE_S = 310.0
-
-_CONNECT_TIMEOUT_S = 5.0
-# A restarted peer is found again soon.
-_FIRST_BACKOFF_S = 0.1
-_MOST_BACKOFF_S = 0.5
-_BACKOFF_GROWTH = 1.6
-_MOST_TRIES = 5
-
-
-class _OutOfTimeError(Exception):
-    """The deadline of a call has passed."""
 
 
 class H2Channel(Channel):
@@ -61,16 +54,13 @@ class H2Channel(Channel):
     ) -> None:
         super().__init__(f"{peer_name} ({address})" if peer_name else address)
         self._address = address
-        self._authority = "localhost" if unix_path(address) is not None else address
         self._keepalive_s = keepalive_s
         self._tls = offer_h2(tls)
-        self._random = random.Random()
-        self._parsers: dict[str, Parser] = {}
+        self._calling = Calling(self.target, address, is_secure=tls is not None)
         self._link: ClientLink | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._last_failure = ""
-        self._backoff_s = 0.0
-        self._retry_at_s = 0.0
+        self._backoff = Backoff()
         self._waiting: set[asyncio.Future[None]] = set()
         self._calls: set[ClientCall] = set()
         self._closed = False
@@ -93,7 +83,7 @@ class H2Channel(Channel):
             parts = parts_of(request, method.path)
             statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
             deadline_s = self._deadline_s(timeout_s)
-            for _ in range(_MOST_TRIES):
+            for _ in range(MOST_TRIES):
                 link = self._link
                 if link is None or not link.core.can_open:
                     link = await self._find_link(method, wait_for_ready, deadline_s)
@@ -101,11 +91,9 @@ class H2Channel(Channel):
                     data = await self._call_once(link, method, parts, deadline_s, metadata)
                 except NotProcessedError:
                     continue
-                self._backoff_s = self._retry_at_s = 0.0
-                return self._parse(method, data, statistics)
-            raise errors.UnavailableError(
-                f"{self.target} refused {method.path} {_MOST_TRIES} times; is it stopping?"
-            )
+                self._backoff.reset()
+                return self._calling.parse(method, data, statistics)
+            raise self._calling.refused_error(method.path)
 
     async def _call_once(
         self,
@@ -117,12 +105,16 @@ class H2Channel(Channel):
     ) -> Buffer:
         loop = link.loop
         done = loop.create_future()
-        call = ClientCall(self._parser_of(method), done, functools.partial(self._error_of, method))
+        call = self._calling.new_call(method, done)
         timer = None
         if deadline_s is not None:
-            timer = loop.call_at(deadline_s, call.fail, _OutOfTimeError())  # type: ignore[arg-type]
+            timer = loop.call_at(deadline_s, call.fail, OutOfTimeError())  # type: ignore[arg-type]
         self._calls.add(call)
         try:
+            if link.shared.can_lend:
+                parts = await link.shared.lend(parts)
+                if not link.core.can_open:
+                    raise NotProcessedError
             link.begin(call, self._block(method, deadline_s, metadata), parts)
             data: Buffer = await done
             return data
@@ -155,9 +147,7 @@ class H2Channel(Channel):
             link = self._link
             if link is None or not link.core.can_open:
                 link = await self._find_link(method, wait_for_ready, deadline_s)
-            call = ClientCall(
-                self._parser_of(method), None, functools.partial(self._error_of, method)
-            )
+            call = self._calling.new_call(method, None)
             inbox = call.inbox = Inbox(link.acknowledger(call))
             timer = None
             if deadline_s is not None and timeout_s is not None:
@@ -168,8 +158,8 @@ class H2Channel(Channel):
             sending = spawn(self._send_each(link, call, method, requests, statistics))
             try:
                 while (data := await inbox.get()) is not None:
-                    self._backoff_s = self._retry_at_s = 0.0
-                    yield self._parse(method, data, statistics)
+                    self._backoff.reset()
+                    yield self._calling.parse(method, data, statistics)
             finally:
                 self._calls.discard(call)
                 link.cancel(call)
@@ -190,7 +180,7 @@ class H2Channel(Channel):
             async for request in requests:
                 parts = parts_of(request, method.path)
                 statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
-                if not link.send(call, parts):
+                if not link.send(call, await link.shared.lend(parts)):
                     return
                 await link.wait_sendable(call.stream_id)
             link.end_sending(call)
@@ -210,7 +200,7 @@ class H2Channel(Channel):
             return
         self._closed = True
         for call in list(self._calls):
-            call.fail(self._closed_error(""))
+            call.fail(self._calling.closed_error(""))
         for waiter in self._waiting:
             waiter.cancel()
         if self._connecting is not None:
@@ -233,7 +223,7 @@ class H2Channel(Channel):
         loop = asyncio.get_running_loop()
         while True:
             if self._closed:
-                raise self._closed_error(method.path)
+                raise self._calling.closed_error(method.path)
             link = self._link
             if link is not None and link.is_usable:
                 if link.core.can_open:
@@ -241,7 +231,7 @@ class H2Channel(Channel):
                 await self._within(deadline_s, link.wait_slot())
                 continue
             if self._connecting is None:
-                wait_s = self._retry_at_s - loop.time()
+                wait_s = self._backoff.retry_at_s - loop.time()
                 if wait_s > 0 and wait_for_ready:
                     await self._within(deadline_s, self._pause(wait_s))
                     continue
@@ -261,7 +251,7 @@ class H2Channel(Channel):
                 await wait  # type: ignore[misc]
         except TimeoutError:
             if scope.expired():
-                raise _OutOfTimeError from None
+                raise OutOfTimeError from None
             raise
 
     async def _pause(self, wait_s: float) -> None:
@@ -284,7 +274,7 @@ class H2Channel(Channel):
         loop = asyncio.get_running_loop()
         link: ClientLink | None = None
         try:
-            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 link = await self._open()
                 await link.ready
             self._link = link
@@ -293,7 +283,7 @@ class H2Channel(Channel):
             found = why_not_connected(
                 error, has_tls=self._tls is not None, was_open=link is not None
             )
-            self._last_failure = found or f"no answer within {_CONNECT_TIMEOUT_S:g} s"
+            self._last_failure = found or f"no answer within {CONNECT_TIMEOUT_S:g} s"
             if link is not None:
                 link.abort(self._last_failure)
         except asyncio.CancelledError:
@@ -303,10 +293,7 @@ class H2Channel(Channel):
         finally:
             self._connecting = None
             # Until a call is answered: a peer may also accept connections and hang up at once.
-            grown_s = self._backoff_s * _BACKOFF_GROWTH or _FIRST_BACKOFF_S
-            self._backoff_s = min(grown_s, _MOST_BACKOFF_S)
-            wait_s = self._backoff_s * self._random.uniform(0.8, 1.0)
-            self._retry_at_s = loop.time() + wait_s
+            self._backoff.tried(loop.time())
 
     async def _open(self) -> ClientLink:
         loop = asyncio.get_running_loop()
@@ -325,30 +312,8 @@ class H2Channel(Channel):
         return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
 
     def _block(self, method: MethodSpec, deadline_s: float | None, metadata: Metadata) -> bytes:
-        timeout = b""
-        if deadline_s is not None:
-            timeout = grpc.encode_timeout(deadline_s - asyncio.get_running_loop().time())
-        block = grpc.request_block(
-            method.path, self._authority, timeout, is_secure=self._tls is not None
-        )
-        return block + encode_block(grpc.metadata_pairs(metadata)) if metadata else block
-
-    def _parser_of(self, method: MethodSpec) -> Parser:
-        found = self._parsers.get(method.path)
-        if found is None:
-            found = self._parsers[method.path] = Parser(method.response_type)
-        return found
-
-    def _parse(self, method: MethodSpec, data: Buffer, statistics: MethodStatistics) -> Message:
-        size = len(data)
-        statistics.received_bytes += size
-        try:
-            return self._parser_of(method).parse(data)
-        except DecodeError as error:
-            raise errors.InternalError(
-                f"{self.target} answered {method.path} with {size} bytes that are not a"
-                f" {method.response_type.__name__}: {error}"
-            ) from error
+        left_s = None if deadline_s is None else deadline_s - asyncio.get_running_loop().time()
+        return self._calling.block(method, left_s, metadata)
 
     @contextmanager
     def _one_call(
@@ -359,32 +324,16 @@ class H2Channel(Channel):
             self._require_open(method.path)
             try:
                 yield
-            except _OutOfTimeError:
+            except OutOfTimeError:
                 raise deadline_error(method.path, self.target, timeout_s or 0.0) from None
             except asyncio.CancelledError:
                 if not self._closed or is_being_cancelled():
                     raise
-                raise self._closed_error(method.path) from None
+                raise self._calling.closed_error(method.path) from None
 
     def _require_open(self, path: str) -> None:
         if self._closed:
-            raise self._closed_error(path)
-
-    def _closed_error(self, path: str) -> errors.OpError:
-        what = f"{path} on {self.target}" if path else self.target
-        return status.mark_derived(errors.CancelledError(f"{what}: the channel was closed"))
-
-    def _error_of(
-        self, method: MethodSpec, code: int, text: str, metadata: grpc.Metadata
-    ) -> errors.OpError:
-        """Return the OpError for the status that a call ended with."""
-        text = (
-            f"{text}\nAdditional information: the error came from remote target {self.target}"
-            f" while calling {method.path}"
-        )
-        found = status.error_from(code, text, metadata)
-        # A peer's call was cancelled because something else failed or gave up first.
-        return status.mark_derived(found) if code == errors.CANCELLED else found
+            raise self._calling.closed_error(path)
 
 
 def _resolve(waiter: asyncio.Future[None]) -> None:

@@ -1,0 +1,129 @@
+"""What the two ways to call a peer share: how a call is written, read and spoken of.
+
+One way is the event loop's (channel.py), the other that of blocked threads (blocking.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+
+from google.protobuf.message import DecodeError, Message
+
+from tideflow.transport.channel import Metadata
+from tideflow.transport.h2 import grpc
+from tideflow.transport.h2.client_calls import ClientCall, Outcome
+from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.header_blocks import encode_block
+from tideflow.transport.h2.listening import unix_path
+from tideflow.transport.h2.messages import Parser
+from tideflow.transport.service import MethodSpec
+from tideflow.transport.statistics import MethodStatistics
+from tideflow.wire import errors, status
+
+CONNECT_TIMEOUT_S = 5.0
+# How often a call is made anew that the peer never looked at.
+MOST_TRIES = 5
+
+# A restarted peer is found again soon.
+_FIRST_BACKOFF_S = 0.1
+_MOST_BACKOFF_S = 0.5
+_BACKOFF_GROWTH = 1.6
+
+
+class OutOfTimeError(Exception):
+    """The deadline of a call has passed."""
+
+
+class Backoff:
+    """When a connection may be tried again after the last try.
+
+    A connection alone proves nothing: a peer may accept it and hang up at once.  So only an
+    answered call (`reset`) ends the waiting.
+
+    Attributes:
+      retry_at_s: the moment, on the caller's clock.
+    """
+
+    def __init__(self) -> None:
+        self.retry_at_s = 0.0
+        self._backoff_s = 0.0
+        self._random = random.Random()
+
+    def tried(self, now_s: float) -> None:
+        """Take note of a try that has ended now."""
+        grown_s = self._backoff_s * _BACKOFF_GROWTH or _FIRST_BACKOFF_S
+        self._backoff_s = min(grown_s, _MOST_BACKOFF_S)
+        self.retry_at_s = now_s + self._backoff_s * self._random.uniform(0.8, 1.0)
+
+    def reset(self) -> None:
+        """Take note of an answered call."""
+        self._backoff_s = self.retry_at_s = 0.0
+
+
+class Calling:
+    """One peer, and the words for calls to it.
+
+    Args:
+      target: the peer as error messages name it.
+      address: `HOST:PORT` or `unix:PATH`.
+      is_secure: whether the connection has TLS.
+    """
+
+    def __init__(self, target: str, address: str, *, is_secure: bool) -> None:
+        self.target = target
+        self.address = address
+        self._is_secure = is_secure
+        self._authority = "localhost" if unix_path(address) is not None else address
+        self._parsers: dict[str, Parser] = {}
+
+    def new_call(self, method: MethodSpec, done: Outcome | None) -> ClientCall:
+        """Return a call of a method, not begun; `done` gets its answer if it is unary."""
+        return ClientCall(self._parser_of(method), done, functools.partial(self._error_of, method))
+
+    def block(self, method: MethodSpec, left_s: float | None, metadata: Metadata = ()) -> bytes:
+        """Return the header block of a call that may take so long."""
+        timeout = b"" if left_s is None else grpc.encode_timeout(left_s)
+        block = grpc.request_block(method.path, self._authority, timeout, is_secure=self._is_secure)
+        return block + encode_block(grpc.metadata_pairs(metadata)) if metadata else block
+
+    def _parser_of(self, method: MethodSpec) -> Parser:
+        found = self._parsers.get(method.path)
+        if found is None:
+            found = self._parsers[method.path] = Parser(method.response_type)
+        return found
+
+    def parse(self, method: MethodSpec, data: Buffer, statistics: MethodStatistics) -> Message:
+        """Return an answer.  Raises: InternalError for bytes that are none."""
+        size = len(data)
+        statistics.received_bytes += size
+        try:
+            return self._parser_of(method).parse(data)
+        except DecodeError as error:
+            raise errors.InternalError(
+                f"{self.target} answered {method.path} with {size} bytes that are not a"
+                f" {method.response_type.__name__}: {error}"
+            ) from error
+
+    def refused_error(self, path: str) -> errors.OpError:
+        """Return the error of a call that the peer never looked at, however often it was made."""
+        return errors.UnavailableError(
+            f"{self.target} refused {path} {MOST_TRIES} times; is it stopping?"
+        )
+
+    def closed_error(self, path: str) -> errors.OpError:
+        """Return the error of calls on a closed channel."""
+        what = f"{path} on {self.target}" if path else self.target
+        return status.mark_derived(errors.CancelledError(f"{what}: the channel was closed"))
+
+    def _error_of(
+        self, method: MethodSpec, code: int, text: str, metadata: grpc.Metadata
+    ) -> errors.OpError:
+        """Return the OpError for the status that a call ended with."""
+        text = (
+            f"{text}\nAdditional information: the error came from remote target {self.target}"
+            f" while calling {method.path}"
+        )
+        found = status.error_from(code, text, metadata)
+        # A peer's call was cancelled because something else failed or gave up first.
+        return status.mark_derived(found) if code == errors.CANCELLED else found
