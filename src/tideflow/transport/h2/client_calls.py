@@ -16,12 +16,15 @@ from tideflow.transport.h2.events import (
     Event,
     GoAway,
     HeadersReceived,
+    PingAnswered,
+    SettingsReceived,
     StreamReset,
 )
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.messages import Assembler, Parser
+from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.wire import errors
 
 
@@ -102,20 +105,26 @@ class ClientCalls:
 
     Attributes:
       core: the connection.
+      shared: what of it passes through shared memory.
     """
 
     def __init__(self, core: Connection) -> None:
         self.core = core
+        self.shared = SharedBodies(core)
         self._calls: dict[int, ClientCall] = {}
 
     def handle(self, event: Event) -> None:
-        """Act on what the peer did to a call; other events are left alone."""
+        """Act on what the peer did to a call, or said of shared memory."""
         if type(event) is HeadersReceived:
             self._on_headers(event)
         elif type(event) is DataReceived:
             self._on_data(event)
         elif type(event) is StreamReset:
             self._on_reset(event)
+        elif type(event) is SettingsReceived:
+            self.shared.on_settings(event.others)
+        elif type(event) is PingAnswered:
+            self.shared.on_ping_answered(event.payload)
 
     def _on_headers(self, event: HeadersReceived) -> None:
         call = self._calls.get(event.stream_id)
@@ -128,6 +137,7 @@ class ClientCalls:
         if is_first:
             call.has_head = True
             call.assembler.encoding = head.encoding
+            call.assembler.view_shared = self.shared.view
         if head.code is not None:
             self._finish(call, head.code, head.text, head.metadata)
         elif not event.end_stream and not is_first:

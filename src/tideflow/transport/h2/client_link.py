@@ -85,6 +85,7 @@ class ClientLink(ClientCalls, Link):
     def handle(self, event: Event) -> None:
         self._has_heard = True
         if type(event) is SettingsReceived:
+            super().handle(event)
             if not self.ready.done():
                 self.ready.set_result(None)
             self._free_slots()
@@ -92,6 +93,7 @@ class ClientLink(ClientCalls, Link):
             self._on_go_away(event)
         elif type(event) is PingAnswered:
             self._is_ping_out = False
+            super().handle(event)
         else:
             super().handle(event)
 

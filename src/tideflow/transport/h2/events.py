@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
@@ -45,7 +45,12 @@ class StreamReset(Event):
 
 @dataclass(slots=True)
 class SettingsReceived(Event):
-    """The peer said what it grants; the first tells that it speaks HTTP/2."""
+    """The peer said what it grants; the first tells that it speaks HTTP/2.
+
+    `others` are the settings that are none of HTTP/2's windows and limits, by number.
+    """
+
+    others: dict[int, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(slots=True)

@@ -16,15 +16,16 @@ from typing import cast
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event
 from tideflow.transport.h2.messages import Assembler
+from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.transport.h2.tls import fault_of
 
 _LOGGER = logging.getLogger(__name__)
 
-_READ_BYTES = 128 * 1024
+READ_BYTES = 128 * 1024
 # A body of at least this size that is sure to come is received in place.
-_DIRECT_BYTES = 32 * 1024
+DIRECT_BYTES = 32 * 1024
 # Between two frames of a large message little else comes: read little, to copy little.
-_BETWEEN_BYTES = 16 * 1024
+BETWEEN_BYTES = 16 * 1024
 
 # About a quarter of a millisecond's copying.
 _TURN_BYTES = 1 << 20
@@ -46,7 +47,15 @@ _KEEPALIVE = (
 
 
 class Link(asyncio.BufferedProtocol, ABC):
-    """One end of one connection."""
+    """One end of one connection.
+
+    Attributes:
+      core: the connection without its transport.
+      shared: what of it passes through shared memory.
+      is_lost: whether it is over; lost_reason tells why.
+    """
+
+    shared: SharedBodies
 
     def __init__(self, core: Connection) -> None:
         self.core = core
@@ -54,7 +63,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         self.is_lost = False
         self.lost_reason = ""
         self._transport: asyncio.Transport | None = None
-        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._place: Assembler | None = None
         self._place_stream = 0
         self._is_paused = False
@@ -125,6 +134,8 @@ class Link(asyncio.BufferedProtocol, ABC):
             self.abort(fault)
             return
         self._watch = self.loop.call_later(self.core.limits.greeting_s, self._on_watch)
+        own, peer = (transport.get_extra_info(name) for name in ("sockname", "peername"))
+        self.shared.begin(own, peer)
         self.flush()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -133,10 +144,10 @@ class Link(asyncio.BufferedProtocol, ABC):
         room = None if place is None else place.room()
         if room is None:
             return self._buffer
-        if count >= _DIRECT_BYTES and len(room) >= _DIRECT_BYTES:
+        if count >= DIRECT_BYTES and len(room) >= DIRECT_BYTES:
             self._place, self._place_stream = place, stream_id
             return room[:count]
-        return self._buffer[: max(_BETWEEN_BYTES, count + 9)]
+        return self._buffer[: max(BETWEEN_BYTES, count + 9)]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._place is None:
@@ -261,6 +272,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         if self._watch is not None:
             self._watch.cancel()
         self._wake_senders()
+        self.shared.close()
         self.lost(reason)
 
     def _on_watch(self) -> None:
@@ -268,4 +280,6 @@ class Link(asyncio.BufferedProtocol, ABC):
         if reason:
             self.abort(reason)
         elif not self.is_lost:
+            self.shared.watch()
+            self.flush()
             self._watch = self.loop.call_later(self.core.limits.watch_s, self._on_watch)

@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import Message
 
-from tideflow.transport.encoding import require_readable, serialize
+from tideflow.transport.encoding import reader_of, require_readable, serialize
 from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
 
 PREFIX_BYTES = 5
 # From this size on a message gets memory of its own before it is complete.
 LARGE_BYTES = 64 * 1024
 MOST_MESSAGE_BYTES = 2**32 - 1
+
+# What the byte before a message says: as it is, compressed, or in shared memory (between tideflow
+# peers only; see shared_memory_link.py).
+COMPRESSED, SHARED = 1, 2
 
 _POOLED_BYTES = 256 << 20
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
@@ -90,16 +96,22 @@ class Parser:
 
     def __init__(self, message_type: type[Message], pool: BufferPool = _POOL) -> None:
         self._pool = pool
-        self._from_string: Any = message_type.FromString
-        # Protobuf copies out of what it parses; other classes may keep it.
-        self._copies = issubclass(message_type, Message)
+        self._from_string, self._keeps = reader_of(message_type)
 
     def parse(self, data: Buffer) -> Message:
         """Return the message.  Raises: DecodeError for bytes that are none."""
+        if self._copies and type(data) is memoryview:
+            # Protobuf would copy it as well, but into fresh memory.
+            data = self._copied(data)
         message: Message = self._from_string(data)
         if self._copies and type(data) is bytearray:
             self._pool.give(data)
         return message
+
+    def _copied(self, data: memoryview) -> bytearray:
+        copy = self._pool.take(len(data))
+        np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))
+        return copy
 
     def allocate(self, size: int) -> bytearray | memoryview:
         """Return memory for a large message, which `parse` gets then."""
@@ -109,10 +121,16 @@ class Parser:
 
 
 class Assembler:
-    """Cuts one direction of one call into messages."""
+    """Cuts one direction of one call into messages.
 
-    __slots__ = ("_at", "_compressed", "_head", "_into", "_most_bytes", "_parser", "_view",
-                 "encoding")  # fmt: skip
+    Attributes:
+      encoding: how messages marked as compressed are compressed.
+      view_shared: returns the message (of so many bytes at most) that a descriptor tells of; None
+        where none may come.
+    """
+
+    __slots__ = ("_at", "_flag", "_head", "_into", "_most_bytes", "_parser", "_view",
+                 "encoding", "view_shared")  # fmt: skip
 
     def __init__(self, parser: Parser, most_bytes: int | None) -> None:
         self._parser = parser
@@ -121,8 +139,9 @@ class Assembler:
         self._into: bytearray | memoryview | None = None
         self._view: memoryview | None = None
         self._at = 0
-        self._compressed = False
+        self._flag = 0
         self.encoding = "identity"
+        self.view_shared: Callable[[Buffer, int], memoryview] | None = None
 
     @property
     def is_between(self) -> bool:
@@ -170,13 +189,17 @@ class Assembler:
     def _begin(self) -> None:
         size = int.from_bytes(self._head[1:], "big")
         flag, self._head = self._head[0], b""
-        if flag > 1:
+        if flag > (COMPRESSED if self.view_shared is None else SHARED):
             raise errors.InternalError(f"a message begins with {flag}, not 0 or 1")
+        if flag == SHARED and size != DESCRIPTOR_BYTES:
+            raise errors.InternalError(
+                f"a place in shared memory was named in {size} bytes, not {DESCRIPTOR_BYTES}"
+            )
         if size > self._most_bytes:
             raise errors.ResourceExhaustedError(
                 f"a received message is larger than max ({size} vs. {self._most_bytes} bytes)"
             )
-        self._compressed = bool(flag)
+        self._flag = flag
         self._at = 0
         try:
             if size >= LARGE_BYTES and not flag:
@@ -200,8 +223,10 @@ class Assembler:
         if self._at < len(view):
             return None
         self._view = self._into = None
-        if self._compressed:
+        if self._flag == COMPRESSED:
             return self._decompressed(into)
+        if self._flag == SHARED and self.view_shared is not None:
+            return self.view_shared(into, self._most_bytes)
         if isinstance(into, memoryview):
             return into.toreadonly()
         view.release()

@@ -69,6 +69,10 @@ class PeerControl(ABC):
         """Ask the peer for a sign of life; the answer has the same eight bytes."""
         self._out.append(frames.ping_frame(payload, ack=False))
 
+    def say(self, settings: dict[int, int]) -> None:
+        """Send settings of our own; peers that do not know them do not mind."""
+        self._out.append(frames.settings_frame(settings))
+
     def leave(self, code: ErrorCode = ErrorCode.NO_ERROR, text: str = "") -> None:
         """Take no more streams, and say so; those begun go on."""
         self.is_leaving = True
@@ -129,6 +133,7 @@ class PeerControl(ABC):
                 )
             return
         self._idle("SETTINGS")
+        others = {}
         for number, value in frames.read_settings(payload):
             if number == frames.SETTING_INITIAL_WINDOW:
                 self._shift_windows(value - self.peer_initial_window)
@@ -137,9 +142,11 @@ class PeerControl(ABC):
                 self.peer_max_frame_bytes = min(value, self.limits.max_frame_bytes)
             elif number == frames.SETTING_MAX_STREAMS:
                 self.peer_max_streams = value
+            else:
+                others[number] = value
         self.has_settings = True
         self._out.append(frames.SETTINGS_ACK)
-        events.append(SettingsReceived())
+        events.append(SettingsReceived(others))
 
     def _shift_windows(self, by: int) -> None:
         for stream in self.streams.values():

@@ -12,7 +12,14 @@ from google.protobuf.message import DecodeError, Message
 from tideflow.transport.answer import answer, answer_stream, as_op_error
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.connection import Connection
-from tideflow.transport.h2.events import DataReceived, Event, HeadersReceived, StreamReset
+from tideflow.transport.h2.events import (
+    DataReceived,
+    Event,
+    HeadersReceived,
+    PingAnswered,
+    SettingsReceived,
+    StreamReset,
+)
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
@@ -20,6 +27,7 @@ from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.messages import Assembler, Parser, parts_of
+from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.transport.service import Binding
 from tideflow.wire import errors
 
@@ -74,6 +82,7 @@ class ServerLink(Link):
 
     def __init__(self, server: Host) -> None:
         super().__init__(Connection(is_client=False, limits=server.limits))
+        self.shared = SharedBodies(self.core)
         self._server = server
         self._calls: dict[int, Call] = {}
         self.closed = asyncio.Event()
@@ -120,6 +129,10 @@ class ServerLink(Link):
             call = self._calls.get(event.stream_id)
             if call is not None:
                 self._give_up(call)
+        elif type(event) is SettingsReceived:
+            self.shared.on_settings(event.others)
+        elif type(event) is PingAnswered:
+            self.shared.on_ping_answered(event.payload)
 
     def _on_call(self, event: HeadersReceived) -> None:
         head = grpc.read_request(event.headers)
@@ -138,6 +151,7 @@ class ServerLink(Link):
         parser = self._server.parsers[head.path]
         call = Call(stream_id, binding, parser, self._server.max_message_bytes)
         call.assembler.encoding = head.encoding
+        call.assembler.view_shared = self.shared.view
         self._calls[stream_id] = call
         if head.timeout_s is not None:
             call.timer = self.loop.call_later(head.timeout_s, self._time_out, call, head.timeout_s)
@@ -213,6 +227,10 @@ class ServerLink(Link):
             request = _parse(call, data)
             del data
             parts = parts_of(await answer(call.binding, request), call.binding.spec.path)
+            call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
+            if self.shared.can_lend:
+                del request
+                parts = await self.shared.lend(parts)
             self._finish(call, parts)
         except errors.OpError as error:
             self._fail_call(call, error)
@@ -228,6 +246,7 @@ class ServerLink(Link):
             async for response in answer_stream(call.binding, _parse_each(call, inbox)):
                 parts = parts_of(response, call.binding.spec.path)
                 call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
+                parts = await self.shared.lend(parts)
                 if call.stream_id not in self._calls:
                     return
                 self._send_head(call)
@@ -253,7 +272,6 @@ class ServerLink(Link):
             self.core.send_headers(call.stream_id, grpc.RESPONSE_HEAD)
 
     def _finish(self, call: Call, parts: list[Buffer]) -> None:
-        call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
         if self._forget(call):
             self.core.send_whole(call.stream_id, grpc.RESPONSE_HEAD, parts, grpc.OK_TRAILERS)
             self.flush()
