@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 
 from tideflow.transport.encoding import reader_of, require_readable, serialize
 from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.memory import Lender
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
 
@@ -31,6 +32,8 @@ MOST_MESSAGE_BYTES = 2**32 - 1
 COMPRESSED, SHARED = 1, 2
 
 _POOLED_BYTES = 256 << 20
+# A few KiB may expand to GiBs: without a limit of the caller's, this is the most.
+_MOST_EXPANDED_BYTES = 256 << 20
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
@@ -72,6 +75,7 @@ class BufferPool:
 
 # One for the process: servers and channels see the same sizes.
 _POOL = BufferPool()
+_LENDER = Lender()
 
 
 def parts_of(message: Message, path: str) -> list[Buffer]:
@@ -96,7 +100,9 @@ class Parser:
 
     def __init__(self, message_type: type[Message], pool: BufferPool = _POOL) -> None:
         self._pool = pool
-        self._from_string, self._keeps = reader_of(message_type)
+        self._from_string, keeps = reader_of(message_type)
+        # Protobuf copies out of what it parses.
+        self._copies = not keeps
 
     def parse(self, data: Buffer) -> Message:
         """Return the message.  Raises: DecodeError for bytes that are none."""
@@ -117,7 +123,7 @@ class Parser:
         """Return memory for a large message, which `parse` gets then."""
         if self._copies:
             return self._pool.take(size)
-        return np.empty(size, np.uint8).data
+        return _LENDER.lend(size)
 
 
 class Assembler:
@@ -239,14 +245,15 @@ class Assembler:
                 f"a message is marked as compressed, but grpc-encoding is {self.encoding!r}"
             )
         inflater = zlib.decompressobj(bits)
+        most = self._most_bytes if self._most_bytes < MOST_MESSAGE_BYTES else _MOST_EXPANDED_BYTES
         # A byte more than allowed tells a message that is too large.
         try:
-            found = inflater.decompress(data, min(self._most_bytes, 1 << 31) + 1)
+            found = inflater.decompress(data, most + 1)
         except zlib.error as error:
             raise errors.InternalError(f"a message cannot be decompressed: {error}") from None
-        if len(found) > self._most_bytes:
+        if len(found) > most:
             raise errors.ResourceExhaustedError(
-                f"a decompressed message is larger than max ({self._most_bytes} bytes)"
+                f"a decompressed message is larger than max ({most} bytes)"
             )
         if not inflater.eof:
             raise errors.InternalError("a compressed message is cut short")
