@@ -19,6 +19,7 @@ from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.graph_runner import GraphRunner
+from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.resources import ResourceManager
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -83,9 +84,12 @@ class WorkerSession:
         return self._resources[device.name]
 
     @collection_paused()
-    def prepare(self, graph_pb: pb.GraphDef) -> RegisteredGraph:
+    def prepare(
+        self, graph_pb: pb.GraphDef, options: pb.GraphOptions | None = None
+    ) -> RegisteredGraph:
         """Make a graph ready to run; called on a thread, since it takes long for large graphs.
 
+        options: the session's; their global_jit_level says what is compiled.
         Raises: InvalidArgumentError for a device that is missing or not here, or a graph that does
         not fit together; NotFoundError for an unknown op.
         """
@@ -95,8 +99,9 @@ class WorkerSession:
         self._check_devices(nodes)
         if not nodes:
             return RegisteredGraph(None, 0)
-        functions = FunctionRuntime(library, self.devices, self.state, self.resources)
-        runner = GraphRunner(nodes, self.devices, self.state, self.resources, functions.get)
+        jit = jit_mode(options)
+        functions = FunctionRuntime(library, self.devices, self.state, self.resources, jit)
+        runner = GraphRunner(nodes, self.devices, self.state, self.resources, functions.get, jit)
         return RegisteredGraph(runner, len(nodes))
 
     def _check_devices(self, nodes: Sequence[Node]) -> None:
