@@ -170,7 +170,9 @@ class Worker(WorkerService):
     async def RegisterGraph(self, request: pb.RegisterGraphRequest) -> pb.RegisterGraphResponse:
         session = self._session(request.session_handle, request.create_worker_session_called)
         loop = asyncio.get_running_loop()
-        graph = await loop.run_in_executor(kernel_threads(), session.prepare, request.graph_def)
+        graph = await loop.run_in_executor(
+            kernel_threads(), session.prepare, request.graph_def, request.graph_options
+        )
         return pb.RegisterGraphResponse(graph_handle=session.add(graph))
 
     async def DeregisterGraph(
