@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -18,7 +19,15 @@ from google.protobuf.message import Message
 
 from tideflow.cluster import local_servers
 from tideflow.cluster.services import MasterService
-from tideflow.transport import Channel, NotGrpcError, make_channel, methods_of, within
+from tideflow.runtime.loop import on_loop, run_sync
+from tideflow.transport import (
+    Channel,
+    MethodSpec,
+    NotGrpcError,
+    make_channel,
+    methods_of,
+    within,
+)
 from tideflow.transport.channel import deadline_error
 from tideflow.wire import errors
 
@@ -45,9 +54,9 @@ class MasterChannel:
         self.target = target
         server = local_servers.find(target)
         self.local: MasterService | None = None if server is None else server.master
-        self._channel: Channel | None = None
+        self._channel: Channel | None = make_channel(target) if server is None else None
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._given_up = asyncio.Event()
+        self._given_up = threading.Event()
 
     async def call(
         self,
@@ -66,6 +75,45 @@ class MasterChannel:
             return await self._call_patiently(method, request, timeout_s)
         return await self._call_with_retries(method, request, timeout_s, retries)
 
+    def call_blocking(
+        self,
+        method: str,
+        request: Message,
+        timeout_s: float | None = None,
+        retries: int = _MOST_RETRIES,
+    ) -> Message:
+        """Call a method as `call` does, not patiently, and wait in the calling (user's) thread.
+
+        Where the transport can, the loop takes no part.
+        """
+        blocking = None if self._channel is None else self._channel.blocking
+        if blocking is None or not blocking.has_room or on_loop():
+            return run_sync(self.call(method, request, timeout_s, retries=retries))
+        spec = methods_of(MasterService)[method]
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return blocking.unary(spec, request, timeout_s=timeout_s)
+            except errors.OpError as error:
+                told = self._told(error, spec)
+                if not retries or not isinstance(told, errors.UnavailableError):
+                    raise told from None
+            retries -= 1
+            self._given_up.wait(pause_s)
+            pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+
+    def _told(self, error: errors.OpError, spec: MethodSpec) -> errors.OpError:
+        """Return the error of a call as the client is to see it."""
+        if isinstance(error, errors.UnimplementedError):
+            return error.with_message(
+                f"the server at {self.target} speaks gRPC, but is no master: it does not offer "
+                f"{spec.path}. Give the address of a tideflow or TensorFlow server "
+                f"({error.message})"
+            )
+        return (
+            errors.UnimplementedError(error.message) if isinstance(error, NotGrpcError) else error
+        )
+
     async def await_local(self, call: Awaitable[T], timeout_s: float | None) -> T:
         """Await a call of the local master with a deadline."""
         if timeout_s is None:
@@ -81,21 +129,14 @@ class MasterChannel:
     async def _call_once(self, method: str, request: Message, timeout_s: float | None) -> Message:
         if self.local is not None:
             return await within(timeout_s, getattr(self.local, method), request)
-        if self._channel is None:
-            self._channel = make_channel(self.target)
+        assert self._channel is not None
         spec = methods_of(MasterService)[method]
         try:
             return await self._channel.unary(
                 spec, request, timeout_s=timeout_s, wait_for_ready=False
             )
-        except errors.UnimplementedError as error:
-            raise error.with_message(
-                f"the server at {self.target} speaks gRPC, but is no master: it does not offer "
-                f"{spec.path}. Give the address of a tideflow or TensorFlow server "
-                f"({error.message})"
-            ) from None
-        except NotGrpcError as error:
-            raise errors.UnimplementedError(error.message) from None
+        except errors.OpError as error:
+            raise self._told(error, spec) from None
 
     async def _call_with_retries(
         self, method: str, request: Message, timeout_s: float | None, retries: int

@@ -220,7 +220,10 @@ class RemoteBackend:
     ) -> M:
         if timeout_s is None:
             timeout_s = self._timeout_s(None)
-        response = run_sync(self._channel.call(method, request, timeout_s, patiently))
+        if patiently:
+            response = run_sync(self._channel.call(method, request, timeout_s, patiently))
+        else:
+            response = self._channel.call_blocking(method, request, timeout_s)
         assert isinstance(response, response_type)
         return response
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -19,6 +19,25 @@ Response = TypeVar("Response", bound=Message)
 Metadata = Sequence[tuple[str, str | bytes]]
 
 
+class BlockingCaller(Protocol):
+    """Makes unary calls in the threads of users, without the event loop."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more call at the same time makes sense."""
+        ...
+
+    def unary(
+        self, method: MethodSpec, request: Message, *, timeout_s: float | None = None
+    ) -> Message:
+        """Call a method, and wait in the calling thread for its answer.
+
+        Never waits for an absent peer; KeyboardInterrupt ends the call and goes on.
+        Raises: as Channel.unary.
+        """
+        ...
+
+
 class Channel(ABC):
     """A way to call the services of one peer.
 
@@ -29,10 +48,13 @@ class Channel(ABC):
     Attributes:
       target: the peer as error messages name it.
       statistics: what was called, by path.
+      blocking: calls for threads other than the loop's; None on a transport that has no such way.
+        `close` ends them, too.
     """
 
     def __init__(self, target: str) -> None:
         self.target = target
+        self.blocking: BlockingCaller | None = None
         self.statistics: dict[str, MethodStatistics] = {}
 
     @abstractmethod

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from tideflow.runtime.loop import spawn
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
+from tideflow.transport.h2.blocking import BlockingCalls
 from tideflow.transport.h2.calling import (
     CONNECT_TIMEOUT_S,
     MOST_TRIES,
@@ -57,6 +58,11 @@ class H2Channel(Channel):
         self._keepalive_s = keepalive_s
         self._tls = offer_h2(tls)
         self._calling = Calling(self.target, address, is_secure=tls is not None)
+        # Not with TLS, whose own work outweighs what there is to save.
+        self._blocking: BlockingCalls | None = None
+        if tls is None:
+            self._blocking = BlockingCalls(self._calling, keepalive_s, self.statistics_of)
+        self.blocking = self._blocking
         self._link: ClientLink | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._last_failure = ""
@@ -199,6 +205,8 @@ class H2Channel(Channel):
         if self._closed:
             return
         self._closed = True
+        if self._blocking is not None:
+            self._blocking.close()
         for call in list(self._calls):
             call.fail(self._calling.closed_error(""))
         for waiter in self._waiting:

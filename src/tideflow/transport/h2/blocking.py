@@ -1,0 +1,450 @@
+"""Unary calls that a user's thread makes by itself: it writes, blocks in recv, and reads.
+
+No event loop is asked, which saves two changes of thread.  A connection carries one call at a time;
+each thread takes a free one or makes another.  Nobody reads an idle connection, so a peer may have
+hung up on it meanwhile: one that rested is looked at before it is used, and replaced in silence.
+After Ctrl-C, a deadline or anything odd the connection is closed, which ends the call at the peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+
+from google.protobuf.message import Message
+
+from tideflow.transport.channel import deadline_error, unreachable_error
+from tideflow.transport.h2.calling import (
+    CONNECT_TIMEOUT_S,
+    MOST_TRIES,
+    Backoff,
+    Calling,
+    OutOfTimeError,
+)
+from tideflow.transport.h2.client_calls import ClientCall, ClientCalls, NotProcessedError
+from tideflow.transport.h2.connection import Connection
+from tideflow.transport.h2.events import ConnectionFailed, Event, GoAway
+from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.link import BETWEEN_BYTES, DIRECT_BYTES, READ_BYTES
+from tideflow.transport.h2.listening import split_host_port, unix_path
+from tideflow.transport.h2.messages import Assembler, parts_of
+from tideflow.transport.service import MethodSpec
+from tideflow.transport.statistics import CountedCall, MethodStatistics
+from tideflow.wire import errors
+
+# Further calls at once go by the event loop, whose connection takes any number.
+MOST_CONNECTIONS = 8
+
+_TURN_BYTES = 1 << 20
+# sendmsg takes no more buffers than IOV_MAX.
+_MOST_BUFFERS = 1024
+# A connection that rested for so long is looked at before it is used.
+_RESTED_S = 1.0
+_PING = b"blocking"
+_PING_TIMEOUT_S = 20.0
+
+
+class Answer:
+    """The outcome of a call: a message or an error, once it has ended."""
+
+    __slots__ = ("error", "message")
+
+    def __init__(self) -> None:
+        self.message: Buffer | None = None
+        self.error: Exception | None = None
+
+    def done(self) -> bool:
+        """Whether the call has ended."""
+        return self.message is not None or self.error is not None
+
+    def set_result(self, message: Buffer) -> None:
+        """Take the message."""
+        self.message = message
+
+    def set_exception(self, error: Exception) -> None:
+        """Take what ended the call instead."""
+        self.error = error
+
+
+class BlockingConnection(ClientCalls):
+    """A connection that one thread at a time uses.
+
+    Args:
+      connection: a connected socket, owned from here on.
+      keepalive_s: after so long without a sign of life the peer is asked for one.
+    """
+
+    def __init__(self, connection: socket.socket, keepalive_s: float) -> None:
+        super().__init__(Connection(is_client=True))
+        self._socket = connection
+        self._keepalive_s = keepalive_s
+        self._timeout_s = connection.gettimeout()
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._is_ping_out = False
+        self.failure = ""
+        self._used_at_s = time.monotonic()
+        self.shared.begin(connection.getsockname(), connection.getpeername())
+
+    def greet(self) -> None:
+        """Wait until the peer says that it speaks HTTP/2.  Raises: OSError when it does not."""
+        deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
+        self._write(deadline_s)
+        while not self.core.has_settings and not self.failure:
+            self._read(deadline_s)
+        if self.failure:
+            raise ConnectionError(self.failure)
+
+    def is_usable(self) -> bool:
+        """Whether another call can be made, as far as one can tell without waiting."""
+        if time.monotonic() - self._used_at_s > _RESTED_S:
+            self._timeout_s = 0.0
+            self._socket.settimeout(0.0)
+            with contextlib.suppress(BlockingIOError):
+                while not self.failure:
+                    self._receive()
+        return not self.failure and self.core.can_open
+
+    def call(
+        self,
+        call: ClientCall,
+        answer: Answer,
+        block: bytes,
+        parts: list[Buffer],
+        deadline_s: float | None,
+    ) -> Buffer:
+        """Make a call whose outcome is `answer`, and wait for its message.
+
+        deadline_s is on the clock of time.monotonic.  After any error but the peer's own answer
+        the connection is closed.
+        Raises: the error of the call; NotProcessedError when the peer never looked at it;
+        OutOfTimeError after the deadline.
+        """
+        core = self.core
+        try:
+            call.stream_id = stream_id = core.open_stream()
+            self._calls[stream_id] = call
+            core.send_whole(stream_id, block, self.shared.lend_now(parts))
+            self._write(deadline_s)
+            while answer.message is None and answer.error is None:
+                self._read(deadline_s)
+        except BaseException:
+            self.close()
+            raise
+        self._used_at_s = time.monotonic()
+        if answer.error is not None:
+            raise answer.error
+        assert answer.message is not None
+        return answer.message
+
+    # ---- bytes
+
+    def _write(self, deadline_s: float | None) -> None:
+        """Write what there is to write; a peer that grants no more room is read meanwhile."""
+        core = self.core
+        try:
+            while core.has_output:
+                self._set_timeout(deadline_s)
+                out = core.take_output(_TURN_BYTES)
+                if len(out) == 1:
+                    self._socket.sendall(out[0])
+                else:
+                    self._send_each(out)
+        except TimeoutError:
+            if deadline_s is not None:
+                raise OutOfTimeError from None
+            self._lose(f"the peer took no data for {self._keepalive_s:g} s")
+        except OSError as error:
+            self._lose(str(error))
+
+    def _send_each(self, out: list[Buffer]) -> None:
+        views = deque(memoryview(one) for one in out)
+        while views:
+            sent = self._socket.sendmsg(list(views)[:_MOST_BUFFERS])
+            while views and sent >= len(views[0]):
+                sent -= len(views.popleft())
+            if sent:
+                views[0] = views[0][sent:]
+
+    def _read(self, deadline_s: float | None) -> None:
+        """Wait for something to read, and act on it."""
+        self._set_timeout(deadline_s)
+        try:
+            self._receive()
+        except TimeoutError:
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                raise OutOfTimeError from None
+            self._ask_for_life(deadline_s)
+        if self.core.has_output:
+            self._write(deadline_s)
+
+    def _ask_for_life(self, deadline_s: float | None) -> None:
+        if self._is_ping_out:
+            self._lose(f"the peer did not answer a ping within {_PING_TIMEOUT_S:g} s")
+        else:
+            self._is_ping_out = True
+            self.core.ping(_PING)
+            self._write(deadline_s)
+
+    def _receive(self) -> None:
+        """Read once, and act on it.  Raises: TimeoutError, BlockingIOError as the socket does."""
+        stream_id, count = self.core.body_wanted
+        place = self.assembler_of(stream_id) if stream_id else None
+        room = None if place is None else place.room()
+        if room is None:
+            place, into = None, self._buffer
+        elif count >= DIRECT_BYTES and len(room) >= DIRECT_BYTES:
+            into = room[:count]
+        else:
+            place, into = None, self._buffer[: max(BETWEEN_BYTES, count + 9)]
+        try:
+            size = self._socket.recv_into(into)
+        except (TimeoutError, BlockingIOError):
+            raise
+        except OSError as error:
+            self._lose(str(error))
+            return
+        if not size:
+            self._lose("the peer closed the connection")
+            return
+        self._is_ping_out = False
+        if place is None:
+            events = self.core.receive(into[:size])
+        else:
+            events = self._received_in_place(place, stream_id, size)
+        for event in events:
+            self.handle(event)
+
+    def _received_in_place(self, place: Assembler, stream_id: int, size: int) -> list[Event]:
+        message = place.filled(size)
+        self.room_used(stream_id, size)
+        if message is not None:
+            self.message_received(stream_id, message)
+        return self.core.received_in_place(size)
+
+    def handle(self, event: Event) -> None:
+        if type(event) is GoAway:
+            self.end_unprocessed(event)
+        elif type(event) is ConnectionFailed:
+            with contextlib.suppress(OSError):  # it goes anyway; this only tells the peer why
+                self._socket.sendall(b"".join(self.core.take_output()))
+            self._lose(event.text)
+        else:
+            super().handle(event)
+
+    def _set_timeout(self, deadline_s: float | None) -> None:
+        wait_s = _PING_TIMEOUT_S if self._is_ping_out else self._keepalive_s
+        if deadline_s is not None:
+            wait_s = min(wait_s, deadline_s - time.monotonic())
+            if wait_s <= 0:
+                raise OutOfTimeError
+        if wait_s != self._timeout_s:
+            self._timeout_s = wait_s
+            self._socket.settimeout(wait_s)
+
+    # ---- ends
+
+    def _lose(self, reason: str) -> None:
+        self.failure = self.failure or reason
+        self.core.abandon()
+        self.end_lost(reason)
+
+    def close(self) -> None:
+        """Hang up.  Only the thread that uses the connection may do so."""
+        self.failure = self.failure or "the connection was closed"
+        self._socket.close()
+        self.shared.close()
+
+    def leave_to_parent(self) -> None:
+        """Let go of a connection that the parent of this process goes on to use."""
+        self._socket.close()
+
+    def interrupt(self) -> None:
+        """Let the thread that uses the connection find it lost (from any thread)."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class BlockingCalls:
+    """Unary calls to one peer from any threads but the event loop's.
+
+    What a call promises is what H2Channel.unary promises, without wait_for_ready and metadata;
+    KeyboardInterrupt goes on to the caller.
+    """
+
+    def __init__(
+        self,
+        calling: Calling,
+        keepalive_s: float,
+        statistics_of: Callable[[str], MethodStatistics],
+    ) -> None:
+        self._calling = calling
+        self._statistics_of = statistics_of
+        self._keepalive_s = keepalive_s
+        # Without locks, which a fork may find taken: each step on these is one of the interpreter.
+        self._free: deque[BlockingConnection] = deque()
+        self._used: set[BlockingConnection] = set()
+        self._process = _process
+        self._backoff = Backoff()
+        self._last_failure = ""
+        self._closed = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a call would find or make a connection of its own."""
+        return len(self._used) < MOST_CONNECTIONS
+
+    def unary(
+        self,
+        method: MethodSpec,
+        request: Message,
+        *,
+        timeout_s: float | None = None,
+    ) -> Message:
+        """Call a method, and wait in the calling thread for its answer.
+
+        Raises: as Channel.unary.
+        """
+        if timeout_s is None:
+            timeout_s = method.timeout_s
+        statistics = self._statistics_of(method.path)
+        with CountedCall(statistics):
+            try:
+                return self._unary(method, request, statistics, timeout_s)
+            except OutOfTimeError:
+                raise deadline_error(method.path, self._calling.target, timeout_s or 0.0) from None
+            except errors.OpError as error:
+                if self._closed and isinstance(error, errors.UnavailableError):
+                    raise self._calling.closed_error(method.path) from None
+                raise
+
+    def _unary(
+        self,
+        method: MethodSpec,
+        request: Message,
+        statistics: MethodStatistics,
+        timeout_s: float | None,
+    ) -> Message:
+        parts = parts_of(request, method.path)
+        statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        for _ in range(MOST_TRIES):
+            connection = self._take(method, deadline_s)
+            try:
+                left_s = None if deadline_s is None else deadline_s - time.monotonic()
+                block = self._calling.block(method, left_s)
+                answer = Answer()
+                call = self._calling.new_call(method, answer)
+                data = connection.call(call, answer, block, parts, deadline_s)
+            except NotProcessedError:
+                continue
+            finally:
+                self._give(connection)
+            self._backoff.reset()
+            return self._calling.parse(method, data, statistics)
+        raise self._calling.refused_error(method.path)
+
+    # ---- connections
+
+    def _take(self, method: MethodSpec, deadline_s: float | None) -> BlockingConnection:
+        """Return a connection that nobody else uses now."""
+        if self._process is not _process:
+            self._forget_parents()
+        while True:
+            try:
+                connection = self._free.pop()
+            except IndexError:
+                connection = self._connect(method, deadline_s)
+            # `close` either sees it among these, or is seen here.
+            self._used.add(connection)
+            if self._closed:
+                self._give(connection)
+                raise self._calling.closed_error(method.path)
+            if connection.is_usable():
+                return connection
+            self._give(connection)
+
+    def _give(self, connection: BlockingConnection) -> None:
+        self._used.discard(connection)
+        if connection.failure or not connection.core.can_open:
+            connection.close()
+        else:
+            self._free.append(connection)
+        # `close` may have come before.
+        if self._closed:
+            self._close_free()
+
+    def _connect(self, method: MethodSpec, deadline_s: float | None) -> BlockingConnection:
+        if time.monotonic() < self._backoff.retry_at_s:
+            raise unreachable_error(method.path, self._calling.target, self._last_failure)
+        timeout_s = CONNECT_TIMEOUT_S
+        if deadline_s is not None:
+            timeout_s = min(timeout_s, deadline_s - time.monotonic())
+            if timeout_s <= 0:
+                raise OutOfTimeError
+        connection: BlockingConnection | None = None
+        try:
+            connection = BlockingConnection(
+                _open(self._calling.address, timeout_s), self._keepalive_s
+            )
+            connection.greet()
+            return connection
+        except (OSError, OutOfTimeError, errors.OpError) as error:
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                raise OutOfTimeError from None
+            self._backoff.tried(time.monotonic())
+            is_late = isinstance(error, OutOfTimeError | TimeoutError)
+            self._last_failure = f"no answer within {timeout_s:g} s" if is_late else str(error)
+            if connection is not None:
+                connection.close()
+            raise unreachable_error(method.path, self._calling.target, self._last_failure) from None
+
+    def _forget_parents(self) -> None:
+        """Leave the connections to the process that we are a fork of."""
+        self._process = _process
+        for connection in (*self._free, *self._used):
+            connection.leave_to_parent()
+        self._free, self._used = deque(), set()
+
+    def close(self) -> None:
+        """End the calls in flight with CancelledError, and hang up (from any thread)."""
+        self._closed = True
+        self._close_free()
+        for connection in list(self._used):
+            connection.interrupt()
+
+    def _close_free(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._free.pop().close()
+
+
+def _open(address: str, timeout_s: float) -> socket.socket:
+    path = unix_path(address)
+    if path is None:
+        made = socket.create_connection(split_host_port(address), timeout_s)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return made
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.settimeout(timeout_s)
+        made.connect(path)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+# Another object in each process that comes of a fork.
+_process = object()
+
+
+def _forked() -> None:
+    global _process
+    _process = object()
+
+
+os.register_at_fork(after_in_child=_forked)
