@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import types
 
 import numpy as np
 
 from tideflow.cluster import peer_link
-from tideflow.cluster.peer_link import Outbox, ProducerLink
+from tideflow.cluster.peer_link import Outbox, PeerLinks, ProducerLink
 from tideflow.cluster.peer_service import PeerService
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.step_table import StepTable
@@ -123,3 +124,29 @@ async def test_values_of_steps_that_have_not_started_are_bounded():
         steps.clean_up(step_id)
     assert len(steps) == 0
     assert steps.accept(100, "key", value, False)
+
+
+class Silent:
+    """A producer that has pushed what it made, and so never answers who asks."""
+
+    async def RecvTensor(self, request: pb.RecvTensorRequest) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+async def test_a_value_that_comes_just_when_the_wait_ends_is_not_asked_for():
+    ps, worker = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
+    links = PeerLinks(lambda task: Consumer(), worker, "", 1)
+    links.producer(ps).greet()
+    await turns()
+    workers = types.SimpleNamespace(links=links, own_task=worker, get=lambda task: Silent())
+    steps, device = StepTable(RpcLog()), f"{ps}/device:CPU:0"
+    key = f"{device};1;{worker}/device:CPU:0;x;0:0"
+    record = steps.start(7, types.SimpleNamespace(workers=workers))
+    taking = asyncio.ensure_future(record.rendezvous.take(key, device))
+    await turns()
+    # A loop that was held up finds the end of the wait and the value in one turn.
+    steps.advise_asking(7, key)
+    steps.accept(7, key, np.float32(3), False)
+    async with asyncio.timeout(5):
+        assert await taking == (3, False)
+    links.close()

@@ -90,6 +90,10 @@ class RemoteRendezvous:
             link.greet()
             return await self._fetch(key, owner, None)
         received = await self._await_push(key, link)
+        if received is None:
+            # It may have come after the wait was ended, in the same turn of the loop; then the
+            # producer has it no more, and would never answer.
+            received = self.local.take_nowait(key)
         if received is not None:
             return received
         was_advised = key in self._advised
