@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -24,8 +24,9 @@ from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.ids import new_request_id
+from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.status import error_from_body
-from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
+from tideflow.wire.tensor_codec import decode_tensor
 
 M = TypeVar("M", bound=Message)
 
@@ -80,34 +81,47 @@ class RemoteBackend:
         return values
 
     def _step_request(
-        self, signature: Signature, feeds: list[Any], options: pb.RunOptions | None
-    ) -> pb.RunStepRequest:
+        self,
+        signature: Signature,
+        feeds: list[Any],
+        options: pb.RunOptions | None,
+        partial_run_handle: str = "",
+    ) -> MaybeParted[pb.RunStepRequest]:
         request = pb.RunStepRequest(
             session_handle=self._handle,
+            partial_run_handle=partial_run_handle,
             fetch=signature.fetches,
             target=signature.targets,
             options=options if options is not None else pb.RunOptions(),
             store_errors_in_response_body=True,
             request_id=new_request_id(),
         )
-        for name, value in zip(signature.feeds, feeds):
-            request.feed.add(name=name).tensor.CopyFrom(encode_tensor(value))
-        return request
+        return with_tensors(request, zip(signature.feeds, feeds))
 
     def _run_step(
-        self, request: pb.RunStepRequest, fetches: tuple[str, ...], timeout_s: float | None
+        self,
+        request: MaybeParted[pb.RunStepRequest],
+        fetches: tuple[str, ...],
+        timeout_s: float | None,
     ) -> tuple[list[Any], pb.RunMetadata]:
-        response = self._call("RunStep", request, pb.RunStepResponse, timeout_s)
+        # What stands for a message passes for one.
+        sent = cast("Message", request)
+        answer = self._channel.call_blocking("RunStep", sent, timeout_s)
+        response, contents = take_apart(answer)
+        assert isinstance(response, pb.RunStepResponse)
         error = error_from_body(response.status_code, response.status_error_message)
         if error is not None:
             raise error
-        found = {named.name: named.tensor for named in response.tensor}
+        found = {
+            named.name: (named.tensor, contents.get(position))
+            for position, named in enumerate(response.tensor)
+        }
         if found.keys() != set(fetches):
             raise errors.InternalError(
                 f"the master at {self._target} answered a step that fetches "
                 f"{', '.join(fetches) or 'nothing'} with {', '.join(found) or 'nothing'}"
             )
-        return [decode_tensor(found[name]) for name in fetches], response.metadata
+        return [decode_tensor(*found[name]) for name in fetches], response.metadata
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """Return a step's error with the node that its text names, as it travels."""
@@ -140,8 +154,7 @@ class RemoteBackend:
     def partial_run(self, handle: str, feeds: dict[str, Any], fetches: list[str]) -> list[Any]:
         """Go on with a partial run."""
         signature = Signature(tuple(feeds), tuple(fetches))
-        request = self._step_request(signature, list(feeds.values()), None)
-        request.partial_run_handle = handle
+        request = self._step_request(signature, list(feeds.values()), None, handle)
         try:
             values, _ = self._run_step(request, signature.fetches, self._timeout_s(None))
         except errors.OpError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tideflow.cluster.callables import Callables
 from tideflow.cluster.cluster_spec import ClusterSpec
@@ -21,7 +21,8 @@ from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.compile.prune import Signature
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
-from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor
+from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
+from tideflow.wire.tensor_codec import Value, decode_tensor
 
 _LOGGER = logging.getLogger(__name__)
 _RECENT_REQUESTS = 10_000
@@ -121,13 +122,16 @@ class Master(MasterService):
 
     # ---- steps
 
-    async def RunStep(self, request: pb.RunStepRequest) -> pb.RunStepResponse:
+    async def RunStep(
+        self, given: MaybeParted[pb.RunStepRequest]
+    ) -> MaybeParted[pb.RunStepResponse]:
+        request, contents = take_apart(given)
         try:
             self._requests.check(request.request_id, "RunStep")
             found = self._find(request.session_handle)
             if request.partial_run_handle:
-                return await _run_partial_step(found, request)
-            return await _run_step(found, request)
+                return await _run_partial_step(found, request, contents)
+            return await _run_step(found, request, contents)
         except errors.OpError as error:
             if not request.store_errors_in_response_body:
                 raise
@@ -163,7 +167,10 @@ class Master(MasterService):
         handle = await found.callables.make(request.options)
         return pb.MakeCallableResponse(handle=handle)
 
-    async def RunCallable(self, request: pb.RunCallableRequest) -> pb.RunCallableResponse:
+    async def RunCallable(
+        self, given: MaybeParted[pb.RunCallableRequest]
+    ) -> MaybeParted[pb.RunCallableResponse]:
+        request, contents = take_apart(given)
         self._requests.check(request.request_id, "RunCallable")
         found = self._find(request.session_handle)
         made = found.callables.find(request.handle)
@@ -174,11 +181,14 @@ class Master(MasterService):
                 f"{len(request.feed)} came"
             )
         feeds = [
-            _decode_feed(name, tensor_pb, number)
-            for name, tensor_pb, number in zip(names, request.feed, made.feed_types)
+            _decode_feed(name, tensor_pb, contents.get(position), number)
+            for position, (name, tensor_pb, number) in enumerate(
+                zip(names, request.feed, made.feed_types)
+            )
         ]
         values, metadata = await found.callables.run(made, feeds)
-        return pb.RunCallableResponse(fetch=map(encode_tensor, values), metadata=metadata)
+        response = pb.RunCallableResponse(metadata=metadata)
+        return with_tensors(response, (("", value) for value in values))
 
     async def ReleaseCallable(
         self, request: pb.ReleaseCallableRequest
@@ -283,42 +293,49 @@ def own_task(cluster: ClusterSpec, target: str) -> str:
     return found[0]
 
 
-async def _run_step(found: OpenSession, request: pb.RunStepRequest) -> pb.RunStepResponse:
+async def _run_step(
+    found: OpenSession, request: pb.RunStepRequest, contents: Mapping[int, memoryview]
+) -> MaybeParted[pb.RunStepResponse]:
     feed_names = [named.name for named in request.feed]
     signature = _signature(feed_names, request.fetch, request.target)
     types = await found.session.feed_types(signature)
     feeds = [
-        _decode_feed(named.name, named.tensor, number) for named, number in zip(request.feed, types)
+        _decode_feed(named.name, named.tensor, contents.get(position), number)
+        for position, (named, number) in enumerate(zip(request.feed, types))
     ]
     options = request.options if request.HasField("options") else None
     values, metadata = await found.session.run(signature, feeds, options)
     response = pb.RunStepResponse(metadata=metadata)
-    _add_tensors(response, signature.fetches, values)
-    return response
+    return with_tensors(response, zip(signature.fetches, values))
 
 
-async def _run_partial_step(found: OpenSession, request: pb.RunStepRequest) -> pb.RunStepResponse:
+async def _run_partial_step(
+    found: OpenSession, request: pb.RunStepRequest, contents: Mapping[int, memoryview]
+) -> MaybeParted[pb.RunStepResponse]:
     handle = request.partial_run_handle
     types = found.partial_steps.feed_types(handle)
     feeds: dict[str, Value] = {}
-    for named in request.feed:
+    for position, named in enumerate(request.feed):
         if named.name in feeds:
             raise errors.InvalidArgumentError(f"fed more than once: {named.name}")
-        feeds[named.name] = _decode_feed(named.name, named.tensor, types.get(named.name))
+        feeds[named.name] = _decode_feed(
+            named.name, named.tensor, contents.get(position), types.get(named.name)
+        )
     fetches = list(dict.fromkeys(request.fetch))
     values, is_last = await found.partial_steps.run(handle, feeds, fetches)
     response = pb.RunStepResponse()
     if is_last:
         response.metadata.SetInParent()
-    _add_tensors(response, fetches, values)
-    return response
+    return with_tensors(response, zip(fetches, values))
 
 
 def _signature(feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str]) -> Signature:
     return Signature(tuple(feeds), tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(targets)))
 
 
-def _decode_feed(name: str, tensor_pb: pb.TensorProto, wanted: int | None) -> Value:
+def _decode_feed(
+    name: str, tensor_pb: pb.TensorProto, content: memoryview | None, wanted: int | None
+) -> Value:
     """Return a feed's value.  Raises: InternalError for another element type, as TensorFlow does;
     InvalidArgumentError for a malformed message."""
     if wanted is not None and tensor_pb.dtype != wanted:
@@ -332,16 +349,9 @@ def _decode_feed(name: str, tensor_pb: pb.TensorProto, wanted: int | None) -> Va
             f"feed {name!r} is of type {found}; the graph has {dtypes.as_dtype(wanted).name} there"
         )
     try:
-        return decode_tensor(tensor_pb)
+        return decode_tensor(tensor_pb, content)
     except errors.OpError as error:
         raise error.with_message(f"feed {name!r}: {error.message}") from None
-
-
-def _add_tensors(
-    response: pb.RunStepResponse, names: Sequence[str], values: Sequence[Value]
-) -> None:
-    for name, value in zip(names, values):
-        response.tensor.add(name=name).tensor.CopyFrom(encode_tensor(value))
 
 
 def _listed(devices: Sequence[pb.DeviceAttributes], local_count: int) -> pb.ListDevicesResponse:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tideflow.transport import Service, rpc
 from tideflow.wire import messages as pb
+from tideflow.wire.parted import MaybeParted
 from tideflow.wire.tensor_reply import TensorReply
 
 
@@ -26,7 +27,9 @@ class MasterService(Service, name="tensorflow.MasterService"):
     ) -> pb.PartialRunSetupResponse: ...
 
     @rpc
-    async def RunStep(self, request: pb.RunStepRequest) -> pb.RunStepResponse: ...
+    async def RunStep(
+        self, request: MaybeParted[pb.RunStepRequest]
+    ) -> MaybeParted[pb.RunStepResponse]: ...
 
     @rpc
     async def CloseSession(self, request: pb.CloseSessionRequest) -> pb.CloseSessionResponse: ...
@@ -41,7 +44,9 @@ class MasterService(Service, name="tensorflow.MasterService"):
     async def MakeCallable(self, request: pb.MakeCallableRequest) -> pb.MakeCallableResponse: ...
 
     @rpc
-    async def RunCallable(self, request: pb.RunCallableRequest) -> pb.RunCallableResponse: ...
+    async def RunCallable(
+        self, request: MaybeParted[pb.RunCallableRequest]
+    ) -> MaybeParted[pb.RunCallableResponse]: ...
 
     @rpc
     async def ReleaseCallable(
@@ -74,7 +79,9 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
     ) -> pb.DeregisterGraphResponse: ...
 
     @rpc
-    async def RunGraph(self, request: pb.RunGraphRequest) -> pb.RunGraphResponse: ...
+    async def RunGraph(
+        self, request: MaybeParted[pb.RunGraphRequest]
+    ) -> MaybeParted[pb.RunGraphResponse]: ...
 
     @rpc
     async def CleanupGraph(self, request: pb.CleanupGraphRequest) -> pb.CleanupGraphResponse: ...

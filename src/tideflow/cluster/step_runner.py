@@ -21,8 +21,9 @@ from tideflow.runtime.loop import spawn
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.ids import new_request_id
+from tideflow.wire.parted import take_apart, with_tensors
 from tideflow.wire.status import aggregate, error_from_body, from_worker, is_derived
-from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor
+from tideflow.wire.tensor_codec import Value, decode_tensor
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -183,15 +184,19 @@ async def _run_remotely(part: Part, run: StepRun, is_client: bool) -> GraphResul
         store_errors_in_response_body=True,
         request_id=new_request_id(),
     )
+    sends: Mapping[str, Value] = {}
     if is_client:
-        for key, value in run.sends.items():
-            request.send.add(name=key).tensor.CopyFrom(encode_tensor(value))
+        sends = run.sends
         request.recv_key.extend(run.recv_keys)
-    response = await part.worker.RunGraph(request)
+    answer = await part.worker.RunGraph(with_tensors(request, sends.items()))
+    response, contents = take_apart(answer)
     error = error_from_body(response.status_code, response.status_error_message)
     if error is not None:
         raise error
-    values = {named.name: decode_tensor(named.tensor) for named in response.recv}
+    values = {
+        named.name: decode_tensor(named.tensor, contents.get(position))
+        for position, named in enumerate(response.recv)
+    }
     return GraphResult(
         [values[key] for key in request.recv_key],
         response.step_stats if response.HasField("step_stats") else None,

@@ -30,9 +30,10 @@ from tideflow.runtime.step_stats import StepStatsCollector
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import local_name
+from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.rendezvous_key import RendezvousKey
 from tideflow.wire.status import is_derived, mark_derived, mark_possibly_restarted
-from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor
+from tideflow.wire.tensor_codec import Value, decode_tensor
 from tideflow.wire.tensor_reply import TensorReply, dead_reply
 
 _RECENT_REQUESTS = 100_000
@@ -184,7 +185,9 @@ class Worker(WorkerService):
 
     # ---- steps
 
-    async def RunGraph(self, request: pb.RunGraphRequest) -> pb.RunGraphResponse:
+    async def RunGraph(
+        self, request: MaybeParted[pb.RunGraphRequest]
+    ) -> MaybeParted[pb.RunGraphResponse]:
         try:
             run = _decode_run(request)
             result = await self.run_graph(run)
@@ -192,7 +195,8 @@ class Worker(WorkerService):
         except errors.OpError as error:
             # A body has no room for the mark of a derived error, and without it the error would
             # count as a cause; so derived ones fail the call even then.
-            if not request.store_errors_in_response_body or is_derived(error):
+            message, _ = take_apart(request)
+            if not message.store_errors_in_response_body or is_derived(error):
                 raise
             return pb.RunGraphResponse(
                 status_code=error.error_code, status_error_message=error.message
@@ -382,13 +386,17 @@ def _check_keys(run: GraphRun, session: WorkerSession) -> None:
             raise errors.InternalError(f"recv_key: {error.message}") from None
 
 
-def _decode_run(request: pb.RunGraphRequest) -> GraphRun:
+def _decode_run(given: MaybeParted[pb.RunGraphRequest]) -> GraphRun:
+    request, contents = take_apart(given)
     opts = request.exec_opts
     return GraphRun(
         session_handle=request.session_handle if request.create_worker_session_called else "",
         graph_handle=request.graph_handle,
         step_id=request.step_id,
-        sends={named.name: decode_tensor(named.tensor) for named in request.send},
+        sends={
+            named.name: decode_tensor(named.tensor, contents.get(position))
+            for position, named in enumerate(request.send)
+        },
         recv_keys=list(request.recv_key),
         record_timeline=opts.record_timeline,
         record_partition_graphs=opts.record_partition_graphs,
@@ -398,16 +406,15 @@ def _decode_run(request: pb.RunGraphRequest) -> GraphRun:
     )
 
 
-def _encode_result(run: GraphRun, result: GraphResult) -> pb.RunGraphResponse:
+def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGraphResponse]:
     response = pb.RunGraphResponse(partition_graph=result.partition_graphs)
     for key, value in zip(run.recv_keys, result.values):
         _require_sendable(value, key)
-        response.recv.add(name=key).tensor.CopyFrom(encode_tensor(value))
     if result.step_stats is not None:
         response.step_stats.CopyFrom(result.step_stats)
     if not run.is_partial:
         response.cost_graph.SetInParent()
-    return response
+    return with_tensors(response, zip(run.recv_keys, result.values))
 
 
 def _require_sendable(value: Any, key: str) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any
 
 from google.protobuf.message import Message
 
 from tideflow.transport.service import Binding, MethodSpec
 from tideflow.transport.statistics import CountedCall
 from tideflow.wire import errors, status
+from tideflow.wire.parted import take_apart
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -66,13 +68,14 @@ def is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _checked(spec: MethodSpec, response: object) -> Message:
-    if not isinstance(response, spec.response_type):
+def _checked(spec: MethodSpec, response: Any) -> Message:
+    message, _ = take_apart(response)
+    if not isinstance(message, spec.response_type):
         raise errors.InternalError(
             f"the handler of {spec.path} returned {type(response).__name__},"
             f" not {spec.response_type.__name__}"
         )
-    return response
+    return response  # type: ignore[no-any-return]
 
 
 def as_op_error(error: BaseException, spec: MethodSpec) -> errors.OpError:

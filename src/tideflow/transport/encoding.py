@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 from google.protobuf.message import Message
 
 from tideflow.wire import errors
+from tideflow.wire.fields import Buffer
+from tideflow.wire.parted import can_be_parted, parse
 
 # Protobuf writes more, but reads no more than this.
 MOST_MESSAGE_BYTES = 2**31 - 1
@@ -18,6 +24,17 @@ def serialize(message: Message, path: str) -> bytes:
     data = message.SerializeToString()
     require_readable(message, len(data), path)
     return data
+
+
+def reader_of(message_type: type[Message]) -> tuple[Callable[[Buffer], Any], bool]:
+    """Return what makes messages out of bytes, and whether these may keep views of the bytes.
+
+    A class of ours that stands for a message may keep them; so do messages with large tensors.
+    """
+    if can_be_parted(message_type):
+        return functools.partial(parse, message_type), True
+    read: Any = message_type.FromString
+    return read, not issubclass(message_type, Message)
 
 
 def require_readable(message: Message, size: int, path: str) -> None:

@@ -13,6 +13,7 @@ mypy accepts in a module that says `# mypy: disable-error-code="empty-body"`.
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
@@ -177,6 +178,7 @@ def _spec_of(service_name: str, method: Callable[..., Any], options: _Options) -
     request = next(iter(hints.values()), None)
     if options.streaming:
         request, response = (next(iter(typing.get_args(t)), None) for t in (request, response))
+    request, response = (_message_class(hint) for hint in (request, response))
     for hint in (request, response):
         # A class that reads and writes the bytes of a message itself may stand for one.
         is_message = inspect.isclass(hint) and hasattr(hint, "FromString")
@@ -191,6 +193,14 @@ def _spec_of(service_name: str, method: Callable[..., Any], options: _Options) -
         options.wait_for_ready,
         options.streaming,
     )
+
+
+def _message_class(hint: Any) -> Any:
+    """Return the message of an annotation that may also be that message in parts."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) in _UNIONS else hint
+
+
+_UNIONS = (typing.Union, types.UnionType)
 
 
 @dataclass(frozen=True, slots=True)

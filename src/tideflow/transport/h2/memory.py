@@ -1,0 +1,85 @@
+"""Memory that large messages are received into, and that comes back by itself.
+
+A message is viewed where it arrived, by arrays that live as long as somebody wants them.  When the
+last of them is gone the memory serves another message of that size: fresh pages cost more than the
+transfer, and the first ones of a process ten times that.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+# Compiled code takes arrays that begin at a multiple of this without a copy.
+ALIGNMENT = 64
+
+_HELD_BYTES = 256 << 20
+
+_Block = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class Lender:
+    """Lends memory by size; a step repeats its sizes, so only equal sizes match.
+
+    What is held free is bounded: the longest unused is given up first.  Any thread may call it.
+    """
+
+    def __init__(self, most_bytes: int = _HELD_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._held_bytes = 0
+        self._free: OrderedDict[int, list[_Block]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def lend(self, size: int) -> memoryview:
+        """Return aligned memory of exactly this size, with anything in it.
+
+        It is lent until nothing views it any more.
+        Raises: MemoryError when there is not so much.
+        """
+        block = self._take(size)
+        if block is None:
+            block = np.empty(size + ALIGNMENT, np.uint8)
+        begin = -block.ctypes.data % ALIGNMENT
+        # An array of its own stands between the block and all views: when it dies they are gone.
+        # (A view of a view refers to the first array whose memory is no array's, which is this.)
+        owner = np.frombuffer(block.data[begin : begin + size], np.uint8)
+        weakref.finalize(owner, self._give_back, block).atexit = False
+        return owner.data
+
+    def _take(self, size: int) -> _Block | None:
+        with self._lock:
+            found = self._free.get(size)
+            if not found:
+                return None
+            self._held_bytes -= size
+            block = found.pop()
+            if not found:
+                del self._free[size]
+            return block
+
+    def _give_back(self, block: _Block) -> None:
+        # Objects die anywhere, even in a thread that has the lock: the block is not worth a wait.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            size = len(block) - ALIGNMENT
+            self._held_bytes += size
+            self._free.setdefault(size, []).append(block)
+            self._free.move_to_end(size)
+            while self._held_bytes > self._most_bytes:
+                oldest, blocks = next(iter(self._free.items()))
+                blocks.pop()
+                self._held_bytes -= oldest
+                if not blocks:
+                    del self._free[oldest]
+        finally:
+            self._lock.release()
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory lies here unused."""
+        return self._held_bytes

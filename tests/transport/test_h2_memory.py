@@ -1,0 +1,63 @@
+"""Memory for received messages: lent while something views it, then used again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tideflow.transport.h2.memory import ALIGNMENT, Lender
+
+MIB = 1 << 20
+
+
+def address(view):
+    return np.frombuffer(view, np.uint8).ctypes.data
+
+
+def test_memory_is_aligned_and_writable():
+    lender = Lender()
+    for size in (1, 100_000, MIB + 3):
+        view = lender.lend(size)
+        assert len(view) == size
+        assert address(view) % ALIGNMENT == 0
+        view[:] = bytes(size)
+
+
+def test_memory_comes_back_when_its_last_view_is_gone():
+    lender = Lender()
+    view = lender.lend(MIB)
+    first = address(view)
+    array = np.frombuffer(view[64:], np.float32)[5:].reshape(-1, 1)
+    inner = array[3:].view(np.int32)
+    del view, array
+    assert lender.held_bytes == 0
+    other = lender.lend(MIB)
+    assert address(other) != first
+    del inner
+    assert lender.held_bytes == MIB
+    assert address(lender.lend(MIB)) == first
+
+
+def test_only_equal_sizes_match():
+    lender = Lender()
+    lender.lend(MIB)
+    assert lender.held_bytes == MIB
+    again = lender.lend(MIB - 1)
+    assert lender.held_bytes == MIB
+    del again
+    assert lender.held_bytes == 2 * MIB - 1
+
+
+def test_what_lies_unused_is_bounded_and_the_oldest_goes():
+    lender = Lender(3 * MIB)
+    views = [lender.lend(MIB + i) for i in range(4)]
+    while views:
+        views.pop(0)
+    assert lender.held_bytes == 2 * MIB + 5
+    assert lender.lend(MIB + 3).nbytes == MIB + 3
+    assert lender.held_bytes == 2 * MIB + 5
+
+
+def test_more_than_is_ever_held_is_lent_too():
+    lender = Lender(MIB)
+    lender.lend(2 * MIB)
+    assert lender.held_bytes == 0
