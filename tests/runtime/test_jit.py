@@ -11,9 +11,10 @@ import pytest
 
 import tideflow.v1 as tf
 from tideflow.graph.building import apply_op
-from tideflow.runtime.jit_compile import wait_until_compiled
+from tideflow.runtime import jit_compile
 from tideflow.runtime.jit_mode import JitMode, jit_mode
 from tideflow.runtime.jit_program import JitProgram
+from tideflow.runtime.jit_thread import wait_until_compiled
 from tideflow.wire import messages as pb
 
 
@@ -49,6 +50,16 @@ def compiled_regions(session):
         for program in group.parts
         if isinstance(program, JitProgram)
     )
+
+
+def programs_with(name):
+    """Return the programs, of any session in the process, that have a node of this name."""
+    return [
+        found
+        for found in gc.get_objects()
+        if isinstance(found, JitProgram)
+        and any(name in one.node.name for one in found.instructions)
+    ]
 
 
 def train(kind, optimizer, session_config, steps=6):
@@ -194,6 +205,21 @@ def test_integer_division_by_zero_fails_and_leaves_variables_alone(graph):
         assert session.run(v).tolist() == [5, 6]
 
 
+@pytest.mark.parametrize("op", ["RealDiv", "Inv", "Reciprocal", "FloorDiv"])
+def test_integers_are_divided_the_same_in_every_tier(graph, op):
+    x = tf.placeholder(tf.int32, [2])
+    y = apply_op(op, *([x, x][: 1 if op in ("Inv", "Reciprocal") else 2]))
+    found = []
+    for level in (NEVER, ALWAYS):
+        with tf.Session(config=level) as session:
+            assert session.run(y + 1, {x: [1, 1]}).tolist() == [2, 2]
+            try:
+                found.append(session.run(y, {x: [1, 0]}).tolist())
+            except tf.errors.OpError as error:
+                found.append(type(error))
+    assert found[0] == found[1]
+
+
 def test_an_uninitialized_variable_fails_by_name(graph):
     v = tf.get_variable("v", initializer=[1.0], use_resource=True)
     with tf.Session(config=ALWAYS) as session:
@@ -242,6 +268,39 @@ def test_a_shape_that_keeps_changing_is_named_once(graph, caplog):
     assert "images:0" in warnings[0]
 
 
+def test_regions_that_share_a_changing_tensor_warn_together(graph, caplog):
+    x = tf.placeholder(tf.float32, [None], name="images")
+    called = tf.py_func(lambda value: value, [tf.exp(x)], tf.float32)
+    called.set_shape([None])
+    y = tf.reduce_sum(tf.exp(x) * 2.0 + tf.log(called))
+    with tf.Session(config=ALWAYS) as session, caplog.at_level(logging.WARNING):
+        for n in range(1, 13):
+            assert session.run(y, {x: np.zeros(n)}) == 2 * n
+        assert compiled_regions(session) == 2
+    assert sum("shapes of images:0" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_nothing_is_traced_while_the_program_ends(graph, monkeypatch):
+    monkeypatch.setattr(jit_compile, "is_leaving", lambda: True)
+    x = tf.placeholder(tf.float32, [3])
+    y = tf.exp(x) * 3.14159
+    with tf.Session(config=ALWAYS) as session:
+        assert session.run(y, {x: [0, 0, 0]}).tolist() == pytest.approx([3.14159] * 3)
+        assert compiled_regions(session) == 0
+
+
+@pytest.mark.parametrize(("level", "expected"), [(NEVER, False), (ALWAYS, True)])
+def test_a_sessions_level_reaches_its_workers(graph, level, expected):
+    server = tf.train.Server.create_local_server()
+    x = tf.placeholder(tf.float32, [3])
+    y = tf.exp(x, name=f"level_probe_{expected}") * 2.0
+    with tf.Session(server.target, config=level) as session:
+        np.testing.assert_allclose(session.run(y, {x: [0, 1, 2]}), 2 * np.exp([0, 1, 2]), 1e-6)
+        mine = programs_with(f"level_probe_{expected}")
+        assert any(program.compiled_regions for program in mine) is expected
+    server.stop()
+
+
 def test_auto_compiles_what_is_hot_in_the_background(graph):
     x = tf.placeholder(tf.float32, [256, 256])
     y = tf.reduce_sum(tf.sin(tf.exp(tf.cos(x))))
@@ -279,13 +338,13 @@ def test_updates_from_several_threads_are_all_counted(graph):
 
 def test_closed_sessions_leave_no_programs_behind(graph):
     x = tf.placeholder(tf.float32, [4])
-    y = tf.exp(x)
+    y = tf.exp(x, name="closed_probe")
     with tf.Session(config=ALWAYS) as session:
         session.run(y, {x: np.zeros(4)})
+        assert programs_with("closed_probe")
     del session
     gc.collect()
-    left = [o for o in gc.get_objects() if isinstance(o, JitProgram) and o.instructions]
-    assert not [p for p in left if any(i.node.graph is graph for i in p.instructions)]
+    assert not programs_with("closed_probe")
 
 
 def test_the_environment_comes_before_the_option(monkeypatch):

@@ -34,13 +34,13 @@ _SAFE_OPS = frozenset(
         "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter",
         "DepthwiseConv2dNativeBackpropInput", "DivNoNan", "Einsum", "Elu", "EluGrad", "Equal",
         "Erf", "Erfc", "Exp", "ExpandDims", "Expm1", "Fill", "Floor", "FusedBatchNormGradV3",
-        "FusedBatchNormV3", "Greater", "GreaterEqual", "Identity", "IdentityN", "Imag", "Inv",
+        "FusedBatchNormV3", "Greater", "GreaterEqual", "Identity", "IdentityN", "Imag",
         "InvGrad", "IsFinite", "IsInf", "IsNan", "L2Loss", "LRN", "LRNGrad", "LeakyRelu",
         "LeakyReluGrad", "Less", "LessEqual", "Log", "Log1p", "LogSoftmax", "LogicalAnd",
         "LogicalNot", "LogicalOr", "MatMul", "MatrixBandPart", "Max", "MaxPool", "MaxPoolGrad",
         "Maximum", "Mean", "Min", "Minimum", "MirrorPad", "Mul", "MulNoNan", "Neg", "NotEqual",
-        "OneHot", "OnesLike", "Pack", "Pad", "PadV2", "Prod", "Range", "Rank", "Real", "RealDiv",
-        "Reciprocal", "ReciprocalGrad", "Relu", "Relu6", "Relu6Grad", "ReluGrad", "Reshape",
+        "OneHot", "OnesLike", "Pack", "Pad", "PadV2", "Prod", "Range", "Rank", "Real",
+        "ReciprocalGrad", "Relu", "Relu6", "Relu6Grad", "ReluGrad", "Reshape",
         "ReverseV2", "Rint", "Round", "Rsqrt", "RsqrtGrad", "Select", "SelectV2", "Selu",
         "SeluGrad", "Shape", "ShapeN", "Sigmoid", "SigmoidGrad", "Sign", "Sin", "Sinh", "Size",
         "Slice", "Softmax", "SoftmaxCrossEntropyWithLogits", "Softplus", "SoftplusGrad", "Softsign",
@@ -51,7 +51,12 @@ _SAFE_OPS = frozenset(
     }
 )  # fmt: skip
 # On integers they fail for some values; on floats never.
-_FLOAT_OPS = frozenset({"Div", "FloorDiv", "FloorMod", "Mod", "Pow", "TruncateDiv", "TruncateMod"})
+_FLOAT_OPS = frozenset(
+    {
+        "Div", "FloorDiv", "FloorMod", "Inv", "Mod", "Pow", "RealDiv", "Reciprocal", "TruncateDiv",
+        "TruncateMod",
+    }
+)  # fmt: skip
 _DIVISIONS = frozenset({"Div", "DivNoNan", "RealDiv", "TruncateDiv", "FloorDiv"})
 # They fail for some values, so only arithmetic on shapes, which is done while tracing, has them.
 _SHAPE_OPS = _FLOAT_OPS | {"Gather", "GatherV2", "InvertPermutation", "DynamicStitch"}
@@ -123,7 +128,7 @@ def needs_known_inputs(node: Node) -> bool:
     """Whether a node may be part of a region only where its inputs are known while tracing."""
     if node.op not in _SHAPE_OPS:
         return False
-    is_float = all(t.name in _KINDS["float"] for t in _value_types(node))
+    is_float = not any(t.name in _KINDS["exact"] for t in _value_types(node))
     return not (is_float and node.op in _FLOAT_OPS)
 
 

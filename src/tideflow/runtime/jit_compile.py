@@ -1,23 +1,28 @@
-"""Compile regions with XLA: in the background, once for each content and set of shapes.
+"""Compile regions with XLA, once for each content and set of shapes.
 
-jax is imported when the first region is compiled, and its global configuration is left alone:
-64-bit types are switched on around each use.
+jax's global configuration is left alone: 64-bit types are switched on around each use.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import logging
 import os
+import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tideflow.runtime.jit_cache import asked_folder, machine_and_code
+from tideflow.runtime.jit_thread import is_leaving
 from tideflow.runtime.regions import RegionPlan, Traced, make_traceable
+
+_LOGGER = logging.getLogger(__name__)
 
 # (element type, shape) of each cell and input.
 Signature: TypeAlias = "tuple[tuple[Any, tuple[int, ...]], ...]"
@@ -48,7 +53,7 @@ class Executable:
 
 @functools.cache
 def load_jax() -> Any:
-    """Return the jax module; its import takes about a second."""
+    """Return the jax module."""
     import jax  # noqa: PLC0415 - most programs never compile anything
 
     return jax
@@ -88,7 +93,7 @@ def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
         if found is not None:
             _compiled.move_to_end(key)
             return found
-    made = _compile(plan, signature)
+    made = _load_or_compile(plan, signature)
     with _lock:
         _compiled[key] = made
         while len(_compiled) > _MOST_CACHED:
@@ -96,16 +101,65 @@ def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
     return made
 
 
-def _compile(plan: RegionPlan, signature: Signature) -> Executable:
+def _load_or_compile(plan: RegionPlan, signature: Signature) -> Executable:
+    large = tuple(put(np.array(plan.constants[slot])) for slot in plan.large)
+    folder = asked_folder()
+    if folder is None:
+        return _compile(plan, signature, large)
+    parts = (plan.digest, signature, machine_and_code(), load_jax().__version__)
+    key = hashlib.sha256(repr(parts).encode()).hexdigest()
+    kept = folder.find(key)
+    if kept is not None:
+        try:
+            return _decode(kept, large)
+        except Exception:  # whatever a file of another compiler makes the loader raise
+            _LOGGER.warning("compiled code was kept but does not load; it is compiled again")
+            _LOGGER.debug("it does not load", exc_info=True)
+    made = _compile(plan, signature, large)
+    try:
+        body = _encode(made, len(signature))
+    except Exception:  # some executables have no form to be kept in
+        _LOGGER.debug("an executable is not kept", exc_info=True)
+    else:
+        folder.keep(key, body)
+    return made
+
+
+def _encode(made: Executable, taken: int) -> bytes:
+    """Return an executable as bytes; it takes so many arrays besides its large constants."""
+    load_jax()
+    from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
+
+    code, _, results = serialize_executable.serialize(made.call)
+    rest = (made.constants, made.outputs, made.guards, made.is_wide)
+    return pickle.dumps((code, taken + len(made.large), results.num_leaves, rest))
+
+
+def _decode(kept: bytes, large: tuple[Any, ...]) -> Executable:
+    jax = load_jax()
+    from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
+
+    code, taken, given, rest = pickle.loads(kept)
+    with jax.enable_x64(True):
+        call = serialize_executable.deserialize_and_load(
+            code,
+            jax.tree_util.tree_structure(((0,) * taken, {})),
+            jax.tree_util.tree_structure([0] * given),
+            backend="cpu",
+            execution_devices=jax.local_devices(backend="cpu")[:1],
+        )
+    return Executable(call, large, *rest)
+
+
+def _compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> Executable:
     jax = load_jax()
     traced = Traced()
-    large = tuple(put(np.array(plan.constants[slot])) for slot in plan.large)
     types = [*signature, *((value.dtype, value.shape) for value in large)]
     with jax.enable_x64(True):
         arguments = [
             jax.ShapeDtypeStruct(shape, dtype, sharding=cpu_sharding()) for dtype, shape in types
         ]
-        function = make_traceable(plan, jax, traced)
+        function = make_traceable(plan, jax, traced, is_leaving)
         call = (
             jax.jit(function, donate_argnums=tuple(range(plan.changed))).lower(*arguments).compile()
         )
@@ -124,22 +178,10 @@ def _is_wide(dtype: Any) -> bool:
     return dtype.itemsize > 8 or (dtype.itemsize == 8 and dtype.kind in "iuf")
 
 
-@functools.cache
-def compiler_thread() -> ThreadPoolExecutor:
-    """Return the thread that compiles; one, so that steps keep the other cores."""
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="tideflow-compiler")
-
-
-def wait_until_compiled() -> None:
-    """Wait until everything asked for so far is compiled."""
-    compiler_thread().submit(lambda: None).result()
-
-
 def _after_fork() -> None:
-    # The compiler's thread does not exist in the child, and may have held the lock.
+    # A thread that does not exist in the child may have held the lock.
     global _lock
     _lock = threading.Lock()
-    compiler_thread.cache_clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,28 +1,31 @@
 """Programs that turn into compiled regions and the straight code between them.
 
 A program runs with NumPy until what it has cost in all would pay for compiling it.  Then it is cut
-into regions and the straight code between them.  A node that turns out not to compile is left to
-straight code, and the program cut again.
+into regions and the straight code between them, on the compiler's thread while steps go on.  A node
+that turns out not to compile is left to straight code, and the program cut again.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tideflow.compile.regions import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
+from tideflow.runtime import jit_thread
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_region import Region
 from tideflow.runtime.program import Instruction, Program
 from tideflow.runtime.regions import NotCompiledError, plan_region
 
-# What a program must have cost before a compiler is asked: compiling costs about as much again.
+# What a program must have cost before a compiler is asked: about half of what compiling costs,
+# which another core does.
 _LEAST_TOTAL_S = 0.02
-_TOTAL_PER_INSTRUCTION_S = 0.1e-3
+_TOTAL_PER_INSTRUCTION_S = 0.05e-3
 _LEAST_RUNS = 5
 # Shorter programs are over before compiled code has been called.
 _LEAST_RUN_S = 50e-6
@@ -58,10 +61,12 @@ class JitProgram(Program):
         self._excluded: set[int] = set()
         self._attempts = 0
         self._lock = threading.Lock()
+        self._first = threading.Lock()
         self._total_s = 0.0
         self._timed_runs = 0
         self._parts: list[Program | Region] | None = None
         self._must_form = self._is_forced
+        self._is_asked = self._is_forced
         self._is_plain = len(instructions) > _MOST_INSTRUCTIONS
         self._cost_s = _LEAST_TOTAL_S + _TOTAL_PER_INSTRUCTION_S * len(instructions)
 
@@ -74,7 +79,7 @@ class JitProgram(Program):
             super().run(slots)
             return
         if self._must_form:
-            self._form()
+            self._form_first()
         parts = self._parts
         if parts is None:
             started = time.perf_counter()
@@ -98,30 +103,39 @@ class JitProgram(Program):
         return sum(isinstance(p, Region) and not p.is_off for p in parts)
 
     def _note(self, seconds: float) -> None:
+        """Take note of a run; have the program formed in the background once it is hot."""
+        if self._is_asked:
+            return
         self._total_s += seconds
         self._timed_runs += 1
         if self._timed_runs >= _LEAST_RUNS and self._total_s >= self._cost_s:
             if self._total_s < _LEAST_RUN_S * self._timed_runs:
                 self._is_plain = True
-            else:
-                self._must_form = True
+                return
+            self._is_asked = True
+            itself = weakref.ref(self)
+            jit_thread.submit(lambda: _form_if_alive(itself))
+
+    def _form_first(self) -> None:
+        """Form the program before it runs, on whichever thread comes first."""
+        with self._first:
+            if self._must_form:
+                self._form()
 
     def _form(self) -> None:
         """Cut the program into regions and straight code."""
         with self._lock:
-            if not self._must_form:
-                return
             self._must_form = False
             numbers = number_nodes(self._nodes, self._excluded)
             runs: dict[int, list[Instruction]] = {}
             for one in self.instructions:
                 number = numbers[id(one.node)]
                 runs.setdefault(number, []).append(one)
-            if not any(number & 1 for number in runs):
+            if any(number & 1 for number in runs):
+                self._parts = self._make_parts(runs)
+            else:
                 self._parts = None
                 self._is_plain = True
-                return
-            self._parts = self._make_parts(runs)
 
     def _make_parts(self, runs: dict[int, list[Instruction]]) -> list[Program | Region]:
         users: dict[int, set[int]] = {}
@@ -136,6 +150,8 @@ class JitProgram(Program):
             made = {slot for one in run for slot in one.outputs}
             wanted = {s for s in made if s in self.kept or users.get(s, set()) - {number}}
             program = Program(run, wanted)
+            if not self._is_forced:
+                program.make_code(self if len(runs) == 1 else None)
             if number & 1:
                 parts.append(
                     Region(
@@ -156,4 +172,12 @@ class JitProgram(Program):
                 self._is_plain = True
                 return
             self._excluded.update(id(node) for node in error.nodes)
-            self._must_form = True
+            self._must_form = self._is_forced
+        if not self._is_forced:
+            self._form()  # this is the compiler's thread
+
+
+def _form_if_alive(program: weakref.ref[JitProgram]) -> None:
+    found = program()
+    if found is not None:
+        found._form()

@@ -19,7 +19,7 @@ import numpy as np
 
 from tideflow.graph.kernel import Resources
 from tideflow.ops.state import ResourceVariableState, VariableState, in_lock_order
-from tideflow.runtime import jit_compile
+from tideflow.runtime import jit_compile, jit_thread
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.program import Program
 from tideflow.runtime.regions import Cell, NotCompiledError, RegionPlan
@@ -81,6 +81,7 @@ class Region:
     ) -> None:
         self.plan = plan
         self.fallback = fallback
+        self.resources = resources
         self.lookup = resources.lookup
         self.is_forced = is_forced
         self.entries: dict[Signature, _Entry] = {}
@@ -247,8 +248,8 @@ class Region:
             return _Entry()
         entry = self.entries[signature] = _Entry(signature)
         if not self.is_forced:
-            thread = jit_compile.compiler_thread()
-            thread.submit(_compile_if_alive, weakref.ref(self), signature, entry)
+            itself = weakref.ref(self)
+            jit_thread.submit(lambda: _compile_if_alive(itself, signature, entry))
         return entry
 
     def compile(self, signature: Signature, entry: _Entry) -> None:
@@ -269,19 +270,27 @@ class Region:
             entry.choice = Choice.COMPILED if self.is_forced else Choice.TRYING
 
     def _warn_of_shapes(self, signature: Signature) -> None:
+        """Name the tensor whose shape keeps changing, once for all regions that take it."""
         if self._has_warned:
             return
         self._has_warned = True
         names = [cell.name for cell in self.plan.cells] + self.plan.input_names
         for name, *found in zip(names, signature, *self.entries):
             shapes = dict.fromkeys(shape for _, shape in found)
-            if len(shapes) > 1:
+            warned = _warned.setdefault(self.resources, set())
+            if len(shapes) > 1 and name not in warned:
+                warned.add(name)
                 _LOGGER.warning(
                     "compiled code was made for %d shapes of %s (%s, ...); further shapes run "
                     "uncompiled. Feed batches of one size to keep it fast",
                     len(self.entries), name, ", ".join(str(list(s)) for s in list(shapes)[:3]),
                 )  # fmt: skip
+            if len(shapes) > 1:
                 return
+
+
+# Tensors that were warned of, by the resources of the device that they are on.
+_warned: weakref.WeakKeyDictionary[Resources, set[str]] = weakref.WeakKeyDictionary()
 
 
 def _compile_if_alive(region: weakref.ref[Region], signature: Signature, entry: _Entry) -> None:

@@ -78,6 +78,14 @@ class Program:
             self._walk(slots)
         self.runs += 1
         if self.runs >= _RUNS_BEFORE_CODE:
+            self.make_code()
+
+    def make_code(self, same: Program | None = None) -> None:
+        """Turn the list into functions now; those of a program of the same instructions serve."""
+        if same is not None:
+            same.make_code()
+            self._pieces = same._pieces
+        elif self._pieces is None:
             self._pieces = _generate(self.instructions, self.kept)
 
     def _run_pieces(self, pieces: list[_Piece], slots: list[Any]) -> None:

@@ -237,17 +237,22 @@ class Traced:
     guards: list[tuple[int, int]] = field(default_factory=list)
 
 
-def make_traceable(plan: RegionPlan, jax: Any, found: Traced) -> Callable[..., list[Any]]:
+def make_traceable(
+    plan: RegionPlan, jax: Any, found: Traced, must_end: Callable[[], bool]
+) -> Callable[..., list[Any]]:
     """Return the region as a function to trace.
 
     It takes the values of the cells, of the inputs and of the large constants; it gives the new
     values of the changed cells, then the outputs.  Tracing it fills `found`.
-    Raises (when traced): NotCompiledError that names the nodes to leave out.
+    Raises (when traced): NotCompiledError that names the nodes to leave out; CancelledError once
+    `must_end` says so.
     """
 
     def region(*args: Any) -> list[Any]:
         tracer = _Tracer(plan, jax, args)
         for action in plan.actions:
+            if must_end():
+                raise errors.CancelledError("the program ends; nothing is compiled any more")
             tracer.run(action)
         if tracer.failed:
             node, error = next(iter(tracer.failed.values()))

@@ -1,0 +1,98 @@
+"""Executables kept in a folder, for programs that start again and again (TIDEFLOW_JIT_CACHE).
+
+Rule 1: what is loaded is code that runs, so the folder must be its user's alone to write.
+Rule 2: a file carries a checksum; one that does not fit is as good as missing, and is written anew.
+Rule 3: a file appears under its name when it is complete.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+import tideflow
+
+_LOGGER = logging.getLogger(__name__)
+_MAGIC = b"tideflow executable 1\n"
+_CHECKSUM_BYTES = 32
+
+
+class ExecutableFolder:
+    """Files of a folder, by content keys.  It never raises: a cache that fails is an empty one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self, key: str) -> bytes | None:
+        """Return what was kept under a key, or None."""
+        try:
+            data = self._file(key).read_bytes()
+        except OSError:
+            return None
+        start = len(_MAGIC) + _CHECKSUM_BYTES
+        body = data[start:]
+        if data[:start] != _MAGIC + hashlib.sha256(body).digest():
+            _LOGGER.warning("%s is damaged; what it held is compiled again", self._file(key))
+            return None
+        return body
+
+    def keep(self, key: str, body: bytes) -> None:
+        """Keep bytes under a key."""
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._path, delete=False) as file:
+                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+            Path(file.name).replace(self._file(key))
+        except OSError as error:
+            _LOGGER.warning("compiled code is not kept in %s: %s", self._path, error)
+
+    def _file(self, key: str) -> Path:
+        return self._path / f"{key}.tfx"
+
+
+def asked_folder() -> ExecutableFolder | None:
+    """Return the folder that the environment names, made if need be; None without one."""
+    path = os.environ.get("TIDEFLOW_JIT_CACHE", "")
+    return _open_folder(path) if path else None
+
+
+@functools.cache
+def _open_folder(path: str) -> ExecutableFolder | None:
+    folder = Path(path).expanduser()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError as error:
+        _LOGGER.warning("TIDEFLOW_JIT_CACHE=%s is not used: %s", path, error)
+        return None
+    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        _LOGGER.warning(
+            "TIDEFLOW_JIT_CACHE=%s is not used: code is loaded from it, so it must belong to you "
+            "and nobody else may write to it (chmod go-w)", path
+        )  # fmt: skip
+        return None
+    return ExecutableFolder(folder)
+
+
+@functools.cache
+def machine_and_code() -> str:
+    """Return what executables depend on besides their regions: the processor and this package."""
+    text = hashlib.sha256(repr((platform.machine(), _processor_flags())).encode())
+    root = Path(tideflow.__file__).parent
+    for part in ("ops", "runtime", "compile"):
+        for file in sorted((root / part).glob("*.py")):
+            found = file.stat()
+            text.update(repr((part, file.name, found.st_size, found.st_mtime_ns)).encode())
+    return text.hexdigest()
+
+
+def _processor_flags() -> str:
+    try:
+        with Path("/proc/cpuinfo").open() as lines:
+            return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        return platform.processor()

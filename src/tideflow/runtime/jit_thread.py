@@ -1,0 +1,88 @@
+"""The thread that compiles, while steps go on.
+
+One job at a time, so that steps keep the other cores.  The thread starts with the first job and
+ends with the last one.  It is no daemon: a daemon that comes back from the compiler while the
+interpreter is being taken down ends the process with an abort.  So the interpreter waits for the
+job at hand, and `is_leaving` lets that one end early; further jobs are dropped.
+
+The thread's priority stays what it is: steps wait for it whenever it holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def is_leaving() -> bool:
+    """Whether the interpreter waits for its last threads, to end."""
+    return not threading.main_thread().is_alive()
+
+
+class JobThread:
+    """Runs jobs one after the other, on a thread that exists while there are some."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Callable[[], object]) -> None:
+        """Have a job run; what it raises is logged.  May be called from any thread."""
+        with self._lock:
+            self._jobs.append(job)
+            if self._thread is None and not is_leaving():
+                thread = threading.Thread(target=self._work, name="tideflow-compiler")
+                thread.start()
+                self._thread = thread
+
+    def wait(self) -> None:
+        """Wait until there is no job."""
+        while True:
+            with self._lock:
+                thread = self._thread
+            if thread is None:
+                return
+            thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if is_leaving():
+                    self._jobs.clear()
+                if not self._jobs:
+                    self._thread = None
+                    return
+                job = self._jobs.popleft()
+            try:
+                job()
+            except Exception:
+                _LOGGER.debug("a job of the compiler's thread failed", exc_info=True)
+            del job  # it may hold what is to go
+
+
+_thread = JobThread()
+
+
+def submit(job: Callable[[], object]) -> None:
+    """Have a job run on the compiler's thread."""
+    _thread.submit(job)
+
+
+def wait_until_compiled() -> None:
+    """Wait until everything asked for so far, and what follows from it, is compiled."""
+    _thread.wait()
+
+
+def _after_fork() -> None:
+    # The thread does not exist in the child, and may have held the lock.
+    global _thread
+    _thread = JobThread()
+
+
+os.register_at_fork(after_in_child=_after_fork)

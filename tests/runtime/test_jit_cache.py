@@ -1,0 +1,99 @@
+"""Executables that are kept in a folder serve the next program; a damaged one is made again."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import tideflow.v1 as tf
+from tideflow.runtime import jit_compile
+from tideflow.runtime.jit_cache import ExecutableFolder
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    made = tmp_path / "compiled"
+    monkeypatch.setenv("TIDEFLOW_JIT", "always")
+    monkeypatch.setenv("TIDEFLOW_JIT_CACHE", str(made))
+    return made
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """The signatures that were compiled."""
+    found = []
+    plain = jit_compile._compile
+
+    def compile_noted(plan, signature, large):
+        found.append(signature)
+        return plain(plan, signature, large)
+
+    monkeypatch.setattr(jit_compile, "_compile", compile_noted)
+    return found
+
+
+def run_as_a_new_program(monkeypatch):
+    """Train a little with nothing compiled in the process; return what it gives."""
+    monkeypatch.setattr(jit_compile, "_compiled", OrderedDict())
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [3])
+        v = tf.get_variable("v", initializer=tf.zeros([3]), use_resource=True)
+        table = tf.constant(np.arange(3000, dtype=np.float32))
+        step = v.assign_add(tf.exp(x) + tf.reduce_sum(table) * 0.0, read_value=False)
+        size = tf.size(x) + 1
+        with tf.Session() as session:
+            session.run(v.initializer)
+            sizes = [session.run([size, step], {x: [0, 1, 2]})[0] for _ in range(2)]
+            return sizes, session.run(v)
+
+
+def test_the_next_program_compiles_nothing(folder, compilations, monkeypatch):
+    sizes, first = run_as_a_new_program(monkeypatch)
+    assert compilations
+    compilations.clear()
+    again, second = run_as_a_new_program(monkeypatch)
+    assert compilations == []
+    assert sizes == again == [4, 4]
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, 2 * np.exp([0, 1, 2]), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        lambda file: file.write_bytes(file.read_bytes()[:-1] + b"?"),
+        lambda file: ExecutableFolder(file.parent).keep(file.stem, b"of another compiler"),
+    ],
+    ids=["empty", "cut", "changed", "strange"],
+)
+def test_a_damaged_file_is_made_again(folder, compilations, monkeypatch, caplog, damage):
+    expected = run_as_a_new_program(monkeypatch)[1]
+    for file in folder.iterdir():
+        damage(file)
+    compilations.clear()
+    with caplog.at_level(logging.WARNING):
+        np.testing.assert_array_equal(run_as_a_new_program(monkeypatch)[1], expected)
+    assert compilations
+    assert "compiled again" in caplog.text
+    compilations.clear()
+    run_as_a_new_program(monkeypatch)
+    assert compilations == []
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(folder, monkeypatch, caplog):
+    folder.mkdir()
+    folder.chmod(0o777)
+    with caplog.at_level(logging.WARNING):
+        run_as_a_new_program(monkeypatch)
+    assert list(folder.iterdir()) == []
+    assert "chmod go-w" in caplog.text
+
+
+def test_a_folder_that_cannot_be_made_costs_nothing_but_the_cache(tmp_path, folder, monkeypatch):
+    (tmp_path / "compiled").write_text("a file")
+    assert run_as_a_new_program(monkeypatch)[0] == [4, 4]

@@ -1,0 +1,62 @@
+"""The compiler's thread works through its jobs, and lets the program end."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+
+from tideflow.runtime.jit_thread import JobThread
+
+_LEAVES_A_JOB = """
+import threading
+from tideflow.runtime import jit_thread
+
+started = threading.Event()
+
+def job():
+    started.set()
+    threading.main_thread().join()
+    print("at hand", jit_thread.is_leaving())
+
+jit_thread.submit(job)
+jit_thread.submit(lambda: print("dropped"))
+started.wait()
+"""
+
+
+def test_jobs_run_in_order_on_one_thread():
+    jobs = JobThread()
+    ran = []
+    for i in range(5):
+        jobs.submit(lambda i=i: ran.append((i, threading.current_thread().name)))
+    jobs.wait()
+    assert ran == [(i, "tideflow-compiler") for i in range(5)]
+
+
+def test_a_job_may_ask_for_another():
+    jobs = JobThread()
+    ran = []
+    jobs.submit(lambda: jobs.submit(lambda: ran.append("second")))
+    jobs.wait()
+    assert ran == ["second"]
+
+
+def test_what_a_job_raises_is_logged_and_the_next_one_runs(caplog):
+    jobs = JobThread()
+    ran = []
+    with caplog.at_level(logging.DEBUG):
+        jobs.submit(lambda: 1 // 0)
+        jobs.submit(lambda: ran.append("next"))
+        jobs.wait()
+    assert ran == ["next"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_program_that_ends_waits_for_no_job_but_the_one_at_hand():
+    ended = subprocess.run(
+        [sys.executable, "-c", _LEAVES_A_JOB], capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "at hand True\n"
