@@ -319,6 +319,36 @@ def test_a_constant_goes_with_its_only_consumer(graph):
     assert one.op.device == PS
 
 
+def test_nodes_that_come_later_go_where_their_variable_is_and_move_nothing(graph):
+    with tf.device("/job:ps"):
+        variable = tf.Variable(1.0, use_resource=True, name="v")
+    first = graph.get_operations()
+    place(first, [WORKER0, PS], False)
+    before = {node.name: node.device for node in first}
+    with tf.device("/job:worker"):
+        read = variable.value()
+    with tf.colocate_with(graph.get_operation_by_name("v")):
+        beside = tf.constant(2.0)
+    later = graph.get_operations()[len(first) :]
+    place(later, [WORKER0, PS], False, {node.name: node for node in first})
+    assert {read.op, beside.op} <= set(later)
+    assert (read.op.device, beside.op.device) == (PS, PS)
+    assert {node.name: node.device for node in first} == before
+
+
+def test_nodes_that_come_later_cannot_ask_for_another_device_than_the_placed_one(graph):
+    with tf.device("/job:ps"):
+        placed = tf.Variable(1.0, use_resource=True, name="v").op
+    first = graph.get_operations()
+    place(first, [WORKER0, PS], False)
+    with tf.device("/job:worker"):
+        later = tf.constant(2.0, name="later").op
+    later.attrs["_class"] = ["loc:@v"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be on one device"):
+        place([later], [WORKER0, PS], False, {node.name: node for node in first})
+    assert placed.device == PS
+
+
 # ---- partition
 
 

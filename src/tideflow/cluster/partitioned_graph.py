@@ -1,6 +1,6 @@
 """A session's graph, and its part for one signature, split by task: all without I/O.
 
-The whole graph is placed whenever it grows; each signature's part is pruned, folded and split
+Nodes are placed as they come, and then stay; each signature's part is pruned, folded and split
 once.  For large graphs both take a while, so a session calls them in a thread.
 """
 
@@ -79,20 +79,13 @@ class SessionGraph:
 
     @collection_paused()
     def extend(self, graph_pb: pb.GraphDef) -> None:
-        """Add nodes and functions, and place the whole graph.
+        """Add nodes and functions, and place the nodes.
 
         Raises: OpError for what is wrong with them; then nothing has changed.
         """
         library = self.library.extended(graph_pb.library)
         made = read_nodes(graph_pb, existing=self.nodes, lookup=library.find_op)
-        placed = [(node, node.device) for node in self.nodes.values()]
-        order = topological_order([*self.nodes.values(), *made.values()])
-        try:
-            place(order, self.devices.names, self._soft)
-        except errors.OpError:
-            for node, device in placed:
-                node.device = device
-            raise
+        place(list(made.values()), self.devices.names, self._soft, self.nodes)
         self.nodes.update(made)
         self.library = library
         if graph_pb.versions.producer or not self._versions.producer:

@@ -67,6 +67,10 @@ class _Comparable:
 
     def __init__(self) -> None:
         self._kinds: dict[str, bool | None] = {}
+        # Nodes that give references; no pure op is among them.
+        self._references: set[int] = set()
+        # Nodes that were read from one message share their attrs.
+        self._frozen: dict[tuple[str, int], Hashable] = {}
 
     def key(self, node: Node) -> Hashable | None:
         """Return what is equal for nodes that may be merged; None for one that stays."""
@@ -77,18 +81,23 @@ class _Comparable:
         except KeyError:
             is_plain = self._kinds[op] = _has_plain_attrs(op_def) if _may_merge(op_def) else None
         if is_plain is None:
+            if any(arg.is_ref for arg in op_def.outputs):
+                self._references.add(id(node))
             return None
-        for source, port in node.edges:
-            if source.output_types[port].is_ref_dtype:
-                return None
+        references = self._references
+        if references and any(id(source) in references for source, _ in node.edges):
+            return None
         attrs = node.attrs
-        try:
-            if is_plain and len(attrs) == len(op_def.attrs):
-                frozen: Hashable = frozenset(attrs.items())
-            else:
-                frozen = _frozen_attrs(attrs)
-        except _NotComparedError:
-            return None
+        frozen = self._frozen.get((op, id(attrs)))
+        if frozen is None:
+            try:
+                if is_plain and len(attrs) == len(op_def.attrs):
+                    frozen = frozenset(attrs.items())
+                else:
+                    frozen = _frozen_attrs(attrs)
+            except _NotComparedError:
+                return None
+            self._frozen[op, id(attrs)] = frozen
         edges = tuple([(id(source), port) for source, port in node.edges])
         controls = frozenset(map(id, node.controls)) if node.controls else None
         return op, node.device, edges, controls, frozen

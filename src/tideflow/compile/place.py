@@ -12,7 +12,7 @@ Source: runtime facts on placement; tensorflow/core/common_runtime/placer.cc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tideflow.graph.node import Node
 from tideflow.wire import dtypes, errors
@@ -27,22 +27,35 @@ from tideflow.wire.device_name import (
 _METADATA_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
-def place(nodes: Sequence[Node], devices: Sequence[str], allow_soft_placement: bool) -> None:
+def place(
+    nodes: Sequence[Node],
+    devices: Sequence[str],
+    allow_soft_placement: bool,
+    placed: Mapping[str, Node] | None = None,
+) -> None:
     """Assign a full device name to every node, in place.
 
     Args:
       nodes: in topological order; a node's requested device is replaced.
       devices: full names; the first is the client device, the default.
       allow_soft_placement: whether a device type or index that is not there may be dropped.
+      placed: by name, earlier nodes of the graph, which stay where they are.
     Raises: InvalidArgumentError for a device that is not there, listing those that are, or for
     nodes that must be together but ask for different devices.
     """
-    _Placer(nodes, devices, allow_soft_placement).place()
+    _Placer(nodes, devices, allow_soft_placement, placed or {}).place()
 
 
 class _Placer:
-    def __init__(self, nodes: Sequence[Node], devices: Sequence[str], soft: bool) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        devices: Sequence[str],
+        soft: bool,
+        placed: Mapping[str, Node],
+    ) -> None:
         self.nodes = nodes
+        self.placed = placed
         self.soft = soft
         own = task_name(devices[0])
         rest = sorted(devices[1:], key=lambda name: (task_name(name) != own, name))
@@ -51,23 +64,29 @@ class _Placer:
         self._found: dict[str, str | None] = {}
 
     def place(self) -> None:
-        groups = _Groups(self.nodes)
+        groups = _Groups(self.nodes, self.placed)
         for members in groups.shared():
-            self._place_group(members)
+            self._place_group(members, groups.fixed)
         grouped = groups.member_ids()
-        free = [node for node in self.nodes if id(node) not in grouped]
-        for node in free:
-            if node.device:
+        known = self.known
+        free = []
+        for node in self.nodes:
+            if grouped and id(node) in grouped:
+                continue
+            if not node.device:
+                free.append(node)
+            elif node.device not in known:
                 node.device = self._device(node, node.device)
-        self._place_unconstrained([node for node in free if not node.device])
+        if free:
+            self._place_unconstrained(free)
 
     # ---- groups
 
-    def _place_group(self, members: list[Node]) -> None:
-        owners = [node for node in members if not _follows(node)]
+    def _place_group(self, members: list[Node], fixed: Mapping[int, Node]) -> None:
+        owners = [node for node in members if id(node) in fixed or not _follows(node)]
         spec = self._merge_owners(owners or members)
         for node in members:
-            if node.device and _follows(node):
+            if node.device and id(node) not in fixed and _follows(node):
                 wanted = self._spec(node)
                 try:
                     spec = merge(spec, wanted)
@@ -75,7 +94,8 @@ class _Placer:
                     continue  # rule 2: the producer's device stands
         device = self._device(members[0], spec.to_string())
         for node in members:
-            node.device = device
+            if id(node) not in fixed:
+                node.device = device
 
     def _merge_owners(self, owners: list[Node]) -> DeviceSpec:
         spec = DeviceSpec()
@@ -182,28 +202,52 @@ def _binds(source: Node, port: int, consumer: Node) -> bool:
 
 
 class _Groups:
-    """Nodes that must be together, by union of pairs."""
+    """Nodes that must be together, by union of pairs.
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = {id(node): node for node in nodes}
+    Attributes:
+      fixed: earlier nodes of the graph that are in a group, by id.
+    """
+
+    def __init__(self, nodes: Sequence[Node], placed: Mapping[str, Node]) -> None:
+        self._nodes = nodes
+        self._placed = placed
         self._parent: dict[int, int] = {}
-        by_name: dict[str, Node] = {}
-        classes: dict[str, Node] = {}
-        for node in nodes:
-            by_name[node.name] = node
+        self._joined: dict[int, Node] = {}
+        self.fixed: dict[int, Node] = {}
+        classed = []
+        binding = _BindingTypes()
         for node in nodes:
             for source, port in node.edges:
-                if _binds(source, port, node):
+                if binding.may_bind(source) and _binds(source, port, node):
                     self._join(node, source)
-            for entry in node.attrs.get("_class", ()):
+            if "_class" in node.attrs:
+                classed.append(node)
+        if classed:
+            self._join_classes(classed)
+        if placed:
+            self._fix()
+
+    def _join_classes(self, classed: Sequence[Node]) -> None:
+        by_name = {node.name: node for node in self._nodes}
+        classes: dict[str, Node] = {}
+        for node in classed:
+            for entry in node.attrs["_class"]:
                 if not entry.startswith("loc:@"):
                     continue
                 name = entry[5:]
                 if name == node.name:
                     continue
-                target = by_name.get(name) or classes.setdefault(name, node)
+                target = by_name.get(name) or self._placed.get(name)
+                target = target or classes.setdefault(name, node)
                 if target is not node:
                     self._join(node, target)
+
+    def _fix(self) -> None:
+        """Find the members that are none of the nodes to be placed."""
+        own = {id(node) for node in self._nodes}
+        for key, node in self._joined.items():
+            if key not in own:
+                self.fixed[key] = node
 
     def _root(self, key: int) -> int:
         parent = self._parent
@@ -213,16 +257,36 @@ class _Groups:
         return key
 
     def _join(self, a: Node, b: Node) -> None:
+        self._joined[id(a)], self._joined[id(b)] = a, b
         self._parent[self._root(id(a))] = self._root(id(b))
 
     def shared(self) -> list[list[Node]]:
         """Return the groups of more than one node, members in graph order."""
         found: dict[int, list[Node]] = {}
-        for key, node in self._nodes.items():
-            if key in self._parent:
-                found.setdefault(self._root(key), []).append(node)
+        if self._parent:
+            for node in (*self.fixed.values(), *self._nodes):
+                if id(node) in self._parent:
+                    found.setdefault(self._root(id(node)), []).append(node)
         return list(found.values())
 
     def member_ids(self) -> set[int]:
         """Return the ids of all nodes that are in a group."""
         return set(self._parent)
+
+
+class _BindingTypes:
+    """Tells quickly of most nodes that no consumer is tied to them."""
+
+    def __init__(self) -> None:
+        # By the id of a node's attrs, which many nodes may share.
+        self._found: dict[tuple[str, int], bool] = {}
+
+    def may_bind(self, source: Node) -> bool:
+        """Whether a node gives a reference or a resource."""
+        key = source.op_def.name, id(source.attrs)
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = any(
+                dtype is dtypes.resource or dtype.is_ref_dtype for dtype in source.output_types
+            )
+        return found

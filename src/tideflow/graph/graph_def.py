@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tideflow.graph import attr_value
 from tideflow.graph.node import Node, arg_types, topological_order
 from tideflow.graph.op_def import AttrDef, OpDef, get_op_def, is_registered
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.dtypes import DType
 
 # The version that TensorFlow 2.21 writes and the oldest reader that its graphs need.
 PRODUCER = 2599
 MIN_CONSUMER = 12
 
-_NODE_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
-_INTERNAL_NAME = re.compile(r"^_[A-Za-z0-9_.\\/>-]*$")
+# With a leading "_" it is a name that a runtime made.
+_is_node_name = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*").fullmatch
 
 OpDefLookup = Callable[[str], OpDef | None]
 
@@ -159,7 +160,9 @@ def read_nodes(
     existing: Mapping[str, Node] | None = None,
     lookup: OpDefLookup | None = None,
 ) -> dict[str, Node]:
-    """Return the nodes of a GraphDef by name, in the order given.
+    """Return the nodes of a GraphDef by name, each after those it needs, else in the order given.
+
+    Nodes with equal attrs share one dict of them.
 
     Args:
       existing: nodes of earlier versions of the graph that the new ones may refer to.
@@ -168,18 +171,67 @@ def read_nodes(
     not match, or a cycle; NotFoundError for an unknown op or a missing attr.
     """
     check_versions(graph_pb.versions)
-    reader = NodeReader(lookup)
-    known: dict[str, Node] = dict(existing or {})
+    earlier = {} if existing is None else existing
+    kinds = _NodeKinds(NodeReader(lookup))
     made: dict[str, Node] = {}
+    ahead: list[tuple[Node, _NodeKind, pb.NodeDef]] = []
     for node_pb in graph_pb.node:
-        _check_name(node_pb.name, known)
-        op_def = reader.op_def(node_pb)
-        node = Node(node_pb.name, op_def, [], [], reader.attrs(node_pb, op_def), node_pb.device)
-        known[node.name] = made[node.name] = node
-    for node_pb in graph_pb.node:
-        _connect(made[node_pb.name], node_pb.input, known)
-    topological_order(made.values())
-    return made
+        name = node_pb.name
+        _check_name(name, made, earlier)
+        kind = kinds.find(node_pb)
+        node = Node(name, kind.op_def, [], [], kind.attrs, node_pb.device)
+        made[name] = node
+        if _connect(node, node_pb.input, made, earlier):
+            _check_types(node, kind)
+        else:
+            ahead.append((node, kind, node_pb))
+    if not ahead:
+        return made
+    for node, kind, node_pb in ahead:
+        node.edges.clear()
+        node.controls.clear()
+        if not _connect(node, node_pb.input, made, earlier):
+            raise _unknown_input(node_pb, made, earlier)
+        _check_types(node, kind)
+    return {node.name: node for node in topological_order(made.values())}
+
+
+class _NodeKind(NamedTuple):
+    """What nodes with the same op and attrs have in common."""
+
+    op_def: OpDef
+    attrs: dict[str, Any]
+    input_types: tuple[DType, ...]
+
+
+class _NodeKinds:
+    """Reads what is equal in many nodes of a graph once."""
+
+    def __init__(self, reader: NodeReader) -> None:
+        self._reader = reader
+        self._kinds: dict[Any, _NodeKind] = {}
+        # Ops whose attrs may be large are read each time.
+        self._is_small: dict[str, bool] = {}
+
+    def find(self, node_pb: pb.NodeDef) -> _NodeKind:
+        """Return the kind of a node.  Raises: as NodeReader does."""
+        op = node_pb.op
+        is_small = self._is_small.get(op)
+        if is_small is None:
+            attrs = self._reader.op_def(node_pb).attrs.values()
+            is_small = self._is_small[op] = not any("tensor" in attr.kind for attr in attrs)
+        if not is_small:
+            return self._read(node_pb)
+        key = op, *[(n, attr_pb.SerializeToString()) for n, attr_pb in node_pb.attr.items()]
+        found = self._kinds.get(key)
+        if found is None:
+            found = self._kinds[key] = self._read(node_pb)
+        return found
+
+    def _read(self, node_pb: pb.NodeDef) -> _NodeKind:
+        op_def = self._reader.op_def(node_pb)
+        attrs = self._reader.attrs(node_pb, op_def)
+        return _NodeKind(op_def, attrs, arg_types(op_def.inputs, attrs))
 
 
 def check_versions(versions_pb: pb.VersionDef) -> None:
@@ -191,29 +243,54 @@ def check_versions(versions_pb: pb.VersionDef) -> None:
         )
 
 
-def _check_name(name: str, known: Mapping[str, Any]) -> None:
-    if not (_NODE_NAME.match(name) or _INTERNAL_NAME.match(name)):
+def _check_name(name: str, made: Mapping[str, Any], earlier: Mapping[str, Any]) -> None:
+    if not _is_node_name(name):
         raise errors.InvalidArgumentError(
             f"{name!r} is no valid node name; use letters, digits and . _ / - only", node=name
         )
-    if name in known:
+    if name in made or name in earlier:
         raise errors.InvalidArgumentError(f"the graph has two nodes named {name!r}", node=name)
 
 
-def _connect(node: Node, inputs: Iterable[str], known: Mapping[str, Node]) -> None:
+def _connect(
+    node: Node, inputs: Iterable[str], made: Mapping[str, Node], earlier: Mapping[str, Node]
+) -> bool:
+    """Give a node its edges; False when one comes from a node that is not there yet."""
+    edges = node.edges
     for text in inputs:
+        source = made.get(text)
+        if source is not None:  # no name has a ":" or "^", so this is output 0
+            edges.append((source, 0))
+            continue
         name, port = split_input(text)
-        source = known.get(name)
+        source = made.get(name) or earlier.get(name)
         if source is None:
-            raise errors.InvalidArgumentError(
-                f"node {node.name!r} has input {text!r}, but the graph has no node {name!r}",
-                node=node.name,
-            )
+            return False
         if port < 0:
             node.controls.append(source)
         else:
-            node.edges.append((source, port))
-    check_input_types(node)
+            edges.append((source, port))
+    return True
+
+
+def _unknown_input(
+    node_pb: pb.NodeDef, made: Mapping[str, Node], earlier: Mapping[str, Node]
+) -> errors.OpError:
+    names = [(text, split_input(text)[0]) for text in node_pb.input]
+    text, name = next((t, n) for t, n in names if n not in made and n not in earlier)
+    return errors.InvalidArgumentError(
+        f"node {node_pb.name!r} has input {text!r}, but the graph has no node {name!r}",
+        node=node_pb.name,
+    )
+
+
+def _check_types(node: Node, kind: _NodeKind) -> None:
+    try:
+        fits = tuple([s.output_types[port] for s, port in node.edges]) == kind.input_types
+    except IndexError:
+        fits = False
+    if not fits:
+        check_input_types(node)
 
 
 def check_input_types(node: Node) -> None:
