@@ -6,6 +6,7 @@ array of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -102,6 +103,21 @@ class SupportsVariant(Protocol):
 
     def to_variant(self) -> Variant:
         """Return the form in which the object travels."""
+
+
+_readers: dict[str, Callable[[Variant], SupportsVariant]] = {}
+
+
+def register_variant(type_name: str, read: Callable[[Variant], SupportsVariant]) -> None:
+    """Say how variants of a type are read when they arrive; others stay in travelling form."""
+    _readers[type_name] = read
+
+
+def read_variant(variant_pb: pb.VariantTensorDataProto) -> SupportsVariant:
+    """Return the object that a message stands for.  Raises: as the type's reader."""
+    variant = Variant.from_proto(variant_pb)
+    read = _readers.get(variant.type_name)
+    return variant if read is None else read(variant)
 
 
 ObjectElement: TypeAlias = bytes | ResourceHandle | SupportsVariant

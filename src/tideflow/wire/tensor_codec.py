@@ -28,7 +28,7 @@ from tideflow.wire.constants import make_tensor_proto as make_tensor_proto
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError, ResourceExhaustedError
 from tideflow.wire.fields import Buffer, varint
-from tideflow.wire.handles import ResourceHandle, SupportsVariant, Variant
+from tideflow.wire.handles import ResourceHandle, SupportsVariant, read_variant
 from tideflow.wire.shapes import count_elements, decode_full_shape
 from tideflow.wire.typed_fields import read_typed_fields
 
@@ -273,7 +273,7 @@ def _decode_element(element: bytes, dtype: DType) -> object:
     try:
         if dtype is dtypes.resource:
             return ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(element))
-        return Variant.from_proto(pb.VariantTensorDataProto.FromString(element))
+        return read_variant(pb.VariantTensorDataProto.FromString(element))
     except DecodeError:
         raise InvalidArgumentError(
             f"tensor_content of a {dtype.name} tensor holds an element of {len(element)} bytes "

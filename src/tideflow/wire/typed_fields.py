@@ -14,7 +14,7 @@ import numpy as np
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
-from tideflow.wire.handles import ResourceHandle, Variant
+from tideflow.wire.handles import ResourceHandle, Variant, read_variant
 
 _INT_VAL = (
     dtypes.int32, dtypes.int16, dtypes.int8, dtypes.int4, dtypes.int2,
@@ -124,7 +124,7 @@ def _read_objects(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
         if dtype is dtypes.resource:
             elements[index] = ResourceHandle.from_proto(value)
         elif dtype is dtypes.variant:
-            elements[index] = Variant.from_proto(value)
+            elements[index] = read_variant(value)
         else:
             elements[index] = value
     return elements
