@@ -19,6 +19,7 @@ from typing import Any
 from tideflow.compile.plan import RETVAL_OPS, SEND_OPS, Plan, is_waiting, make_plan
 from tideflow.graph.node import Node
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
+from tideflow.runtime.blas_threads import give_back, take_one
 from tideflow.runtime.context import Step
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
@@ -304,13 +305,22 @@ class _Run:
                 else:
                     self._launch(part)
         else:
-            for part in code.parts:
+            self._run_here(code.parts)
+        took = time.perf_counter() - started
+        # One quick run shows what the code takes; slow ones may have waited for a thread or a core.
+        code.seconds = min(took, code.seconds + 0.3 * (took - code.seconds))
+        self._done(self.executor.plan.groups[index].then)
+
+    def _run_here(self, parts: Sequence[Program | _Launch]) -> None:
+        count = take_one()
+        try:
+            for part in parts:
                 if isinstance(part, Program):
                     self._run_program(part)
                 else:
                     self._launch(part)
-        code.seconds += 0.3 * (time.perf_counter() - started - code.seconds)
-        self._done(self.executor.plan.groups[index].then)
+        finally:
+            give_back(count)
 
     def _skip_group(self, index: int) -> None:
         """Let a dead group pass its deadness on, in place of running it; receives still happen.
