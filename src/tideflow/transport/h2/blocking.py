@@ -95,8 +95,8 @@ class BlockingConnection(ClientCalls):
         self._write(deadline_s)
         while not self.core.has_settings and not self.failure:
             self._read(deadline_s)
-        if self.failure:
-            raise ConnectionError(self.failure)
+        if self.failure or not self.core.can_open:
+            raise ConnectionError(self.failure or "the peer takes no calls now")
 
     def is_usable(self) -> bool:
         """Whether another call can be made, as far as one can tell without waiting."""
@@ -355,15 +355,15 @@ class BlockingCalls:
             self._forget_parents()
         while True:
             try:
-                connection = self._free.pop()
+                connection, is_new = self._free.pop(), False
             except IndexError:
-                connection = self._connect(method, deadline_s)
+                connection, is_new = self._connect(method, deadline_s), True
             # `close` either sees it among these, or is seen here.
             self._used.add(connection)
             if self._closed:
                 self._give(connection)
                 raise self._calling.closed_error(method.path)
-            if connection.is_usable():
+            if is_new or connection.is_usable():
                 return connection
             self._give(connection)
 
