@@ -40,8 +40,8 @@ ALIGNMENT = 64
 
 _MOST_BYTES = 4 << 30
 _SMALLEST_BYTES = 1 << 20
-# Each takes a file descriptor on both sides.
-_MOST_SEGMENTS = 128
+# Each takes two file descriptors here and one at the receiver: Python's mmap keeps one.
+_MOST_SEGMENTS = 64
 _UNUSED_S = 60.0
 # A small message does not take a segment that a large one will want.
 _MOST_WASTE = 8

@@ -31,8 +31,8 @@ from tideflow.transport.h2.shared_memory import (
 )
 from tideflow.wire import errors
 
-# A mapping costs address space and an entry, no descriptor.
-_MOST_MAPPINGS = 256
+# As many as a peer has segments at once, with room for some that it has given up.
+_MOST_MAPPINGS = 96
 _LARGEST_PID = 1 << 22
 
 
@@ -150,7 +150,7 @@ def _map(pid: int, fd: int) -> _Mapping:
                 f" {found.st_uid} and {found.st_size} bytes"
             )
         return _Mapping(mmap.mmap(opened, found.st_size), found.st_size)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise errors.InternalError(f"cannot map {where}, named by a peer: {error}") from None
     finally:
         os.close(opened)
