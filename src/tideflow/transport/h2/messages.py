@@ -11,7 +11,6 @@ from __future__ import annotations
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from google.protobuf.message import Message
