@@ -184,3 +184,11 @@ def a_failing_step_leaves_the_others_whole(tf: Any, at: Cluster) -> Any:
         for thread in threads:
             thread.join(30)
     return sorted(found, key=str)
+
+
+@program([])
+def uses_an_op_that_only_tensorflow_has(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps"):
+        found = tf.raw_ops.Fact(name="odd_one")
+    with at.session() as session:
+        return session.run(found)
