@@ -44,6 +44,8 @@ _TURN_BYTES = 1 << 20
 _MOST_BUFFERS = 1024
 # A connection that rested for so long is looked at before it is used.
 _RESTED_S = 1.0
+# Timers of event loops are of milliseconds.
+_CLOCK_SLACK_S = 0.005
 _PING = b"blocking"
 _PING_TIMEOUT_S = 20.0
 
@@ -341,6 +343,11 @@ class BlockingCalls:
                 data = connection.call(call, answer, block, parts, deadline_s)
             except NotProcessedError:
                 continue
+            except errors.DeadlineExceededError:
+                # The peer's clock may be the first to see that the time is over.
+                if deadline_s is not None and time.monotonic() > deadline_s - _CLOCK_SLACK_S:
+                    raise OutOfTimeError from None
+                raise
             finally:
                 self._give(connection)
             self._backoff.reset()
