@@ -355,7 +355,7 @@ class Connection(PeerControl):
             self._check_frame(length, kind)
             begin = at + FRAME_HEADER_BYTES
             if kind == frames.DATA:
-                if flags & frames.PADDED and size == begin:
+                if flags & frames.PADDED and length and size == begin:
                     break
                 self._frames_taken += 1
                 at = begin + self._begin_body(length, flags, stream_id, view[begin : begin + 1])

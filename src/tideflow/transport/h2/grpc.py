@@ -229,7 +229,12 @@ def error_trailers(error: errors.OpError) -> bytes:
 
 def error_head(error: errors.OpError) -> bytes:
     """Return the only header block of a call that fails without an answer."""
-    head = [(b":status", b"200"), (b"content-type", CONTENT_TYPE)]
+    head = [
+        (b":status", b"200"),
+        (b"content-type", CONTENT_TYPE),
+        # For who asked in an encoding that we do not know.
+        (b"grpc-accept-encoding", ACCEPTED_ENCODINGS),
+    ]
     return encode_block(head + error_fields(error))
 
 

@@ -12,6 +12,7 @@ import logging
 import socket
 from abc import ABC, abstractmethod
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event
@@ -46,6 +47,17 @@ _KEEPALIVE = (
 )
 
 
+# A read is used up before the next one begins, on whatever connection: one buffer serves them all.
+_buffers: WeakKeyDictionary[asyncio.AbstractEventLoop, memoryview] = WeakKeyDictionary()
+
+
+def _buffer_of(loop: asyncio.AbstractEventLoop) -> memoryview:
+    found = _buffers.get(loop)
+    if found is None:
+        found = _buffers[loop] = memoryview(bytearray(READ_BYTES))
+    return found
+
+
 class Link(asyncio.BufferedProtocol, ABC):
     """One end of one connection.
 
@@ -63,7 +75,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         self.is_lost = False
         self.lost_reason = ""
         self._transport: asyncio.Transport | None = None
-        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._buffer = _buffer_of(self.loop)
         self._place: Assembler | None = None
         self._place_stream = 0
         self._is_paused = False

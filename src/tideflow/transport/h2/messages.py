@@ -49,9 +49,13 @@ class BufferPool:
 
     def take(self, size: int) -> bytearray:
         """Return memory of exactly this size, with anything in it."""
+        return self.take_nowait(size) or bytearray(size)
+
+    def take_nowait(self, size: int) -> bytearray | None:
+        """Return memory of this size that lies here unused, or None."""
         found = self._free.get(size)
         if not found:
-            return bytearray(size)
+            return None
         self._held_bytes -= size
         buffer = found.pop()
         if not found:
@@ -119,10 +123,13 @@ class Parser:
         return copy
 
     def allocate(self, size: int) -> bytearray | memoryview:
-        """Return memory for a large message, which `parse` gets then."""
-        if self._copies:
-            return self._pool.take(size)
-        return _LENDER.lend(size)
+        """Return memory for a large message, which `parse` gets then.
+
+        The kernel gives pages to fresh memory as it is written to, so that a peer which promises a
+        message and sends none gets none; a new bytearray would be filled at once.
+        """
+        pooled = self._pool.take_nowait(size) if self._copies else None
+        return _LENDER.lend(size) if pooled is None else pooled
 
 
 class Assembler:
@@ -207,10 +214,10 @@ class Assembler:
         self._flag = flag
         self._at = 0
         try:
-            if size >= LARGE_BYTES and not flag:
-                self._into = self._parser.allocate(size)
+            if size < LARGE_BYTES:
+                self._into = np.empty(size, np.uint8).data if size else bytearray()
             else:
-                self._into = bytearray(size)
+                self._into = _LENDER.lend(size) if flag else self._parser.allocate(size)
         except MemoryError:
             raise errors.ResourceExhaustedError(f"no memory for {size} bytes") from None
         self._view = memoryview(self._into)
@@ -232,10 +239,12 @@ class Assembler:
             return self._decompressed(into)
         if self._flag == SHARED and self.view_shared is not None:
             return self.view_shared(into, self._most_bytes)
+        if len(into) < LARGE_BYTES:
+            return bytes(into)
         if isinstance(into, memoryview):
             return into.toreadonly()
         view.release()
-        return into if len(into) >= LARGE_BYTES else bytes(into)
+        return into
 
     def _decompressed(self, data: Buffer) -> bytes:
         bits = _WINDOW_BITS.get(self.encoding)

@@ -218,7 +218,13 @@ class ServerLink(Link):
     def _start(self, call: Call, work: Any) -> None:
         task = call.task = self.loop.create_task(work)
         self._server.tasks.add(task)
-        task.add_done_callback(self._server.tasks.discard)
+        task.add_done_callback(functools.partial(self._on_task_done, call))
+
+    def _on_task_done(self, call: Call, task: asyncio.Task[None]) -> None:
+        self._server.tasks.discard(task)
+        # Cancelled before its first step, it had no chance to answer.
+        if call.end is not None and task.cancelled():
+            self._fail_call(call, call.end)
 
     async def _answer(self, call: Call, data: Buffer) -> None:
         try:
