@@ -18,6 +18,7 @@ from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.transport import make_channel, stub
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.parted import MaybeParted, take_apart
 from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
 
@@ -103,7 +104,7 @@ class Registered:
         feeds: Mapping[str, Any] | None = None,
         fetches: Sequence[str] = (),
         **fields: Any,
-    ) -> pb.RunGraphResponse:
+    ) -> MaybeParted[pb.RunGraphResponse]:
         """Run one task's part."""
         request = self.request(task, step_id, **fields)
         for name, value in (feeds or {}).items():
@@ -127,11 +128,11 @@ class Registered:
             responses = await asyncio.gather(*calls)
         finally:
             await self.clean_up(step_id)
-        found = {
-            named.name: decode_tensor(named.tensor)
-            for response in responses
-            for named in response.recv
-        }
+        found = {}
+        for response in responses:
+            message, contents = take_apart(response)
+            for position, named in enumerate(message.recv):
+                found[named.name] = decode_tensor(named.tensor, contents.get(position))
         return [found[self.driver.key(name)] for name in self.signature.fetches]
 
     async def clean_up(self, step_id: int) -> None:
