@@ -3,6 +3,7 @@
 frames, header_blocks      bytes <-> frames and headers
 connection, peer_control   the state machine: bytes in, events out; requests in, bytes out
 grpc, messages             calls, statuses and messages in terms of HTTP/2
+shared_memory*             large messages between processes of one host
 link                       the core on a transport; server_link and client_link, its two ends
 server, channel            what the rest of tideflow uses
 """
