@@ -8,6 +8,7 @@ Source: gRPC over HTTP/2 (Length-Prefixed-Message)
 
 from __future__ import annotations
 
+import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -46,6 +47,8 @@ class BufferPool:
         self._most_bytes = most_bytes
         self._held_bytes = 0
         self._free: OrderedDict[int, list[bytearray]] = OrderedDict()
+        # Calls without the loop parse in their own threads.
+        self._lock = threading.Lock()
 
     def take(self, size: int) -> bytearray:
         """Return memory of exactly this size, with anything in it."""
@@ -53,27 +56,29 @@ class BufferPool:
 
     def take_nowait(self, size: int) -> bytearray | None:
         """Return memory of this size that lies here unused, or None."""
-        found = self._free.get(size)
-        if not found:
-            return None
-        self._held_bytes -= size
-        buffer = found.pop()
-        if not found:
-            del self._free[size]
-        return buffer
+        with self._lock:
+            found = self._free.get(size)
+            if not found:
+                return None
+            self._held_bytes -= size
+            buffer = found.pop()
+            if not found:
+                del self._free[size]
+            return buffer
 
     def give(self, buffer: bytearray) -> None:
         """Take memory back that nothing refers to any more."""
         size = len(buffer)
-        self._held_bytes += size
-        self._free.setdefault(size, []).append(buffer)
-        self._free.move_to_end(size)
-        while self._held_bytes > self._most_bytes:
-            oldest, buffers = next(iter(self._free.items()))
-            buffers.pop()
-            self._held_bytes -= oldest
-            if not buffers:
-                del self._free[oldest]
+        with self._lock:
+            self._held_bytes += size
+            self._free.setdefault(size, []).append(buffer)
+            self._free.move_to_end(size)
+            while self._held_bytes > self._most_bytes:
+                oldest, buffers = next(iter(self._free.items()))
+                buffers.pop()
+                self._held_bytes -= oldest
+                if not buffers:
+                    del self._free[oldest]
 
 
 # One for the process: servers and channels see the same sizes.
