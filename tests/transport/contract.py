@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
+from typing import ClassVar
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
@@ -129,8 +130,12 @@ class Prober(Probe):
 
 
 class Pair(ABC):
-    """A running server of a Prober, and a channel to it."""
+    """A running server of a Prober, and a channel to it.
 
+    ends_with_its_task: whether cancelling the task that waits for a call ends the call.
+    """
+
+    ends_with_its_task: ClassVar[bool] = True
     server: Prober
     channel: Channel
 
@@ -164,8 +169,8 @@ def run_pair(pair_class: type[Pair]) -> Iterator[Pair]:
     assert [p for p, seen in pair.channel.statistics.items() if seen.in_flight] == []
 
 
-class TransportContract:
-    """The promises.  A subclass has the fixture `pair`."""
+class CallContract:
+    """What holds for calls with one message each way.  A subclass has the fixture `pair`."""
 
     async def test_a_message_comes_back_as_it_went(self, pair: Pair) -> None:
         reply = await pair.stub.Echo(BytesValue(value=b"hello\x00"))
@@ -178,18 +183,6 @@ class TransportContract:
         data = bytes(range(256)) * (64 * 4096)
         reply = await pair.stub.Echo(BytesValue(value=data))
         assert reply.value == data
-
-    async def test_calls_run_at_the_same_time(self, pair: Pair) -> None:
-        async with asyncio.TaskGroup() as calls:
-            blocked = [calls.create_task(pair.stub.Block(Empty())) for _ in range(20)]
-            await pair.server.wait_blocked(20)
-            echoes = [
-                calls.create_task(pair.stub.Echo(BytesValue(value=b"%d" % i))) for i in range(50)
-            ]
-            replies = await asyncio.gather(*echoes)
-            for call in blocked:
-                call.cancel()
-        assert [reply.value for reply in replies] == [b"%d" % i for i in range(50)]
 
     @pytest.mark.parametrize("code", range(1, 17))
     async def test_an_error_arrives_with_its_class_text_and_payloads(
@@ -245,24 +238,6 @@ class TransportContract:
             await pair.stub.BlockBriefly(Empty())
         await pair.server.wait_blocked(0)
 
-    async def test_cancelling_a_call_frees_the_server(self, pair: Pair) -> None:
-        call = asyncio.ensure_future(pair.stub.Block(Empty()))
-        await pair.server.wait_blocked(1)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        await pair.server.wait_blocked(0)
-
-    async def test_thousands_of_calls_may_wait_at_once(self, pair: Pair) -> None:
-        # A step over a large graph asks for that many tensors before the first is there.
-        calls = [asyncio.ensure_future(pair.stub.Block(Empty())) for _ in range(2500)]
-        await pair.server.wait_blocked(2500)
-        for call in calls:
-            call.cancel()
-        await asyncio.wait(calls)
-        await pair.server.wait_blocked(0)
-        assert all(call.cancelled() for call in calls)
-
     async def test_stopping_the_server_ends_calls_in_flight(self, pair: Pair) -> None:
         calls = [asyncio.ensure_future(pair.stub.Block(Empty())) for _ in range(3)]
         await pair.server.wait_blocked(3)
@@ -312,6 +287,40 @@ class TransportContract:
             assert (echo.calls, echo.errors, echo.in_flight) == (2, 0, 0)
             assert (fail.calls, fail.errors, fail.in_flight) == (1, 1, 0)
             assert echo.total_s > 0
+
+
+class TransportContract(CallContract):
+    """What holds besides where many calls run at once, and a task that waits for one can end it."""
+
+    async def test_calls_run_at_the_same_time(self, pair: Pair) -> None:
+        async with asyncio.TaskGroup() as calls:
+            blocked = [calls.create_task(pair.stub.Block(Empty())) for _ in range(20)]
+            await pair.server.wait_blocked(20)
+            echoes = [
+                calls.create_task(pair.stub.Echo(BytesValue(value=b"%d" % i))) for i in range(50)
+            ]
+            replies = await asyncio.gather(*echoes)
+            for call in blocked:
+                call.cancel()
+        assert [reply.value for reply in replies] == [b"%d" % i for i in range(50)]
+
+    async def test_cancelling_a_call_frees_the_server(self, pair: Pair) -> None:
+        call = asyncio.ensure_future(pair.stub.Block(Empty()))
+        await pair.server.wait_blocked(1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await pair.server.wait_blocked(0)
+
+    async def test_thousands_of_calls_may_wait_at_once(self, pair: Pair) -> None:
+        # A step over a large graph asks for that many tensors before the first is there.
+        calls = [asyncio.ensure_future(pair.stub.Block(Empty())) for _ in range(2500)]
+        await pair.server.wait_blocked(2500)
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+        await pair.server.wait_blocked(0)
+        assert all(call.cancelled() for call in calls)
 
     async def test_a_stream_answers_message_by_message(self, pair: Pair) -> None:
         replies = pair.stub.Count(numbers(1, 2, 3))

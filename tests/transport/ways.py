@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import tempfile
-from typing import ClassVar
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
 
-from tideflow.transport import LocalChannel, make_channel, make_server
+import pytest
+from google.protobuf.message import Message
+
+from tideflow.transport import Channel, LocalChannel, MethodSpec, make_channel, make_server
+from tideflow.transport.h2.shared_memory import SWITCH, most_shared_bytes
 from tideflow.wire import errors
 from transport.certificates import certificates
 from transport.contract import Pair, Prober
@@ -69,10 +75,58 @@ class OverTls(OverTcp):
         return made.server_context(asks_clients=True), made.client_context(shows_own=True)
 
 
+class WithoutSharedMemory(OverTcp):
+    """As between hosts: every byte goes through the socket."""
+
+    async def start(self) -> None:
+        self._switch = pytest.MonkeyPatch()
+        self._switch.setenv(SWITCH, "off")
+        most_shared_bytes.cache_clear()
+        await super().start()
+
+    async def close(self) -> None:
+        await super().close()
+        self._switch.undo()
+        most_shared_bytes.cache_clear()
+
+
+class _FromThreads(Channel):
+    """Makes the unary calls of a channel as a user's threads do, without the event loop."""
+
+    def __init__(self, inner: Channel) -> None:
+        super().__init__(inner.target)
+        self.statistics = inner.statistics
+        self._inner = inner
+
+    async def unary(self, method: MethodSpec, request: Message, **options: Any) -> Message:
+        assert self._inner.blocking is not None
+        timeout_s = options["timeout_s"]
+        call = self._inner.blocking.unary
+        return await asyncio.to_thread(call, method, request, timeout_s=timeout_s)
+
+    def stream(
+        self, method: MethodSpec, requests: AsyncIterator[Message], **options: Any
+    ) -> AsyncIterator[Message]:
+        return self._inner.stream(method, requests, **options)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class FromThreads(OverTcp):
+    ends_with_its_task = False
+
+    async def start(self) -> None:
+        await super().start()
+        self.channel = _FromThreads(self.channel)
+
+
 WAYS: dict[str, type[Pair]] = {
     "in process": InProcess,
     "grpcio": Grpcio,
-    "h2": OverTcp,
+    "h2, with shared memory": OverTcp,
+    "h2, through the socket": WithoutSharedMemory,
+    "h2, from threads": FromThreads,
     "h2 over a Unix socket": OverUnix,
     "h2 over TLS": OverTls,
 }
