@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -56,7 +57,11 @@ def test_what_a_job_raises_is_logged_and_the_next_one_runs(caplog):
 
 def test_a_program_that_ends_waits_for_no_job_but_the_one_at_hand():
     ended = subprocess.run(
-        [sys.executable, "-c", _LEAVES_A_JOB], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", _LEAVES_A_JOB],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "at hand True\n"

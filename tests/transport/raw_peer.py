@@ -132,6 +132,18 @@ class RawPeer:
                 return fields, body
         raise AssertionError(f"the connection ended before the answer: {fields}, {body!r}")
 
+    async def read_ended(self, count: int) -> dict[int, bytes]:
+        """Return the gRPC status of the next streams to end, by stream, in whatever order."""
+        ended: dict[int, bytes] = {}
+        async for found in self.read_frames():
+            if found.kind == frames.HEADERS:
+                pairs = dict(self._decoder.decode(found.payload, raw=True))
+                if found.flags & frames.END_STREAM:
+                    ended[found.stream_id] = pairs[b"grpc-status"]
+            if len(ended) == count:
+                return ended
+        raise AssertionError(f"the connection ended after {len(ended)} of {count} streams")
+
     async def close(self) -> None:
         self.writer.close()
         with contextlib.suppress(ConnectionError):

@@ -35,6 +35,9 @@ from tideflow.wire import errors
 # Servers of TensorFlow hang up on a client that pings an idle connection more often than this.
 DEFAULT_KEEPALIVE_S = 310.0
 
+# After a stream was refused; four times as long after each further time.
+_REFUSED_PAUSE_S = 0.002
+
 
 class H2Channel(Channel):
     """Calls the gRPC server at `HOST:PORT` (or `unix:PATH`).
@@ -89,13 +92,17 @@ class H2Channel(Channel):
             parts = parts_of(request, method.path)
             statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
             deadline_s = self._deadline_s(timeout_s)
-            for _ in range(MOST_TRIES):
+            for tries in range(MOST_TRIES):
                 link = self._link
                 if link is None or not link.core.can_open:
                     link = await self._find_link(method, wait_for_ready, deadline_s)
                 try:
                     data = await self._call_once(link, method, parts, deadline_s, metadata)
                 except NotProcessedError:
+                    if link.is_usable:
+                        # A server may count a call a moment longer than we do.
+                        pause = self._pause(_REFUSED_PAUSE_S * 4**tries)
+                        await self._within(deadline_s, pause)
                     continue
                 self._backoff.reset()
                 return self._calling.parse(method, data, statistics)
