@@ -73,8 +73,13 @@ class KernelContext(Protocol):
     def function(self, ref: Any) -> Callable[..., Any]:
         """Return a function of the library: `await f(step, *args)` gives its list of results.
 
-        It may be called from an async kernel only.
+        It may be called from an async kernel only.  Where its `is_synchronous` holds, it never
+        waits, and `f.run(step, args)` runs it on any thread.
         """
+
+    def detached_step(self) -> StepContext:
+        """Return a step that belongs to no run: for functions that go on between runs, such as
+        those of a dataset."""
 
 
 class StepContext(Protocol):

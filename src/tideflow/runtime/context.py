@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.runtime.program import Observer
-from tideflow.runtime.rendezvous import RendezvousLike
+from tideflow.runtime.rendezvous import Rendezvous, RendezvousLike
 from tideflow.wire import errors
 
 T = TypeVar("T")
@@ -76,6 +76,10 @@ class NodeContext:
         if self._functions is None:
             raise errors.NotFoundError(f"there is no function library; {ref.name!r} is unknown")
         return self._functions(ref)
+
+    def detached_step(self) -> Step:
+        """Return a step that belongs to no run."""
+        return Step(0, Rendezvous())
 
 
 class Step:

@@ -7,7 +7,7 @@ device and set of attrs, on first use.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from tideflow.graph.kernel import Resources
@@ -24,6 +24,29 @@ class FunctionDefinition(Protocol):
 
     def instantiate(self, attrs: Mapping[str, Any]) -> list[Node]:
         """Return a new copy of the body's nodes, with the function's own attrs filled in."""
+
+
+class ReadyFunction:
+    """A function that is ready to run: `await function(step, *args)` gives its list of results.
+
+    Attributes:
+      is_synchronous: whether it never waits; then `run` serves, on any thread.
+    """
+
+    __slots__ = ("_runner", "is_synchronous")
+
+    def __init__(self, runner: GraphRunner) -> None:
+        self._runner = runner
+        self.is_synchronous = runner.is_synchronous
+
+    def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
+        """Run a function whose `is_synchronous` holds, on the calling thread."""
+        return self._runner.run(step, args)
+
+    async def __call__(self, step: Step, *args: Any) -> list[Any]:
+        if self.is_synchronous:
+            return self._runner.run(step, args)
+        return await self._runner.run_async(step, args)
 
 
 class FunctionRuntime:
@@ -80,9 +103,4 @@ class FunctionRuntime:
             nodes, self._devices, self._state, self._resources, self.get, self._jit
         )
 
-        async def call(step: Step, *args: Any) -> list[Any]:
-            if runner.is_synchronous:
-                return runner.run(step, args)
-            return await runner.run_async(step, args)
-
-        return call
+        return ReadyFunction(runner)
