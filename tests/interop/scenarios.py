@@ -16,6 +16,7 @@ import selectors
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -153,8 +154,13 @@ class Bench:
     """All clusters and clients, each started when it is first needed."""
 
     def __init__(self) -> None:
+        self._scratch = tempfile.TemporaryDirectory()
+        environment = {"INTEROP_SCRATCH": self._scratch.name}
         self.tensorflow_server = Process("serve.py", "tensorflow")
-        self._clients = {kind: Process("client.py", kind) for kind in ("tensorflow", "tideflow")}
+        self._clients = {
+            kind: Process("client.py", kind, environment=environment)
+            for kind in ("tensorflow", "tideflow")
+        }
         self._clusters: dict[str, RunningCluster] = {}
         self._expected: dict[str, Any] = {}
 
@@ -182,6 +188,7 @@ class Bench:
             cluster.close()
         for process in (*self._clients.values(), self.tensorflow_server):
             process.close()
+        self._scratch.cleanup()
 
 
 def run_program(client: Process, program: str, targets: dict[str, str]) -> Any:
@@ -253,6 +260,7 @@ def main() -> None:
             try:
                 expected = bench.expected(name)
             except Unexpected as error:
+                bad += 1
                 print(f"{name}: TensorFlow itself: {str(error)[-300:]}")
                 continue
             for client, cluster in ways():

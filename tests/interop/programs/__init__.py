@@ -6,7 +6,7 @@ worker 1 and ps 0, whose master it opens sessions at.  Neither library is import
 
 from __future__ import annotations
 
-from programs import control, errors, peers, sessions, state, tensors, training
+from programs import control, errors, models, peers, sessions, state, tensors, training
 from programs.registry import PROGRAMS, Cluster, Program
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Program",
     "control",
     "errors",
+    "models",
     "peers",
     "sessions",
     "state",
