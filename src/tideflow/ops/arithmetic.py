@@ -7,6 +7,8 @@ Source: cwise_op_*.cc of TensorFlow 2.21.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +108,9 @@ T: type in {_SUMMABLE}
 def _add_n(xp: Any, inputs: list[Any]) -> Any:
     if len(inputs) == 1:
         return inputs[0]
+    kinds = set(map(type, inputs))
+    if len(kinds) == 1 and issubclass(kinds.pop(), np.generic):
+        return functools.reduce(operator.add, inputs)  # scalars, perhaps hundreds
     # A variant scalar is a bare object, which adds itself up and has no shape to compare.
     shape = getattr(inputs[0], "shape", None)
     for i, value in enumerate(inputs):

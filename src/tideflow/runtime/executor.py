@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -253,10 +254,16 @@ async def end_all(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 class _Run:
-    """One run of a plan on the loop."""
+    """One run of a plan on the loop.
+
+    Rule 1: whoever brings the last value that a short group waits for runs it at once, in its own
+            turn of the loop: what it sends leaves without waiting for another turn.
+    Rule 2: one group runs at a time.  Long ones are left to `finish`, which gives them to a thread.
+    """
 
     __slots__ = (
-        "changed", "dead", "error", "executor", "pending", "ready", "slots", "step", "tasks",
+        "busy", "changed", "dead", "error", "executor", "long", "pending", "ready", "slots", "step",
+        "tasks",
     )  # fmt: skip
 
     def __init__(self, executor: Executor, step: Step, slots: list[Any]) -> None:
@@ -264,7 +271,10 @@ class _Run:
         self.step = step
         self.slots = slots
         self.pending = [group.waits_for for group in executor.plan.groups]
-        self.ready = [i for i, count in enumerate(self.pending) if not count]
+        self.ready = deque(i for i, count in enumerate(self.pending) if not count)
+        self.long: deque[int] = deque()
+        # Whether a group runs, here or in a thread.
+        self.busy = False
         # Groups that depend on a tensor which another device's control flow left uncomputed.
         self.dead: set[int] = set()
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -275,39 +285,62 @@ class _Run:
         """Run everything and return the results."""
         try:
             while True:
-                while self.ready and self.error is None:
-                    await self._run_group(self.ready.pop(0))
+                self._advance()
                 if self.error is not None:
                     raise self.error
-                if not self.tasks:
+                if self.long:
+                    await self._run_long(self.long.popleft())
+                elif self.tasks:
+                    self.changed = asyncio.get_running_loop().create_future()
+                    await self.changed
+                else:
                     return self.executor.results(self.slots)
-                self.changed = asyncio.get_running_loop().create_future()
-                await self.changed
         finally:
             await self._stop()
 
     async def _stop(self) -> None:
         """Leave nothing behind: cancel what still waits and see it end."""
+        self.busy = True
         await end_all(self.tasks)
 
-    async def _run_group(self, index: int) -> None:
-        if index in self.dead:
-            self._skip_group(index)
+    def _advance(self) -> None:
+        """Run the short groups that are ready, unless one runs (which is followed by them)."""
+        if self.busy:
             return
+        self.busy = True
+        ready = self.ready
+        try:
+            while ready and self.error is None:
+                index = ready.popleft()
+                code = self.executor._groups[index]
+                if index in self.dead:
+                    self._skip_group(index)
+                elif code.seconds > _LOOP_BUDGET_S and self.executor.threads is not None:
+                    self.long.append(index)
+                else:
+                    started = time.perf_counter()
+                    self._run_here(code.parts)
+                    self._ran(index, time.perf_counter() - started)
+        finally:
+            self.busy = False
+
+    async def _run_long(self, index: int) -> None:
+        """Run a group's programs in a thread."""
         code = self.executor._groups[index]
         started = time.perf_counter()
-        threads = self.executor.threads
-        if code.seconds > _LOOP_BUDGET_S and threads is not None:
-            for part in code.parts:
-                if isinstance(part, Program):
-                    loop = asyncio.get_running_loop()
-                    await loop.run_in_executor(threads, self._run_program, part)
-                else:
-                    self._launch(part)
-        else:
-            self._run_here(code.parts)
-        took = time.perf_counter() - started
+        self.busy = True
+        loop = asyncio.get_running_loop()
+        for part in code.parts:
+            if isinstance(part, Program):
+                await loop.run_in_executor(self.executor.threads, self._run_program, part)
+            else:
+                self._launch(part)
+        self.busy = False
+        self._ran(index, time.perf_counter() - started)
+
+    def _ran(self, index: int, took: float) -> None:
         # One quick run shows what the code takes; slow ones may have waited for a thread or a core.
+        code = self.executor._groups[index]
         code.seconds = min(took, code.seconds + 0.3 * (took - code.seconds))
         self._done(self.executor.plan.groups[index].then)
 
@@ -410,6 +443,7 @@ class _Run:
             self._finish_received(one, result, started)
         else:
             self._finish(one, result, started)
+        self._advance()
 
     def _finish_received(self, one: Instruction, received: Received, started: int) -> None:
         if received.is_dead:
@@ -422,6 +456,8 @@ class _Run:
         # Asked of every task: one whose error nobody asks for complains when it is dropped.
         error = None if task.cancelled() else task.exception()
         self.error = self.error or error
+        if self.tasks and self.error is None and not self.long:
+            return  # there is nothing for `finish` to do
         if self.changed is not None and not self.changed.done():
             self.changed.set_result(None)
 
