@@ -1,0 +1,135 @@
+"""Functions that datasets call, with what they captured.
+
+Rule 1: each call has a step of its own, so calls that run at once cannot meet.
+Rule 2: a function that turned out to take long leaves the event loop for a thread; short ones run
+        where they are, since a change of thread costs more than they do.
+Rule 3: whoever produces many elements lets others have the loop now and then (`Turns`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tideflow.graph.node import FunctionRef
+from tideflow.ops.dataset_values import Element, fail, owned
+from tideflow.ops.functional_ops import truth
+from tideflow.wire import errors
+
+# A call that takes longer keeps the loop from everything else.
+_LOOP_BUDGET_S = 0.001
+
+
+@functools.cache
+def data_threads() -> ThreadPoolExecutor:
+    """Return the process's threads for functions and files of datasets."""
+    return ThreadPoolExecutor(
+        max_workers=max(4, os.cpu_count() or 1), thread_name_prefix="tideflow-data"
+    )
+
+
+os.register_at_fork(after_in_child=data_threads.cache_clear)
+
+
+class Turns:
+    """Lets others have the loop when this one has kept it for long."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def pause(self) -> None:
+        """Give up the loop for a moment where it is time to."""
+        now = time.perf_counter()
+        if now - self._since > _LOOP_BUDGET_S:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
+
+
+class Function:
+    """A function of a dataset, with its captured inputs.
+
+    Args:
+      ctx: the context of the node that names it.
+      ref: the function.
+      captured: what follows the element in its arguments.
+    """
+
+    __slots__ = ("_captured", "_ctx", "_function", "_ref", "_seconds")
+
+    def __init__(self, ctx: Any, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
+        self._ctx = ctx
+        self._ref = ref
+        self._captured = tuple(owned(value) for value in captured)
+        self._function: Any = None
+        # The first call may compile, so it does not count.
+        self._seconds = -1.0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a call is over at once, on the loop, as far as past calls tell."""
+        self._ready()
+        return bool(self._function.is_synchronous) and self._seconds <= _LOOP_BUDGET_S
+
+    def _ready(self) -> Any:
+        if self._function is None:
+            self._function = self._ctx.function(self._ref)
+        return self._function
+
+    async def __call__(self, *args: Any) -> list[Any]:
+        """Return the results.  Raises: the function's own errors."""
+        function = self._ready()
+        step = self._ctx.detached_step()
+        args += self._captured
+        if not function.is_synchronous:
+            found: list[Any] = await function(step, *args)
+            return found
+        started = time.perf_counter()
+        if self._seconds <= _LOOP_BUDGET_S:
+            found = function.run(step, args)
+        else:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(data_threads(), function.run, step, args)
+        took = time.perf_counter() - started
+        if self._seconds < 0:
+            self._seconds = 0.0
+        else:
+            # One quick run shows what it takes; slow ones may have waited for a core.
+            self._seconds = min(took, self._seconds + 0.3 * (took - self._seconds))
+        return found
+
+    async def element(self, *args: Any, preserves_cardinality: bool = False) -> Element | None:
+        """Return the results as an element; None where the function says that input has ended.
+
+        Raises: InvalidArgumentError where it says so although it must not.
+        """
+        try:
+            return tuple(await self(*args))
+        except errors.OutOfRangeError as error:
+            if preserves_cardinality:
+                raise error_like(
+                    error,
+                    "Function invocation produced OutOfRangeError: " + error.message,
+                ) from error
+            return None
+
+    async def truth(self, *args: Any, what: str) -> bool:
+        """Return the result of a predicate.
+
+        Raises: InvalidArgumentError for one that gives anything but a scalar bool.
+        """
+        found = await self(*args)
+        if len(found) != 1 or getattr(found[0], "shape", None) != () or found[0].dtype != bool:
+            raise fail(f"{what} must return a scalar bool.")
+        return truth(found[0])
+
+
+def error_like(error: errors.OpError, text: str) -> errors.OpError:
+    """Return an InvalidArgumentError that names the node of another error."""
+    return errors.InvalidArgumentError(text, node=error.node)

@@ -1,0 +1,407 @@
+"""What is said about datasets: options, hints, and checks of how they are made.
+
+Optimizers and models change how fast a dataset is, never its elements, so they pass it on.
+
+Source: tensorflow/core/kernels/data/{options,optimize,model,rewrite}_dataset_op.cc,
+kernels/data/experimental/{auto_shard,assert_cardinality,compute_batch_size,...}_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.ops.dataset_transformations import sharded
+from tideflow.ops.dataset_values import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    fail,
+    scalar,
+)
+from tideflow.wire import errors
+
+# Policies of auto-sharding; the others shard what the dataset gives, or files.
+_SHARD_OFF = -1
+_SHARD_HINT = 3
+
+
+@op(
+    """
+    ModelDataset(input_dataset: variant) -> handle: variant
+    algorithm: int = 0
+    cpu_budget: int = 0
+    ram_budget: int = 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    FinalizeDataset(input_dataset: variant) -> handle: variant
+    has_captured_ref: bool = false
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    NonSerializableDataset(input_dataset: variant) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalNonSerializableDataset(input_dataset: variant) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+def passed_on(ctx: Any, input_dataset: Any) -> Any:
+    """Return the same elements."""
+    return as_dataset(input_dataset).like("Passed")
+
+
+@op(
+    """
+    OptimizeDataset(input_dataset: variant, optimizations: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    optimization_configs: list(string) = []
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    RewriteDataset(input_dataset: variant, rewrite_name: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    MaxIntraOpParallelismDataset(
+        input_dataset: variant, max_intra_op_parallelism: int64
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalMaxIntraOpParallelismDataset(
+        input_dataset: variant, max_intra_op_parallelism: int64
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    PrivateThreadPoolDataset(input_dataset: variant, num_threads: int64) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalPrivateThreadPoolDataset(
+        input_dataset: variant, num_threads: int64
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ThreadPoolDataset(input_dataset: variant, thread_pool: resource) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+@op(
+    """
+    ExperimentalThreadPoolDataset(
+        input_dataset: variant, thread_pool: resource
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+@op(
+    """
+    LatencyStatsDataset(input_dataset: variant, tag: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalLatencyStatsDataset(input_dataset: variant, tag: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    BytesProducedStatsDataset(input_dataset: variant, tag: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalBytesProducedStatsDataset(input_dataset: variant, tag: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    AssertNextDataset(input_dataset: variant, transformations: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalAssertNextDataset(
+        input_dataset: variant, transformations: string
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    AssertPrevDataset(input_dataset: variant, transformations: string) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+def passed_on_with_hint(ctx: Any, input_dataset: Any, hint: Any) -> Any:
+    """Return the same elements; how they are made is the runtime's business."""
+    return as_dataset(input_dataset).like("Passed")
+
+
+@op(
+    """
+    OptimizeDatasetV2(
+        input_dataset: variant, optimizations_enabled: string, optimizations_disabled: string,
+        optimizations_default: string
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    optimization_configs: list(string) = []
+    """,
+    shape=scalar_shape,
+)
+def optimize_dataset_v2(
+    ctx: Any, input_dataset: Any, enabled: Any, disabled: Any, default: Any
+) -> Any:
+    """Return the same elements."""
+    return as_dataset(input_dataset).like("Passed")
+
+
+@op(
+    """
+    OptionsDataset(input_dataset: variant) -> handle: variant
+    serialized_options: string
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def options_dataset(ctx: Any, input_dataset: Any, *, serialized_options: str) -> Any:
+    """Return the same elements, with options."""
+    options = serialized_options.encode("utf-8", "surrogateescape")
+    return as_dataset(input_dataset).like("Options", options=options)
+
+
+def _options(dataset: Dataset) -> bytes:
+    """Return all options of a dataset; serialized messages merge by concatenation."""
+    return b"".join(_options(source) for source in dataset.inputs) + dataset.options
+
+
+@op(
+    """
+    GetOptions(input_dataset: variant) -> serialized_options: string
+    """,
+    shape=scalar_shape,
+)
+def get_options(ctx: Any, input_dataset: Any) -> Any:
+    """Return the options of a dataset as a message."""
+    return _options(as_dataset(input_dataset))
+
+
+@op(
+    """
+    WrapDatasetVariant(input_handle: variant) -> output_handle: variant
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    UnwrapDatasetVariant(input_handle: variant) -> output_handle: variant
+    """,
+    shape=scalar_shape,
+)
+def wrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
+    """Return the dataset; here it needs no wrapping."""
+    return as_dataset(input_handle)
+
+
+@op(
+    """
+    AutoShardDataset(input_dataset: variant, num_workers: int64, index: int64) -> handle: variant
+    auto_shard_policy: int = 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    num_replicas: int = 0
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalAutoShardDataset(
+        input_dataset: variant, num_workers: int64, index: int64
+    ) -> handle: variant
+    auto_shard_policy: int = 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+def auto_shard_dataset(
+    ctx: Any, input_dataset: Any, num_workers: Any, index: Any, *, auto_shard_policy: int
+) -> Any:
+    """Return one worker's part of the elements, every num_workers-th one.
+
+    Where TensorFlow would share out a dataset's files, the elements are shared out.
+    """
+    source = as_dataset(input_dataset)
+    count, own = int(scalar(num_workers, "num_workers")), int(scalar(index, "index"))
+    if count <= 0 or not 0 <= own < count:
+        raise fail(
+            f"index must be >= 0 and < num_workers, which must be > 0; they are {own} and {count}"
+        )
+    if count == 1 or auto_shard_policy in (_SHARD_OFF, _SHARD_HINT):
+        return source.like("AutoShard")
+    return sharded(source, count, own)
+
+
+# ---- sizes
+
+
+@op(
+    """
+    DatasetCardinality(input_dataset: variant) -> cardinality: int64
+    cardinality_options: string = ''
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalDatasetCardinality(input_dataset: variant) -> cardinality: int64
+    """,
+    shape=scalar_shape,
+)
+def dataset_cardinality(ctx: Any, input_dataset: Any) -> Any:
+    """Return how many elements there are; -1 for no end, -2 where only running tells."""
+    return np.int64(as_dataset(input_dataset).cardinality())
+
+
+class _Counted:
+    __slots__ = ("_count", "_expected", "_source")
+
+    def __init__(self, source: Iterator, expected: int) -> None:
+        self._source = source
+        self._expected = expected
+        self._count = 0
+
+    async def next(self) -> Element | None:
+        element = await self._source.next()
+        if element is None:
+            if self._count != self._expected and self._expected != UNKNOWN:
+                raise self._wrong(str(self._count))
+            return None
+        self._count += 1
+        if self._count > self._expected >= 0:
+            raise self._wrong(f"at least {self._count}")
+        return element
+
+    def _wrong(self, found: str) -> errors.OpError:
+        expected = "an infinite number of" if self._expected == INFINITE else str(self._expected)
+        return errors.FailedPreconditionError(
+            f"Input dataset was expected to contain {expected} elements but contained {found} "
+            "elements."
+        )
+
+
+@op(
+    """
+    AssertCardinalityDataset(input_dataset: variant, cardinality: int64) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+def assert_cardinality_dataset(ctx: Any, input_dataset: Any, cardinality: Any) -> Any:
+    """Return the elements, which must be as many as said."""
+    source = as_dataset(input_dataset)
+    expected = int(scalar(cardinality, "cardinality"))
+    return source.like(
+        "AssertCardinality", lambda: _Counted(source.iterator(), expected), count=expected
+    )
+
+
+# Their elements are batches where their input's are.
+_KEEPS_BATCHES = frozenset(
+    {
+        "AssertCardinality", "AutoShard", "Cache", "Concatenate", "Filter", "IgnoreErrors",
+        "Interleave", "FlatMap", "Map", "Options", "Passed", "Prefetch", "Repeat", "Shard",
+        "Shuffle", "Skip", "Sleep", "Take", "TakeWhile", "Unique",
+    }
+)  # fmt: skip
+
+
+@op(
+    """
+    ComputeBatchSize(input_dataset: variant) -> batch_size: int64
+    """,
+    shape=scalar_shape,
+)
+def compute_batch_size(ctx: Any, input_dataset: Any) -> Any:
+    """Return the size of a dataset's batches; -1 where it cannot be told."""
+    dataset = as_dataset(input_dataset)
+    while not dataset.batch_size and dataset.kind in _KEEPS_BATCHES and dataset.inputs:
+        dataset = dataset.inputs[0]
+    return np.int64(dataset.batch_size or -1)

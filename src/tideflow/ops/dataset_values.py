@@ -1,0 +1,252 @@
+"""What a dataset is when it runs: a value that makes iterators.
+
+A dataset never changes.  An iterator belongs to the event loop: every `next` is called there, one
+at a time, and nothing is locked.  An iterator that failed or was cancelled may be asked again.
+
+Source: tensorflow/core/framework/dataset.h; runtime behaviour of TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from tideflow.graph import shapes as static_shapes
+from tideflow.graph.shape_rules import ShapeContext
+from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.wire import dtypes, errors
+from tideflow.wire.dtypes import DType
+from tideflow.wire.handles import Variant
+
+# One value for each component.
+Element: TypeAlias = "tuple[Any, ...]"
+
+INFINITE = -1
+UNKNOWN = -2
+
+
+class Iterator(Protocol):
+    """Gives the elements of a dataset, one after the other."""
+
+    async def next(self) -> Element | None:
+        """Return the next element; None when there are no more, then and ever after."""
+
+
+class Dataset:
+    """A dataset.
+
+    Attributes:
+      kind: the op that made it, without "Dataset": "Map".
+      types, shapes: of an element's components.
+      inputs: the datasets that it reads.
+      options: serialized tf.data options that were set here.
+      batch_size: how many elements of its input each of its own has; 0 where it does not batch.
+
+    Args:
+      iterate: makes an iterator.
+      count: tells the cardinality; asked only when somebody wants to know.
+    """
+
+    __slots__ = ("_count", "_iterate", "batch_size", "inputs", "kind", "options", "shapes", "types")
+
+    def __init__(
+        self,
+        kind: str,
+        types: Sequence[DType],
+        shapes: Sequence[Dims],
+        iterate: Callable[[], Iterator],
+        count: Callable[[], int] | int = UNKNOWN,
+        inputs: Sequence[Dataset] = (),
+        *,
+        options: bytes = b"",
+        batch_size: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.types = tuple(types)
+        self.shapes = tuple(shapes)
+        self.inputs = tuple(inputs)
+        self.options = options
+        self.batch_size = batch_size
+        self._iterate = iterate
+        self._count = count
+
+    def iterator(self) -> Iterator:
+        """Return a new iterator, at the first element."""
+        return self._iterate()
+
+    def cardinality(self) -> int:
+        """Return the number of elements; INFINITE, or UNKNOWN where only running tells."""
+        return self._count if isinstance(self._count, int) else self._count()
+
+    def like(
+        self, kind: str, iterate: Callable[[], Iterator] | None = None, **facts: Any
+    ) -> Dataset:
+        """Return a dataset over this one that gives elements of the same types and shapes."""
+        facts.setdefault("count", self.cardinality)
+        return Dataset(
+            kind, self.types, self.shapes, iterate or self.iterator, inputs=(self,), **facts
+        )
+
+    def to_variant(self) -> Variant:
+        """Refuse to travel: what a dataset refers to is on the task that made it.
+
+        Raises: UnimplementedError.
+        """
+        raise errors.UnimplementedError(
+            f"a {self.kind}Dataset cannot leave the task that made it; put the dataset's "
+            "operations and the iterator on one device"
+        )
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.kind}>"
+
+
+def fail(what: str) -> errors.InvalidArgumentError:
+    """Return the error for a dataset that was given what it cannot use."""
+    return errors.InvalidArgumentError(what)
+
+
+# ---- arguments
+
+
+def as_dataset(value: Any) -> Dataset:
+    """Return the dataset that an input is.  Raises: InvalidArgumentError for anything else."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(())[()]
+    if not isinstance(value, Dataset):
+        kind = value.type_name if isinstance(value, Variant) else type(value).__name__
+        raise fail(f"the input is no dataset but {kind or 'an empty variant'}")
+    return value
+
+
+def scalar(value: Any, what: str) -> Any:
+    """Return an input that must be a scalar as a Python value.
+
+    Raises: InvalidArgumentError for one that is none.
+    """
+    if isinstance(value, bytes):
+        return value
+    if np.ndim(value):
+        found = static_shapes.format_dims(np.shape(value))
+        raise fail(f"{what} must be a scalar; its shape is {found}")
+    return np.asarray(value).item()
+
+
+def vector(value: Any, what: str) -> list[Any]:
+    """Return an input that must have rank 1 at most as a list of Python values.
+
+    Raises: InvalidArgumentError for one of higher rank.
+    """
+    if isinstance(value, bytes):
+        return [value]
+    if np.ndim(value) > 1:
+        found = static_shapes.format_dims(np.shape(value))
+        raise fail(f"{what} must be a scalar or a vector; its shape is {found}")
+    found_list: list[Any] = np.asarray(value).reshape(-1).tolist()
+    return found_list
+
+
+def positive(value: Any, what: str) -> int:
+    """Return a scalar that must be greater than zero."""
+    found = int(scalar(value, what))
+    if found <= 0:
+        raise fail(f"{what} must be greater than zero; it is {found}")
+    return found
+
+
+def owned(value: Any) -> Any:
+    """Return a value that may be kept: a view's owner may change it once the step has ended."""
+    if isinstance(value, np.ndarray):
+        return value if value.base is None else np.array(value)
+    return value
+
+
+def dims_of(given: Sequence[TensorShape]) -> tuple[Dims, ...]:
+    """Return an output_shapes attr as Dims."""
+    return tuple(shape.dims for shape in given)
+
+
+def component_shapes(c: ShapeContext) -> list[Dims]:
+    """Give components the shapes that the attr output_shapes says."""
+    given = c.attrs["output_shapes"]
+    count = len(c.node.output_types)
+    return [shape.dims for shape in given] if len(given) == count else [None] * count
+
+
+def check_structure(
+    types: Sequence[DType],
+    shapes: Sequence[Dims],
+    found_types: Sequence[DType],
+    found_shapes: Sequence[Dims],
+) -> None:
+    """Check that what an op declares is what a dataset gives.
+
+    Raises: InvalidArgumentError, in TensorFlow's words, where it is not.
+    """
+    if len(types) != len(found_types):
+        raise fail(
+            f"Number of components does not match: expected {len(types)} types but got "
+            f"{len(found_types)}."
+        )
+    for i, (wanted, found) in enumerate(zip(types, found_types)):
+        if wanted is not found:
+            raise fail(
+                f"Data type mismatch at component {i}: expected {wanted.name} but got {found.name}."
+            )
+    if len(shapes) != len(found_shapes):
+        raise fail(
+            f"Number of components does not match: expected {len(shapes)} shapes but got "
+            f"{len(found_shapes)}."
+        )
+    for i, (want, have) in enumerate(zip(shapes, found_shapes)):
+        if not static_shapes.compatible(want, have):
+            raise fail(
+                f"Incompatible shapes at component {i}: expected {static_shapes.format_dims(want)} "
+                f"but got {static_shapes.format_dims(have)}."
+            )
+
+
+# ---- elements
+
+
+def stack(values: Sequence[Any], dtype: DType, component: int) -> Any:
+    """Return one component of several elements as one array.
+
+    Raises: InvalidArgumentError, in TensorFlow's words, for elements of different shapes.
+    """
+    first = np.shape(values[0])
+    for i, value in enumerate(values):
+        if np.shape(value) != first:
+            raise fail(
+                f"Cannot batch tensors with different shapes in component {component}. First "
+                f"element had shape {static_shapes.format_dims(first)} and element {i} had shape "
+                f"{static_shapes.format_dims(np.shape(value))}."
+            )
+    if dtype.as_numpy_dtype is object:
+        made = np.empty((len(values), *first), object)
+        for i, value in enumerate(values):
+            # A scalar object may come as an array of rank 0, which must not become an element.
+            made[i] = value[()] if not first and isinstance(value, np.ndarray) else value
+        return made
+    if not first:
+        return np.array(values, dtype.as_numpy_dtype)
+    return np.stack([np.asarray(value) for value in values])
+
+
+def batch(elements: Sequence[Element], types: Sequence[DType]) -> Element:
+    """Return elements as one, whose components have a further axis in front."""
+    return tuple(
+        stack(column, dtype, i) for i, (column, dtype) in enumerate(zip(zip(*elements), types))
+    )
+
+
+def row(value: Any, index: int) -> Any:
+    """Return one row of a component."""
+    return value[index]
+
+
+def zeros_type(dtype: DType) -> Any:
+    """Return what fills a padded component that names no value: zero, or the empty string."""
+    return b"" if dtype is dtypes.string else np.zeros((), dtype.as_numpy_dtype)[()]
