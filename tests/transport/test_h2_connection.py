@@ -21,7 +21,7 @@ from tideflow.transport.h2.events import (
     PingAnswered,
     StreamReset,
 )
-from tideflow.transport.h2.faults import ErrorCode, MisuseError
+from tideflow.transport.h2.faults import ConnectionFault, ErrorCode, MisuseError
 from tideflow.transport.h2.header_blocks import HeaderReader, encode_block
 from tideflow.transport.h2.limits import Limits
 
@@ -500,3 +500,50 @@ class TestHeaderBlocks:
         reader.read(b"\x40\x01b\x01y")
         assert first.pairs == ((b"a", b"x"),)
         assert reader.read(b"\xbe").pairs == ((b"b", b"y"),)
+
+    def test_blocks_that_differ_in_their_last_value_are_told_apart(self) -> None:
+        reader = HeaderReader(65536)
+        stem = encode_block([(b":path", b"/a"), (b"te", b"trailers")]) + b"\x00\x02id"
+        for value in (b"1", b"2", b"", b"300", b"2"):
+            block = stem + bytes([len(value)]) + value
+            found = reader.read(block)
+            assert found.pairs == ((b":path", b"/a"), (b"te", b"trailers"), (b"id", value))
+            assert found.fault == ""
+
+    def test_a_block_that_goes_on_after_a_known_beginning_is_read_whole(self) -> None:
+        reader = HeaderReader(65536)
+        reader.read(b"\x00\x01a\x011")
+        assert reader.read(b"\x00\x01a\x012\x00\x01b\x013").pairs == ((b"a", b"2"), (b"b", b"3"))
+        with pytest.raises(ConnectionFault):
+            reader.read(b"\x00\x01a\x052")
+
+    def test_a_last_value_in_the_table_is_forgotten_with_it(self) -> None:
+        reader = HeaderReader(65536)
+        reader.read(b"\x40\x01a\x01x")
+        assert reader.read(b"\xbe\x00\x01b\x011").pairs == ((b"a", b"x"), (b"b", b"1"))
+        reader.read(b"\x40\x01c\x01y")
+        assert reader.read(b"\xbe\x00\x01b\x012").pairs == ((b"c", b"y"), (b"b", b"2"))
+
+    @given(
+        st.lists(
+            st.lists(
+                st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.binary(max_size=3)), max_size=3
+            ),
+            max_size=20,
+        ),
+        st.lists(st.booleans(), min_size=60, max_size=60),
+    )
+    @settings(max_examples=100, deadline=None)
+    def test_memory_changes_no_meaning(
+        self, blocks: list[list[tuple[bytes, bytes]]], indexed: list[bool]
+    ) -> None:
+        reader, plain = HeaderReader(65536), hpack.Decoder()
+        marks = iter(indexed)
+        for pairs in blocks:
+            block = b"".join(
+                (b"\x40" if next(marks) else b"\x00")
+                + bytes([len(name)]) + name + bytes([len(value)]) + value
+                for name, value in pairs
+            )  # fmt: skip
+            expected = [tuple(pair) for pair in plain.decode(block, raw=True)]
+            assert list(reader.read(block).pairs) == expected

@@ -86,16 +86,21 @@ class RequestHead:
     path: str
     timeout_s: float | None
     encoding: str
-    metadata: Metadata
     http_status: bytes = b""
     fault: errors.OpError | None = None
 
 
 def read_request(headers: Headers) -> RequestHead:
-    """Return what a request's headers say; the same Headers are read only once."""
+    """Return what a request's headers say to a server; the same Headers are read only once."""
     found: RequestHead | None = headers.meaning
     if found is None:
-        found = headers.meaning = _read_request(headers.pairs)
+        like = headers.like
+        if like is not None and like.pairs[-1][0] not in _OWN_FIELDS:
+            # Only a value of the application's differs.
+            found = read_request(like)
+        else:
+            found = _read_request(headers.pairs)
+        headers.meaning = found
     return found
 
 
@@ -123,7 +128,7 @@ def _read_request(pairs: Pairs) -> RequestHead:
             )
         else:
             timeout_s = int(timeout[1]) * _UNIT_S[timeout[2]]
-    return RequestHead(path, timeout_s, encoding, read_metadata(pairs), http_status, fault)
+    return RequestHead(path, timeout_s, encoding, http_status, fault)
 
 
 @functools.lru_cache(maxsize=1024)

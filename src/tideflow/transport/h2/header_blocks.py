@@ -21,6 +21,10 @@ Pairs = tuple[tuple[bytes, bytes], ...]
 _MOST_REMEMBERED = 256
 _MOST_REMEMBERED_BYTES = 1024
 _MOST_REMEMBERED_FIELDS = 64
+# How many lengths of blocks without their last value are looked up.
+_MOST_STEM_LENGTHS = 4
+# A string's length takes one byte, and the string is not Huffman's, up to here.
+_MOST_PLAIN_VALUE_BYTES = 126
 
 # Fields whose name, or name and value, stand in HPACK's static table.
 _STATIC_PAIRS = {
@@ -36,6 +40,9 @@ _STATIC_NAMES = {
     b"content-type": 31,
     b"user-agent": 58,
 }
+
+# What a field begins with whose name follows, and which is not put into the dynamic table.
+_LITERAL_FIELD = b"\x00"
 
 _UPPER_CASE = frozenset(range(ord("A"), ord("Z") + 1))
 # Headers that describe one HTTP/1.1 connection; in HTTP/2 they make a message malformed.
@@ -56,7 +63,7 @@ def encode_field(name: bytes, value: bytes) -> bytes:
         return bytes([0x80 | whole])
     index = _STATIC_NAMES.get(name)
     if index is None:
-        return b"\x00" + _string(name) + _string(value)
+        return _LITERAL_FIELD + _string(name) + _string(value)
     return _integer(index, 4) + _string(value)
 
 
@@ -84,14 +91,17 @@ class Headers:
       pairs: names and values.
       fault: what makes them malformed, or "".
       meaning: what the layer above made of them; it may keep that here, for the next time.
+      like: headers that differ in the value of the last field only, if such came before.
     """
 
-    __slots__ = ("fault", "meaning", "pairs")
+    __slots__ = ("fault", "like", "meaning", "pairs")
 
-    def __init__(self, pairs: Pairs) -> None:
+    def __init__(self, pairs: Pairs, like: Headers | None = None) -> None:
         self.pairs = pairs
-        self.fault = _fault_of(pairs)
+        # Values are never at fault.
+        self.fault = _fault_of(pairs) if like is None else like.fault
         self.meaning: Any = None
+        self.like = like
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Headers) and self.pairs == other.pairs
@@ -129,6 +139,10 @@ class HeaderReader:
         self._decoder = hpack.Decoder(max_header_list_size=max_list_bytes)
         self._table = self._decoder.header_table
         self._remembered: dict[bytes, Headers] = {}
+        # Blocks up to the value of their last field, where that stands as it is: clients of
+        # TensorFlow number their calls in the last field.
+        self._stems: dict[bytes, Headers] = {}
+        self._stem_lengths: set[int] = set()
 
     def read(self, block: bytes) -> Headers:
         """Return the fields of a block.
@@ -136,7 +150,14 @@ class HeaderReader:
         Raises: ConnectionFault, as a block that was not decoded leaves the table unknown.
         """
         found = self._remembered.get(block)
-        return self._decode(block) if found is None else found
+        if found is not None:
+            return found
+        for length in self._stem_lengths:
+            like = self._stems.get(block[:length])
+            if like is not None and _is_plain_string(block, length):
+                last = (like.pairs[-1][0], block[length + 1 :])
+                return Headers((*like.pairs[:-1], last), like)
+        return self._decode(block)
 
     def _decode(self, block: bytes) -> Headers:
         entries, most = self._table.dynamic_entries, self._table.maxsize
@@ -153,9 +174,38 @@ class HeaderReader:
         headers = Headers(pairs)
         same_first = (entries[0] if entries else None) is first
         if not same_first or len(entries) != count or self._table.maxsize != most:
-            self._remembered.clear()
+            self._forget()
         elif len(block) <= _MOST_REMEMBERED_BYTES and len(pairs) <= _MOST_REMEMBERED_FIELDS:
             if len(self._remembered) >= _MOST_REMEMBERED:
-                self._remembered.clear()
+                self._forget()
             self._remembered[block] = headers
+            self._remember_stem(block, headers)
         return headers
+
+    def _remember_stem(self, block: bytes, headers: Headers) -> None:
+        """Remember a block that ends in a field which stands there literally, by what precedes its
+        value."""
+        if not headers.pairs:
+            return
+        name, value = headers.pairs[-1]
+        length = len(block) - len(value) - 1
+        if (
+            name[:1] != b":"
+            and block.endswith(_LITERAL_FIELD + _string(name) + _string(value))
+            and _is_plain_string(block, length)
+            and (length in self._stem_lengths or len(self._stem_lengths) < _MOST_STEM_LENGTHS)
+        ):
+            self._stem_lengths.add(length)
+            self._stems[block[:length]] = headers
+
+    def _forget(self) -> None:
+        self._remembered.clear()
+        self._stems.clear()
+        self._stem_lengths.clear()
+
+
+def _is_plain_string(block: bytes, at: int) -> bool:
+    """Whether a block ends with a string that begins at a place, as it is and with a short
+    length."""
+    left = len(block) - at - 1
+    return 0 <= left <= _MOST_PLAIN_VALUE_BYTES and block[at] == left
