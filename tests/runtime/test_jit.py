@@ -350,6 +350,7 @@ def test_closed_sessions_leave_no_programs_behind(graph):
 def test_the_environment_comes_before_the_option(monkeypatch):
     assert jit_mode(ALWAYS.graph_options) is JitMode.ALWAYS
     assert jit_mode(AUTO.graph_options) is JitMode.AUTO
+    assert jit_mode(tf.ConfigProto().graph_options) is jit_mode() is JitMode.AUTO
     monkeypatch.setenv("TIDEFLOW_JIT", "never")
     assert jit_mode(ALWAYS.graph_options) is JitMode.NEVER
     monkeypatch.setenv("TIDEFLOW_JIT", "sometimes")

@@ -23,7 +23,7 @@ class JitMode(enum.Enum):
     ALWAYS = "always"
 
 
-DEFAULT_MODE = JitMode.NEVER
+DEFAULT_MODE = JitMode.AUTO
 _LEVELS = {
     pb.OptimizerOptions.OFF: JitMode.NEVER,
     pb.OptimizerOptions.ON_1: JitMode.AUTO,
