@@ -356,3 +356,13 @@ def test_the_environment_comes_before_the_option(monkeypatch):
     monkeypatch.setenv("TIDEFLOW_JIT", "sometimes")
     with pytest.raises(tf.errors.InvalidArgumentError, match="never, auto, always"):
         jit_mode()
+
+
+def test_regions_that_differ_in_a_large_constant_alone_keep_their_own(graph):
+    fed = tf.placeholder(tf.float32, [2000])
+    first = fed * 2 + tf.constant(np.full(2000, 1, np.float32))
+    other = fed * 2 + tf.constant(np.full(2000, 5, np.float32))
+    with tf.Session(config=ALWAYS) as session:
+        zeros = np.zeros(2000, np.float32)
+        assert session.run(first, {fed: zeros})[0] == 1
+        assert session.run(other, {fed: zeros})[0] == 5

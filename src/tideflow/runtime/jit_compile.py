@@ -13,7 +13,7 @@ import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -87,26 +87,33 @@ def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
 
     Raises: NotCompiledError that names the nodes that do not compile; others from the compiler.
     """
-    key = (plan.digest, signature)
+    # Regions that differ in their large constants alone share the code.
+    large = tuple(put(np.array(plan.constants[slot])) for slot in plan.large)
+    key = (plan.digest, signature, signature_of(large))
     with _lock:
         found = _compiled.get(key)
         if found is not None:
             _compiled.move_to_end(key)
-            return found
-    made = _load_or_compile(plan, signature)
+            return replace(found, large=large)
+    made = _load_or_compile(plan, signature, large)
     with _lock:
-        _compiled[key] = made
+        _compiled[key] = replace(made, large=())
         while len(_compiled) > _MOST_CACHED:
             _compiled.popitem(last=False)
     return made
 
 
-def _load_or_compile(plan: RegionPlan, signature: Signature) -> Executable:
-    large = tuple(put(np.array(plan.constants[slot])) for slot in plan.large)
+def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> Executable:
     folder = asked_folder()
     if folder is None:
         return _compile(plan, signature, large)
-    parts = (plan.digest, signature, machine_and_code(), load_jax().__version__)
+    parts = (
+        plan.digest,
+        signature,
+        signature_of(large),
+        machine_and_code(),
+        load_jax().__version__,
+    )
     key = hashlib.sha256(repr(parts).encode()).hexdigest()
     kept = folder.find(key)
     if kept is not None:
