@@ -1,0 +1,133 @@
+"""Files: what the operating system says of them as errors of the protocol, and work in threads.
+
+Source: tensorflow/core/platform/error.cc (which errno is which status).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TypeVar
+
+from tideflow.wire import errors
+
+T = TypeVar("T")
+
+_CODES: dict[int, type[errors.OpError]] = {
+    errno.ENOENT: errors.NotFoundError,
+    errno.EEXIST: errors.AlreadyExistsError,
+    errno.ENOTEMPTY: errors.FailedPreconditionError,
+    errno.EISDIR: errors.FailedPreconditionError,
+    errno.ENOTDIR: errors.FailedPreconditionError,
+    errno.EBUSY: errors.FailedPreconditionError,
+    errno.EACCES: errors.PermissionDeniedError,
+    errno.EPERM: errors.PermissionDeniedError,
+    errno.EROFS: errors.PermissionDeniedError,
+    errno.EINVAL: errors.InvalidArgumentError,
+    errno.ENAMETOOLONG: errors.InvalidArgumentError,
+    errno.ENOSPC: errors.ResourceExhaustedError,
+    errno.EDQUOT: errors.ResourceExhaustedError,
+    errno.EMFILE: errors.ResourceExhaustedError,
+    errno.ENOMEM: errors.ResourceExhaustedError,
+}
+
+
+@contextlib.contextmanager
+def file_errors(doing: str, path: str) -> Iterator[None]:
+    """Turn what the operating system refuses in the block into an error of the protocol."""
+    try:
+        yield
+    except OSError as error:
+        kind = _CODES.get(error.errno or 0, errors.UnknownError)
+        raise kind(f"cannot {doing} {path}: {error.strerror or error}") from error
+
+
+class Stopped(Exception):
+    """Work in a thread ends early, since nobody waits for it."""
+
+
+class StopSignal:
+    """Tells work in a thread that whoever waits for it was cancelled."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Ask the work to end."""
+        self._stopped.set()
+
+    def check(self) -> None:
+        """Raise Stopped if the work should end; work calls this between pieces."""
+        if self._stopped.is_set():
+            raise Stopped
+
+
+async def in_thread(work: Callable[[StopSignal], T]) -> T:
+    """Return what work gives, which blocks: run it in a thread, beside the event loop.
+
+    Who is cancelled waits until the work has noticed, so that it leaves nothing behind.
+    """
+    signal = StopSignal()
+    running = asyncio.get_running_loop().run_in_executor(None, work, signal)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        signal.stop()
+        with contextlib.suppress(Stopped, errors.OpError):
+            await running
+        raise
+
+
+def path_of(value: Any, what: str) -> str:
+    """Return the path that a string tensor of one element holds.
+
+    Raises: InvalidArgumentError for a tensor of more elements or none.
+    """
+    shape = getattr(value, "shape", ())
+    if shape and getattr(value, "size", 1) != 1:
+        raise errors.InvalidArgumentError(f"{what} must be one string; its shape is {list(shape)}")
+    item = value.item() if hasattr(value, "item") else value
+    return os.fsdecode(item)
+
+
+class AtomicFile:
+    """A file that appears under its name only once it is complete.
+
+    Use as a context manager: leaving it with an error drops what was written.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._temporary = f"{path}.tempstate{uuid.uuid4().hex[:16]}"
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> AtomicFile:
+        with file_errors("write", self.path):
+            self._file = open(self._temporary, "wb", buffering=1 << 16)
+        return self
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append data.  Raises: ResourceExhaustedError on a full disk, and the like."""
+        assert self._file is not None
+        with file_errors("write", self.path):
+            self._file.write(data)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        assert self._file is not None
+        try:
+            with file_errors("write", self.path):
+                self._file.close()
+                if kind is None:
+                    os.replace(self._temporary, self.path)
+                    return
+        except errors.OpError:
+            if kind is None:
+                raise
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(self._temporary)
