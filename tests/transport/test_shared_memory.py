@@ -7,20 +7,27 @@ import fcntl
 import gc
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tideflow.transport.h2 import shared_memory
+from tideflow.transport.h2 import shared_memory, shared_memory_views
 from tideflow.transport.h2.shared_memory import (
     ALIGNMENT,
     CONTROL_BYTES,
     Descriptor,
     Segment,
     SegmentPool,
+)
+from tideflow.transport.h2.shared_memory_limit import (
+    SWITCH,
     is_possible,
+    most_shared_bytes,
+    usable_bytes,
 )
 from tideflow.transport.h2.shared_memory_views import PeerSegments
 from tideflow.wire import errors
@@ -56,6 +63,12 @@ def open_inodes() -> set[int]:
         with contextlib.suppress(OSError):  # the one of the listing itself
             found.add(os.fstat(int(name)).st_ino)
     return found
+
+
+def finish_helpers() -> None:
+    """Wait until all is done that was left to other threads."""
+    shared_memory.helpers().shutdown()
+    shared_memory.helpers.cache_clear()
 
 
 # ---- lending
@@ -101,6 +114,7 @@ def test_at_the_limit_nothing_is_lent_and_what_is_free_makes_room(
     kept.clear()
     assert pool.lend(15 * MIB) is not None
     assert pool.held_bytes <= 16 * MIB
+    finish_helpers()
     assert not inodes & open_inodes()
 
 
@@ -158,20 +172,103 @@ def test_what_was_not_used_for_long_is_let_go(
     assert pool.held_bytes == 0
 
 
+@pytest.mark.parametrize("size", [MIB, 8 * MIB])
+def test_the_memory_of_a_segment_is_free_though_a_peer_has_it_open(
+    size: int, pool: SegmentPool, views: PeerSegments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_memory, "_UNUSED_S", -1.0)
+    segment, descriptor = lend(pool, b"x" * size)
+    views.view(descriptor.pack(), MOST)  # and nothing holds the view
+    fd = os.dup(segment.fd)
+    assert os.fstat(fd).st_blocks * 512 > size
+    pool.trim()
+    finish_helpers()
+    assert os.fstat(fd).st_blocks * 512 <= CONTROL_BYTES
+    os.close(fd)
+
+
+def test_all_threads_get_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_memory, "_pools", {})
+    together = threading.Barrier(8)
+
+    def get(_: int) -> SegmentPool:
+        together.wait()
+        return shared_memory.pool()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(get, range(8)))) == 1
+
+
+# ---- after a fork
+
+
+def test_memory_that_a_fork_may_view_is_not_written_again(
+    pool: SegmentPool, views: PeerSegments
+) -> None:
+    first, descriptor = lend(pool, b"a" * MIB)
+    message = views.view(descriptor.pack(), MOST)
+    kept = np.frombuffer(message, np.uint8)
+    shared_memory_views._count_fork()
+    inode = os.fstat(first.fd).st_ino
+    del message
+    other = kept.view()  # as it were, the child's
+    del kept
+    assert pool.lent_count == 1
+    del other
+    assert pool.lent_count == 0
+    assert pool.held_bytes == 0
+    assert inode not in {os.fstat(lend(pool, b"b" * MIB)[0].fd).st_ino for _ in range(3)}
+
+
+def test_what_comes_after_a_fork_is_returned_as_ever(
+    pool: SegmentPool, views: PeerSegments
+) -> None:
+    shared_memory_views._count_fork()
+    segment, descriptor = lend(pool, b"a" * MIB)
+    views.view(descriptor.pack(), MOST)
+    assert lend(pool, b"b" * MIB)[0] is segment
+
+
+# ---- how much
+
+
 @pytest.mark.parametrize(
     ("setting", "limit_bytes"), [("off", 0), ("0", 0), ("12", 12 * MIB), ("OFF", 0)]
 )
 def test_the_environment_sets_the_limit(
     setting: str, limit_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(shared_memory.SWITCH, setting)
-    assert shared_memory.most_shared_bytes.__wrapped__() == limit_bytes
+    monkeypatch.setenv(SWITCH, setting)
+    assert most_shared_bytes.__wrapped__() == limit_bytes
 
 
 def test_a_senseless_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(shared_memory.SWITCH, "maybe")
+    monkeypatch.setenv(SWITCH, "maybe")
     with pytest.raises(errors.InvalidArgumentError, match="TIDEFLOW_SHARED_MEMORY is 'maybe'"):
-        shared_memory.most_shared_bytes.__wrapped__()
+        most_shared_bytes.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("memberships", "limits", "found_bytes"),
+    [
+        ("0::/\n", {"memory.max": "max"}, None),
+        ("0::/\n", {"memory.max": "1048576"}, MIB),
+        ("0::/a/b\n", {"a/memory.max": "2097152", "a/b/memory.max": "max"}, 2 * MIB),
+        ("0::/not/seen/here\n", {"memory.max": "1048576"}, MIB),
+        ("0::/../other\n", {"memory.max": "1048576"}, MIB),
+        ("9:memory:/a\n0::/\n", {"memory/a/memory.limit_in_bytes": "4096"}, 4096),
+        ("9:cpu:/a\n", {"memory.max": "4096"}, None),
+        ("", {}, None),
+    ],
+)
+def test_a_control_group_limits_what_may_be_used(
+    memberships: str, limits: dict[str, str], found_bytes: int | None, tmp_path: Path
+) -> None:
+    for name, limit in limits.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(limit + "\n")
+    machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert usable_bytes(memberships, tmp_path) == (found_bytes or machine_bytes)
 
 
 # ---- what a peer may say

@@ -4,6 +4,7 @@ must be."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,11 +12,12 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import Service, rpc, rpc_stream, stub
-from tideflow.transport.h2 import H2Channel, H2Server, shared_memory_link
+from tideflow.transport.h2 import H2Channel, H2Server, shared_memory, shared_memory_link
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import PingAnswered, SettingsReceived
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES, SegmentPool, is_possible
+from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES, SegmentPool
+from tideflow.transport.h2.shared_memory_limit import SWITCH, is_possible, most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies, is_within_host
 from tideflow.wire import errors
 
@@ -208,6 +210,60 @@ def test_a_message_that_is_taken_late_does_not_come_back_early(
     assert view == b"a" * MIB
 
 
+def test_who_is_about_to_hang_up_lends_no_more(pool: SegmentPool) -> None:
+    ends = Ends()
+    ends.server.leave()
+    parts = message(bytes(MIB))
+    assert ends.server.lend_now(parts) is parts
+    ends.client._core.say({shared_memory_link._CAN_OPEN: 1})
+    ends.pump()
+    assert ends.server.lend_now(parts) is parts
+
+
+async def test_who_is_about_to_hang_up_can_wait_until_all_is_read(pool: SegmentPool) -> None:
+    ends = Ends()
+    assert ends.server.ask_taken() is None
+    descriptor = descriptor_of(ends.server.lend_now(message(bytes(MIB))))
+    read = ends.server.ask_taken()
+    assert read is not None
+    assert not read.done()
+    kept = ends.client.view(descriptor, MOST)
+    ends.pump()
+    assert read.done()
+    assert ends.server.ask_taken() is None
+    assert kept[-1] == 0
+    ends.server.lend_now(message(bytes(MIB)))
+    read = ends.server.ask_taken()
+    assert read is not None
+    ends.server.close()
+    assert read.done()
+
+
+@pytest.mark.parametrize(("size", "is_first", "by_loop"), [
+    (MIB // 2, True, True),
+    (4 * MIB, True, False),
+    (4 * MIB, False, True),
+    (9 * MIB, False, False),
+])  # fmt: skip
+async def test_copies_that_take_long_are_left_to_a_thread(
+    size: int, is_first: bool, by_loop: bool, pool: SegmentPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = Ends()
+    parts = message(bytes(size))
+    if not is_first:
+        ends.server.view(descriptor_of(await ends.client.lend(parts)), MOST)
+    threads = []
+    fill = shared_memory.Segment.fill
+
+    def watched(segment: shared_memory.Segment, parts: list[Buffer]) -> shared_memory.Descriptor:
+        threads.append(threading.current_thread())
+        return fill(segment, parts)
+
+    monkeypatch.setattr(shared_memory.Segment, "fill", watched)
+    descriptor_of(await ends.client.lend(parts))
+    assert [thread is threading.current_thread() for thread in threads] == [by_loop]
+
+
 async def test_a_cancelled_loan_comes_back_when_its_copy_is_made(pool: SegmentPool) -> None:
     ends = Ends()
     lending = asyncio.get_running_loop().create_task(
@@ -218,11 +274,11 @@ async def test_a_cancelled_loan_comes_back_when_its_copy_is_made(pool: SegmentPo
     with pytest.raises(asyncio.CancelledError):
         await lending
     # The copier's threads end their work in order of its coming; this one comes later.
-    jobs = [shared_memory_link._copier().submit(int) for _ in range(8)]
+    jobs = [shared_memory.helpers().submit(int) for _ in range(8)]
     for job in jobs:
         await asyncio.wrap_future(job)
-    shared_memory_link._copier().shutdown()
-    shared_memory_link._copier.cache_clear()
+    shared_memory.helpers().shutdown()
+    shared_memory.helpers.cache_clear()
     assert pool.lent_count == 0
     assert pool.held_bytes > 0
 
@@ -332,6 +388,40 @@ async def test_a_server_limits_what_it_takes_by_either_way(pool: SegmentPool) ->
         with pytest.raises(errors.ResourceExhaustedError, match="larger than max"):
             await pair.stub.One(BytesValue(value=bytes(2 * MIB)))
         assert (await pair.stub.One(BytesValue(value=b"still here"))).value == b"still here"
+
+
+async def test_a_stopping_server_waits_until_its_answers_are_taken(pool: SegmentPool) -> None:
+    async with Pair() as pair:
+        link = pair.channel._link
+        assert link is not None
+        assert link._transport is not None
+        call = asyncio.ensure_future(pair.stub.One(BytesValue(value=bytes(MIB))))
+        await asyncio.sleep(0)
+        link._transport.pause_reading()
+        (server_link,) = pair.server.links
+        answered_bytes = server_link.core.data_bytes_sent + 10
+        async with asyncio.timeout(10):
+            while server_link.core.data_bytes_sent < answered_bytes:
+                await asyncio.sleep(0)
+        stopping = asyncio.ensure_future(pair.server.stop())
+        done, _ = await asyncio.wait([stopping], timeout=0.1)
+        assert not done
+        link._transport.resume_reading()
+        assert len((await call).value) == MIB
+        await stopping
+
+
+def test_an_odd_setting_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "maybe")
+    most_shared_bytes.cache_clear()
+    try:
+        with pytest.raises(errors.InvalidArgumentError, match="TIDEFLOW_SHARED_MEMORY is 'maybe'"):
+            H2Channel("127.0.0.1:1")
+        with pytest.raises(errors.InvalidArgumentError, match="TIDEFLOW_SHARED_MEMORY is 'maybe'"):
+            H2Server([Echoing()], "127.0.0.1:0")
+    finally:
+        monkeypatch.undo()
+        most_shared_bytes.cache_clear()
 
 
 async def test_it_can_be_switched_off(pool: SegmentPool, monkeypatch: pytest.MonkeyPatch) -> None:

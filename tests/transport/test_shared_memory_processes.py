@@ -17,7 +17,7 @@ import pytest
 
 from tideflow.transport import stub
 from tideflow.transport.h2 import H2Channel, shared_memory
-from tideflow.transport.h2.shared_memory import SWITCH, is_possible
+from tideflow.transport.h2.shared_memory_limit import SWITCH, is_possible
 from tideflow.wire import errors
 from tideflow.wire.tensor_reply import TensorReply
 from transport.shared_memory_peer import Tensors, numbers
@@ -127,6 +127,11 @@ async def test_a_killed_client_leaves_nothing() -> None:
         # All but the one that the server was asked to keep.
         await until(lambda: len(theirs & segments_of(server.pid)) <= 1, stub(Tensors, channel))
         await channel.close()
+
+
+async def test_what_two_processes_view_after_a_fork_stays_as_it_was() -> None:
+    async with process("serve") as (_, port), process("fork", port) as (_, word):
+        assert word == "same"
 
 
 async def test_a_peer_that_shares_nothing_gets_all_by_the_socket() -> None:

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.message import Message
 
 from tideflow.transport import Channel, LocalChannel, MethodSpec, make_channel, make_server
-from tideflow.transport.h2.shared_memory import SWITCH, most_shared_bytes
+from tideflow.transport.h2.shared_memory_limit import SWITCH, most_shared_bytes
 from tideflow.wire import errors
 from transport.certificates import certificates
 from transport.contract import Pair, Prober

@@ -17,6 +17,7 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import Parser
+from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors, status
@@ -71,6 +72,7 @@ class Calling:
     """
 
     def __init__(self, target: str, address: str, *, is_secure: bool) -> None:
+        most_shared_bytes()  # an odd setting is refused here, not by each connection
         self.target = target
         self.address = address
         self._is_secure = is_secure

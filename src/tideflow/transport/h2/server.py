@@ -12,6 +12,7 @@ from tideflow.transport.h2 import listening
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
+from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.tls import offer_h2
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import Binding, Service, bind
@@ -22,6 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 # How long a cancelled handler may take for its clean-up before the server stops without it, and how
 # long the answers may take to reach the transport.
 _CLEAN_UP_S = 5.0
+_TAKE_S = 1.0
 
 
 class H2Server(TransportServer):
@@ -42,6 +44,7 @@ class H2Server(TransportServer):
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
+        most_shared_bytes()  # an odd setting is refused here, not by each connection
         self.bindings: dict[str, Binding] = bind(services)
         self.address = host_port
         self.max_message_bytes = max_message_bytes
@@ -85,6 +88,7 @@ class H2Server(TransportServer):
             if grace_s > 0 and self.tasks:
                 await asyncio.wait(self.tasks, timeout=grace_s)
             await self._end_calls()
+            await self._wait_taken()
             for link in list(self.links):
                 link.close_when_written()
             if self.links:
@@ -108,6 +112,15 @@ class H2Server(TransportServer):
                 "the server at %s stopped with %d handlers still running after %g s",
                 self.address, len(self.tasks), _CLEAN_UP_S,
             )  # fmt: skip
+
+    async def _wait_taken(self) -> None:
+        """Let peers take the answers that lie in our memory; those in the socket outlast us."""
+        asked = [link.shared.ask_taken() for link in self.links]
+        answers = [answer for answer in asked if answer is not None]
+        if answers:
+            for link in list(self.links):
+                link.flush()
+            await asyncio.wait(answers, timeout=_TAKE_S)
 
     async def wait_stopped(self) -> None:
         await self._stopped.wait()

@@ -104,6 +104,7 @@ class ServerLink(Link):
 
     def leave(self) -> None:
         """Take no more calls, and tell the peer."""
+        self.shared.leave()
         self.core.leave()
         self.flush()
 

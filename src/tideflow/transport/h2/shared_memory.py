@@ -1,7 +1,8 @@
 """Shared memory that bodies of messages lie in: segments, and the pool that lends them.
 
 Rule 1: a segment holds one message at a time.  The sender lends it under a new number; the receiver
-        writes that number back when it takes the message and again when nothing views it any more.
+        writes that number back when it takes the message and again when nothing views it any more,
+        or when it cannot know whether something does: then the memory is never written to again.
 Rule 2: segments have no name in any file system and cannot change their size, so a process that is
         killed leaves nothing, and no peer can pull memory away under another.
 Rule 3: there is a limit on the memory of all segments; at it nothing is lent, and nobody waits.
@@ -10,41 +11,41 @@ Source: memfd_create(2), fcntl(2) on seals
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import mmap
 import os
 import secrets
 import struct
-import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tideflow.wire import errors
-
-SWITCH = "TIDEFLOW_SHARED_MEMORY"
+from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 
 MAGIC = b"tideflow"
 KEY_BYTES = 16
 # The control page, with the message behind it.
 CONTROL_BYTES = 4096
-# Where its 64-bit words are: the sender writes the first and the last, the receiver the others.
-LENT, CLAIMED, RETURNED, RETIRED = 3, 4, 5, 6
+# Where its 64-bit words are: the sender writes the first two, the receiver the others.
+LENT, RETIRED, CLAIMED, RETURNED, KEPT = 3, 4, 5, 6, 7
 
 # Large parts of a message, elements say, begin at a multiple of this many bytes.
 ALIGNMENT = 64
 
-_MOST_BYTES = 4 << 30
 _SMALLEST_BYTES = 1 << 20
 # Each takes two file descriptors here and one at the receiver: Python's mmap keeps one.
 _MOST_SEGMENTS = 64
 _UNUSED_S = 60.0
 # A small message does not take a segment that a large one will want.
 _MOST_WASTE = 8
+# To free so much takes about a millisecond.
+_FREED_AT_ONCE_BYTES = 4 << 20
 _DESCRIPTOR = struct.Struct("<16sIIQQQ")
 
 Bytes = npt.NDArray[np.uint8]
@@ -99,13 +100,13 @@ class Segment:
         try:
             os.ftruncate(self.fd, CONTROL_BYTES + capacity)
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals())
-            memory = mmap.mmap(self.fd, CONTROL_BYTES + capacity)
+            self._mapping = mmap.mmap(self.fd, CONTROL_BYTES + capacity)
         except BaseException:
             os.close(self.fd)
             raise
-        memory[: len(MAGIC) + KEY_BYTES] = MAGIC + self.key
-        self._memory: Bytes = np.frombuffer(memory, np.uint8)
-        self._words = memoryview(memory)[:CONTROL_BYTES].cast("Q")
+        self._mapping[: len(MAGIC) + KEY_BYTES] = MAGIC + self.key
+        self._memory: Bytes = np.frombuffer(self._mapping, np.uint8)
+        self._words = memoryview(self._mapping)[:CONTROL_BYTES].cast("Q")
 
     @property
     def is_claimed(self) -> bool:
@@ -116,6 +117,21 @@ class Segment:
     def is_returned(self) -> bool:
         """Whether nothing at the receiver views the message any more."""
         return self._words[RETURNED] == self.number
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the receiver will never give the segment back."""
+        return self._words[KEPT] == self.number
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the loan is."""
+        return self.is_returned or self.is_kept
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it never held a message: its pages are made as the first one is copied to it."""
+        return self.number <= 1
 
     def lend(self) -> None:
         """Begin to lend the segment again."""
@@ -136,9 +152,18 @@ class Segment:
         return Descriptor(self.key, self.fd, self.number, begin, at - begin)
 
     def retire(self) -> None:
-        """Let go of the memory; receivers that view it keep it for that long."""
+        """Let receivers know that no more comes by this segment; those that view it may go on."""
         self._words[RETIRED] = 1
+        self.close()
+
+    def close(self) -> None:
+        """Let nobody open the segment any more."""
         os.close(self.fd)
+
+    def empty(self) -> None:
+        """Give the memory back of a segment that nobody views, whoever still has it open."""
+        with contextlib.suppress(OSError):
+            self._mapping.madvise(mmap.MADV_REMOVE, CONTROL_BYTES)
 
 
 def seals() -> int:
@@ -147,9 +172,14 @@ def seals() -> int:
 
 
 class SegmentPool:
-    """The segments of this process.  Any thread may call."""
+    """The segments of this process.  Any thread may call.
+
+    Attributes:
+      is_watched: whether somebody calls `trim` now and then.
+    """
 
     def __init__(self, most_bytes: int) -> None:
+        self.is_watched = False
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._held_bytes = 0
@@ -193,21 +223,33 @@ class SegmentPool:
             if segment in self._lent and segment.number == number:
                 self._lent.discard(segment)
                 self._retire(segment)
+                if segment.is_returned:
+                    _empty([segment])
 
     def trim(self) -> None:
         """Let go of what was not used for a minute."""
         before_s = time.monotonic() - _UNUSED_S
         with self._lock:
             self._collect()
-            for segment in [s for s in self._free if s.used_at_s < before_s]:
+            unused = [segment for segment in self._free if segment.used_at_s < before_s]
+            for segment in unused:
                 self._free.remove(segment)
                 self._retire(segment)
+            _empty(unused)
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: keep nobody's memory alive for longer than its parent does."""
+        for segment in (*self._free, *self._lent):
+            segment.close()
+        self._free, self._lent = [], set()
 
     def _collect(self) -> None:
-        returned = [segment for segment in self._lent if segment.is_returned]
-        for segment in returned:
+        for segment in [segment for segment in self._lent if segment.is_over]:
             self._lent.discard(segment)
-            self._free.append(segment)
+            if segment.is_kept:
+                self._retire(segment)
+            else:
+                self._free.append(segment)
 
     def _take_free(self, wanted: int) -> Segment | None:
         """Return the smallest that fits; of equal ones the one used last, which is in the cache."""
@@ -223,8 +265,11 @@ class SegmentPool:
             count = len(self._free) + len(self._lent)
             return self._held_bytes + capacity > self._most_bytes or count >= _MOST_SEGMENTS
 
+        given_up = []
         while self._free and is_full():
-            self._retire(self._free.pop(0))
+            given_up.append(self._free.pop(0))
+            self._retire(given_up[-1])
+        _empty(given_up)
         if is_full():
             return None
         try:
@@ -239,6 +284,27 @@ class SegmentPool:
         segment.retire()
 
 
+def _empty(segments: list[Segment]) -> None:
+    """Give the memory of retired segments back that nobody views."""
+    if sum(segment.capacity for segment in segments) <= _FREED_AT_ONCE_BYTES:
+        for segment in segments:
+            segment.empty()
+        return
+    with contextlib.suppress(RuntimeError):  # the interpreter ends, and all memory with it
+        helpers().submit(_empty_each, segments)
+
+
+def _empty_each(segments: list[Segment]) -> None:
+    for segment in segments:
+        segment.empty()
+
+
+@functools.cache
+def helpers() -> ThreadPoolExecutor:
+    """Return the threads for what takes more than a millisecond."""
+    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="tideflow-memory")
+
+
 def _class_of(size: int) -> int:
     """Return the capacity for a size: up to a quarter more, so that similar sizes share."""
     if size <= _SMALLEST_BYTES:
@@ -247,48 +313,34 @@ def _class_of(size: int) -> int:
     return -(-size // step) * step
 
 
-@functools.cache
+# Of this process; a fork's child starts with none.
+_pools: dict[str, SegmentPool] = {}
+_probes: dict[str, Segment] = {}
+
+
 def pool() -> SegmentPool:
     """Return the pool of this process."""
-    return SegmentPool(most_shared_bytes())
+    # Threads that come at once get the same one.
+    return _pools.get("") or _pools.setdefault("", SegmentPool(most_shared_bytes()))
 
 
-@functools.cache
 def probe_segment() -> Segment:
-    """Return the segment by which peers find out whether they can open ours."""
-    return Segment(ALIGNMENT)
+    """Return the segment by which peers find out whether they can open ours.
 
-
-def is_possible() -> bool:
-    """Whether this process can and may share memory with others: on Linux, unless switched off."""
-    return hasattr(os, "memfd_create") and sys.platform == "linux" and most_shared_bytes() > 0
-
-
-@functools.cache
-def most_shared_bytes() -> int:
-    """Return the limit on all segments: a quarter of the memory, but at most 4 GiB, or what
-    TIDEFLOW_SHARED_MEMORY says in MiB.
-
-    Raises: InvalidArgumentError for a setting that is not on, off or a number.
+    Raises: OSError where there can be none.
     """
-    setting = os.environ.get(SWITCH, "on").lower()
-    if setting == "on":
-        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return min(memory_bytes // 4, _MOST_BYTES)
-    if setting == "off":
-        return 0
-    if setting.isdigit():
-        return int(setting) << 20
-    raise errors.InvalidArgumentError(
-        f"{SWITCH} is {setting!r}; it is on, off, or how many MiB may be shared at most"
-    )
+    return _probes.get("") or _probes.setdefault("", Segment(ALIGNMENT))
 
 
 def _forget_after_fork() -> None:
     """In a forked child: the segments are its parent's."""
-    pool.cache_clear()
-    probe_segment.cache_clear()
+    for one in _pools.values():
+        one.leave_to_parent()
+    for probe in _probes.values():
+        probe.close()
+    _pools.clear()
+    _probes.clear()
+    helpers.cache_clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_after_fork)
+os.register_at_fork(after_in_child=_forget_after_fork)

@@ -22,10 +22,10 @@ import ipaddress
 import os
 import struct
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from tideflow.runtime.loop import get_loop
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.messages import SHARED
@@ -33,10 +33,12 @@ from tideflow.transport.h2.shared_memory import (
     KEY_BYTES,
     Descriptor,
     Segment,
-    is_possible,
+    SegmentPool,
+    helpers,
     pool,
     probe_segment,
 )
+from tideflow.transport.h2.shared_memory_limit import is_possible
 from tideflow.transport.h2.shared_memory_views import PeerSegments
 from tideflow.wire import errors
 
@@ -52,10 +54,14 @@ _HOST_BYTES = 8
 
 # Below, the socket takes less time than the loan.
 LEAST_BYTES = 256 * 1024
-# About half a millisecond's copying; more of it would hold up the loop.
+# About half a millisecond's copying; more of it would hold up the loop.  Memory that was never used
+# takes ten times as long.
 _THREAD_BYTES = 8 << 20
+_FRESH_THREAD_BYTES = 1 << 20
 _UNTAKEN_S = 1.0
+_TRIM_S = 60.0
 _PING_START = b"shared"
+_LAST_PING = b"all read"
 
 
 @dataclass(slots=True)
@@ -75,7 +81,9 @@ class SharedBodies:
         self.can_lend = False
         self._core = core
         self._is_local = False
+        self._is_leaving = False
         self._is_over = False
+        self._last_answer: asyncio.Future[None] | None = None
         self._peer: PeerSegments | None = None
         self._loans: dict[Segment, _Loan] = {}
         self._ping = 0
@@ -97,6 +105,11 @@ class SharedBodies:
         self._asked.clear()
         if self._peer is not None:
             self._peer.close()
+        self._end_last_wait()
+
+    def _end_last_wait(self) -> None:
+        if self._last_answer is not None and not self._last_answer.done():
+            self._last_answer.set_result(None)
 
     def on_settings(self, settings: dict[int, int]) -> None:
         """Take note of what the peer said."""
@@ -105,7 +118,7 @@ class SharedBodies:
         if _OFFER in settings and self._peer is None:
             self._on_offer(settings)
         if _CAN_OPEN in settings:
-            self.can_lend = settings[_CAN_OPEN] == 1
+            self.can_lend = settings[_CAN_OPEN] == 1 and not self._is_leaving
 
     def _on_offer(self, settings: dict[int, int]) -> None:
         words = [settings.get(number, 0) for number in _OFFER_SETTINGS]
@@ -143,15 +156,13 @@ class SharedBodies:
 
         Nothing else may be awaited until the result is sent, or forgotten.
         """
-        if not self.can_lend:
-            return parts
-        size = _body_bytes(parts)
-        if size < _THREAD_BYTES:
-            return self.lend_now(parts)
-        segment = self._take(size)
+        segment = self._segment_for(parts)
         if segment is None:
             return parts
-        job = _copier().submit(segment.fill, parts[1:])
+        size = _body_bytes(parts)
+        if size < (_FRESH_THREAD_BYTES if segment.is_fresh else _THREAD_BYTES):
+            return self._sent(segment, segment.fill(parts[1:]))
+        job = helpers().submit(segment.fill, parts[1:])
         number = segment.number
         try:
             descriptor = await asyncio.wrap_future(job)
@@ -164,17 +175,21 @@ class SharedBodies:
 
     def lend_now(self, parts: list[Buffer]) -> list[Buffer]:
         """Do as `lend`, on this thread."""
-        if not self.can_lend:
-            return parts
-        size = _body_bytes(parts)
-        segment = self._take(size) if size >= LEAST_BYTES else None
+        segment = self._segment_for(parts)
         return parts if segment is None else self._sent(segment, segment.fill(parts[1:]))
 
-    def _take(self, size: int) -> Segment | None:
+    def _segment_for(self, parts: list[Buffer]) -> Segment | None:
+        """Return a segment to lend a message in, or None where it had better go as it is."""
+        if not self.can_lend:
+            return None
+        size = _body_bytes(parts)
+        if size < LEAST_BYTES:
+            return None
         self._settle()
         segment = pool().lend(size)
         if segment is not None:
             self._loans[segment] = _Loan(segment.number)
+            _keep_trimmed(pool())
         return segment
 
     def _sent(self, segment: Segment, descriptor: Descriptor) -> list[Buffer]:
@@ -189,7 +204,7 @@ class SharedBodies:
         before_s = time.monotonic() - _UNTAKEN_S
         untaken = {}
         for segment, loan in list(self._loans.items()):
-            if segment.number != loan.number or (loan.sent_at_s and segment.is_returned):
+            if segment.number != loan.number or (loan.sent_at_s and segment.is_over):
                 del self._loans[segment]
             elif loan.sent_at_s and loan.sent_at_s < before_s and not segment.is_claimed:
                 untaken[segment] = loan.number
@@ -204,6 +219,8 @@ class SharedBodies:
 
     def on_ping_answered(self, payload: bytes) -> None:
         """Take segments back that the peer has not taken though it has read all up to the PING."""
+        if payload == _LAST_PING:
+            self._end_last_wait()
         if not self._asked or payload != self._ping_payload():
             return
         for segment, number in self._asked.items():
@@ -212,11 +229,25 @@ class SharedBodies:
                 pool().take_back(segment, number)
         self._asked = {}
 
+    def leave(self) -> None:
+        """Lend no more: this end is about to hang up."""
+        self._is_leaving = True
+        self.can_lend = False
+
+    def ask_taken(self) -> asyncio.Future[None] | None:
+        """Return what is done once the peer has read all that was lent and sent, which it cannot
+        after our end; None if it has.  The question is still to be written.
+        """
+        if all(s.number != loan.number or s.is_claimed for s, loan in self._loans.items()):
+            return None
+        self._last_answer = asyncio.get_running_loop().create_future()
+        self._core.ping(_LAST_PING)
+        return self._last_answer
+
     def watch(self) -> None:
         """Now and then: let go of what is not needed."""
         if self._is_local:
             self._settle()
-            pool().trim()
         if self._peer is not None:
             self._peer.trim()
 
@@ -264,9 +295,16 @@ def _host() -> bytes | None:
     return hashlib.sha256(words).digest()[:_HOST_BYTES]
 
 
-@functools.cache
-def _copier() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="tideflow-copier")
+def _keep_trimmed(watched: SegmentPool) -> None:
+    """See to it that a pool is trimmed now and then, for as long as it holds anything."""
+    if not watched.is_watched:
+        watched.is_watched = True
+        loop = get_loop()
+        loop.call_soon_threadsafe(loop.call_later, _TRIM_S, _trim, watched)
 
 
-os.register_at_fork(after_in_child=_copier.cache_clear)
+def _trim(watched: SegmentPool) -> None:
+    watched.trim()
+    watched.is_watched = False
+    if watched.held_bytes:
+        _keep_trimmed(watched)

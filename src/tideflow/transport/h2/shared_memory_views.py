@@ -3,6 +3,8 @@
 Nothing that the peer says is believed: what it names must be a sealed segment of this user that
 carries the key that the peer knows, and a message must lie within it, be lent, and not have been
 received before.  A process that was led to name another's segment does not know its key.
+After a fork two processes view the same messages, and neither knows when the other is done: such
+segments are kept, not returned.
 Source: proc_pid_fd(5), fcntl(2) on seals
 """
 
@@ -21,6 +23,7 @@ import numpy as np
 from tideflow.transport.h2.shared_memory import (
     CLAIMED,
     CONTROL_BYTES,
+    KEPT,
     KEY_BYTES,
     LENT,
     MAGIC,
@@ -75,7 +78,7 @@ class PeerSegments:
         self._require_sound(mapping, found)
         mapping.words[CLAIMED] = found.number
         array = np.frombuffer(mapping.memory, np.uint8, found.size, found.offset)
-        finalizer = weakref.finalize(array, _give_back, mapping, found.number)
+        finalizer = weakref.finalize(array, _give_back, mapping, found.number, _forks)
         finalizer.atexit = False
         return array.data.toreadonly()
 
@@ -124,8 +127,20 @@ class PeerSegments:
             )
 
 
-def _give_back(mapping: _Mapping, number: int) -> None:
-    mapping.words[RETURNED] = number
+# How often this process, or an ancestor, has forked.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(before=_count_fork)
+
+
+def _give_back(mapping: _Mapping, number: int, forks: int) -> None:
+    mapping.words[RETURNED if forks == _forks else KEPT] = number
 
 
 def _map(pid: int, fd: int) -> _Mapping:
