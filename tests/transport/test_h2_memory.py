@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tideflow.transport.h2.memory import ALIGNMENT, Lender
+from tideflow.transport.h2.messages import BufferPool
 
 MIB = 1 << 20
 
@@ -61,3 +63,11 @@ def test_more_than_is_ever_held_is_lent_too():
     lender = Lender(MIB)
     lender.lend(2 * MIB)
     assert lender.held_bytes == 0
+
+
+@pytest.mark.parametrize("pool", [BufferPool(), Lender()])
+def test_a_fork_needs_no_lock_that_a_thread_of_its_parent_had(pool):
+    pool._lock.acquire()  # as by the thread
+    pool.reset()
+    taken = [pool.take(MIB) if isinstance(pool, BufferPool) else pool.lend(MIB) for _ in range(2)]
+    assert [len(one) for one in taken] == [MIB, MIB]

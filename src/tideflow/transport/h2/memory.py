@@ -30,6 +30,10 @@ class Lender:
 
     def __init__(self, most_bytes: int = _HELD_BYTES) -> None:
         self._most_bytes = most_bytes
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what lies here, and who is about to take of it."""
         self._held_bytes = 0
         self._free: OrderedDict[int, list[_Block]] = OrderedDict()
         self._lock = threading.Lock()

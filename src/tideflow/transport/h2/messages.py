@@ -8,6 +8,7 @@ Source: gRPC over HTTP/2 (Length-Prefixed-Message)
 
 from __future__ import annotations
 
+import os
 import threading
 import zlib
 from collections import OrderedDict
@@ -45,6 +46,10 @@ class BufferPool:
 
     def __init__(self, most_bytes: int = _POOLED_BYTES) -> None:
         self._most_bytes = most_bytes
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what lies here, and who is about to take of it."""
         self._held_bytes = 0
         self._free: OrderedDict[int, list[bytearray]] = OrderedDict()
         # Calls without the loop parse in their own threads.
@@ -84,6 +89,9 @@ class BufferPool:
 # One for the process: servers and channels see the same sizes.
 _POOL = BufferPool()
 _LENDER = Lender()
+# In a fork's child: a thread that it does not have may have been within, with the lock.
+os.register_at_fork(after_in_child=_POOL.reset)
+os.register_at_fork(after_in_child=_LENDER.reset)
 
 
 def parts_of(message: Message, path: str) -> list[Buffer]:
