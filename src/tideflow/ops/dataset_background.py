@@ -71,6 +71,27 @@ class Producer:
             raise error
         return item
 
+    async def take_done(self) -> Any:
+        """Return the next item that is done, None after the last; the items are futures."""
+        self.start()
+        state = self._state
+        while True:
+            for i, (item, error) in enumerate(state.items):
+                if error is not None or item.done():
+                    del state.items[i]
+                    _wake(state.room)
+                    if error is not None:
+                        raise error
+                    return item
+            if state.ended and not state.items:
+                return None
+            if state.ready is None or state.ready.done():
+                state.ready = asyncio.get_running_loop().create_future()
+            waiting = [item for item, _ in state.items]
+            # A producer that has ended wakes nobody.
+            waiting += [] if state.ended else [state.ready]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+
 
 def _wake(future: asyncio.Future[None] | None) -> None:
     if future is not None and not future.done():

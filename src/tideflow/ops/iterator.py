@@ -1,7 +1,7 @@
 """The ops of iterators: a handle for each iterator, and what is done with it.
 
-An iterator belongs to its device under its shared name, or its node's name, as in TensorFlow; a
-one-shot iterator belongs to its node in one session, an anonymous one to its handle.
+An iterator with a shared name belongs to its device; one without belongs to its node in one session
+and ends with it; an anonymous one ends with its handle.
 
 Source: tensorflow/core/kernels/data/iterator_ops.cc; runtime behaviour of TensorFlow 2.21.
 """
@@ -141,8 +141,9 @@ def iterator_v2(
     output_shapes: list[TensorShape],
 ) -> Any:
     """Return the handle of an iterator that has yet to be given a dataset."""
-    name = shared_name or ctx.node.name
-    return ctx.memo(lambda: _open(ctx, container, name, output_types, output_shapes))
+    if not shared_name:
+        return ctx.memo(lambda: _anonymous(ctx, output_types, output_shapes))
+    return ctx.memo(lambda: _open(ctx, container, shared_name, output_types, output_shapes))
 
 
 @op(

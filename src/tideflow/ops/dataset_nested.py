@@ -1,0 +1,639 @@
+"""Datasets of what a function makes of each element where that is a dataset again.
+
+Source: tensorflow/core/kernels/data/{flat_map,interleave,parallel_interleave}_dataset_op.cc,
+kernels/data/experimental/{group_by_window,group_by_reducer,parallel_interleave}_dataset_op.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.node import FunctionRef
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.graph.shapes import TensorShape
+from tideflow.ops.dataset_batch import of_elements
+from tideflow.ops.dataset_functions import Function, Turns
+from tideflow.ops.dataset_map import parallelism
+from tideflow.ops.dataset_transformations import Prefetched
+from tideflow.ops.dataset_values import (
+    UNKNOWN,
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    dims_of,
+    fail,
+    owned,
+    positive,
+    scalar,
+)
+from tideflow.wire.dtypes import DType
+
+
+async def _made(function: Function, *args: Any) -> Dataset | None:
+    """Return the dataset that a function makes; None where it says that input has ended."""
+    found = await function.element(*args)
+    if found is None:
+        return None
+    if len(found) != 1:
+        raise fail("The function must return a single scalar of dtype DT_VARIANT.")
+    return as_dataset(found[0])
+
+
+class _FlatMapped:
+    __slots__ = ("_current", "_function", "_source", "_turns")
+
+    def __init__(self, source: Iterator, function: Function) -> None:
+        self._source: Iterator | None = source
+        self._function = function
+        self._current: Iterator | None = None
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        while self._source is not None:
+            if self._current is None:
+                element = await self._source.next()
+                dataset = None if element is None else await _made(self._function, *element)
+                if dataset is None:
+                    self._source = None
+                    break
+                self._current = dataset.iterator()
+            found = await self._current.next()
+            if found is not None:
+                return found
+            self._current = None
+            await self._turns.pause()
+        return None
+
+
+@op(
+    """
+    FlatMapDataset(input_dataset: variant, other_arguments: *Targuments) -> handle: variant
+    f: func
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def flat_map_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    other_arguments: list[Any],
+    *,
+    f: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the elements of the datasets that a function makes, one dataset after the other."""
+    source = as_dataset(input_dataset)
+    captured = [owned(value) for value in other_arguments]
+    return Dataset(
+        "FlatMap",
+        output_types,
+        dims_of(output_shapes),
+        lambda: _FlatMapped(source.iterator(), Function(ctx, f, captured)),
+        UNKNOWN,
+        [source],
+    )
+
+
+class _Interleaved:
+    """Takes turns between the datasets that a function makes.
+
+    Args:
+      cycle: how many are open at once.
+      block: how many elements are taken of one before it is the next one's turn.
+      ahead: how many elements of each are made before they are asked for; 0 for none.
+    """
+
+    __slots__ = ("_ahead", "_at", "_block", "_function", "_open", "_source", "_taken", "_turns")
+
+    def __init__(
+        self, source: Iterator, function: Function, cycle: int, block: int, ahead: int
+    ) -> None:
+        self._source: Iterator | None = source
+        self._function = function
+        self._open: list[Iterator | None] = [None] * cycle
+        self._block = block
+        self._ahead = ahead
+        self._at = 0
+        self._taken = 0
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        if self._ahead:
+            await self._open_all()
+        while self._source is not None or any(one is not None for one in self._open):
+            current = self._open[self._at]
+            if current is not None:
+                element = await current.next()
+                if element is not None:
+                    self._taken += 1
+                    if self._taken == self._block:
+                        self._advance()
+                    return element
+                self._open[self._at] = None
+                self._advance()
+            elif self._source is not None:
+                self._open[self._at] = await self._open_next()
+            else:
+                self._advance()
+            await self._turns.pause()
+        return None
+
+    def _advance(self) -> None:
+        self._at = (self._at + 1) % len(self._open)
+        self._taken = 0
+
+    async def _open_all(self) -> None:
+        """Open the datasets of the first cycle, so that their elements are made at once."""
+        if self._at or self._taken or self._open[0] is not None:
+            return
+        for i in range(len(self._open)):
+            self._open[i] = await self._open_next()
+
+    async def _open_next(self) -> Iterator | None:
+        element = None if self._source is None else await self._source.next()
+        dataset = None if element is None else await _made(self._function, *element)
+        if dataset is None:
+            self._source = None
+            return None
+        if not self._ahead:
+            return dataset.iterator()
+        opened = Prefetched(dataset.iterator(), self._ahead)
+        opened.start()
+        return opened
+
+
+def _interleaved(
+    ctx: Any,
+    input_dataset: Any,
+    captured: Sequence[Any],
+    f: FunctionRef,
+    types: Sequence[DType],
+    shapes: Sequence[TensorShape],
+    cycle: int,
+    block: int,
+    ahead: int = 0,
+) -> Dataset:
+    source = as_dataset(input_dataset)
+    kept = [owned(value) for value in captured]
+    return Dataset(
+        "Interleave",
+        types,
+        dims_of(shapes),
+        lambda: _Interleaved(source.iterator(), Function(ctx, f, kept), cycle, block, ahead),
+        UNKNOWN,
+        [source],
+    )
+
+
+@op(
+    """
+    InterleaveDataset(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64
+    ) -> handle: variant
+    f: func
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def interleave_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    other_arguments: list[Any],
+    cycle_length: Any,
+    block_length: Any,
+    *,
+    f: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the elements of the datasets that a function makes, taking turns."""
+    cycle = parallelism(cycle_length, "cycle_length")
+    block = positive(block_length, "block_length")
+    return _interleaved(
+        ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block
+    )
+
+
+@op(
+    """
+    ParallelInterleaveDatasetV2(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, num_parallel_calls: int64
+    ) -> handle: variant
+    f: func
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    sloppy: bool = false
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ParallelInterleaveDatasetV3(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, num_parallel_calls: int64
+    ) -> handle: variant
+    f: func
+    deterministic: string = 'default'
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def parallel_interleave_dataset_v3(
+    ctx: Any,
+    input_dataset: Any,
+    other_arguments: list[Any],
+    cycle_length: Any,
+    block_length: Any,
+    num_parallel_calls: Any,
+    *,
+    f: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the elements of the datasets that a function makes, taking turns; made ahead."""
+    parallelism(num_parallel_calls)
+    cycle = parallelism(cycle_length, "cycle_length")
+    block = positive(block_length, "block_length")
+    return _interleaved(
+        ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
+    )
+
+
+@op(
+    """
+    ParallelInterleaveDatasetV4(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, buffer_output_elements: int64, prefetch_input_elements: int64,
+        num_parallel_calls: int64
+    ) -> handle: variant
+    f: func
+    deterministic: string = 'default'
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def parallel_interleave_dataset_v4(
+    ctx: Any,
+    input_dataset: Any,
+    other_arguments: list[Any],
+    cycle_length: Any,
+    block_length: Any,
+    buffer_output_elements: Any,
+    prefetch_input_elements: Any,
+    num_parallel_calls: Any,
+    *,
+    f: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the elements of the datasets that a function makes, taking turns; made ahead."""
+    parallelism(num_parallel_calls)
+    cycle = parallelism(cycle_length, "cycle_length")
+    block = positive(block_length, "block_length")
+    ahead = int(scalar(buffer_output_elements, "buffer_output_elements"))
+    return _interleaved(
+        ctx,
+        input_dataset,
+        other_arguments,
+        f,
+        output_types,
+        output_shapes,
+        cycle,
+        block,
+        ahead if ahead > 0 else block,
+    )
+
+
+@op(
+    """
+    ParallelInterleaveDataset(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, sloppy: bool, buffer_output_elements: int64,
+        prefetch_input_elements: int64
+    ) -> handle: variant
+    f: func
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalParallelInterleaveDataset(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, sloppy: bool, buffer_output_elements: int64,
+        prefetch_input_elements: int64
+    ) -> handle: variant
+    f: func
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    LegacyParallelInterleaveDatasetV2(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, buffer_output_elements: int64, prefetch_input_elements: int64
+    ) -> handle: variant
+    f: func
+    deterministic: string = 'default'
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def legacy_parallel_interleave_dataset(
+    ctx: Any, input_dataset: Any, other_arguments: list[Any], cycle_length: Any, block_length: Any,
+    *rest: Any, f: FunctionRef, output_types: list[DType], output_shapes: list[TensorShape],
+) -> Any:  # fmt: skip
+    """Return the elements of the datasets that a function makes, taking turns; made ahead.
+
+    rest: how it is buffered.
+    """
+    cycle = positive(cycle_length, "cycle_length")
+    block = positive(block_length, "block_length")
+    return _interleaved(
+        ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
+    )
+
+
+# ---- groups
+
+
+def _key(found: Sequence[Any], what: str) -> int:
+    if len(found) != 1 or np.shape(found[0]) or np.asarray(found[0]).dtype != np.int64:
+        raise fail(f"`{what}` must return a scalar int64.")
+    return int(found[0])
+
+
+class _Windows:
+    """Collects elements by key, and gives what a function makes of each full group."""
+
+    __slots__ = ("_current", "_groups", "_key", "_like", "_reduce", "_size", "_sizes", "_source",
+                 "_turns")  # fmt: skip
+
+    def __init__(self, dataset: Dataset, key: Function, reduce: Function, size: Function) -> None:
+        self._source: Iterator | None = dataset.iterator()
+        self._like = dataset
+        self._key = key
+        self._reduce = reduce
+        self._size = size
+        self._sizes: dict[int, int] = {}
+        self._groups: dict[int, list[Element]] = {}
+        self._current: Iterator | None = None
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        while True:
+            if self._current is not None:
+                element = await self._current.next()
+                if element is not None:
+                    return element
+                self._current = None
+            group = await self._next_group()
+            if group is None:
+                return None
+            key, elements = group
+            made = await _made(self._reduce, np.int64(key), of_elements(elements, self._like))
+            if made is None:
+                self._source, self._groups = None, {}
+                return None
+            self._current = made.iterator()
+
+    async def _next_group(self) -> tuple[int, list[Element]] | None:
+        """Return the next full group; once input has ended, the others by their keys."""
+        while self._source is not None:
+            element = await self._source.next()
+            if element is None:
+                self._source = None
+                break
+            key = _key(await self._key(*element), "key_func")
+            if key not in self._sizes:
+                self._sizes[key] = await self._window_size(key)
+            group = self._groups.setdefault(key, [])
+            group.append(element)
+            if len(group) == self._sizes[key]:
+                return key, self._groups.pop(key)
+            await self._turns.pause()
+        if not self._groups:
+            return None
+        key = min(self._groups)
+        return key, self._groups.pop(key)
+
+    async def _window_size(self, key: int) -> int:
+        size = _key(await self._size(np.int64(key)), "window_size_func")
+        if size <= 0:
+            raise fail(f"Window size must be greater than zero, but got {size}.")
+        return size
+
+
+@op(
+    """
+    GroupByWindowDataset(
+        input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
+        reduce_func_other_arguments: *Treduce_func_other_arguments,
+        window_size_func_other_arguments: *Twindow_size_func_other_arguments
+    ) -> handle: variant
+    key_func: func
+    reduce_func: func
+    window_size_func: func
+    Tkey_func_other_arguments: list(type) >= 0
+    Treduce_func_other_arguments: list(type) >= 0
+    Twindow_size_func_other_arguments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalGroupByWindowDataset(
+        input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
+        reduce_func_other_arguments: *Treduce_func_other_arguments,
+        window_size_func_other_arguments: *Twindow_size_func_other_arguments
+    ) -> handle: variant
+    key_func: func
+    reduce_func: func
+    window_size_func: func
+    Tkey_func_other_arguments: list(type) >= 0
+    Treduce_func_other_arguments: list(type) >= 0
+    Twindow_size_func_other_arguments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+def group_by_window_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    key_func_other_arguments: list[Any],
+    reduce_func_other_arguments: list[Any],
+    window_size_func_other_arguments: list[Any],
+    *,
+    key_func: FunctionRef,
+    reduce_func: FunctionRef,
+    window_size_func: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return what a function makes of groups of elements that have the same key."""
+    source = as_dataset(input_dataset)
+    keys, reduces, sizes = (
+        [owned(value) for value in captured]
+        for captured in (
+            key_func_other_arguments,
+            reduce_func_other_arguments,
+            window_size_func_other_arguments,
+        )
+    )
+    return Dataset(
+        "GroupByWindow",
+        output_types,
+        dims_of(output_shapes),
+        lambda: _Windows(
+            source,
+            Function(ctx, key_func, keys),
+            Function(ctx, reduce_func, reduces),
+            Function(ctx, window_size_func, sizes),
+        ),
+        UNKNOWN,
+        [source],
+    )
+
+
+class _Reduced:
+    """Reduces the elements of each key, and gives the results by key."""
+
+    __slots__ = ("_finalize", "_init", "_key", "_reduce", "_source", "_states", "_turns")
+
+    def __init__(
+        self, source: Iterator, key: Function, init: Function, reduce: Function, final: Function
+    ) -> None:
+        self._source: Iterator | None = source
+        self._key = key
+        self._init = init
+        self._reduce = reduce
+        self._finalize = final
+        self._states: dict[int, list[Any]] = {}
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        while self._source is not None:
+            element = await self._source.next()
+            if element is None:
+                self._source = None
+                break
+            key = _key(await self._key(*element), "key_func")
+            if key not in self._states:
+                self._states[key] = await self._init(np.int64(key))
+            self._states[key] = await self._reduce(*self._states[key], *element)
+            await self._turns.pause()
+        if not self._states:
+            return None
+        return tuple(await self._finalize(*self._states.pop(min(self._states))))
+
+
+@op(
+    """
+    GroupByReducerDataset(
+        input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
+        init_func_other_arguments: *Tinit_func_other_arguments,
+        reduce_func_other_arguments: *Treduce_func_other_arguments,
+        finalize_func_other_arguments: *Tfinalize_func_other_arguments
+    ) -> handle: variant
+    key_func: func
+    init_func: func
+    reduce_func: func
+    finalize_func: func
+    Tkey_func_other_arguments: list(type) >= 0
+    Tinit_func_other_arguments: list(type) >= 0
+    Treduce_func_other_arguments: list(type) >= 0
+    Tfinalize_func_other_arguments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+@op(
+    """
+    ExperimentalGroupByReducerDataset(
+        input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
+        init_func_other_arguments: *Tinit_func_other_arguments,
+        reduce_func_other_arguments: *Treduce_func_other_arguments,
+        finalize_func_other_arguments: *Tfinalize_func_other_arguments
+    ) -> handle: variant
+    key_func: func
+    init_func: func
+    reduce_func: func
+    finalize_func: func
+    Tkey_func_other_arguments: list(type) >= 0
+    Tinit_func_other_arguments: list(type) >= 0
+    Treduce_func_other_arguments: list(type) >= 0
+    Tfinalize_func_other_arguments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def group_by_reducer_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    key_func_other_arguments: list[Any],
+    init_func_other_arguments: list[Any],
+    reduce_func_other_arguments: list[Any],
+    finalize_func_other_arguments: list[Any],
+    *,
+    key_func: FunctionRef,
+    init_func: FunctionRef,
+    reduce_func: FunctionRef,
+    finalize_func: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return for each key what functions reduce its elements to."""
+    source = as_dataset(input_dataset)
+    parts: list[tuple[FunctionRef, list[Any]]] = [
+        (key_func, [owned(value) for value in key_func_other_arguments]),
+        (init_func, [owned(value) for value in init_func_other_arguments]),
+        (reduce_func, [owned(value) for value in reduce_func_other_arguments]),
+        (finalize_func, [owned(value) for value in finalize_func_other_arguments]),
+    ]
+
+    def iterate() -> Iterator:
+        key, init, reduce, final = (Function(ctx, ref, captured) for ref, captured in parts)
+        return _Reduced(source.iterator(), key, init, reduce, final)
+
+    return Dataset(
+        "GroupByReducer", output_types, dims_of(output_shapes), iterate, UNKNOWN, [source]
+    )
