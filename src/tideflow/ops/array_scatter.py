@@ -18,7 +18,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.ops.array_gather import check_indices
-from tideflow.ops.constant import shape_argument
+from tideflow.ops.constant import shape_argument, zeros_of
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -101,8 +101,10 @@ def scatter_nd_kernel(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
     sizes = shape.tolist()
     if shape.ndim != 1 or any(size < 0 for size in sizes):
         raise InvalidArgumentError(f"ScatterNd: {sizes} is no shape")
-    whole = xp.zeros(sizes, updates.dtype)
-    return scatter(xp, whole, indices, updates, "add", "ScatterNd")
+    whole = zeros_of(xp, sizes, updates.dtype)
+    # The sum of two booleans is whether either is true.
+    way = "max" if updates.dtype == bool else "add"
+    return scatter(xp, whole, indices, updates, way, "ScatterNd")
 
 
 @gradient("ScatterNd")

@@ -5,6 +5,7 @@ Source: tensorflow/core/ops/array_ops.cc and python/ops/array_ops.py for names a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -274,6 +275,11 @@ def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> 
     """Return the same value; asking for its gradient is an error."""
     made: Tensor = apply_op("PreventGradient", input, message=message, name=name)
     return made
+
+
+def zeros_of(xp: Any, sizes: Sequence[int], dtype: Any) -> Any:
+    """Return an array of zeros; those of NumPy's object type, strings here, are empty."""
+    return np.full(sizes, b"", object) if dtype == object else xp.zeros(sizes, dtype)
 
 
 @op(

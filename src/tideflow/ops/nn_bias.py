@@ -91,7 +91,7 @@ def bias_add_grad_kernel(xp: Any, out_backprop: Any, *, data_format: str) -> Any
     else:
         axes = tuple(range(out_backprop.ndim - 1))
     if xp is np and out_backprop.dtype.itemsize > 2:
-        return np.add.reduce(out_backprop, axis=axes)
+        return np.add.reduce(out_backprop, axis=axes, dtype=out_backprop.dtype)
     dtype = out_backprop.dtype
     return xp.sum(_accumulated(xp, out_backprop), axis=axes).astype(dtype)
 

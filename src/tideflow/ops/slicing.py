@@ -23,7 +23,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.ops.array_gather import boolean_mask
 from tideflow.ops.array_join import axis_int32
-from tideflow.ops.constant import shape_argument
+from tideflow.ops.constant import shape_argument, zeros_of
 from tideflow.ops.export import export, export_value
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
@@ -271,7 +271,7 @@ def strided_slice_grad_kernel(
         new_axis_mask,
         shrink_axis_mask,
     )
-    whole = xp.zeros(sizes, dy.dtype)
+    whole = zeros_of(xp, sizes, dy.dtype)
     if xp is not np:
         return whole.at[index].set(dy)
     if whole[index].shape != dy.shape:
