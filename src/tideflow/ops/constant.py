@@ -279,7 +279,7 @@ def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> 
 
 def zeros_of(xp: Any, sizes: Sequence[int], dtype: Any) -> Any:
     """Return an array of zeros; those of NumPy's object type, strings here, are empty."""
-    return np.full(sizes, b"", object) if dtype == object else xp.zeros(sizes, dtype)
+    return np.full(sizes, b"", object) if dtype.kind == "O" else xp.zeros(sizes, dtype)
 
 
 @op(
