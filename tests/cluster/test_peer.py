@@ -9,7 +9,7 @@ import pytest
 
 from cluster.driver import Driver, until
 from cluster.test_worker import across_graph
-from tideflow.cluster.peer_service import VERSION, PeerService
+from tideflow.cluster.peer_service import VERSION, exchange_method
 from tideflow.cluster.server import Server
 from tideflow.cluster.status import StatusService
 from tideflow.compile.prune import Signature
@@ -18,11 +18,11 @@ from tideflow.ops.comparison import greater
 from tideflow.ops.constant import constant, placeholder
 from tideflow.ops.control_flow_ops import merge, switch
 from tideflow.ops.control_flow_while import while_loop
-from tideflow.runtime.loop import run_sync
-from tideflow.transport import stub
+from tideflow.transport import Pipe, stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.tensor_codec import encode_tensor
+from tideflow.wire.peer_frame import PeerFrame
+from tideflow.wire.status import WORKER_POSSIBLY_RESTARTED
 
 PS = "/job:ps/replica:0/task:0"
 WORKER = "/job:worker/replica:0/task:0"
@@ -118,8 +118,9 @@ def mixed_cluster(request, cluster, monkeypatch):
 
 async def test_servers_without_extensions_say_so(plain_cluster):
     async with Driver(addresses_of(plain_cluster)) as driver:
-        with pytest.raises(errors.UnimplementedError):
-            await stub(PeerService, driver.channels[PS]).Hello(pb.HelloRequest(version=VERSION))
+        far = await opened(driver, PS, hello(task=WORKER))
+        async with asyncio.timeout(10):
+            assert isinstance(await far.end, errors.UnimplementedError)
 
 
 async def test_a_peer_and_a_plain_server_work_together(mixed_cluster):
@@ -129,41 +130,130 @@ async def test_a_peer_and_a_plain_server_work_together(mixed_cluster):
             assert await registered.run({"x:0": np.float32(x)}) == [2 * x + 1]
 
 
-async def test_a_restarted_consumer_is_not_given_what_was_for_the_one_before(cluster):
-    instance = cluster.server("worker")._runtime.worker.instance
+class Far:
+    """The other end of a line, in the test's hands."""
+
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[PeerFrame] = asyncio.Queue()
+        self.end: asyncio.Future[errors.OpError | None] = asyncio.Future()
+        self.pipe: Pipe | None = None
+
+    def received(self, message: PeerFrame) -> None:
+        self.frames.put_nowait(message)
+
+    def ended(self, error: errors.OpError | None) -> None:
+        self.end.set_result(error)
+
+    async def next(self) -> pb.PeerFrame:
+        async with asyncio.timeout(10):
+            return (await self.frames.get()).message
+
+
+async def opened(driver: Driver, task: str, hello: pb.PeerHello | None) -> Far:
+    """Open a line to a worker as one that says `hello`."""
+    far = Far()
+    far.pipe = await driver.channels[task].open_pipe(exchange_method(), far)
+    far.pipe.send(PeerFrame(pb.PeerFrame(hello=hello)))
+    return far
+
+
+def hello(**fields) -> pb.PeerHello:
+    return pb.PeerHello(**{"version": VERSION, "task": PS, **fields})
+
+
+async def test_a_line_begins_with_hello_both_ways(cluster):
     async with Driver(addresses_of(cluster)) as driver:
-        peer = stub(PeerService, driver.channels[WORKER])
-        request = pb.PushTensorsRequest(instance=instance ^ 1)
-        with pytest.raises(errors.FailedPreconditionError, match="restarted"):
-            await peer.PushTensors(request)
+        far = await opened(driver, WORKER, hello())
+        found = await far.next()
+        assert (found.hello.task, found.hello.version) == (WORKER, VERSION)
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (None, errors.InvalidArgumentError),
+        (hello(version=VERSION + 1), errors.UnimplementedError),
+        (hello(session_handle="nobody's"), errors.FailedPreconditionError),
+        (hello(task="/job:ps/replica:0/task:7"), errors.InvalidArgumentError),
+        (hello(task=WORKER), errors.InvalidArgumentError),
+    ],
+)
+async def test_who_is_no_peer_is_told_so(cluster, said, error):
+    async with Driver(addresses_of(cluster)) as driver:
+        far = await opened(driver, WORKER, said)
+        async with asyncio.timeout(10):
+            assert type(await far.end) is error
 
 
 async def test_what_comes_for_an_ended_step_is_refused(cluster):
-    instance = cluster.server("worker")._runtime.worker.instance
-    request = pb.PushTensorsRequest(instance=instance)
+    frame = PeerFrame()
     for step_id in (5, 6):
-        entry = request.tensor.add(step_id=step_id, rendezvous_key=f"{PS}/x;1;{WORKER}/y;t;0:0")
-        entry.tensor.CopyFrom(encode_tensor(np.float32(1)))
+        frame.add(step_id, f"{PS}/x;1;{WORKER}/y;t;0:0", np.float32(1), is_dead=False)
     async with Driver(addresses_of(cluster)) as driver:
         await driver.workers[WORKER].CleanupGraph(pb.CleanupGraphRequest(step_id=5))
-        peer = stub(PeerService, driver.channels[WORKER])
-        response = await peer.PushTensors(request)
-        assert list(response.refused) == [0]
+        far = await opened(driver, WORKER, hello())
+        await far.next()
+        far.pipe.send(frame)
+        found = await far.next()
+        assert (list(found.refused), found.seen_count) == ([0], 2)
         assert len(steps_of(cluster, "worker")) == 1
-        await driver.workers[WORKER].CleanupGraph(pb.CleanupGraphRequest(step_id=6))
-        assert len(steps_of(cluster, "worker")) == 0
+        far.pipe.send(PeerFrame(pb.PeerFrame(over_step=[6])))
+
+        async def over() -> bool:
+            return len(steps_of(cluster, "worker")) == 0
+
+        async with asyncio.timeout(10):
+            await until(over)
 
 
-async def test_large_values_are_asked_for(cluster):
+async def test_a_run_that_is_given_up_ends_there(cluster):
+    async with Driver(addresses_of(cluster)) as driver:
+        registered = await driver.register(across_graph(), ACROSS)
+        far = await opened(driver, WORKER, hello())
+        await far.next()
+        request = registered.request(WORKER, 77)
+        run = pb.PeerRun(
+            step_id=77, session_handle=request.session_handle, graph_handle=request.graph_handle
+        )
+        steps = steps_of(cluster, "worker")
+
+        async def running(count: int) -> None:
+            async with asyncio.timeout(10):
+                while steps.running_count != count:
+                    await asyncio.sleep(0.001)
+
+        # Nobody feeds it.
+        far.pipe.send(PeerFrame(pb.PeerFrame(run=[run])))
+        await running(1)
+        far.pipe.send(PeerFrame(pb.PeerFrame(given_up_step=[77])))
+        await running(0)
+        far.pipe.send(PeerFrame(pb.PeerFrame(run=[run], given_up_step=[77])))
+        far.pipe.send(PeerFrame(pb.PeerFrame(over_step=[77])))
+        await running(0)
+
+
+async def test_the_error_of_a_run_comes_back(cluster):
+    async with Driver(addresses_of(cluster)) as driver:
+        far = await opened(driver, WORKER, hello())
+        await far.next()
+        run = pb.PeerRun(step_id=78, session_handle="nobody's", graph_handle="none")
+        far.pipe.send(PeerFrame(pb.PeerFrame(run=[run])))
+        (end,) = (await far.next()).run_end
+        assert end.code == errors.ABORTED
+        assert WORKER_POSSIBLY_RESTARTED in end.payloads
+
+
+async def test_the_largest_values_are_asked_for(cluster):
     async with Driver(addresses_of(cluster)) as driver:
         registered = await driver.register(across_graph(), ACROSS)
         await until_pushing(driver, registered)
         before = await calls(driver, PS)
-        x = np.arange(1 << 18, dtype=np.float32)
-        (y,) = await registered.run({"x:0": x})
-        np.testing.assert_array_equal(y, 2 * x + 1)
-        after = await calls(driver, PS)
-        assert after["RecvTensor"] > before["RecvTensor"]
+        for count, asked in ((1 << 18, 0), (1 << 21, 1)):
+            x = np.arange(count, dtype=np.float32)
+            (y,) = await registered.run({"x:0": x})
+            np.testing.assert_array_equal(y, 2 * x + 1)
+            after = await calls(driver, PS)
+            assert (after["RecvTensor"] > before["RecvTensor"]) == bool(asked)
 
 
 def test_a_bad_switch_is_refused(monkeypatch, make_cluster):
@@ -207,14 +297,13 @@ async def test_loops_and_branches_cross_peers(cluster):
             assert await registered.run({"x:0": np.float32(x)}) == [expected]
 
 
-def test_links_close_with_their_worker(cluster):
-    worker = cluster.server("worker")._runtime.worker
-    links = worker.workers.links
-
-    async def accept() -> bool:
-        links.accept(PS, 1)
-        return links.outbox(PS) is not None
-
-    assert run_sync(accept())
-    cluster.server("worker").stop()
-    assert links.outbox(PS) is None
+async def test_lines_end_with_their_worker(cluster):
+    async with Driver(addresses_of(cluster)) as driver:
+        far = await opened(driver, WORKER, hello())
+        await far.next()
+        links = cluster.server("worker")._runtime.worker.workers.links
+        assert links.line(PS) is not None
+        await asyncio.to_thread(cluster.server("worker").stop)
+        async with asyncio.timeout(10):
+            assert isinstance(await far.end, errors.UnavailableError)
+        assert links.line(PS) is None

@@ -1,41 +1,114 @@
-"""The bounds of what is pushed, on both sides."""
+"""Two ends of a line, and the bounds of what is pushed on it."""
 
 from __future__ import annotations
 
 import asyncio
 import types
+from typing import Any
 
 import numpy as np
+import pytest
 
-from tideflow.cluster import peer_link
-from tideflow.cluster.peer_link import Outbox, PeerLinks, ProducerLink
-from tideflow.cluster.peer_service import PeerService
+from tideflow.cluster import peer_line
+from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.peer_line import PeerLine
+from tideflow.cluster.peer_link import PeerLinks
+from tideflow.cluster.peer_service import VERSION
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.step_table import StepTable
 from tideflow.runtime.rendezvous import Rendezvous
+from tideflow.transport import Pipe
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.peer_frame import PeerFrame
+
+PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 
 
-class Consumer(PeerService):
-    """Holds its answers until it may go on; then it answers with what it was given."""
+class Wire(Pipe):
+    """Keeps what is sent, and passes it to the other end as bytes, if there is one."""
 
-    def __init__(self, error: errors.OpError | None = None, pushes: bool = True) -> None:
+    def __init__(self) -> None:
+        self.frames: list[PeerFrame] = []
+        self.near: PeerLine | None = None
+        self.far: Wire | None = None
+        self.has_ended = False
+
+    def send(self, message: PeerFrame) -> bool:
+        self.frames.append(PeerFrame.FromString(message.SerializeToString()))
+        if self.far is not None and self.far.near is not None:
+            self.far.near.received(self.frames[-1])
+        return True
+
+    def close(self, error: errors.OpError | None = None) -> None:
+        if not self.has_ended:
+            self.has_ended = True
+            self.near.ended(error)
+            if self.far is not None:
+                self.far.close(error)
+
+    @property
+    def pending_bytes(self) -> int:
+        return 0
+
+    @property
+    def tensors(self) -> list[pb.PeerTensor]:
+        return [entry for frame in self.frames for entry in frame.message.tensor]
+
+
+class Host:
+    """Takes all that it is given but what it is told to refuse; runs for as long as it is told."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[int, str, Any, bool]] = []
+        self.refuses: set[str] = set()
+        self.advised: list[str] = []
+        self.cleaned: list[int] = []
         self.may_go_on = asyncio.Event()
-        self.received: list[pb.PushedTensor] = []
-        self.error = error
-        self.pushes = pushes
-        self.refused: list[int] = []
+        self.error: errors.OpError | None = None
+        self.runs = 0
+        self.is_over = True
 
-    async def Hello(self, request: pb.HelloRequest) -> pb.HelloResponse:
-        return pb.HelloResponse(pushes=self.pushes)
+    def accept(self, step_id: int, key: str, value: Any, is_dead: bool) -> bool:
+        if key in self.refuses:
+            return False
+        self.taken.append((step_id, key, value, is_dead))
+        return True
 
-    async def PushTensors(self, request: pb.PushTensorsRequest) -> pb.PushTensorsResponse:
-        self.received.extend(request.tensor)
-        await self.may_go_on.wait()
-        if self.error is not None:
-            raise self.error
-        return pb.PushTensorsResponse(refused=self.refused)
+    def advise_asking(self, step_id: int, key: str) -> None:
+        self.advised.append(key)
+
+    async def run_graph(self, run: GraphRun) -> GraphResult:
+        self.runs += 1
+        try:
+            await self.may_go_on.wait()
+            if self.error is not None:
+                raise self.error
+            return GraphResult([])
+        finally:
+            self.runs -= 1
+
+    def end_step(self, step_id: int) -> bool:
+        return self.is_over
+
+    def clean_up(self, step_id: int) -> None:
+        self.cleaned.append(step_id)
+
+
+def end_of_line(host: Host) -> tuple[PeerLine, Wire]:
+    wire = Wire()
+    wire.near = PeerLine(host, lambda line, hello: None, lambda line, error: None)
+    wire.near.pipe = wire
+    return wire.near, wire
+
+
+def joined(ps: Host, worker: Host) -> tuple[PeerLine, PeerLine]:
+    """Return the ends of a line, at the ps and at the worker."""
+    (one, near), (two, far) = end_of_line(ps), end_of_line(worker)
+    near.far, far.far = far, near
+    one.say_hello(pb.PeerHello(version=VERSION))
+    two.say_hello(pb.PeerHello(version=VERSION))
+    return one, two
 
 
 async def turns(count: int = 10) -> None:
@@ -43,75 +116,255 @@ async def turns(count: int = 10) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_is_offered_in_one_turn_goes_in_one_message_in_its_order():
-    consumer, local = Consumer(), Rendezvous()
-    outbox = Outbox(consumer, 1)
+async def test_what_is_offered_in_one_turn_goes_in_one_frame_in_its_order():
+    line, wire = end_of_line(Host())
     for i in range(5):
-        outbox.put(7, local, f"key{i}", np.float32(i), False)
+        line.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
     await turns()
-    assert [entry.rendezvous_key for entry in consumer.received] == [f"key{i}" for i in range(5)]
-    consumer.may_go_on.set()
+    (frame,) = wire.frames
+    assert [entry.rendezvous_key for entry in frame.message.tensor] == [f"key{i}" for i in range(5)]
+
+
+async def test_what_threads_offer_goes_as_well():
+    host = Host()
+    line, _ = joined(Host(), host)
+
+    def offer() -> None:
+        for i in range(5):
+            line.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
+
+    await asyncio.to_thread(offer)
+    await turns()
+    assert [int(value) for _, _, value, _ in host.taken] == [0, 1, 2, 3, 4]
+
+
+async def test_values_arrive_as_they_are():
+    host = Host()
+    line, _ = joined(Host(), host)
+    values = [
+        np.arange(100_000, dtype=np.float32).reshape(100, 1000),
+        np.float64(2.5),
+        np.array([], np.int32),
+        np.array([b"a", b"", b"bcd"], object),
+        np.array([[True], [False]]),
+    ]
+    for i, value in enumerate(values):
+        line.put(7, Rendezvous(), str(i), value, False)
+    line.put(7, Rendezvous(), "dead", None, True)
+    await turns()
+    assert [key for _, key, _, _ in host.taken] == ["0", "1", "2", "3", "4", "dead"]
+    for value, (step_id, _, found, is_dead) in zip(values, host.taken):
+        np.testing.assert_array_equal(found, value)
+        assert (found.dtype, step_id, is_dead) == (value.dtype, 7, False)
+    assert host.taken[-1][3]
 
 
 async def test_more_than_may_be_under_way_stays_to_be_asked_for():
-    consumer, local = Consumer(), Rendezvous()
-    outbox = Outbox(consumer, 1)
-    value = np.zeros(peer_link.MOST_PUSHED_BYTES, np.uint8)
-    for i in range(64):
-        outbox.put(7, local, f"key{i}", value, False)
+    line, wire = end_of_line(Host())
+    local = Rendezvous()
+    value = np.zeros(peer_line.MOST_PUSHED_BYTES, np.uint8)
+    for i in range(16):
+        line.put(7, local, f"key{i}", value, False)
     await turns()
-    stayed = [entry.rendezvous_key for entry in consumer.received if entry.ask]
-    assert 0 < len(stayed) < 64
+    stayed = [entry.rendezvous_key for entry in wire.tensors if entry.ask]
+    assert 0 < len(stayed) < 16
     assert all(local.take_nowait(key) is not None for key in stayed)
-    consumer.may_go_on.set()
+    line.received(PeerFrame(pb.PeerFrame(hello=pb.PeerHello(), seen_count=16)))
+    line.put(7, local, "later", value, False)
     await turns()
-    outbox.put(7, local, "later", value, False)
-    await turns()
-    assert not consumer.received[-1].ask
+    assert not wire.tensors[-1].ask
 
 
-async def test_what_is_refused_or_lost_stays_to_be_asked_for():
-    consumer, local = Consumer(), Rendezvous()
-    consumer.may_go_on.set()
-    consumer.refused = [1]
-    outbox = Outbox(consumer, 1)
-    outbox.put(7, local, "taken", np.float32(1), False)
-    outbox.put(7, local, "refused", np.float32(2), False)
+async def test_what_is_larger_than_is_pushed_stays_to_be_asked_for():
+    host, local = Host(), Rendezvous()
+    line, _ = joined(Host(), host)
+    line.put(7, local, "key", np.zeros(peer_line.MOST_PUSHED_BYTES + 1, np.uint8), False)
+    await turns()
+    assert host.advised == ["key"]
+    assert local.take_nowait("key") is not None
+
+
+async def test_what_is_refused_stays_to_be_asked_for():
+    host, local = Host(), Rendezvous()
+    host.refuses = {"refused"}
+    line, _ = joined(Host(), host)
+    line.put(7, local, "taken", np.float32(1), False)
+    line.put(7, local, "refused", np.float32(2), False)
     await turns()
     assert local.take_nowait("taken") is None
     assert local.take_nowait("refused") == (2, False)
-    consumer.error = errors.UnavailableError("gone")
-    outbox.put(7, local, "lost", np.float32(3), True)
+
+
+async def test_what_a_lost_line_may_not_have_carried_stays_to_be_asked_for():
+    line, wire = end_of_line(Host())
+    local = Rendezvous()
+    line.put(7, local, "lost", np.float32(3), True)
     await turns()
-    assert local.take_nowait("lost") == (3, True)
-    assert not outbox.is_open
+    line.put(7, local, "late", np.float32(4), False)
+    wire.close()
+    line.put(7, local, "after", np.float32(5), False)
+    await turns()
+    for key, expected in (("lost", (3, True)), ("late", (4, False)), ("after", (5, False))):
+        assert local.take_nowait(key) == expected
 
 
 async def test_a_value_goes_to_whoever_asks_already():
-    consumer, local = Consumer(), Rendezvous()
+    line, wire = end_of_line(Host())
+    local = Rendezvous()
     asking = asyncio.ensure_future(local.take("key"))
     await turns()
-    Outbox(consumer, 1).put(7, local, "key", np.float32(1), False)
+    line.put(7, local, "key", np.float32(1), False)
     assert await asking == (1, False)
     await turns()
-    assert consumer.received == []
+    assert wire.tensors == []
+
+
+# ---- runs
+
+
+async def test_a_run_and_its_values_come_back_in_one_frame():
+    ps = Host()
+    at_ps, at_worker = joined(ps, Host())
+    run = at_worker.ask_run(GraphRun("session", "graph", 7))
+    await turns()
+    sent = at_ps.sent_count
+    ps.may_go_on.set()
+    at_ps.put(7, Rendezvous(), "key", np.float32(1), False)
+    assert (await run).values == []
+    assert at_ps.sent_count - sent <= 2
+    at_worker.clean_up(7)
+    await turns()
+    assert ps.cleaned == []  # it was over by itself
+
+
+async def test_a_step_that_has_left_something_is_cleaned_up():
+    ps = Host()
+    ps.is_over = False
+    ps.may_go_on.set()
+    _, at_worker = joined(ps, Host())
+    await at_worker.ask_run(GraphRun("session", "graph", 7))
+    at_worker.clean_up(7)
+    async with asyncio.timeout(5):
+        while ps.cleaned != [7]:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_step_whose_values_are_on_another_line_is_cleaned_up_by_word():
+    ps = Host()
+    ps.may_go_on.set()
+    at_ps, at_worker = joined(ps, Host())
+    other, _ = end_of_line(ps)
+    at_ps.has_unseen_elsewhere = lambda line, step_id: other.has_unseen(step_id)
+    other.put(7, Rendezvous(), "key", np.float32(1), False)
+    await turns()
+    for step_id in (7, 8):
+        await at_worker.ask_run(GraphRun("session", "graph", step_id))
+        at_worker.clean_up(step_id)
+    async with asyncio.timeout(5):
+        while not ps.cleaned:
+            await asyncio.sleep(0.001)
+    assert ps.cleaned == [7]
+
+
+async def test_the_error_of_a_run_comes_with_its_payloads():
+    ps = Host()
+    ps.error = errors.NotFoundError("no such thing", payloads={"type/x": b"1"})
+    ps.may_go_on.set()
+    _, at_worker = joined(ps, Host())
+    with pytest.raises(errors.NotFoundError, match="no such thing") as raised:
+        await at_worker.ask_run(GraphRun("session", "graph", 7))
+    assert raised.value.payloads == {"type/x": b"1"}
+
+
+async def test_a_cancelled_run_ends_there():
+    ps = Host()
+    _, at_worker = joined(ps, Host())
+    run = at_worker.ask_run(GraphRun("session", "graph", 7))
+    await turns()
+    assert ps.runs == 1
+    run.cancel()
+    await turns()
+    assert ps.runs == 0
+
+
+async def test_a_lost_line_ends_runs_on_both_sides():
+    ps = Host()
+    at_ps, at_worker = joined(ps, Host())
+    run = at_worker.ask_run(GraphRun("session", "graph", 7))
+    await turns()
+    at_ps.close(errors.UnavailableError("gone"))
+    with pytest.raises(errors.UnavailableError, match="gone"):
+        await run
+    await turns()
+    assert ps.runs == 0
+    with pytest.raises(errors.UnavailableError):
+        await at_worker.ask_run(GraphRun("session", "graph", 8))
+
+
+# ---- links
+
+
+def links_of(task: str, host: Host) -> PeerLinks:
+    def channel(name: str) -> Any:
+        raise errors.UnavailableError(f"{name} is not there")
+
+    return PeerLinks(channel, task, frozenset([PS, WORKER]), "", host)
+
+
+async def pushing_link(host: Host | None = None) -> tuple[PeerLinks, PeerLine]:
+    """Return a worker's links with one to the ps that has settled."""
+    links = links_of(WORKER, host or Host())
+    line, _ = end_of_line(host or Host())
+    links.accept(line, pb.PeerHello(version=VERSION, task=PS))
+    async with asyncio.timeout(5):
+        while not links.link(PS).pushes:
+            await asyncio.sleep(0.005)
+    return links, line
 
 
 async def test_who_waits_for_long_asks():
-    link = ProducerLink(Consumer(), "/job:worker/replica:0/task:0", "", 1)
-    link.greet()
-    await turns()
-    assert link.pushes
-    wait = link.wait()
+    links, _ = await pushing_link()
     async with asyncio.timeout(5):
-        assert await wait.future is None
+        assert await links.link(PS).wait().future is None
 
 
-async def test_a_peer_that_does_not_push_is_asked_from_the_beginning():
-    link = ProducerLink(Consumer(pushes=False), "/job:worker/replica:0/task:0", "", 1)
-    link.greet()
-    await turns()
-    assert not link.pushes
+async def test_who_waits_on_a_lost_line_asks_at_once():
+    links, line = await pushing_link()
+    wait = links.link(PS).wait()
+    links.link(PS).detach(line)
+    assert wait.future.done()
+    assert not links.link(PS).pushes
+    assert links.line(PS) is None
+
+
+async def test_a_newer_line_takes_the_place_of_an_older_one():
+    links, line = await pushing_link()
+    newer, _ = end_of_line(Host())
+    links.accept(newer, pb.PeerHello(version=VERSION, task=PS))
+    assert line.has_ended
+    links.link(PS).detach(line)
+    assert links.line(PS) is newer
+
+
+async def test_of_two_lines_opened_at_once_one_stays():
+    first, second = links_of(PS, Host()), links_of(WORKER, Host())
+    line, _ = end_of_line(Host())
+    first.link(WORKER).is_opening = second.link(PS).is_opening = True
+    with pytest.raises(errors.AbortedError, match="itself"):
+        first.accept(line, pb.PeerHello(version=VERSION, task=WORKER))
+    second.accept(line, pb.PeerHello(version=VERSION, task=PS))
+    assert second.line(PS) is line
+
+
+async def test_closed_links_open_no_line():
+    links, line = await pushing_link()
+    links.close()
+    assert line.has_ended
+    links.link(PS).greet()
+    assert not links.link(PS).is_opening
+
+
+# ---- steps
 
 
 async def test_values_of_steps_that_have_not_started_are_bounded():
@@ -134,13 +387,10 @@ class Silent:
 
 
 async def test_a_value_that_comes_just_when_the_wait_ends_is_not_asked_for():
-    ps, worker = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
-    links = PeerLinks(lambda task: Consumer(), worker, "", 1)
-    links.producer(ps).greet()
-    await turns()
-    workers = types.SimpleNamespace(links=links, own_task=worker, get=lambda task: Silent())
-    steps, device = StepTable(RpcLog()), f"{ps}/device:CPU:0"
-    key = f"{device};1;{worker}/device:CPU:0;x;0:0"
+    links, _ = await pushing_link()
+    workers = types.SimpleNamespace(links=links, own_task=WORKER, get=lambda task: Silent())
+    steps, device = StepTable(RpcLog()), f"{PS}/device:CPU:0"
+    key = f"{device};1;{WORKER}/device:CPU:0;x;0:0"
     record = steps.start(7, types.SimpleNamespace(workers=workers))
     taking = asyncio.ensure_future(record.rendezvous.take(key, device))
     await turns()

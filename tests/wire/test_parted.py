@@ -14,11 +14,10 @@ from tideflow.wire.parted import (
     Parted,
     can_be_parted,
     parse,
-    parted,
     take_apart,
     with_tensors,
 )
-from tideflow.wire.tensor_codec import decode_tensor, encode_tensor, put_tensor
+from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
 LARGE = np.arange(50_000, dtype=np.float32).reshape(500, 100)
 VALUES = {
@@ -113,19 +112,6 @@ def test_other_fields_stay():
     assert list(contents) == [0]
     assert (found.session_handle, list(found.fetch), found.request_id) == ("s", ["a", "b"], 7)
     assert found.options.timeout_in_ms == 5
-
-
-def test_fields_behind_the_tensor_stay():
-    made = pb.PushTensorsRequest(instance=3)
-    entry = made.tensor.add(step_id=5, rendezvous_key="k", ask=True)
-    content = put_tensor(entry.tensor, LARGE)
-    assert content is not None
-    data = parted(made, {0: content}).SerializeToString()
-    whole = pb.PushTensorsRequest.FromString(data)
-    np.testing.assert_array_equal(decode_tensor(whole.tensor[0].tensor), LARGE)
-    found, contents = take_apart(parse(pb.PushTensorsRequest, data))
-    assert (found.tensor[0].step_id, found.tensor[0].ask) == (5, True)
-    np.testing.assert_array_equal(decode_tensor(found.tensor[0].tensor, contents[0]), LARGE)
 
 
 def test_small_messages_are_themselves():

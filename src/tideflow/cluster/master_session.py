@@ -209,6 +209,9 @@ class MasterSession:
     async def _register(self, graph: PartitionedGraph) -> list[Part]:
         async def register(task: str, graph_pb: pb.GraphDef) -> Part:
             worker = self.workers.get(task)
+            link = self.workers.link(task)
+            if link is not None:
+                link.greet()
             response = await worker.RegisterGraph(
                 pb.RegisterGraphRequest(
                     session_handle=self.handle,
@@ -218,7 +221,7 @@ class MasterSession:
                     config_proto=self.config,
                 )
             )
-            return Part(task, worker, response.graph_handle)
+            return Part(task, worker, response.graph_handle, link)
 
         found = await gather_or_cancel([register(t, part) for t, part in graph.parts.items()])
         # Registered graphs are not needed here any more, and may be large.

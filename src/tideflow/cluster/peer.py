@@ -1,63 +1,96 @@
-"""The peer service of a worker: who says Hello is pushed to; what is pushed goes to its step.
+"""The peer service of a worker: lines that other tideflow workers open, and what comes on them.
 
 Source: tideflow/wire/proto/peer.proto.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from tideflow.cluster.peer_link import PeerLinks
+from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.peer_line import PeerHost, PeerLine
+from tideflow.cluster.peer_link import PeerLink, PeerLinks
 from tideflow.cluster.peer_service import VERSION, PeerService
 from tideflow.cluster.step_table import StepTable
+from tideflow.transport import Pipe, PipeReceiver
+from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.tensor_codec import decode_tensor
+from tideflow.wire.tensor_codec import Value
 from tideflow.wire.tensor_reply import dead_reply
+
+_DEAD = dead_reply(0).value
+
+
+class WorkerHost:
+    """A worker as its lines see it.
+
+    Args:
+      steps: where pushed values go.
+      run_graph: runs a registered graph.
+      statistics: counts the runs.
+    """
+
+    def __init__(
+        self,
+        steps: StepTable,
+        run_graph: Callable[[GraphRun], Awaitable[GraphResult]],
+        statistics: MethodStatistics,
+    ) -> None:
+        self._steps = steps
+        self._run_graph = run_graph
+        self._statistics = statistics
+        self.advise_asking = steps.advise_asking
+        self.end_step = steps.end_if_empty
+        self.clean_up = steps.clean_up
+
+    def accept(self, step_id: int, key: str, value: Value, is_dead: bool) -> bool:
+        """Take in a pushed value; return whether it is ours now."""
+        return self._steps.accept(step_id, key, _DEAD if is_dead else value, is_dead)
+
+    async def run_graph(self, run: GraphRun) -> GraphResult:
+        """Run a registered graph."""
+        with CountedCall(self._statistics):
+            return await self._run_graph(run)
 
 
 class Peer(PeerService):
     """Answers other tideflow workers for one worker.  Use it on the loop.
 
     Args:
-      instance: the worker's life.
-      steps: where pushed values go.
+      host: the worker.
       links_of: gives the links of a session's cluster, None for a session that is not here.
     """
 
-    def __init__(
-        self, instance: int, steps: StepTable, links_of: Callable[[str], PeerLinks | None]
-    ) -> None:
-        self._instance = instance
-        self._steps = steps
+    def __init__(self, host: PeerHost, links_of: Callable[[str], PeerLinks | None]) -> None:
+        self._host = host
         self._links_of = links_of
 
-    async def Hello(self, request: pb.HelloRequest) -> pb.HelloResponse:
-        links = self._links_of(request.session_handle)
-        pushes = request.version >= VERSION and links is not None
-        if pushes and links is not None:
-            links.accept(request.task, request.instance)
-        return pb.HelloResponse(version=VERSION, instance=self._instance, pushes=pushes)
+    def accept_pipe(self, name: str, pipe: Pipe) -> PipeReceiver | None:
+        return _accepted(self._host, self._links_of, pipe)
 
-    async def PushTensors(self, request: pb.PushTensorsRequest) -> pb.PushTensorsResponse:
-        if request.instance != self._instance:
-            raise errors.FailedPreconditionError(
-                f"tensors were pushed to worker instance {request.instance:016x}, but this is "
-                f"{self._instance:016x}: the task has restarted. Say Hello again"
+
+def _accepted(
+    host: PeerHost, links_of: Callable[[str], PeerLinks | None], pipe: Pipe
+) -> PipeReceiver:
+    """Return the own end of a line that another worker opens."""
+    link: PeerLink | None = None
+
+    def on_hello(line: PeerLine, hello: pb.PeerHello) -> None:
+        nonlocal link
+        if hello.version != VERSION:
+            raise errors.UnimplementedError(
+                f"this worker speaks version {VERSION} with its peers, not {hello.version}"
             )
-        refused = [
-            position
-            for position, entry_pb in enumerate(request.tensor)
-            if not self._accept(entry_pb)
-        ]
-        return pb.PushTensorsResponse(refused=refused)
+        links = links_of(hello.session_handle)
+        if links is None:
+            raise errors.FailedPreconditionError(f"there is no session {hello.session_handle!r}")
+        link = links.accept(line, hello)
 
-    def _accept(self, entry_pb: pb.PushedTensor) -> bool:
-        """Give a pushed value, or the advice to ask for it, to its step."""
-        step_id, key = entry_pb.step_id, entry_pb.rendezvous_key
-        if entry_pb.ask:
-            self._steps.advise_asking(step_id, key)
-            return True
-        if entry_pb.is_dead:
-            return self._steps.accept(step_id, key, dead_reply(0).value, True)
-        return self._steps.accept(step_id, key, decode_tensor(entry_pb.tensor), False)
+    def on_end(line: PeerLine, error: errors.OpError | None) -> None:
+        if link is not None:
+            link.detach(line)
+
+    line = PeerLine(host, on_hello, on_end)
+    line.pipe = pipe
+    return line

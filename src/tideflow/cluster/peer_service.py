@@ -8,39 +8,36 @@ Source: tideflow/wire/proto/peer.proto.
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator
 
-from tideflow.transport import Service, rpc
+from tideflow.transport import MethodSpec, Service, methods_of, rpc_stream
 from tideflow.wire import errors
-from tideflow.wire import messages as pb
-from tideflow.wire.ids import new_incarnation
+from tideflow.wire.peer_frame import PeerFrame
 
-VERSION = 1
+VERSION = 2
 
 _SWITCH = "TIDEFLOW_PEER"
 
 
 class PeerService(Service, name="tideflow.Peer"):
-    """Pushes tensors to the worker that will want them."""
+    """Keeps a line to another worker, on which both say what they have to say in frames."""
 
-    @rpc(timeout_s=30.0)
-    async def Hello(self, request: pb.HelloRequest) -> pb.HelloResponse: ...
+    @rpc_stream
+    def Exchange(self, requests: AsyncIterator[PeerFrame]) -> AsyncIterator[PeerFrame]: ...
 
-    @rpc
-    async def PushTensors(self, request: pb.PushTensorsRequest) -> pb.PushTensorsResponse: ...
+
+def exchange_method() -> MethodSpec:
+    """Return the method that opens a line."""
+    return methods_of(PeerService)["Exchange"]
 
 
 def peer_extensions_enabled() -> bool:
-    """Whether the environment lets servers use the extensions: TIDEFLOW_PEER is on or off
-    (the default).
+    """Whether the environment lets servers use the extensions: TIDEFLOW_PEER is on (the default)
+    or off.
 
     Raises: InvalidArgumentError for another value.
     """
-    found = os.environ.get(_SWITCH, "off")
+    found = os.environ.get(_SWITCH, "on")
     if found not in ("on", "off"):
         raise errors.InvalidArgumentError(f"{_SWITCH} is {found!r}; it must be on or off")
     return found == "on"
-
-
-def new_instance() -> int:
-    """Return a number for one life of a worker."""
-    return new_incarnation()

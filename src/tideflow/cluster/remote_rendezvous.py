@@ -10,7 +10,7 @@ import functools
 import time
 from typing import Any, Protocol
 
-from tideflow.cluster.peer_link import ProducerLink, PushWait
+from tideflow.cluster.peer_link import PeerLink, PushWait
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.runtime.rendezvous import Received, Rendezvous
@@ -21,6 +21,12 @@ from tideflow.wire.ids import new_request_id
 from tideflow.wire.tensor_reply import TensorReply
 
 _task_of = functools.lru_cache(maxsize=4096)(task_name)
+
+
+@functools.lru_cache(maxsize=65536)
+def _consumer_of(key: str) -> str:
+    """Return the task that a value is for."""
+    return task_name(key.split(";", 3)[2])
 
 
 class Peers(Protocol):
@@ -63,9 +69,9 @@ class RemoteRendezvous:
         Raises: the error with which the step was aborted.
         """
         if self._links is not None:
-            outbox = self._links.outbox(_task_of(key.split(";", 3)[2]))
-            if outbox is not None:
-                outbox.put(self.step_id, self.local, key, value, is_dead)
+            line = self._links.line(_consumer_of(key))
+            if line is not None:
+                line.put(self.step_id, self.local, key, value, is_dead)
                 return
         self.local.put(key, value, is_dead)
 
@@ -84,11 +90,11 @@ class RemoteRendezvous:
             return received
         if self._links is None or key in self._advised:
             self._advised.discard(key)
-            return await self._fetch(key, owner, None)
-        link = self._links.producer(owner)
+            return await self._fetch(key, owner)
+        link = self._links.link(owner)
         if not link.pushes or key in self._waits:
             link.greet()
-            return await self._fetch(key, owner, None)
+            return await self._fetch(key, owner)
         received = await self._await_push(key, link)
         if received is None:
             # It may have come after the wait was ended, in the same turn of the loop; then the
@@ -96,11 +102,10 @@ class RemoteRendezvous:
             received = self.local.take_nowait(key)
         if received is not None:
             return received
-        was_advised = key in self._advised
         self._advised.discard(key)
-        return await self._fetch(key, owner, None if was_advised else link)
+        return await self._fetch(key, owner)
 
-    async def _await_push(self, key: str, link: ProducerLink) -> Received | None:
+    async def _await_push(self, key: str, link: PeerLink) -> Received | None:
         """Wait to be given a value; None when it is to be asked for."""
         started_ns = time.time_ns()
         wait = self._waits[key] = link.wait()
@@ -137,8 +142,8 @@ class RemoteRendezvous:
         if wait is not None:
             wait.ask()
 
-    async def _fetch(self, key: str, owner: str, link: ProducerLink | None) -> Received:
-        """Ask for a value; link is of a peer that should have brought it."""
+    async def _fetch(self, key: str, owner: str) -> Received:
+        """Ask for a value."""
         request = pb.RecvTensorRequest(
             step_id=self.step_id, rendezvous_key=key, request_id=new_request_id()
         )
@@ -161,8 +166,6 @@ class RemoteRendezvous:
         finally:
             del self._calls[call]
             self._brought.pop(key, None)
-        if link is not None:
-            link.was_asked((time.time_ns() - started_ns) / 1e9)
         if self._log.enabled:
             self._log.record(self.step_id, key, started_ns, reply.value)
         if reply.require_ack:

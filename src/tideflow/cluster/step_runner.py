@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.peer_link import PeerLink
 from tideflow.cluster.services import WorkerService
 from tideflow.runtime.loop import spawn
 from tideflow.wire import errors
@@ -41,11 +42,17 @@ class RunsOnValues(Protocol):
 
 @dataclass(slots=True)
 class Part:
-    """One worker's registered part of a graph.  `local` is the worker if it is of this process."""
+    """One worker's registered part of a graph.
+
+    Attributes:
+      link: what is known of the worker as a tideflow peer; None for one that is none for sure.
+      local: the worker if it is of this process.
+    """
 
     task: str
     worker: WorkerService
     graph_handle: str
+    link: PeerLink | None = None
     local: RunsOnValues | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,6 +72,11 @@ class StepOptions:
     def records(self) -> bool:
         """Whether there is anything to be read from the results."""
         return self.record_timeline or self.record_partition_graphs or self.log_transfers
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is to be recorded."""
+        return not (self.records or self.record_costs)
 
 
 @dataclass(slots=True)
@@ -96,10 +108,15 @@ async def run_parts(parts: Sequence[Part], run: StepRun) -> dict[str, GraphResul
     if len(parts) == 1:
         part = parts[0]
         try:
-            return {part.task: await _run_part(part, run)}
+            return {part.task: await (_ask_peer(part, run) or _run_part(part, run))}
         except errors.OpError as error:
             raise from_worker(error, part.task) from None
-    tasks = [asyncio.ensure_future(_run_part(part, run)) for part in parts]
+    # Peers first: they are asked at once, before anything is computed here.
+    asked = [_ask_peer(part, run) for part in parts]
+    tasks = [
+        asyncio.ensure_future(_run_part(part, run)) if future is None else future
+        for part, future in zip(parts, asked)
+    ]
     try:
         await _until_first_error(tasks)
     finally:
@@ -117,8 +134,8 @@ async def run_parts(parts: Sequence[Part], run: StepRun) -> dict[str, GraphResul
     return {part.task: task.result() for part, task in zip(parts, tasks)}
 
 
-async def _until_first_error(tasks: Sequence[asyncio.Task[GraphResult]]) -> None:
-    pending: set[asyncio.Task[GraphResult]] = set(tasks)
+async def _until_first_error(tasks: Sequence[asyncio.Future[GraphResult]]) -> None:
+    pending: set[asyncio.Future[GraphResult]] = set(tasks)
     timeout_s: float | None = None
     while pending:
         done, pending = await asyncio.wait(
@@ -136,7 +153,7 @@ async def _until_first_error(tasks: Sequence[asyncio.Task[GraphResult]]) -> None
                 return
 
 
-async def _all_ended(tasks: Sequence[asyncio.Task[GraphResult]]) -> None:
+async def _all_ended(tasks: Sequence[asyncio.Future[GraphResult]]) -> None:
     """Wait for the end of all tasks, even when cancelled meanwhile."""
     cancelled = False
     while any(not task.done() for task in tasks):
@@ -146,6 +163,16 @@ async def _all_ended(tasks: Sequence[asyncio.Task[GraphResult]]) -> None:
             cancelled = True
     if cancelled:
         raise asyncio.CancelledError
+
+
+def _ask_peer(part: Part, run: StepRun) -> asyncio.Future[GraphResult] | None:
+    """Let a tideflow peer run its part; None where that is not possible, or needs more words."""
+    line = None if part.link is None else part.link.line
+    if line is None or part.task == run.client_task or run.is_partial:
+        return None
+    if not run.options.is_nothing:
+        return None
+    return line.ask_run(GraphRun(run.session_handle, part.graph_handle, run.step_id))
 
 
 async def _run_part(part: Part, run: StepRun) -> GraphResult:
@@ -208,8 +235,11 @@ async def clean_up(parts: Sequence[Part], step_id: int) -> None:
     """Tell the workers that a step is over; only the own one, which answers at once, is awaited."""
     request = pb.CleanupGraphRequest(step_id=step_id)
     for part in parts:
+        line = None if part.link is None else part.link.line
         if part.local is not None:
             await part.worker.CleanupGraph(request)
+        elif line is not None:
+            line.clean_up(step_id)
         else:
             spawn(_clean_up_at(part, request))
 

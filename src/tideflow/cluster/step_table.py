@@ -245,6 +245,16 @@ class StepTable:
         if held is not None:
             self._early_bytes -= held.size_bytes
 
+    def end_if_empty(self, step_id: int) -> bool:
+        """Clean up an ended step of which nothing is left to be asked for; return whether so."""
+        record = self._steps.get(step_id)
+        if record is None or record.runs or record.waiting or record.partial is not None:
+            return False
+        if not record.local.is_empty:
+            return False
+        self.clean_up(step_id)
+        return True
+
     def clean_up(self, step_id: int) -> None:
         """Drop a step that was started here; what still runs or waits in it fails."""
         self._cleaned[step_id] = None

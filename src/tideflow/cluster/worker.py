@@ -15,9 +15,9 @@ from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.graph_run import GraphResult, GraphRun
-from tideflow.cluster.peer import Peer
+from tideflow.cluster.peer import Peer, WorkerHost
 from tideflow.cluster.peer_link import PeerLinks
-from tideflow.cluster.peer_service import new_instance, peer_extensions_enabled
+from tideflow.cluster.peer_service import peer_extensions_enabled
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.services import WorkerService
@@ -27,6 +27,7 @@ from tideflow.cluster.worker_session import RegisteredGraph, WorkerSession, rena
 from tideflow.runtime.context import Step
 from tideflow.runtime.device import DeviceManager, kernel_threads
 from tideflow.runtime.step_stats import StepStatsCollector
+from tideflow.transport import MethodStatistics
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import local_name
@@ -62,14 +63,13 @@ class Worker(WorkerService):
         self.task = task
         self.devices = devices
         self.workers = WorkerCache(task, self, cluster)
-        self.instance = new_instance()
-        self._has_extensions = (
-            peer_extensions_enabled() if peer_extensions is None else peer_extensions
-        )
-        if self._has_extensions:
-            self.workers.link_peers("", self.instance)
         self.log = RpcLog()
         self.steps = StepTable(self.log)
+        self._host: WorkerHost | None = None
+        if peer_extensions_enabled() if peer_extensions is None else peer_extensions:
+            runs = self.statistics.setdefault("RunGraph", MethodStatistics())
+            self._host = WorkerHost(self.steps, self.run_graph, runs)
+            self.workers.link_peers("", self._host)
         self.legacy_session = WorkerSession("", devices, self.workers)
         self.sessions: dict[str, WorkerSession] = {}
         self._run_requests = RecentRequests(_RECENT_REQUESTS)
@@ -123,8 +123,8 @@ class Worker(WorkerService):
             ) from None
         devices = renamed_devices(self.devices, job, task)
         workers = WorkerCache(worker_name(job, task), self, cluster)
-        if self._has_extensions:
-            workers.link_peers(request.session_handle, self.instance)
+        if self._host is not None:
+            workers.link_peers(request.session_handle, self._host)
         return maker(devices, workers, isolated=True, owns_workers=True)
 
     async def DeleteWorkerSession(
@@ -164,7 +164,7 @@ class Worker(WorkerService):
 
     def peer(self) -> Peer | None:
         """Return the service for tideflow peers; None where the extensions are off."""
-        return Peer(self.instance, self.steps, self.links_of) if self._has_extensions else None
+        return None if self._host is None else Peer(self._host, self.links_of)
 
     # ---- graphs
 

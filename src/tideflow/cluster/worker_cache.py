@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.peer_link import PeerLinks
-from tideflow.cluster.peer_service import PeerService
+from tideflow.cluster.peer_line import PeerHost
+from tideflow.cluster.peer_link import PeerLink, PeerLinks
 from tideflow.cluster.services import WorkerService
 from tideflow.transport import Channel, make_channel, stub
 from tideflow.wire import errors
@@ -62,15 +62,12 @@ class WorkerCache:
         self._closed = False
         self.links: PeerLinks | None = None
 
-    def link_peers(self, scope: str, instance: int) -> None:
+    def link_peers(self, scope: str, host: PeerHost) -> None:
         """Let the extensions be used with the tasks that have them.
 
-        scope is the session whose cluster this is, "" for the servers' own; instance is the own
-        worker's.
+        scope is the session whose cluster this is, "" for the servers' own; host is the own worker.
         """
-        self.links = PeerLinks(
-            lambda task: stub(PeerService, self._channel(task)), self.own_task, scope, instance
-        )
+        self.links = PeerLinks(self._channel, self.own_task, frozenset(self._names), scope, host)
 
     def get(self, task: str) -> WorkerService:
         """Return the worker of a task: the local object for the own task, else a stub.
@@ -81,6 +78,10 @@ class WorkerCache:
         if found is None:
             found = self._workers[task] = stub(WorkerService, self._channel(task))
         return found
+
+    def link(self, task: str) -> PeerLink | None:
+        """Return what is known of another task as a tideflow peer; None without the extensions."""
+        return None if self.links is None or task == self.own_task else self.links.link(task)
 
     def is_local(self, task: str) -> bool:
         """Whether the task is this process."""

@@ -178,6 +178,11 @@ class Rendezvous:
                 loop.call_soon_threadsafe(_fail, taker, error)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no value is here, and nobody waits for one."""
+        return not self._values and not self._takers
+
+    @property
     def waiting(self) -> list[str]:
         """The keys for which somebody waits; for diagnosis."""
         with self._lock:

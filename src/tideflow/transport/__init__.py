@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
 from tideflow.transport.inprocess import LocalChannel
+from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.registry import make_channel, make_server
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import MethodSpec, Service, methods_of, rpc, rpc_stream
@@ -18,6 +19,8 @@ __all__ = [
     "MethodSpec",
     "MethodStatistics",
     "NotGrpcError",
+    "Pipe",
+    "PipeReceiver",
     "Service",
     "TransportServer",
     "make_channel",

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.service import MethodSpec, Service, methods_of
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors
@@ -85,6 +86,14 @@ class Channel(ABC):
         metadata: Metadata = (),
     ) -> AsyncIterator[Message]:
         """Call a streaming method; errors as in `unary`; closing the iterator ends the call."""
+
+    async def open_pipe(self, method: MethodSpec, receiver: PipeReceiver) -> Pipe:
+        """Open a streaming method as a pipe.
+
+        Raises: UnavailableError for a peer that cannot be reached; UnimplementedError on a
+        transport without pipes.  What the peer says later comes to the receiver.
+        """
+        raise errors.UnimplementedError(f"the transport to {self.target} has no pipes")
 
     @abstractmethod
     async def close(self) -> None:

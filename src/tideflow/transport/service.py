@@ -21,6 +21,7 @@ from typing import Any, ClassVar, TypeVar, overload
 
 from google.protobuf.message import Message
 
+from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors
 
@@ -141,6 +142,11 @@ class Service:
         if name is not None:
             cls.service_name = name
 
+    def accept_pipe(self, name: str, pipe: Pipe) -> PipeReceiver | None:
+        """Return who receives what comes through a pipe that a client opened as a streaming method;
+        None leaves it to the method."""
+        return None
+
     @property
     def statistics(self) -> dict[str, MethodStatistics]:
         """What this object has answered through transports, by method name.
@@ -210,6 +216,7 @@ class Binding:
     spec: MethodSpec
     function: Callable[[Any], Any]
     statistics: MethodStatistics
+    service: Service
 
 
 def bind(services: Iterable[Service]) -> dict[str, Binding]:
@@ -223,5 +230,5 @@ def bind(services: Iterable[Service]) -> dict[str, Binding]:
             if spec.path in table:
                 raise ValueError(f"two services answer {spec.path}; a server takes one of each")
             statistics = service.statistics.setdefault(name, MethodStatistics())
-            table[spec.path] = Binding(spec, getattr(service, name), statistics)
+            table[spec.path] = Binding(spec, getattr(service, name), statistics, service)
     return table

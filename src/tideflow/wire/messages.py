@@ -81,11 +81,11 @@ from tideflow.wire.proto.meta_graph_pb2 import TensorInfo as TensorInfo
 from tideflow.wire.proto.op_def_pb2 import OpDef as OpDef
 from tideflow.wire.proto.op_def_pb2 import OpDeprecation as OpDeprecation
 from tideflow.wire.proto.op_def_pb2 import OpList as OpList
-from tideflow.wire.proto.peer_pb2 import HelloRequest as HelloRequest
-from tideflow.wire.proto.peer_pb2 import HelloResponse as HelloResponse
-from tideflow.wire.proto.peer_pb2 import PushedTensor as PushedTensor
-from tideflow.wire.proto.peer_pb2 import PushTensorsRequest as PushTensorsRequest
-from tideflow.wire.proto.peer_pb2 import PushTensorsResponse as PushTensorsResponse
+from tideflow.wire.proto.peer_pb2 import PeerFrame as PeerFrame
+from tideflow.wire.proto.peer_pb2 import PeerHello as PeerHello
+from tideflow.wire.proto.peer_pb2 import PeerRun as PeerRun
+from tideflow.wire.proto.peer_pb2 import PeerRunEnd as PeerRunEnd
+from tideflow.wire.proto.peer_pb2 import PeerTensor as PeerTensor
 from tideflow.wire.proto.rewriter_config_pb2 import AutoParallelOptions as AutoParallelOptions
 from tideflow.wire.proto.rewriter_config_pb2 import RewriterConfig as RewriterConfig
 from tideflow.wire.proto.rewriter_config_pb2 import ScopedAllocatorOptions as ScopedAllocatorOptions

@@ -159,7 +159,6 @@ _PLACES: dict[type[Message], _Place] = {
         (pb.RunCallableResponse, "fetch"),
         (pb.RunGraphRequest, "send"),
         (pb.RunGraphResponse, "recv"),
-        (pb.PushTensorsRequest, "tensor"),
     )
 }
 

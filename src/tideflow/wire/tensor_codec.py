@@ -120,11 +120,15 @@ def tensor_header(value: Value, dtype: DType | None = None) -> tuple[bytes, memo
     array's own memory when that is contiguous: it must not change until it has been sent.
     Raises: InvalidArgumentError when the value is not of `dtype`.
     """
+    header, payload = tensor_parts(value, dtype)
+    return header + b"\x22" + varint(payload.nbytes) if payload.nbytes else header, payload
+
+
+def tensor_parts(value: Value, dtype: DType | None = None) -> tuple[bytes, memoryview]:
+    """Return a serialised TensorProto without elements, and these, as `tensor_header` does."""
     array, dtype = _as_array(value, dtype)
-    if not array.size:
-        return _header(dtype.number, array.shape), memoryview(b"")
-    payload = _content(array, dtype)
-    return _header(dtype.number, array.shape) + b"\x22" + varint(payload.nbytes), payload
+    header = _header(dtype.number, array.shape)
+    return header, _content(array, dtype) if array.size else memoryview(b"")
 
 
 def _content(array: np.ndarray[Any, Any], dtype: DType) -> memoryview:

@@ -27,7 +27,9 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import parts_of
+from tideflow.transport.h2.pipes import ClientPipe
 from tideflow.transport.h2.tls import offer_h2, why_not_connected
+from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
@@ -179,6 +181,27 @@ class H2Channel(Channel):
                 sending.cancel()
                 if timer is not None:
                     timer.cancel()
+
+    async def open_pipe(self, method: MethodSpec, receiver: PipeReceiver) -> Pipe:
+        self._require_open(method.path)
+        link = self._link
+        if link is None or not link.core.can_open:
+            link = await self._find_link(method, wait_for_ready=False, deadline_s=None)
+        statistics = self.statistics_of(method.path)
+        call = self._calling.new_call(method, None)
+        parse = functools.partial(self._parse_piped, method, statistics)
+        link.begin(call, self._block(method, None, ()), None)
+        pipe = call.inbox = ClientPipe(link, call, method, statistics, parse)
+        pipe.when_ended = functools.partial(self._calls.discard, call)
+        pipe.begin(receiver)
+        self._calls.add(call)
+        return pipe
+
+    def _parse_piped(
+        self, method: MethodSpec, statistics: MethodStatistics, data: Buffer
+    ) -> Message:
+        self._backoff.reset()
+        return self._calling.parse(method, data, statistics)
 
     async def _send_each(
         self,

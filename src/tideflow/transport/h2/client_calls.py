@@ -22,7 +22,7 @@ from tideflow.transport.h2.events import (
 )
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.inbox import Inbox
+from tideflow.transport.h2.inbox import Messages
 from tideflow.transport.h2.messages import Assembler, Parser
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.wire import errors
@@ -71,7 +71,7 @@ class ClientCall:
         self.stream_id = 0
         self.assembler = Assembler(parser, None)
         self.done = done
-        self.inbox: Inbox | None = None
+        self.inbox: Messages | None = None
         self.error_for = error_for
         self.message: Buffer | None = None
         self.has_head = False

@@ -5,12 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from tideflow.transport.h2.frames import Buffer
 from tideflow.wire import errors
 
 # While more than this waits here, the peer gets no room for more.
 _MOST_HELD_BYTES = 4 << 20
+
+
+class Messages(Protocol):
+    """Where the messages of a streaming call go; an Inbox, or a pipe."""
+
+    def received(self, count: int) -> None:
+        """Take note of bytes received, whether or not they complete a message."""
+        ...
+
+    def put(self, message: Buffer) -> None:
+        """Take a message."""
+        ...
+
+    def end(self, error: errors.OpError | None = None) -> None:
+        """Take note that no more will come."""
+        ...
 
 
 class Inbox:

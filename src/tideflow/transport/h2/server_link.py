@@ -23,10 +23,11 @@ from tideflow.transport.h2.events import (
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
-from tideflow.transport.h2.inbox import Inbox
+from tideflow.transport.h2.inbox import Inbox, Messages
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.messages import Assembler, Parser, parts_of
+from tideflow.transport.h2.pipes import LinkPipe
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.transport.service import Binding
 from tideflow.wire import errors
@@ -54,12 +55,13 @@ class Call:
     Attributes:
       message: the request of a unary call, once it is here.
       inbox: the requests of a streaming one.
+      pipe: stands for inbox and task of a streaming call that goes without them.
       end: the error to answer with when the task is cancelled; None if nobody waits for an answer.
     """
 
     __slots__ = (
-        "assembler", "binding", "end", "has_head", "inbox", "message", "parser", "stream_id",
-        "task", "timer",
+        "assembler", "binding", "end", "has_head", "inbox", "message", "parser", "pipe",
+        "stream_id", "task", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -70,7 +72,8 @@ class Call:
         self.parser = parser
         self.assembler = Assembler(parser, most_bytes)
         self.message: Buffer | None = None
-        self.inbox: Inbox | None = None
+        self.inbox: Messages | None = None
+        self.pipe: ServerPipe | None = None
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.end: errors.OpError | None = None
@@ -156,11 +159,22 @@ class ServerLink(Link):
         self._calls[stream_id] = call
         if head.timeout_s is not None:
             call.timer = self.loop.call_later(head.timeout_s, self._time_out, call, head.timeout_s)
-        if binding.spec.streaming:
-            call.inbox = Inbox(functools.partial(self._acknowledge, stream_id))
-            self._start(call, self._answer_stream(call, call.inbox))
+        if binding.spec.streaming and not self._accept_pipe(call):
+            inbox = call.inbox = Inbox(functools.partial(self._acknowledge, stream_id))
+            self._start(call, self._answer_stream(call, inbox))
         if event.end_stream:
             self._on_end(call)
+
+    def _accept_pipe(self, call: Call) -> bool:
+        """Let a service take a streaming call as a pipe; False if it does not."""
+        binding = call.binding
+        pipe = ServerPipe(self, call)
+        receiver = binding.service.accept_pipe(binding.spec.name, pipe)
+        if receiver is None:
+            return False
+        pipe.begin(receiver)
+        call.inbox = call.pipe = pipe
+        return True
 
     def _on_data(self, call: Call, event: DataReceived) -> None:
         try:
@@ -203,6 +217,8 @@ class ServerLink(Link):
         """The peer has sent all that it has to send."""
         if not call.assembler.is_between:
             self._stop(call, self._count_error(call, "half a message"))
+        elif call.pipe is not None:
+            call.pipe.close()
         elif call.inbox is not None:
             call.inbox.end()
         elif call.message is None:
@@ -256,14 +272,11 @@ class ServerLink(Link):
                 parts = await self.shared.lend(parts)
                 if call.stream_id not in self._calls:
                     return
-                self._send_head(call)
+                self.send_head(call)
                 self.core.send_data(call.stream_id, parts)
                 self.flush()
                 await self.wait_sendable(call.stream_id)
-            if self._forget(call):
-                self._send_head(call)
-                self.core.send_headers(call.stream_id, grpc.OK_TRAILERS, end_stream=True)
-                self._end_half(call)
+            self.end_call(call, None)
         except errors.OpError as error:
             self._fail_call(call, error)
         except asyncio.CancelledError:
@@ -273,7 +286,16 @@ class ServerLink(Link):
         except Exception as error:
             self._fail_call(call, as_op_error(error, call.binding.spec))
 
-    def _send_head(self, call: Call) -> None:
+    def end_call(self, call: Call, error: errors.OpError | None) -> None:
+        """End a streaming call, well or with an error."""
+        if error is not None:
+            self._fail_call(call, error)
+        elif self._forget(call):
+            self.send_head(call)
+            self.core.send_headers(call.stream_id, grpc.OK_TRAILERS, end_stream=True)
+            self._end_half(call)
+
+    def send_head(self, call: Call) -> None:
         if not call.has_head:
             call.has_head = True
             self.core.send_headers(call.stream_id, grpc.RESPONSE_HEAD)
@@ -322,11 +344,32 @@ class ServerLink(Link):
         if call.timer is not None:
             call.timer.cancel()
             call.timer = None
-        return self._calls.pop(call.stream_id, None) is not None
+        was_here = self._calls.pop(call.stream_id, None) is not None
+        if call.pipe is not None:
+            call.pipe.end()
+        return was_here
 
     def _acknowledge(self, stream_id: int, count: int) -> None:
         self.core.acknowledge(stream_id, count)
         self.flush()
+
+
+class ServerPipe(LinkPipe):
+    """A pipe that a client has opened."""
+
+    def __init__(self, link: ServerLink, call: Call) -> None:
+        binding = call.binding
+        super().__init__(
+            link, binding.spec, call.stream_id, binding.statistics, functools.partial(_parse, call)
+        )
+        self._call = call
+        self._server_link = link
+
+    def _begin_sending(self) -> None:
+        self._server_link.send_head(self._call)
+
+    def _end_call(self, error: errors.OpError | None) -> None:
+        self._server_link.end_call(self._call, error)
 
 
 def _parse(call: Call, data: Buffer) -> Message:

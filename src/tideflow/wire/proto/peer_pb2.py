@@ -22,24 +22,27 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
-from tideflow.wire.proto import tensor_pb2 as tideflow_dot_wire_dot_proto_dot_tensor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etideflow/wire/proto/peer.proto\x12\x08tideflow\x1a tideflow/wire/proto/tensor.proto\"W\n\x0cHelloRequest\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x16\n\x0esession_handle\x18\x03 \x01(\t\x12\x10\n\x08instance\x18\x04 \x01(\x06\"B\n\rHelloResponse\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x10\n\x08instance\x18\x02 \x01(\x06\x12\x0e\n\x06pushes\x18\x03 \x01(\x08\"N\n\x12PushTensorsRequest\x12\x10\n\x08instance\x18\x01 \x01(\x06\x12&\n\x06tensor\x18\x02 \x03(\x0b\x32\x16.tideflow.PushedTensor\"|\n\x0cPushedTensor\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x16\n\x0erendezvous_key\x18\x02 \x01(\t\x12\x0f\n\x07is_dead\x18\x03 \x01(\x08\x12%\n\x06tensor\x18\x04 \x01(\x0b\x32\x15.tideflow.TensorProto\x12\x0b\n\x03\x61sk\x18\x05 \x01(\x08\"&\n\x13PushTensorsResponse\x12\x0f\n\x07refused\x18\x01 \x03(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etideflow/wire/proto/peer.proto\x12\x08tideflow\"\x8d\x02\n\tPeerFrame\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x13.tideflow.PeerHello\x12$\n\x06tensor\x18\x02 \x03(\x0b\x32\x14.tideflow.PeerTensor\x12\x1e\n\x03run\x18\x03 \x03(\x0b\x32\x11.tideflow.PeerRun\x12%\n\x07run_end\x18\x04 \x03(\x0b\x32\x14.tideflow.PeerRunEnd\x12\x15\n\rgiven_up_step\x18\x05 \x03(\x06\x12\x11\n\tover_step\x18\x06 \x03(\x06\x12\x12\n\nseen_count\x18\x07 \x01(\x04\x12\x0f\n\x07refused\x18\x08 \x03(\x04\x12\x0f\n\x07padding\x18\x0e \x01(\x05\x12\x0f\n\x07\x63ontent\x18\x0f \x01(\x0c\"B\n\tPeerHello\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x0c\n\x04task\x18\x02 \x01(\t\x12\x16\n\x0esession_handle\x18\x03 \x01(\t\"\x80\x01\n\nPeerTensor\x12\x0f\n\x07step_id\x18\x01 \x01(\x06\x12\x16\n\x0erendezvous_key\x18\x02 \x01(\t\x12\x0f\n\x07is_dead\x18\x03 \x01(\x08\x12\x0b\n\x03\x61sk\x18\x04 \x01(\x08\x12\x0e\n\x06header\x18\x05 \x01(\x0c\x12\r\n\x05\x62\x65gin\x18\x06 \x01(\x04\x12\x0c\n\x04size\x18\x07 \x01(\x04\"H\n\x07PeerRun\x12\x0f\n\x07step_id\x18\x01 \x01(\x06\x12\x16\n\x0esession_handle\x18\x02 \x01(\t\x12\x14\n\x0cgraph_handle\x18\x03 \x01(\t\"\xb4\x01\n\nPeerRunEnd\x12\x0f\n\x07step_id\x18\x01 \x01(\x06\x12\x0c\n\x04\x63ode\x18\x02 \x01(\x05\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x34\n\x08payloads\x18\x04 \x03(\x0b\x32\".tideflow.PeerRunEnd.PayloadsEntry\x12\x0f\n\x07is_over\x18\x05 \x01(\x08\x1a/\n\rPayloadsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tideflow.wire.proto.peer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_HELLOREQUEST']._serialized_start=78
-  _globals['_HELLOREQUEST']._serialized_end=165
-  _globals['_HELLORESPONSE']._serialized_start=167
-  _globals['_HELLORESPONSE']._serialized_end=233
-  _globals['_PUSHTENSORSREQUEST']._serialized_start=235
-  _globals['_PUSHTENSORSREQUEST']._serialized_end=313
-  _globals['_PUSHEDTENSOR']._serialized_start=315
-  _globals['_PUSHEDTENSOR']._serialized_end=439
-  _globals['_PUSHTENSORSRESPONSE']._serialized_start=441
-  _globals['_PUSHTENSORSRESPONSE']._serialized_end=479
+  _globals['_PEERRUNEND_PAYLOADSENTRY']._loaded_options = None
+  _globals['_PEERRUNEND_PAYLOADSENTRY']._serialized_options = b'8\001'
+  _globals['_PEERFRAME']._serialized_start=45
+  _globals['_PEERFRAME']._serialized_end=314
+  _globals['_PEERHELLO']._serialized_start=316
+  _globals['_PEERHELLO']._serialized_end=382
+  _globals['_PEERTENSOR']._serialized_start=385
+  _globals['_PEERTENSOR']._serialized_end=513
+  _globals['_PEERRUN']._serialized_start=515
+  _globals['_PEERRUN']._serialized_end=587
+  _globals['_PEERRUNEND']._serialized_start=590
+  _globals['_PEERRUNEND']._serialized_end=770
+  _globals['_PEERRUNEND_PAYLOADSENTRY']._serialized_start=723
+  _globals['_PEERRUNEND_PAYLOADSENTRY']._serialized_end=770
 # @@protoc_insertion_point(module_scope)
