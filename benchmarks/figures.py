@@ -69,6 +69,7 @@ _REMOTE_ADD = Load("remote_add", jobs=_WORKER, steps=500)
 _PS_SMALL = Load("ps_mlp", _SMALL, _PAIR, steps=300)
 _FETCH = Load("to_client", {"count": 64 * MIB // 4}, _PAIR, steps=20)
 _WIDE = Load("wide", {"nodes": 40_000}, _PAIR, steps=50, fresh=True)
+_DISTINCT = Load("wide", {"nodes": 40_000, "distinct": True}, _PAIR, steps=20, fresh=True)
 
 
 def _to_worker(mebibytes: int, steps: int, target: float) -> Figure:
@@ -124,6 +125,11 @@ FIGURES = (
     _fan_in(8),
     Figure("wide-first", "40,000 nodes over two tasks, first run", _WIDE, 0.5, "first"),
     Figure("wide", "40,000 nodes over two tasks, step", _WIDE, 0.2),
+    Figure(
+        "wide-distinct-first", "40,000 nodes that no optimiser merges, 4,000 tensors between two "
+        "tasks, first run", _DISTINCT, 0.5, "first",
+    ),
+    Figure("wide-distinct", "the same, step", _DISTINCT, 0.5),
     Figure("import", "import of the v1 module", Load("import", clients=0), 0.3, "import"),
     Figure(
         "start", "three servers up and first train step",

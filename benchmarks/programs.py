@@ -126,16 +126,17 @@ def fan_in(tf: Any, target: str, workers: int) -> Step:
     return lambda: session.run(total)
 
 
-def wide_graph(tf: Any, nodes: int) -> tuple[Any, Any]:
+def wide_graph(tf: Any, nodes: int, distinct: bool = False) -> tuple[Any, Any]:
     """Return (fetch, feed placeholder) of a graph of so many nodes over a ps and a worker.
 
-    Chains of 100 ops; every tenth op is on the other task.
+    Chains of 100 ops; ten of them, in pairs, are on the other task.  The chains are equal, so that
+    an optimiser may make them one, unless they are to be distinct.
     """
     with tf.device("/job:worker/task:0"):
         x = tf.placeholder(tf.float32, [])
         ends = []
-        for _ in range(max(1, nodes // 100)):
-            z = x
+        for chain_number in range(max(1, nodes // 100)):
+            z = x + chain_number / nodes if distinct else x
             for i in range(50):
                 device = "/job:ps/task:0" if i % 10 == 9 else "/job:worker/task:0"
                 with tf.device(device):
@@ -145,9 +146,9 @@ def wide_graph(tf: Any, nodes: int) -> tuple[Any, Any]:
         return tf.add_n(ends), x
 
 
-def wide(tf: Any, target: str, nodes: int) -> Step:
+def wide(tf: Any, target: str, nodes: int, distinct: bool = False) -> Step:
     """One step of a graph of so many nodes over two tasks."""
-    fetch, x = wide_graph(tf, nodes)
+    fetch, x = wide_graph(tf, nodes, distinct)
     session = tf.Session(target)
     return lambda: session.run(fetch, {x: 0.5})
 
