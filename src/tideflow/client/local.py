@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.compile.device_types import is_accelerator
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
 from tideflow.compile.place import place
+from tideflow.compile.placed_graph import PlacedGraph
 from tideflow.compile.prune import ClientGraph, Signature, prune
 from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.graph import Graph
 from tideflow.ops.state import held_only_here
 from tideflow.runtime.context import KernelState, Step
-from tideflow.runtime.device import DeviceManager, make_cpu_devices
+from tideflow.runtime.device import DeviceManager, make_devices
+from tideflow.runtime.device_kernels import to_host
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.graph_runner import GraphRunner, local_step
 from tideflow.runtime.jit_mode import jit_mode
@@ -41,14 +44,19 @@ class LocalBackend:
 
     def __init__(self, config: pb.ConfigProto) -> None:
         self._config = config
-        count = max(1, config.device_count.get("CPU", 1))
-        self._devices = DeviceManager(make_cpu_devices("localhost", 0, count))
+        self._devices = DeviceManager(make_devices("localhost", 0, config))
         self._state = KernelState()
         self._library: dict[str, Any] = {}
         self._rewrites = Rewrites.asked(config.graph_options)
         self._jit = jit_mode(config.graph_options)
         self._functions = FunctionRuntime(
             self._library, self._devices, self._state, lambda device: device.resources, self._jit
+        )
+        names = [device.name for device in self._devices.devices]
+        self._placed = (
+            PlacedGraph(names, config.allow_soft_placement)
+            if any(map(is_accelerator, names))
+            else None
         )
         self._runners: dict[Signature, GraphRunner] = {}
         self._lock = threading.Lock()
@@ -88,6 +96,8 @@ class LocalBackend:
             found = run_sync(self._run_async(runner, step, feeds), self._timeout_s(options))
         if metadata is not None and options is not None:
             _fill_metadata(metadata, options, collector, runner)
+        if self._placed is not None:
+            found = to_host(found)
         _give_away(found)
         return found
 
@@ -101,9 +111,14 @@ class LocalBackend:
     def _client_graph(self, graph: Graph, signature: Signature) -> ClientGraph:
         self._library.update(graph.functions)
         client_graph = prune(graph.operations_by_name, signature)
-        client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
         names = [device.name for device in self._devices.devices]
-        place(client_graph.nodes, names, self._config.allow_soft_placement)
+        if self._placed is None:
+            client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
+            place(client_graph.nodes, names, self._config.allow_soft_placement)
+            return client_graph
+        self._placed.extend(graph.operations_by_name)
+        self._placed.assign(client_graph.nodes)
+        client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
         return client_graph
 
     def _make_runner(self, client_graph: ClientGraph) -> GraphRunner:

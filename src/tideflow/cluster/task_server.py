@@ -15,7 +15,7 @@ from tideflow.cluster.server_config import ServerOptions, listen_address, with_p
 from tideflow.cluster.status import StatusPage
 from tideflow.cluster.worker import Worker
 from tideflow.cluster.worker_cache import worker_name
-from tideflow.runtime.device import DeviceManager, make_cpu_devices
+from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.transport import Service, TransportServer, make_server
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -40,9 +40,7 @@ class TaskServer:
         self.server_pb = server_pb
         self.task = worker_name(job, task)
         self.address = listen_address(server_pb)
-        self.devices = DeviceManager(
-            make_cpu_devices(job, task, max(1, config.device_count.get("CPU", 1)))
-        )
+        self.devices = DeviceManager(make_devices(job, task, config))
         self.worker = Worker(
             self.task,
             self.devices,

@@ -160,7 +160,10 @@ def renamed_devices(devices: DeviceManager, job: str, task: int) -> DeviceManage
         spec = parse_device_name(device.name)
         assert spec.device_index is not None
         twin = Device(
-            full_name(job, task, device.device_type, spec.device_index), device.device_type, job
+            full_name(job, task, device.device_type, spec.device_index),
+            device.device_type,
+            job,
+            device.accelerator,
         )
         twin.incarnation = device.incarnation
         made.append(twin)

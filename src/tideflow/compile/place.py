@@ -4,7 +4,8 @@ Rule 1: nodes that must be together form a group: those that name the same `loc:
         consumer of a reference or resource with its producer.
 Rule 2: a group's device is what its members ask for together.  Where a reference or resource
         lives wins, silently, over what its consumers ask for.
-Rule 3: of the devices that match, the client device's task comes first, then name order.
+Rule 3: of the devices that match and can run a node, accelerators come first, then those of the
+        client device's task, then name order.
 Rule 4: a source (constant, random number) that asks for nothing goes with its only consumer, a
         shape-like node with its input.
 Source: runtime facts on placement; tensorflow/core/common_runtime/placer.cc
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tideflow.compile.device_types import is_accelerator, priority, runs_on_accelerator
 from tideflow.graph.node import Node
 from tideflow.wire import dtypes, errors
 from tideflow.wire.device_name import (
@@ -40,8 +42,8 @@ def place(
       devices: full names; the first is the client device, the default.
       allow_soft_placement: whether a device type or index that is not there may be dropped.
       placed: by name, earlier nodes of the graph, which stay where they are.
-    Raises: InvalidArgumentError for a device that is not there, listing those that are, or for
-    nodes that must be together but ask for different devices.
+    Raises: InvalidArgumentError for a device that is not there or cannot run the node, listing
+    those that are, or for nodes that must be together but ask for different devices.
     """
     _Placer(nodes, devices, allow_soft_placement, placed or {}).place()
 
@@ -61,7 +63,11 @@ class _Placer:
         rest = sorted(devices[1:], key=lambda name: (task_name(name) != own, name))
         self.devices = [devices[0], *rest]
         self.known = set(devices)
-        self._found: dict[str, str | None] = {}
+        self._found: dict[tuple[str, bool], str | None] = {}
+        self.accelerators = {name for name in devices if is_accelerator(name)}
+        if self.accelerators:
+            self.devices.sort(key=lambda name: -priority(name))
+        self.hosts = [name for name in self.devices if name not in self.accelerators]
 
     def place(self) -> None:
         groups = _Groups(self.nodes, self.placed)
@@ -75,8 +81,8 @@ class _Placer:
                 continue
             if not node.device:
                 free.append(node)
-            elif node.device not in known:
-                node.device = self._device(node, node.device)
+            elif node.device not in known or node.device in self.accelerators:
+                node.device = self._device(node, node.device, self._may_leave_host([node]))
         if free:
             self._place_unconstrained(free)
 
@@ -92,7 +98,7 @@ class _Placer:
                     spec = merge(spec, wanted)
                 except errors.InvalidArgumentError:
                     continue  # rule 2: the producer's device stands
-        device = self._device(members[0], spec.to_string())
+        device = self._device(members[0], spec.to_string(), self._may_leave_host(members), members)
         for node in members:
             if id(node) not in fixed:
                 node.device = device
@@ -127,38 +133,67 @@ class _Placer:
 
     # ---- devices
 
-    def _device(self, node: Node, wanted: str) -> str:
+    def _may_leave_host(self, nodes: Sequence[Node]) -> bool:
+        """Whether all of the nodes can run on an accelerator, if there is one."""
+        return bool(self.accelerators) and all(runs_on_accelerator(node) for node in nodes)
+
+    def _device(
+        self, node: Node, wanted: str, leaves_host: bool, members: Sequence[Node] = ()
+    ) -> str:
         """Return the device for a wish.  Raises: InvalidArgumentError when none will do."""
-        if wanted in self.known:
+        if wanted in self.known and (leaves_host or wanted not in self.accelerators):
             return wanted
-        if wanted not in self._found:
-            self._found[wanted] = self._match(node, wanted)
-        found = self._found[wanted]
+        key = wanted, leaves_host
+        if key not in self._found:
+            self._found[key] = self._match(node, wanted, leaves_host)
+        found = self._found[key]
         if found is None:
-            raise errors.InvalidArgumentError(
+            raise self._misplaced(node, wanted, members)
+        return found
+
+    def _misplaced(
+        self, node: Node, wanted: str, members: Sequence[Node]
+    ) -> errors.InvalidArgumentError:
+        """Return the error for a wish that no device fulfils."""
+        if not any(matches(wanted, name) for name in self.devices):
+            return errors.InvalidArgumentError(
                 f"operation {node.name!r} asks for device {wanted!r}, which is not there; the "
                 f"devices are {', '.join(self.devices)}",
                 node=node.name,
             )
-        return found
+        culprit = next((one for one in members if not runs_on_accelerator(one)), node)
+        together = "" if culprit is node else f", which must be with {node.op} {node.name!r},"
+        return errors.InvalidArgumentError(
+            f"Cannot assign a device for operation {culprit.name}: {culprit.op} "
+            f"{culprit.name!r}{together} asks for {wanted!r}, but has no compiled form for what it "
+            f"computes with there; it can run on {', '.join(self.hosts)}. "
+            "allow_soft_placement=True puts such operations there",
+            node=culprit.name,
+        )
 
-    def _match(self, node: Node, wanted: str) -> str | None:
+    def _match(self, node: Node, wanted: str, leaves_host: bool) -> str | None:
         try:
             spec = parse_device_name(wanted)
         except errors.InvalidArgumentError as error:
             raise error.with_message(
                 f"{node.op} {node.name!r}: {error.message}", node=node.name
             ) from None
-        found = next((d for d in self.devices if matches(spec, d)), None)
+        able = self.devices if leaves_host else self.hosts
+        found = next((d for d in able if matches(spec, d)), None)
         if found is None and self.soft:
             softened = DeviceSpec(spec.job, spec.replica, spec.task)
-            found = next((d for d in self.devices if matches(softened, d)), None)
+            found = next((d for d in able if matches(softened, d)), None)
         return found
 
     # ---- nodes that ask for nothing
 
     def _place_unconstrained(self, nodes: list[Node]) -> None:
-        default = self.devices[0]
+        best, host = self.devices[0], self.hosts[0]
+        able = {id(n): self._may_leave_host([n]) for n in nodes} if self.accelerators else {}
+
+        def fits(node: Node, device: str) -> bool:
+            return able.get(id(node), True) or device not in self.accelerators
+
         sources = {id(n): n for n in nodes if not n.edges and len(n.output_types) == 1}
         consumers = self._sole_consumers(sources)
         for node in nodes:
@@ -167,10 +202,13 @@ class _Placer:
             if node.op in _METADATA_OPS and node.edges and node.edges[0][0].device:
                 node.device = node.edges[0][0].device
             else:
-                node.device = default
+                node.device = best if fits(node, best) else host
         for key, node in sources.items():
             consumer = consumers.get(key)
-            node.device = consumer.device if consumer is not None and consumer.device else default
+            if consumer is not None and consumer.device and fits(node, consumer.device):
+                node.device = consumer.device
+            else:
+                node.device = best if fits(node, best) else host
 
     def _sole_consumers(self, sources: dict[int, Node]) -> dict[int, Node]:
         """Return the consumer of each source that has exactly one."""

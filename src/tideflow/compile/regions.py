@@ -12,7 +12,7 @@ one of them may change it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from tideflow.compile.plan import FORWARDING_OPS, forwards
@@ -105,6 +105,16 @@ def _only_reads(node: Node) -> bool:
     return is_variable_read(node) or (node.op in FORWARDING_OPS and not forwards(node))
 
 
+def is_gather(node: Node) -> bool:
+    """Whether a node gives rows of a resource variable."""
+    return node.op in ("ResourceGather", "ResourceGatherNd")
+
+
+def changes_variables(node: Node) -> bool:
+    """Whether a node stores new values, by whatever rule."""
+    return node.op == "AssignVariableOp" or find_update(node.op) is not None
+
+
 def is_update(node: Node) -> bool:
     """Whether a node stores new values, by a rule that compiles."""
     if node.op == "AssignVariableOp":
@@ -128,7 +138,7 @@ def needs_known_inputs(node: Node) -> bool:
     """Whether a node may be part of a region only where its inputs are known while tracing."""
     if node.op not in _SHAPE_OPS:
         return False
-    is_float = not any(t.name in _KINDS["exact"] for t in _value_types(node))
+    is_float = not any(t.name in _KINDS["exact"] for t in value_types(node))
     return not (is_float and node.op in _FLOAT_OPS)
 
 
@@ -139,8 +149,8 @@ def divides(node: Node) -> bool:
 
 def may_compile(node: Node) -> bool:
     """Whether a node may be part of a region, as far as its op and types tell."""
-    types = _value_types(node)
-    if not _has_types(types) or not _knows_references(node):
+    types = value_types(node)
+    if not has_types(types) or not knows_references(node):
         return False
     if is_variable_read(node) or is_update(node):
         return True
@@ -154,18 +164,19 @@ def may_compile(node: Node) -> bool:
     )
 
 
-def _value_types(node: Node) -> list[DType]:
+def value_types(node: Node) -> list[DType]:
     """Return the types of the inputs and outputs that are values."""
     first = variables_of(node) if is_variable_read(node) or is_update(node) else 0
     types = [source.output_types[port].base_dtype for source, port in node.edges[first:]]
     return types + [t for t in node.output_types if not t.is_ref_dtype]
 
 
-def _has_types(types: Iterable[DType]) -> bool:
+def has_types(types: Iterable[DType]) -> bool:
+    """Whether a compiler knows all of the element types."""
     return all(t.name in _TYPES for t in types)
 
 
-def _knows_references(node: Node) -> bool:
+def knows_references(node: Node) -> bool:
     """Whether a node's references are known variables; a handle is looked up when it runs."""
     return all(
         variable_key(source, port)[0] == "ref"
@@ -174,15 +185,22 @@ def _knows_references(node: Node) -> bool:
     )
 
 
-def number_nodes(nodes: Sequence[Node], excluded: Iterable[int] = ()) -> dict[int, int]:
+def number_nodes(
+    nodes: Sequence[Node],
+    excluded: Iterable[int] = (),
+    takes: Callable[[Node], bool] = may_compile,
+    checks_labels: bool = True,
+) -> dict[int, int]:
     """Return for each node, by id, when it runs: an odd number names a region (see above).
 
     Args:
       nodes: straight code, in order.
       excluded: ids of nodes that no region may hold.
+      takes: whether a node may be part of a region otherwise.
+      checks_labels: whether labels must be there before their region runs.
     """
     left_out = set(excluded)
-    taken = {id(n) for n in nodes if id(n) not in left_out and may_compile(n)}
+    taken = {id(n) for n in nodes if id(n) not in left_out and takes(n)}
     _drop_needless_reads(nodes, taken)
     numbers: dict[int, int] = {}
     changed: dict[VariableKey, int] = {}
@@ -192,7 +210,7 @@ def number_nodes(nodes: Sequence[Node], excluded: Iterable[int] = ()) -> dict[in
         uses = [*_variable_uses(node)]
         for key, changes in uses:
             base = max(base, used.get(key, 0) if changes else changed.get(key, 0))
-        if id(node) in taken and label_guard(node):
+        if checks_labels and id(node) in taken and label_guard(node):
             # Labels can be checked only before their region runs.
             labels_at = numbers.get(id(node.edges[1][0]), 0)
             if labels_at & 1 and labels_at >= base:

@@ -10,11 +10,14 @@ import numpy as np
 
 from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, Plan, forwards
 from tideflow.graph.kernel import Resources, bind
-from tideflow.graph.node import FunctionRef, Node, arg_types
+from tideflow.graph.node import FunctionRef, Node
 from tideflow.ops.updates import bind_update
+from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.context import Function, KernelState, NodeContext
+from tideflow.runtime.device_kernels import bind_on_device, offer, receive
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.program import Instruction
+from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire.rendezvous_key import key_prefix
 
 # Ops that only order others.
@@ -31,6 +34,7 @@ class Binder:
       state: the session's kernel state.
       functions: finds functions of the session's library.
       jit: when regions of pure nodes are compiled.
+      accelerator: the device, where it is one; there every pure node is compiled.
     """
 
     device: str
@@ -38,10 +42,16 @@ class Binder:
     state: KernelState
     functions: Callable[[FunctionRef], Function] | None = None
     jit: JitMode = JitMode.NEVER
+    accelerator: Accelerator | None = None
 
     def bind(self, node: Node) -> Callable[..., Any]:
         """Return the node's kernel as a callable over flat inputs (after the step, if it takes
         the step: see `takes_step`)."""
+        if self.accelerator is None:
+            return self._bind_for_host(node)
+        return bind_on_device(node, self._bind_for_host, self.accelerator, self.resources)
+
+    def _bind_for_host(self, node: Node) -> Callable[..., Any]:
         op_def = node.op_def
         if op_def.is_pure:
             return bind(node, np)
@@ -49,6 +59,16 @@ class Binder:
         if op_def.updates:
             return bind_update(node, context)
         return bind(node, context)
+
+    def bind_send(self, node: Node) -> Callable[[Any, str, Any], None]:
+        """Return the call that puts a Send's live value into a step's rendezvous, under a key."""
+        if self.accelerator is None:
+            return lambda step, key, value: step.rendezvous.put(key, value)
+        return lambda step, key, value: offer(step, key, node, value)
+
+    def received(self, value: Any) -> Any:
+        """Return a value that came through the rendezvous for use on the device."""
+        return value if self.accelerator is None else receive(value, self.accelerator)
 
     def constant(self, node: Node) -> Any:
         """Return a Const's value; scalars as array scalars, on which arithmetic is fastest."""
@@ -69,28 +89,17 @@ def send_prefix(node: Node) -> str:
     )
 
 
-def bind_send(node: Node) -> Callable[[Any, Any], None]:
+def bind_send(node: Node, binder: Binder) -> Callable[[Any, Any], None]:
     """Return the call that offers a Send's value outside loops."""
     key = send_prefix(node) + "0:0"
+    if binder.accelerator is not None:
+        put = binder.bind_send(node)
+        return lambda step, value: put(step, key, value)
 
     def send(step: Any, value: Any) -> None:
         step.rendezvous.put(key, value)
 
     return send
-
-
-def read_reference(cell: Any) -> Any:
-    """Return the value that a reference refers to now."""
-    return cell.read()
-
-
-def reads_reference(node: Node) -> list[bool]:
-    """Tell for each input of a node whether it takes the value of a reference."""
-    wanted = arg_types(node.op_def.inputs, node.attrs)
-    return [
-        source.output_types[port].is_ref_dtype and not want.is_ref_dtype
-        for (source, port), want in zip(node.edges, wanted)
-    ]
 
 
 class InstructionMaker:
@@ -157,7 +166,7 @@ class InstructionMaker:
     def _call(self, node: Node) -> Instruction:
         inputs = tuple(self._inputs)
         if node.op in SEND_OPS:
-            return Instruction(bind_send(node), (0, *inputs), (), node)
+            return Instruction(bind_send(node, self.binder), (0, *inputs), (), node)
         if node.op_def.takes_step:
             inputs = (0, *inputs)
         return Instruction(self.binder.bind(node), inputs, self.outputs(node), node)

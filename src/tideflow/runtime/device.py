@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from tideflow.runtime.accelerator import Accelerator, find_accelerators
 from tideflow.runtime.resources import ResourceManager
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -24,17 +25,25 @@ class Device:
       name: full name, /job:worker/replica:0/task:0/device:CPU:0.
       incarnation: a random number for this life of the device.
       resources: variables, queues and tables that live here.
+      accelerator: what computes here; None for a CPU.
     """
 
-    def __init__(self, name: str, device_type: str, default_container: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        device_type: str,
+        default_container: str,
+        accelerator: Accelerator | None = None,
+    ) -> None:
         self.name = name
         self.device_type = device_type
+        self.accelerator = accelerator
         self.incarnation = new_incarnation()
         self.resources = ResourceManager(name, default_container)
 
     def attributes(self) -> pb.DeviceAttributes:
         """Return what peers are told of the device."""
-        return pb.DeviceAttributes(
+        attributes_pb = pb.DeviceAttributes(
             name=self.name,
             device_type=self.device_type,
             memory_limit=_CPU_MEMORY_LIMIT,
@@ -42,6 +51,10 @@ class Device:
             incarnation=self.incarnation,
             xla_global_id=-1,
         )
+        if self.accelerator is not None:
+            attributes_pb.memory_limit = self.accelerator.memory_limit() or _CPU_MEMORY_LIMIT
+            attributes_pb.physical_device_desc = self.accelerator.describe()
+        return attributes_pb
 
     def __repr__(self) -> str:
         return f"<Device {self.name}>"
@@ -50,6 +63,18 @@ class Device:
 def make_cpu_devices(job: str, task: int, count: int = 1) -> list[Device]:
     """Return the CPU devices of a task; the job's name is their default container."""
     return [Device(full_name(job, task, "CPU", i), "CPU", job) for i in range(count)]
+
+
+def make_devices(job: str, task: int, config: pb.ConfigProto) -> list[Device]:
+    """Return the devices of a task: CPUs as many as device_count["CPU"] says, then accelerators.
+
+    Raises: InvalidArgumentError for options that make no sense (see find_accelerators).
+    """
+    devices = make_cpu_devices(job, task, max(1, config.device_count.get("CPU", 1)))
+    for i, found in enumerate(find_accelerators(config)):
+        name = full_name(job, task, found.device_type, i)
+        devices.append(Device(name, found.device_type, job, found))
+    return devices
 
 
 class DeviceManager:

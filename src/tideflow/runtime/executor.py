@@ -24,6 +24,7 @@ from tideflow.graph.node import Node
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
 from tideflow.runtime.blas_threads import give_back, take_one
 from tideflow.runtime.context import Step
+from tideflow.runtime.device_program import DeviceProgram
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
 from tideflow.runtime.program import Instruction, Program, explain
@@ -93,6 +94,10 @@ class Executor:
         """Whether `run` will do."""
         return self.plan.is_synchronous
 
+    def received(self, value: Any) -> Any:
+        """Return a value that came through the rendezvous for use here."""
+        return self._binder.received(value)
+
     def _make_programs(
         self, groups: list[list[_Straight | _Launch]], constants: dict[int, Any]
     ) -> list[_GroupCode]:
@@ -122,6 +127,11 @@ class Executor:
         self, straight: _Straight, kept: set[int], constants: dict[int, Any]
     ) -> Program:
         binder = self._binder
+        if binder.accelerator is not None:
+            return DeviceProgram(
+                straight.instructions, kept, straight.nodes, constants, binder.accelerator,
+                binder.resources,
+            )  # fmt: skip
         if binder.jit is JitMode.NEVER:
             return Program(straight.instructions, kept)
         return JitProgram(
@@ -454,7 +464,7 @@ class _Run:
         value = received.value
         if type(value) is np.ndarray and not value.ndim and value.dtype != object:
             value = value[()]  # arithmetic on NumPy's scalars is several times faster
-        self._finish(one, value, started)
+        self._finish(one, self.executor.received(value), started)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)

@@ -24,10 +24,11 @@ import numpy as np
 
 from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, is_waiting
 from tideflow.graph.node import Node, topological_order
-from tideflow.runtime.binding import Binder, read_reference, reads_reference, send_prefix
+from tideflow.runtime.binding import Binder, send_prefix
 from tideflow.runtime.context import Step
 from tideflow.runtime.executor import Resumed, cancel_rest, end_all
 from tideflow.runtime.program import explain
+from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire import errors
 from tideflow.wire.frame_id import child_frame_id
 
@@ -132,6 +133,9 @@ class FrameExecutor:
     ) -> None:
         order = topological_order(nodes)
         self.threads = threads
+        self.received = binder.received
+        # There, to know which branch is taken is to wait for what is computed.
+        self.waits_for_device = binder.accelerator is not None
         self.items = [
             _Item(node, i, len(node.edges), len(node.controls)) for i, node in enumerate(order)
         ]
@@ -188,6 +192,7 @@ def _bind(item: _Item, binder: Binder) -> None:
     item.reads = [i for i, reads in enumerate(reads_reference(node)) if reads]
     if node.op in SEND_OPS or node.op in RECEIVE_OPS:
         item.key = send_prefix(node)
+        item.call = binder.bind_send(node)
     elif node.op == "Const":
         value = binder.constant(node)
         item.call = lambda: value
@@ -268,7 +273,8 @@ class _Run:
         try:
             while True:
                 while self.ready:
-                    self.drain(_LOOP_BUDGET_S)
+                    if threads is None or not self.executor.waits_for_device:
+                        self.drain(_LOOP_BUDGET_S)
                     self._launch_all()
                     if self.ready and threads is not None:
                         await loop.run_in_executor(threads, self.drain, float("inf"))
@@ -347,7 +353,10 @@ class _Run:
         if not dead:
             for i in item.reads:
                 values[i] = read_reference(values[i])
-        self.step.rendezvous.put(key, None if dead else values[0], dead)
+        if dead:
+            self.step.rendezvous.put(key, None, is_dead=True)
+        else:
+            item.call(self.step, key, values[0])
         self._propagate(item, iteration, [], dead=dead)
 
     # ---- nodes that wait
@@ -384,7 +393,7 @@ class _Run:
     async def _receive(self, item: _Item, iteration: _Iteration) -> Any:
         key = f"{item.key}{iteration.frame.frame_id}:{iteration.number}"
         received = await self.step.rendezvous.take(key, item.node.attrs["send_device"])
-        return DEAD if received.is_dead else received.value
+        return DEAD if received.is_dead else self.executor.received(received.value)
 
     async def _wait(
         self,

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.runtime.context import Function, KernelState, Step
@@ -98,7 +99,8 @@ class FunctionRuntime:
         nodes = definition.instantiate(ref.attrs)
         for node in nodes:
             if node.device not in self._devices:
-                node.device = device.name
+                away = device.accelerator is not None and not runs_on_accelerator(node)
+                node.device = self._devices.client_device.name if away else device.name
         runner = GraphRunner(
             nodes, self._devices, self._state, self._resources, self.get, self._jit
         )

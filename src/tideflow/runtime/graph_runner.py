@@ -66,7 +66,7 @@ class GraphRunner:
         for name, part in parts.items():
             device = devices.get(name)
             found = _on_device(functions, device)
-            binder = Binder(name, resources(device), state, found, mode)
+            binder = Binder(name, resources(device), state, found, mode, device.accelerator)
             if has_control_flow(part):
                 self.executors.append(FrameExecutor(part, binder, kernel_threads()))
             else:

@@ -169,7 +169,7 @@ def _without_marks(text: str) -> str:
 
 
 def _describe(value: Any) -> str:
-    if isinstance(value, (np.ndarray, np.generic)):
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
         return f"{value.dtype}{format_dims(value.shape)}"
     return type(value).__name__
 

@@ -19,8 +19,9 @@ import numpy as np
 from tideflow.compile.plan import ARG_OPS
 from tideflow.compile.regions import (
     VariableKey,
+    changes_variables,
     divides,
-    is_update,
+    is_gather,
     is_variable_read,
     label_guard,
     needs_known_inputs,
@@ -30,8 +31,8 @@ from tideflow.compile.regions import (
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
 from tideflow.ops.updates import find_update
-from tideflow.runtime.binding import read_reference
 from tideflow.runtime.program import Instruction
+from tideflow.runtime.references import read_reference
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -54,7 +55,7 @@ class Action:
     """One instruction as the tracer sees it.
 
     Attributes:
-      kind: "read", "assign", "update" or "pure".
+      kind: "read", "gather", "assign", "update" or "pure".
       inputs: slots of plain values.
       cells: positions of the variables read or changed.
       outputs: slots of results that are values.
@@ -183,11 +184,14 @@ def _read_action(one: Instruction, cells: _Cells) -> tuple[Action, list[Variable
         dtype = source.output_types[port].base_dtype
         key = cells.add((source, port), slot, dtype, changes=False)
         return Action("read", node, (), outputs=one.outputs), [key]
-    if not (is_variable_read(node) or is_update(node)):
+    if is_gather(node):
+        key = cells.add(node.edges[0], one.inputs[0], node.attrs["dtype"], changes=False)
+        return Action("gather", node, one.inputs[1:], outputs=one.outputs), [key]
+    if not (is_variable_read(node) or changes_variables(node)):
         return Action("pure", node, one.inputs, outputs=one.outputs), []
     count = variables_of(node)
     dtype = node.attrs.get("T") or node.attrs["dtype"]
-    changes = is_update(node)
+    changes = changes_variables(node)
     keys = [
         cells.add(edge, slot, dtype, changes)
         for edge, slot in zip(node.edges[:count], one.inputs[:count])
@@ -249,7 +253,7 @@ def make_traceable(
     """
 
     def region(*args: Any) -> list[Any]:
-        tracer = _Tracer(plan, jax, args)
+        tracer = Tracer(plan, jax, args)
         for action in plan.actions:
             if must_end():
                 raise errors.CancelledError("the program ends; nothing is compiled any more")
@@ -265,11 +269,11 @@ def make_traceable(
     return region
 
 
-class _MissingError(Exception):
+class MissingError(Exception):
     """An input comes from a node that failed."""
 
 
-class _Tracer:
+class Tracer:
     """One tracing of a region."""
 
     def __init__(self, plan: RegionPlan, jax: Any, args: Sequence[Any]) -> None:
@@ -286,26 +290,28 @@ class _Tracer:
         self.arguments = {id(arg) for arg in args}
 
     def run(self, action: Action) -> None:
+        """Trace one action."""
         try:
             self._run(action)
-        except _MissingError:
-            self._forget(action)
+        except MissingError:
+            self.forget(action)
         except Exception as error:  # whatever a kernel raises: it then runs with NumPy
             self.failed[id(action.node)] = (action.node, error)
-            self._forget(action)
+            self.forget(action)
 
-    def _forget(self, action: Action) -> None:
+    def forget(self, action: Action) -> None:
+        """Note that an action gave nothing."""
         for slot in action.outputs:
-            self.values[slot] = _MissingError
+            self.values[slot] = MissingError
         if action.kind != "read":
             for cell in action.cells:
-                self.cells[cell] = _MissingError
+                self.cells[cell] = MissingError
 
     def _run(self, action: Action) -> None:
         inputs = [self.values[slot] for slot in action.inputs]
         olds = [self.cells[cell] for cell in action.cells]
-        if any(value is _MissingError for value in (*inputs, *olds)):
-            raise _MissingError
+        if any(value is MissingError for value in (*inputs, *olds)):
+            raise MissingError
         if action.kind == "read":
             self.values[action.outputs[0]] = olds[0]
         elif action.kind == "assign":
@@ -335,10 +341,8 @@ class _Tracer:
 
     def _compute(self, action: Action, inputs: list[Any]) -> None:
         node = action.node
-        if label_guard(node):
-            self._guard(action, inputs)
         is_traced = any(self._is_traced(value) for value in inputs)
-        _require(not is_traced or not needs_known_inputs(node), "its values would go unchecked")
+        self._require_safe(action, inputs, is_traced)
         if is_traced and divides(node) and not self._is_traced(inputs[1]):
             # XLA multiplies by the inverse of a known divisor: x / x is then not always 1.
             inputs[1] = self.jax.lax.optimization_barrier(self.jnp.asarray(inputs[1]))
@@ -347,6 +351,13 @@ class _Tracer:
         for slot, value, dtype in zip(action.outputs, outputs, node.output_types, strict=True):
             _require(value.dtype == dtype.as_numpy_dtype, f"a result of type {value.dtype}")
             self.values[slot] = value
+
+    def _require_safe(self, action: Action, inputs: list[Any], is_traced: bool) -> None:
+        """Raise for what could fail on values that are not known yet; note what to check then."""
+        if label_guard(action.node):
+            self._guard(action, inputs)
+        known = not is_traced or not needs_known_inputs(action.node)
+        _require(known, "its values would go unchecked")
 
     def _is_traced(self, value: Any) -> bool:
         return isinstance(value, (self.jax.core.Tracer, self.jax.Array))

@@ -1,0 +1,136 @@
+"""Programs on an accelerator: compiled regions, and between them what a host must help with.
+
+A region that turns out not to compile as a whole is cut at the nodes that are the reason; the
+others stay as they are, so what has run of a step has run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tideflow.compile.device_types import compiles
+from tideflow.compile.regions import number_nodes
+from tideflow.graph.kernel import Resources
+from tideflow.graph.node import Node
+from tideflow.runtime.accelerator import Accelerator
+from tideflow.runtime.device_kernels import compiled_alone
+from tideflow.runtime.device_region import DeviceRegion, TwiceError
+from tideflow.runtime.program import Instruction, Observer, Program
+from tideflow.runtime.references import read_reference
+from tideflow.runtime.regions import NotCompiledError, plan_region
+
+
+class DeviceProgram(Program):
+    """A program of an accelerator.
+
+    Args:
+      instructions, kept: as for Program; what is not pure is bound for the accelerator.
+      nodes: all nodes of the straight code, in order, also those without an instruction.
+      constants: values that slots hold from the beginning.
+      resources: where variables are found.
+    """
+
+    def __init__(
+        self,
+        instructions: list[Instruction],
+        kept: set[int],
+        nodes: Sequence[Node],
+        constants: Mapping[int, Any],
+        accelerator: Accelerator,
+        resources: Resources,
+    ) -> None:
+        super().__init__(instructions, kept)
+        self._nodes = nodes
+        self._constants = constants
+        self._accelerator = accelerator
+        self._resources = resources
+        self._lock = threading.Lock()
+        self._excluded: set[int] = set()
+        self._parts = self._cut(instructions)
+
+    @property
+    def regions(self) -> list[DeviceRegion]:
+        """The compiled regions, in order."""
+        return [part for part in self._parts if isinstance(part, DeviceRegion)]
+
+    def run(self, slots: list[Any]) -> None:
+        """Run all parts.
+
+        Raises: OpError that names the failing node.
+        """
+        self._run_parts(self._parts, slots, None)
+
+    def run_observed(self, slots: list[Any], observer: Observer) -> None:
+        """Run all parts and report to the observer: a region as its last node."""
+        self._run_parts(self._parts, slots, observer)
+
+    def _run_parts(
+        self,
+        parts: Sequence[Program | DeviceRegion],
+        slots: list[Any],
+        observer: Observer | None,
+    ) -> None:
+        for part in parts:
+            try:
+                if observer is None:
+                    part.run(slots)
+                else:
+                    part.run_observed(slots, observer)
+            except NotCompiledError as error:
+                assert isinstance(part, DeviceRegion)
+                self._run_parts(self._without(part, error.nodes), slots, observer)
+            except TwiceError:
+                assert isinstance(part, DeviceRegion)
+                nodes = [action.node for action in part.plan.actions if action.cells]
+                self._run_parts(self._without(part, nodes), slots, observer)
+
+    def _without(
+        self, region: DeviceRegion, nodes: Sequence[Node]
+    ) -> Sequence[Program | DeviceRegion]:
+        """Cut a region at some of its nodes, for good; return the parts it then has."""
+        with self._lock:
+            self._excluded.update(id(node) for node in nodes)
+            cut = self._cut(region.instructions)
+            parts = list(self._parts)
+            # Another thread may have cut it meanwhile.
+            if region in parts:
+                at = parts.index(region)
+                parts[at : at + 1] = cut
+                self._parts = parts
+            return cut
+
+    def _cut(self, instructions: Sequence[Instruction]) -> list[Program | DeviceRegion]:
+        numbers = number_nodes(self._nodes, self._excluded, compiles, checks_labels=False)
+        runs: dict[int, list[Instruction]] = {}
+        for one in instructions:
+            runs.setdefault(numbers[id(one.node)], []).append(one)
+        users: dict[int, set[int]] = {}
+        for one in self.instructions:
+            number = numbers[id(one.node)]
+            for slot in one.inputs:
+                users.setdefault(slot, set()).add(number)
+        parts: list[Program | DeviceRegion] = []
+        for number in sorted(runs):
+            run = runs[number]
+            made = {slot for one in run for slot in one.outputs}
+            wanted = {s for s in made if s in self.kept or users.get(s, set()) - {number}}
+            if number & 1:
+                parts.append(self._region(run, wanted))
+            else:
+                copies = [
+                    Instruction(self._call(one), one.inputs, one.outputs, one.node) for one in run
+                ]
+                parts.append(Program(copies, wanted))
+        return parts
+
+    def _region(self, run: list[Instruction], wanted: set[int]) -> DeviceRegion:
+        plan = plan_region(run, wanted, self._constants)
+        return DeviceRegion(plan, self._accelerator, self._resources, run)
+
+    def _call(self, one: Instruction) -> Any:
+        """Return what runs a node between regions: alone if it was cut out of one."""
+        if id(one.node) in self._excluded and one.call is not read_reference:
+            return compiled_alone(one.node, self._accelerator, self._resources)
+        return one.call
