@@ -24,7 +24,7 @@ from tideflow.transport.h2 import blocking, frames
 from tideflow.transport.h2.channel import H2Channel
 from tideflow.wire import errors
 from transport.contract import PAYLOAD, Pair, Probe
-from transport.ways import OverTcp, OverTls, OverUnix
+from transport.ways import AtPort, BetweenHosts, OverTls, OverUnix
 
 SPECS = methods_of(Probe)
 
@@ -51,7 +51,7 @@ def wait_blocked(pair: Pair, count: int) -> None:
     run_sync(pair.server.wait_blocked(count), timeout_s=30)
 
 
-@pytest.fixture(params=[OverTcp, OverUnix])
+@pytest.fixture(params=[AtPort, BetweenHosts, OverUnix])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     made: Pair = request.param()
     run_sync(made.start(), timeout_s=30)
@@ -182,7 +182,7 @@ def test_a_server_that_came_back_is_found_by_rested_connections(
         await pair.channel.close()
         pair.channel = channel
 
-    pair = OverTcp()
+    pair = AtPort()
     run_sync(pair.start(), timeout_s=30)
     try:
         assert echo(pair) == b"alive"
@@ -309,4 +309,4 @@ def test_channels_with_tls_and_other_transports_leave_calls_to_the_loop() -> Non
         return found
 
     assert not run_sync(asyncio.wait_for(has_blocking(OverTls()), 30))
-    assert run_sync(asyncio.wait_for(has_blocking(OverTcp()), 30))
+    assert run_sync(asyncio.wait_for(has_blocking(AtPort()), 30))

@@ -29,8 +29,11 @@ class InProcess(Pair):
         await self.local.end(errors.UnavailableError("the service stopped"))
 
 
-class OverTcp(Pair):
-    """Both ends by the registry, at a port of this machine."""
+class AtPort(Pair):
+    """Both ends by the registry, at a port of this machine.
+
+    On our own wire they take the shorter ways within a host: a Unix socket and shared memory.
+    """
 
     scheme: ClassVar[str | None] = "h2"
 
@@ -55,11 +58,11 @@ class OverTcp(Pair):
         await self.transport.stop()
 
 
-class Grpcio(OverTcp):
+class Grpcio(AtPort):
     scheme = "grpcio"
 
 
-class OverUnix(OverTcp):
+class OverUnix(AtPort):
     def address(self) -> str:
         self._folder = tempfile.TemporaryDirectory()
         return f"unix:{self._folder.name}/socket"
@@ -69,14 +72,14 @@ class OverUnix(OverTcp):
         self._folder.cleanup()
 
 
-class OverTls(OverTcp):
+class OverTls(AtPort):
     def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
         made = certificates()
         return made.server_context(asks_clients=True), made.client_context(shows_own=True)
 
 
-class WithoutSharedMemory(OverTcp):
-    """As between hosts: every byte goes through the socket."""
+class BetweenHosts(AtPort):
+    """As if the ends were on two hosts: every byte goes through a TCP socket."""
 
     async def start(self) -> None:
         self._switch = pytest.MonkeyPatch()
@@ -113,7 +116,7 @@ class _FromThreads(Channel):
         await self._inner.close()
 
 
-class FromThreads(OverTcp):
+class FromThreads(AtPort):
     ends_with_its_task = False
 
     async def start(self) -> None:
@@ -124,8 +127,8 @@ class FromThreads(OverTcp):
 WAYS: dict[str, type[Pair]] = {
     "in process": InProcess,
     "grpcio": Grpcio,
-    "h2, with shared memory": OverTcp,
-    "h2, through the socket": WithoutSharedMemory,
+    "h2, within a host": AtPort,
+    "h2, between hosts": BetweenHosts,
     "h2, from threads": FromThreads,
     "h2 over a Unix socket": OverUnix,
     "h2 over TLS": OverTls,

@@ -32,6 +32,7 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.link import BETWEEN_BYTES, DIRECT_BYTES, READ_BYTES
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import Assembler, parts_of
+from tideflow.transport.h2.same_host import connect_nowait
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
@@ -432,7 +433,12 @@ class BlockingCalls:
 def _open(address: str, timeout_s: float) -> socket.socket:
     path = unix_path(address)
     if path is None:
-        made = socket.create_connection(split_host_port(address), timeout_s)
+        host, port = split_host_port(address)
+        beside = connect_nowait(host, port)
+        if beside is not None:
+            beside.settimeout(timeout_s)
+            return beside
+        made = socket.create_connection((host, port), timeout_s)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return made
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

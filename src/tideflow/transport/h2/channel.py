@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from tideflow.runtime.loop import spawn
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
+from tideflow.transport.h2 import same_host
 from tideflow.transport.h2.blocking import BlockingCalls
 from tideflow.transport.h2.calling import (
     CONNECT_TIMEOUT_S,
@@ -341,7 +342,11 @@ class H2Channel(Channel):
             _, link = await loop.create_unix_connection(make, path, ssl=self._tls)
         else:
             host, port = split_host_port(self._address)
-            _, link = await loop.create_connection(make, host, port, ssl=self._tls)
+            beside = None if self._tls is not None else await same_host.connect(host, port)
+            if beside is not None:
+                _, link = await loop.create_unix_connection(make, sock=beside)
+            else:
+                _, link = await loop.create_connection(make, host, port, ssl=self._tls)
         return link
 
     # ---- pieces of a call

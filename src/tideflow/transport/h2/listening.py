@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.transport.h2.same_host import listen_beside
 from tideflow.transport.h2.tls import FAREWELL_S, HANDSHAKE_S
 from tideflow.wire import errors
 
@@ -48,6 +49,8 @@ async def listen(
 ) -> tuple[list[asyncio.Server], int]:
     """Listen at an address, or at its port on every interface; return the servers and the port.
 
+    Without TLS, peers of this host come in by a Unix socket beside the port (see same_host.py).
+
     Raises: as TransportServer.start.
     """
     loop = asyncio.get_running_loop()
@@ -65,7 +68,12 @@ async def listen(
                 f"cannot listen at {address!r}: give HOST:PORT"
             ) from None
         hosts = ["0.0.0.0", "::"] if listen_all else await _addresses_of(host)
-        return await _listen_at(make_protocol, hosts, port, tls=tls, needs_all=not listen_all)
+        servers, port = await _listen_at(
+            make_protocol, hosts, port, tls=tls, needs_all=not listen_all
+        )
+        if tls is None:
+            servers += await listen_beside(make_protocol, servers)
+        return servers, port
     except socket.gaierror as error:
         raise errors.InvalidArgumentError(
             f"cannot listen at {address!r}: {error}; give HOST:PORT with a host of this machine"
