@@ -99,7 +99,7 @@ class Headers:
     def __init__(self, pairs: Pairs, like: Headers | None = None) -> None:
         self.pairs = pairs
         # Values are never at fault.
-        self.fault = _fault_of(pairs) if like is None else like.fault
+        self.fault: str = _fault_of(pairs) if like is None else like.fault
         self.meaning: Any = None
         self.like = like
 
