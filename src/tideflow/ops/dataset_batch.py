@@ -399,10 +399,14 @@ def unbatch_dataset(
 
 
 class _Rebatched:
-    __slots__ = ("_at", "_drop", "_element", "_parts", "_round", "_sizes", "_source")
+    __slots__ = ("_at", "_drop", "_element", "_empty", "_parts", "_round", "_sizes", "_source")
 
-    def __init__(self, source: Iterator, sizes: Sequence[int], drop_remainder: bool) -> None:
-        self._source: Iterator | None = source
+    def __init__(self, dataset: Dataset, sizes: Sequence[int], drop_remainder: bool) -> None:
+        self._source: Iterator | None = dataset.iterator()
+        self._empty: Element = tuple(
+            np.empty((0, *(size or 0 for size in (dims or ())[1:])), dtype.as_numpy_dtype)
+            for dims, dtype in zip(dataset.shapes, dataset.types)
+        )
         self._sizes = sizes
         self._drop = drop_remainder
         self._round = 0
@@ -427,25 +431,13 @@ class _Rebatched:
             if end == len(self._element[0]):
                 self._element = None
         parts, self._parts = self._parts, []
-        if self._source is None and missing > 0 and (self._drop or not parts):
-            return None
-        if not parts and self._element is None and await self._peek() is None:
+        if missing > 0 and (self._drop or not parts):
             return None
         self._round = (self._round + 1) % len(self._sizes)
-        if not parts:
-            assert self._element is not None
-            return tuple(value[:0] for value in self._element)
-        return tuple(
-            column[0] if len(column) == 1 else np.concatenate(column) for column in zip(*parts)
-        )
-
-    async def _peek(self) -> Element | None:
-        """Return the element of which an empty batch takes no rows."""
-        if self._source is not None:
-            self._element, self._at = await self._source.next(), 0
-            if self._element is None:
-                self._source = None
-        return self._element
+        if parts:
+            self._empty = tuple(value[:0] for value in parts[-1])
+            return tuple(np.concatenate(column) for column in zip(*parts))
+        return self._empty
 
 
 @op(
@@ -477,7 +469,7 @@ def rebatch_dataset_v2(
         "Rebatch",
         output_types,
         dims_of(output_shapes),
-        lambda: _Rebatched(source.iterator(), sizes, drop),
+        lambda: _Rebatched(source, sizes, drop),
         UNKNOWN,
         [source],
         batch_size=sizes[0] if len(set(sizes)) == 1 else 0,

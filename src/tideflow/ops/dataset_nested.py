@@ -112,7 +112,8 @@ class _Interleaved:
       ahead: how many elements of each are made before they are asked for; 0 for none.
     """
 
-    __slots__ = ("_ahead", "_at", "_block", "_function", "_open", "_source", "_taken", "_turns")
+    __slots__ = ("_ahead", "_at", "_begun", "_block", "_function", "_open", "_source", "_taken",
+                 "_turns")  # fmt: skip
 
     def __init__(
         self, source: Iterator, function: Function, cycle: int, block: int, ahead: int
@@ -124,6 +125,7 @@ class _Interleaved:
         self._ahead = ahead
         self._at = 0
         self._taken = 0
+        self._begun = False
         self._turns = Turns()
 
     async def next(self) -> Element | None:
@@ -153,8 +155,9 @@ class _Interleaved:
 
     async def _open_all(self) -> None:
         """Open the datasets of the first cycle, so that their elements are made at once."""
-        if self._at or self._taken or self._open[0] is not None:
+        if self._begun:
             return
+        self._begun = True
         for i in range(len(self._open)):
             self._open[i] = await self._open_next()
 
@@ -169,6 +172,18 @@ class _Interleaved:
         opened = Prefetched(dataset.iterator(), self._ahead)
         opened.start()
         return opened
+
+
+def _cycle(cycle_length: Any, num_parallel_calls: Any) -> int:
+    """Return how many datasets are open at once, which is no less than are read at once."""
+    cycle = parallelism(cycle_length, "cycle_length")
+    calls = int(scalar(num_parallel_calls, "num_parallel_calls"))
+    if parallelism(calls) > cycle and calls > 0:
+        raise fail(
+            f"num_parallel_calls must be less than or equal to cycle_length; they are {calls} and "
+            f"{cycle}"
+        )
+    return cycle
 
 
 def _interleaved(
@@ -270,8 +285,7 @@ def parallel_interleave_dataset_v3(
     output_shapes: list[TensorShape],
 ) -> Any:
     """Return the elements of the datasets that a function makes, taking turns; made ahead."""
-    parallelism(num_parallel_calls)
-    cycle = parallelism(cycle_length, "cycle_length")
+    cycle = _cycle(cycle_length, num_parallel_calls)
     block = positive(block_length, "block_length")
     return _interleaved(
         ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
@@ -309,8 +323,7 @@ def parallel_interleave_dataset_v4(
     output_shapes: list[TensorShape],
 ) -> Any:
     """Return the elements of the datasets that a function makes, taking turns; made ahead."""
-    parallelism(num_parallel_calls)
-    cycle = parallelism(cycle_length, "cycle_length")
+    cycle = _cycle(cycle_length, num_parallel_calls)
     block = positive(block_length, "block_length")
     ahead = int(scalar(buffer_output_elements, "buffer_output_elements"))
     return _interleaved(
