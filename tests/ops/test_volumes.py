@@ -1,0 +1,56 @@
+"""Ops on volumes, in what TensorFlow's CPU kernels leave out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tideflow.v1  # noqa: F401  defines the ops
+from ops.harness import Case, run
+
+_random = np.random.default_rng(5)
+X = _random.normal(size=(2, 5, 6, 7, 3)).astype(np.float32)
+W = _random.normal(size=(2, 3, 2, 3, 4)).astype(np.float32)
+RATES = (2, 1, 3)
+
+
+def with_holes(w: Any) -> Any:
+    """Return a filter with zeros between its taps, as dilation means it."""
+    sizes = [(size - 1) * rate + 1 for size, rate in zip(w.shape, RATES)]
+    made = np.zeros((*sizes, *w.shape[3:]), w.dtype)
+    made[tuple(slice(None, None, rate) for rate in RATES)] = w
+    return made
+
+
+@pytest.mark.parametrize("tier", ["numpy", "jax"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_a_dilated_filter_is_one_with_holes(tier: str, padding: str) -> None:
+    plain = {"strides": [1] * 5, "padding": padding}
+    (wanted,) = run(Case("Conv3D", [X, with_holes(W)], plain), tier)
+    dilated = {**plain, "dilations": [1, *RATES, 1]}
+    (found,) = run(Case("Conv3D", [X, W], dilated), tier)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    dy = _random.normal(size=wanted.shape).astype(np.float32)
+    sizes = np.int32(X.shape)
+    (wanted,) = run(Case("Conv3DBackpropInputV2", [sizes, with_holes(W), dy], plain), tier)
+    (found,) = run(Case("Conv3DBackpropInputV2", [sizes, W, dy], dilated), tier)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("tier", ["numpy", "jax"])
+def test_the_channels_may_come_second(tier: str) -> None:
+    attrs = {"strides": [1, 2, 1, 2, 1], "padding": "SAME"}
+    second = {"strides": [1, 1, 2, 1, 2], "padding": "SAME", "data_format": "NCDHW"}
+    turned = X.transpose(0, 4, 1, 2, 3)
+    for op, given, sizes in (
+        ("Conv3D", [W], {}),
+        ("MaxPool3D", [], {"ksize": 2}),
+        ("AvgPool3D", [], {"ksize": 2}),
+    ):
+        ksize = {"ksize": [1, 2, 2, 2, 1]} if sizes else {}
+        other = {"ksize": [1, 1, 2, 2, 2]} if sizes else {}
+        (wanted,) = run(Case(op, [X, *given], {**attrs, **ksize}), tier)
+        (found,) = run(Case(op, [turned, *given], {**second, **other}), tier)
+        np.testing.assert_allclose(found.transpose(0, 2, 3, 4, 1), wanted, rtol=1e-4, atol=1e-4)
