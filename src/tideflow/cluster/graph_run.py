@@ -21,6 +21,8 @@ class GraphRun:
       step_id: the same on all workers of the step.
       sends: values by full rendezvous key, put in before the graph starts.
       recv_keys: full rendezvous keys whose values are to be returned.
+      args: the arguments of a graph that takes its feeds so; then it returns its results, and
+        sends and recv_keys are empty.
       request_id: refused when it was seen before; 0 is never checked.
       is_partial, is_last_partial_run: as in RunGraphRequest.
     """
@@ -35,11 +37,13 @@ class GraphRun:
     request_id: int = 0
     is_partial: bool = False
     is_last_partial_run: bool = False
+    args: Sequence[Value] | None = None
 
 
 @dataclass(slots=True)
 class GraphResult:
-    """What a run gives: the values of `recv_keys` in their order, and records if asked for."""
+    """What a run gives: the values of `recv_keys` in their order (or the graph's results), and
+    records if asked for."""
 
     values: list[Value]
     step_stats: pb.StepStats | None = None

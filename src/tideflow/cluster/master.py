@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
 from tideflow.cluster.callables import Callables
 from tideflow.cluster.cluster_spec import ClusterSpec
@@ -16,9 +16,11 @@ from tideflow.cluster.device_discovery import allowed_tasks, discover_devices
 from tideflow.cluster.master_session import MasterSession
 from tideflow.cluster.partial_steps import PartialSteps
 from tideflow.cluster.recent_requests import RecentRequests
+from tideflow.cluster.run_metadata import step_options
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.compile.prune import Signature
+from tideflow.transport import AtOnce
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
@@ -125,19 +127,22 @@ class Master(MasterService):
     async def RunStep(
         self, given: MaybeParted[pb.RunStepRequest]
     ) -> MaybeParted[pb.RunStepResponse]:
+        found = self.RunStep_at_once(given)
+        return await found if isinstance(found, Coroutine) else found
+
+    def RunStep_at_once(
+        self, given: MaybeParted[pb.RunStepRequest]
+    ) -> AtOnce[MaybeParted[pb.RunStepResponse]]:
+        """Run a step in the caller's turn of the loop, if it is short and waits for nothing."""
         request, contents = take_apart(given)
         try:
             self._requests.check(request.request_id, "RunStep")
             found = self._find(request.session_handle)
             if request.partial_run_handle:
-                return await _run_partial_step(found, request, contents)
-            return await _run_step(found, request, contents)
+                return _stored(request, _run_partial_step(found, request, contents))
+            return _begin_step(found.session, request, contents)
         except errors.OpError as error:
-            if not request.store_errors_in_response_body:
-                raise
-            return pb.RunStepResponse(
-                status_code=error.error_code, status_error_message=error.message
-            )
+            return _in_body(request, error)
 
     async def run_step(
         self,
@@ -293,20 +298,78 @@ def own_task(cluster: ClusterSpec, target: str) -> str:
     return found[0]
 
 
-async def _run_step(
-    found: OpenSession, request: pb.RunStepRequest, contents: Mapping[int, memoryview]
-) -> MaybeParted[pb.RunStepResponse]:
+def _begin_step(
+    session: MasterSession, request: pb.RunStepRequest, contents: Mapping[int, memoryview]
+) -> AtOnce[MaybeParted[pb.RunStepResponse]]:
     feed_names = [named.name for named in request.feed]
     signature = _signature(feed_names, request.fetch, request.target)
-    types = await found.session.feed_types(signature)
-    feeds = [
+    options = request.options if request.HasField("options") else None
+    is_recorded = step_options(options, session.config).records
+    prepared = session.prepared(signature, is_recorded)
+    if prepared is None:
+        return _stored(request, _run_first(session, signature, request, contents, is_recorded))
+    feeds = _decode_feeds(request, contents, prepared.graph.feed_types)
+    if prepared.local is not None:
+        values = session.run_at_once(prepared.local, feeds)
+        if values is not None:
+            return _step_response(signature, values, pb.RunMetadata())
+    return _stored(request, _run_step(session, signature, feeds, options))
+
+
+async def _run_first(
+    session: MasterSession,
+    signature: Signature,
+    request: pb.RunStepRequest,
+    contents: Mapping[int, memoryview],
+    is_recorded: bool,
+) -> MaybeParted[pb.RunStepResponse]:
+    """Run a step that is to be prepared before its feeds can be read."""
+    types = await session.feed_types(signature, is_recorded)
+    feeds = _decode_feeds(request, contents, types)
+    options = request.options if request.HasField("options") else None
+    return await _run_step(session, signature, feeds, options)
+
+
+async def _run_step(
+    session: MasterSession,
+    signature: Signature,
+    feeds: Sequence[Value],
+    options: pb.RunOptions | None,
+) -> MaybeParted[pb.RunStepResponse]:
+    values, metadata = await session.run(signature, feeds, options)
+    return _step_response(signature, values, metadata)
+
+
+def _step_response(
+    signature: Signature, values: Sequence[Value], metadata: pb.RunMetadata
+) -> MaybeParted[pb.RunStepResponse]:
+    return with_tensors(pb.RunStepResponse(metadata=metadata), zip(signature.fetches, values))
+
+
+async def _stored(
+    request: pb.RunStepRequest, work: Awaitable[MaybeParted[pb.RunStepResponse]]
+) -> MaybeParted[pb.RunStepResponse]:
+    """Return what comes of a step, or its error as `_in_body` does."""
+    try:
+        return await work
+    except errors.OpError as error:
+        return _in_body(request, error)
+
+
+def _in_body(request: pb.RunStepRequest, error: errors.OpError) -> pb.RunStepResponse:
+    """Return the response that holds an error, if the client asks for that; else raise it."""
+    if not request.store_errors_in_response_body:
+        raise error
+    return pb.RunStepResponse(status_code=error.error_code, status_error_message=error.message)
+
+
+def _decode_feeds(
+    request: pb.RunStepRequest, contents: Mapping[int, memoryview], types: Sequence[int]
+) -> list[Value]:
+    return [
         _decode_feed(named.name, named.tensor, contents.get(position), number)
         for position, (named, number) in enumerate(zip(request.feed, types))
     ]
-    options = request.options if request.HasField("options") else None
-    values, metadata = await found.session.run(signature, feeds, options)
-    response = pb.RunStepResponse(metadata=metadata)
-    return with_tensors(response, zip(signature.fetches, values))
 
 
 async def _run_partial_step(

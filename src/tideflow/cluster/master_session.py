@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tideflow.cluster.device_discovery import ClusterDevices, gather_or_cancel
@@ -23,7 +23,14 @@ from tideflow.cluster.run_metadata import (
     step_options,
     take_transfer_log,
 )
-from tideflow.cluster.step_runner import Part, StepRun, clean_up, run_parts
+from tideflow.cluster.step_runner import (
+    Part,
+    RunsOnValues,
+    StepOptions,
+    StepRun,
+    clean_up,
+    run_parts,
+)
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
 from tideflow.compile.rewrite import Rewrites
@@ -32,6 +39,7 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.ids import new_handle, new_step_id
+from tideflow.wire.status import from_worker
 from tideflow.wire.tensor_codec import Value
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,10 +50,19 @@ _DELETE_TIMEOUT_S = 10.0
 
 @dataclass(slots=True)
 class PreparedStep:
-    """A signature that the workers know."""
+    """A signature that the workers know.
+
+    Attributes:
+      local: the one part that it has, if that takes its feeds by value.
+    """
 
     graph: PartitionedGraph
     parts: list[Part]
+    local: Part | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = self.parts
+        self.local = parts[0] if self.graph.by_value and len(parts) == 1 else None
 
 
 class MasterSession:
@@ -79,6 +96,7 @@ class MasterSession:
         self._running: set[asyncio.Task[Any]] = set()
         self._closing = asyncio.Event()
         self.client_task = devices.tasks[0]
+        self._has_local_part = isinstance(workers.get(self.client_task), RunsOnValues)
 
     # ---- life
 
@@ -165,15 +183,19 @@ class MasterSession:
             return self.graph.version
 
     async def prepare(
-        self, signature: Signature, connections: Connections = (), is_partial: bool = False
+        self,
+        signature: Signature,
+        connections: Connections = (),
+        is_partial: bool = False,
+        is_recorded: bool = False,
     ) -> PreparedStep:
         """Return a signature's prepared step, made and registered on first use."""
         # The part of the graph that a signature needs never changes, as graphs only grow.
-        key = (signature, tuple(connections), is_partial)
+        key = (signature, tuple(connections), is_partial, is_recorded)
         while True:
             found = self._prepared.get(key)
             if found is None:
-                return await self._prepare_first(key, signature, connections, is_partial)
+                return await self._prepare_first(key)
             if found.done():
                 return found.result()
             try:
@@ -184,15 +206,16 @@ class MasterSession:
                 if not found.cancelled() or (task is not None and task.cancelling()):
                     raise
 
-    async def _prepare_first(
-        self, key: Any, signature: Signature, connections: Connections, is_partial: bool
-    ) -> PreparedStep:
+    async def _prepare_first(self, key: tuple[Signature, Connections, bool, bool]) -> PreparedStep:
+        signature, connections, is_partial, is_recorded = key
+        # Records show feeds and fetches pass by the rendezvous, as TensorFlow's do.
+        by_value = self._has_local_part and not is_partial and not is_recorded
         future: asyncio.Future[PreparedStep] = asyncio.get_running_loop().create_future()
         self._prepared[key] = future
         try:
             async with self._graph_lock:
                 graph = await asyncio.to_thread(
-                    self.graph.split, signature, connections, is_partial
+                    self.graph.split, signature, connections, is_partial, by_value
                 )
             made = PreparedStep(graph, await self._register(graph))
         except BaseException as error:
@@ -262,15 +285,20 @@ class MasterSession:
         """Whether the session has a cluster of its own."""
         return self._owns_workers
 
-    async def feed_types(self, signature: Signature) -> list[int]:
+    def prepared(self, signature: Signature, is_recorded: bool = False) -> PreparedStep | None:
+        """Return a signature's step if it is prepared and the session open."""
+        found = self._prepared.get((signature, (), False, is_recorded))
+        if found is None or not found.done() or self._closing.is_set():
+            return None
+        return found.result()
+
+    async def feed_types(self, signature: Signature, is_recorded: bool) -> list[int]:
         """Return the element types of a signature's feeds, by number.  Raises: as `prepare`."""
-        found = self._prepared.get((signature, (), False))
-        if found is not None and found.done():
-            return found.result().graph.feed_types
         if not signature.feeds:
             return []
         async with self.active():
-            return (await self.prepare(signature)).graph.feed_types
+            prepared = await self.prepare(signature, is_recorded=is_recorded)
+            return prepared.graph.feed_types
 
     @property
     def is_busy(self) -> bool:
@@ -285,22 +313,35 @@ class MasterSession:
         connections: Connections = (),
     ) -> tuple[list[Value], pb.RunMetadata]:
         """Run one step; return the fetched values in the signature's order, and records."""
+        recorded = step_options(options, self.config)
         async with self.active():
-            prepared = await self.prepare(signature, connections)
-            return await self._run_prepared(prepared, feeds, options)
+            prepared = await self.prepare(signature, connections, is_recorded=recorded.records)
+            return await self._run_prepared(prepared, feeds, recorded)
+
+    def run_at_once(self, part: Part, feeds: Sequence[Value]) -> list[Value] | None:
+        """Run a step that has one part, here, and return the fetched values; None when it would
+        wait or take long."""
+        assert part.local is not None
+        self.last_used_s = asyncio.get_running_loop().time()
+        try:
+            values = part.local.run_at_once(self.handle, part.graph_handle, feeds)
+        except errors.OpError as error:
+            raise from_worker(error, part.task) from None
+        if values is not None:
+            self.step_count += 1
+        return values
 
     async def _run_prepared(
-        self, prepared: PreparedStep, feeds: Sequence[Value], options: pb.RunOptions | None
+        self, prepared: PreparedStep, feeds: Sequence[Value], recorded: StepOptions
     ) -> tuple[list[Value], pb.RunMetadata]:
         graph = prepared.graph
-        run = StepRun(
-            self.handle,
-            new_step_id(),
-            self.client_task,
-            {key: value for key, value in zip(graph.feed_keys, feeds) if key is not None},
-            graph.fetch_keys,
-            step_options(options, self.config),
-        )
+        run = StepRun(self.handle, new_step_id(), self.client_task, options=recorded)
+        if graph.by_value:
+            run.args = feeds
+        else:
+            keyed = zip(graph.feed_keys, feeds)
+            run.sends = {key: value for key, value in keyed if key is not None}
+            run.recv_keys = graph.fetch_keys
         self.step_count += 1
         results, metadata = await self._run_recorded(prepared.parts, run)
         return results[self.client_task].values if graph.fetch_keys else [], metadata

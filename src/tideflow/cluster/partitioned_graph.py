@@ -38,6 +38,8 @@ class PartitionedGraph:
 
     Attributes:
       parts: GraphDefs by task.
+      by_value: whether the client device's part takes the feeds as arguments, and returns the
+        fetches; else they pass by the keys.
       feed_keys: rendezvous keys of the feeds, None for one that nothing needs.
       feed_types: their element types, by number.
       fetch_keys: rendezvous keys of the fetches.
@@ -46,6 +48,7 @@ class PartitionedGraph:
 
     signature: Signature
     parts: dict[str, pb.GraphDef]
+    by_value: bool
     feed_keys: list[str | None]
     feed_types: list[int]
     fetch_keys: list[str]
@@ -93,12 +96,17 @@ class SessionGraph:
 
     @collection_paused()
     def split(
-        self, signature: Signature, connections: Connections = (), is_partial: bool = False
+        self,
+        signature: Signature,
+        connections: Connections = (),
+        is_partial: bool = False,
+        by_value: bool = False,
     ) -> PartitionedGraph:
         """Return what a signature needs, by task.
 
         Args:
           connections: pairs of tensors, of which the first takes the place of the second.
+          by_value: see PartitionedGraph; not for partial runs.
         Raises: as prune, fold and partition do.
         """
         client_graph = self._prune(signature, connections)
@@ -106,9 +114,10 @@ class SessionGraph:
         for node in client_graph.nodes:
             node.device = node.device or self.devices.client_device
         partial = PartialRun.of(client_graph) if is_partial else None
-        through_rendezvous(
-            client_graph, self.devices.client_device, self.devices.client_incarnation
-        )
+        if not by_value:
+            through_rendezvous(
+                client_graph, self.devices.client_device, self.devices.client_incarnation
+            )
         parts = partition(
             client_graph.nodes,
             location=lambda node: _task_of(node.device),
@@ -119,6 +128,7 @@ class SessionGraph:
         return PartitionedGraph(
             signature,
             {task: self._graph_def(nodes) for task, nodes in parts.items()},
+            by_value,
             [
                 None if node is None else self._key(name)
                 for name, node in zip(signature.feeds, client_graph.args)

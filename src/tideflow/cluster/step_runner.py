@@ -39,6 +39,12 @@ class RunsOnValues(Protocol):
     async def run_graph(self, run: GraphRun) -> GraphResult:
         """Run a registered graph."""
 
+    def run_at_once(
+        self, session_handle: str, graph_handle: str, args: Sequence[Value]
+    ) -> list[Value] | None:
+        """Run a registered graph that has no part elsewhere and takes its feeds as arguments; None
+        when it would wait or take long."""
+
 
 @dataclass(slots=True)
 class Part:
@@ -87,6 +93,7 @@ class StepRun:
       step_id: the same on all workers.
       sends: values for the client device's task, by key; only `client_task` is given them.
       recv_keys: keys whose values that task is to return.
+      args: the feeds, for a graph that takes them by value; in the place of sends and recv_keys.
     """
 
     session_handle: str
@@ -97,6 +104,7 @@ class StepRun:
     options: StepOptions = field(default_factory=StepOptions)
     is_partial: bool = False
     is_last_partial_run: bool = False
+    args: Sequence[Value] | None = None
 
 
 async def run_parts(parts: Sequence[Part], run: StepRun) -> dict[str, GraphResult]:
@@ -190,6 +198,7 @@ async def _run_part(part: Part, run: StepRun) -> GraphResult:
                 0,
                 run.is_partial,
                 run.is_last_partial_run,
+                run.args if is_client else None,
             )
         )
     return await _run_remotely(part, run, is_client)

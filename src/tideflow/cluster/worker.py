@@ -26,6 +26,7 @@ from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.cluster.worker_session import RegisteredGraph, WorkerSession, renamed_devices
 from tideflow.runtime.context import Step
 from tideflow.runtime.device import DeviceManager, kernel_threads
+from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.step_stats import StepStatsCollector
 from tideflow.transport import MethodStatistics
 from tideflow.wire import errors
@@ -218,13 +219,28 @@ class Worker(WorkerService):
         record = self.steps.start(run.step_id, session)
         async with self.steps.running(record):
             collector = StepStatsCollector() if run.record_timeline else None
-            await _execute(graph, record, run.sends, collector)
-            values = await _collect(record, run.recv_keys)
+            values = await _execute(graph, record, run.sends, collector, run.args or ())
+            if run.args is None:
+                values = await _collect(record, run.recv_keys)
         return GraphResult(
             values,
             None if collector is None else collector.to_proto(),
             graph.partition_graphs() if run.record_partition_graphs else [],
         )
+
+    def run_at_once(
+        self, session_handle: str, graph_handle: str, args: Sequence[Value]
+    ) -> list[Value] | None:
+        """Run a registered graph that has no part elsewhere and takes its feeds as arguments; None
+        when it would wait or take long."""
+        session = self._session(session_handle, created=True)
+        runner = session.graph(graph_handle).runner
+        if runner is None:
+            return []
+        values = runner.run_at_once(local_step(0), args)
+        if values is not None:
+            session.run_count += 1
+        return values
 
     async def _run_partially(self, run: GraphRun, session: WorkerSession) -> GraphResult:
         """Run one call of a partial run: the first one starts the executors, the last one waits
@@ -343,13 +359,16 @@ async def _execute(
     record: StepRecord,
     sends: Mapping[str, Value],
     collector: StepStatsCollector | None,
-) -> None:
+    args: Sequence[Value] = (),
+) -> list[Value]:
+    """Run a graph in a step; return its results."""
     rendezvous = record.rendezvous
     assert rendezvous is not None
     for key, value in sends.items():
         rendezvous.put(key, value)
-    if graph.runner is not None:
-        await graph.runner.run_async(Step(record.step_id, rendezvous, collector), ())
+    if graph.runner is None:
+        return []
+    return await graph.runner.run_async(Step(record.step_id, rendezvous, collector), args)
 
 
 async def _collect(record: StepRecord, keys: Sequence[str]) -> list[Value]:

@@ -65,6 +65,11 @@ class _GroupCode:
         count = sum(len(p.instructions) for p in parts if isinstance(p, Program))
         self.seconds = count * _GUESS_PER_INSTRUCTION_S
 
+    def took(self, seconds: float) -> None:
+        """Take note of a run."""
+        # One quick run shows what the code takes; slow ones may have waited for a thread or a core.
+        self.seconds = min(seconds, self.seconds + 0.3 * (seconds - self.seconds))
+
 
 class Executor:
     """A plan bound to a device.
@@ -156,6 +161,25 @@ class Executor:
                     part.run(slots)
                 else:
                     part.run_observed(slots, observer)
+        return [slots[slot] for slot in self._results]
+
+    def run_at_once(self, step: Step, args: Sequence[Any]) -> list[Any] | None:
+        """Run the plan on the loop's thread, within the caller's turn, and return its results; None
+        when it would wait, or is not known to be short."""
+        groups = self._groups
+        if not self.is_synchronous or sum(code.seconds for code in groups) > _LOOP_BUDGET_S:
+            return None
+        slots = self._start(step, args)
+        count = take_one()
+        try:
+            for code in groups:
+                started = time.perf_counter()
+                for part in code.parts:
+                    assert isinstance(part, Program)
+                    part.run(slots)
+                code.took(time.perf_counter() - started)
+        finally:
+            give_back(count)
         return [slots[slot] for slot in self._results]
 
     async def run_async(self, step: Step, args: Sequence[Any]) -> list[Any]:
@@ -351,9 +375,7 @@ class _Run:
         self._ran(index, time.perf_counter() - started)
 
     def _ran(self, index: int, took: float) -> None:
-        # One quick run shows what the code takes; slow ones may have waited for a thread or a core.
-        code = self.executor._groups[index]
-        code.seconds = min(took, code.seconds + 0.3 * (took - code.seconds))
+        self.executor._groups[index].took(took)
         self._done(self.executor.plan.groups[index].then)
 
     def _run_here(self, parts: Sequence[Program | _Launch]) -> None:

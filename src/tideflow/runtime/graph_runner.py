@@ -89,6 +89,14 @@ class GraphRunner:
         executor = self.executors[0]
         return executor.run(step, args)
 
+    def run_at_once(self, step: Step, args: Sequence[Any]) -> list[Any] | None:
+        """Run the graph on the loop's thread, within the caller's turn; None when it would wait, or
+        is not known to be short."""
+        executor = self.executors[0]
+        if len(self.executors) > 1 or not isinstance(executor, Executor):
+            return None
+        return executor.run_at_once(step, args)
+
     async def run_async(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run the graph on the loop.
 

@@ -10,10 +10,11 @@ from tideflow.transport.inprocess import LocalChannel
 from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.registry import make_channel, make_server
 from tideflow.transport.server import TransportServer
-from tideflow.transport.service import MethodSpec, Service, methods_of, rpc, rpc_stream
+from tideflow.transport.service import AtOnce, MethodSpec, Service, methods_of, rpc, rpc_stream
 from tideflow.transport.statistics import MethodStatistics
 
 __all__ = [
+    "AtOnce",
     "Channel",
     "LocalChannel",
     "MethodSpec",

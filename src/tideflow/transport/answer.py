@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 from google.protobuf.message import Message
 
-from tideflow.transport.service import Binding, MethodSpec
+from tideflow.transport.service import AtOnce, Binding, MethodSpec
 from tideflow.transport.statistics import CountedCall
 from tideflow.wire import errors, status
 from tideflow.wire.parted import take_apart
@@ -29,6 +30,38 @@ async def answer(binding: Binding, request: Message) -> Message:
     with CountedCall(binding.statistics):
         try:
             return _checked(binding.spec, await binding.function(request))
+        except (Exception, asyncio.CancelledError) as error:
+            raise _what_to_raise(error, binding.spec)  # noqa: B904
+
+
+def begin_answer(
+    binding: Binding, function: Callable[[Any], AtOnce[Any]], request: Message
+) -> AtOnce[Message]:
+    """Call a unary method by its function that may have the answer at once.
+
+    Returns the response, or the coroutine that gives it.
+    Raises: OpError, as `answer`; so does the coroutine.
+    """
+    statistics = binding.statistics
+    started_s = time.perf_counter()
+    try:
+        found = function(request)
+        if isinstance(found, Coroutine):
+            return _answer_rest(binding, found)
+        response = _checked(binding.spec, found)
+    except (Exception, asyncio.CancelledError) as error:
+        statistics.calls += 1
+        statistics.errors += 1
+        raise _what_to_raise(error, binding.spec)  # noqa: B904
+    statistics.calls += 1
+    statistics.total_s += time.perf_counter() - started_s
+    return response
+
+
+async def _answer_rest(binding: Binding, work: Awaitable[Any]) -> Message:
+    with CountedCall(binding.statistics):
+        try:
+            return _checked(binding.spec, await work)
         except (Exception, asyncio.CancelledError) as error:
             raise _what_to_raise(error, binding.spec)  # noqa: B904
 

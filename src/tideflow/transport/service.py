@@ -8,6 +8,9 @@ A server subclasses it and overrides what it can do; `stub(WorkerService, channe
 class calling a remote one.  The declaration alone says everything a transport needs: names, message
 types (read from the annotations) and how to wait.  The bodies of declarations are just `...`, which
 mypy accepts in a module that says `# mypy: disable-error-code="empty-body"`.
+
+A method that often need not wait may be joined by a plain function `NAME_at_once(request)`, which
+returns an AtOnce.  Transports that can save a task by it call that instead.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, overload
+from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from google.protobuf.message import Message
 
@@ -26,6 +29,10 @@ from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+# What a method has in hand: its answer, or the coroutine that will give it.
+AtOnce: TypeAlias = T | Coroutine[Any, Any, T]
 
 _DECLARED = "__rpc_options__"
 
@@ -211,12 +218,17 @@ _UNIONS = (typing.Union, types.UnionType)
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One RPC of one service object: what a server looks up by path."""
+    """One RPC of one service object: what a server looks up by path.
+
+    Attributes:
+      at_once: what may have the answer without waiting, if the object has such a function.
+    """
 
     spec: MethodSpec
     function: Callable[[Any], Any]
     statistics: MethodStatistics
     service: Service
+    at_once: Callable[[Any], AtOnce[Any]] | None = None
 
 
 def bind(services: Iterable[Service]) -> dict[str, Binding]:
@@ -230,5 +242,7 @@ def bind(services: Iterable[Service]) -> dict[str, Binding]:
             if spec.path in table:
                 raise ValueError(f"two services answer {spec.path}; a server takes one of each")
             statistics = service.statistics.setdefault(name, MethodStatistics())
-            table[spec.path] = Binding(spec, getattr(service, name), statistics, service)
+            at_once = getattr(service, f"{name}_at_once", None)
+            function = getattr(service, name)
+            table[spec.path] = Binding(spec, function, statistics, service, at_once)
     return table

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError, Message
 
-from tideflow.transport.answer import answer, answer_stream, as_op_error
+from tideflow.transport.answer import answer, answer_stream, as_op_error, begin_answer
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import (
@@ -28,8 +28,8 @@ from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.messages import Assembler, Parser, parts_of
 from tideflow.transport.h2.pipes import LinkPipe
-from tideflow.transport.h2.shared_memory_link import SharedBodies
-from tideflow.transport.service import Binding
+from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
+from tideflow.transport.service import AtOnce, Binding
 from tideflow.wire import errors
 
 
@@ -56,12 +56,13 @@ class Call:
       message: the request of a unary call, once it is here.
       inbox: the requests of a streaming one.
       pipe: stands for inbox and task of a streaming call that goes without them.
+      work: what gives the answer of a unary call, while the task runs.
       end: the error to answer with when the task is cancelled; None if nobody waits for an answer.
     """
 
     __slots__ = (
         "assembler", "binding", "end", "has_head", "inbox", "message", "parser", "pipe",
-        "stream_id", "task", "timer",
+        "stream_id", "task", "timer", "work",
     )  # fmt: skip
 
     def __init__(
@@ -75,6 +76,7 @@ class Call:
         self.inbox: Messages | None = None
         self.pipe: ServerPipe | None = None
         self.task: asyncio.Task[None] | None = None
+        self.work: Coroutine[Any, Any, Message] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.end: errors.OpError | None = None
         self.has_head = False
@@ -224,8 +226,12 @@ class ServerLink(Link):
         elif call.message is None:
             self._stop(call, self._count_error(call, "no message"))
         elif call.task is None and call.stream_id in self._calls:
-            self._start(call, self._answer(call, call.message))
-            call.message = None
+            data, call.message = call.message, None
+            at_once = call.binding.at_once
+            if at_once is None or self.owes_too_much:
+                self._start_answer(call, self._work(call, data))
+            else:
+                self._answer_at_once(call, at_once, data)
 
     def _count_error(self, call: Call, found: str) -> errors.OpError:
         return errors.InternalError(f"a call of {call.binding.spec.path} came with {found}")
@@ -239,20 +245,54 @@ class ServerLink(Link):
 
     def _on_task_done(self, call: Call, task: asyncio.Task[None]) -> None:
         self._server.tasks.discard(task)
+        if call.work is not None:
+            call.work.close()
         # Cancelled before its first step, it had no chance to answer.
         if call.end is not None and task.cancelled():
             self._fail_call(call, call.end)
 
-    async def _answer(self, call: Call, data: Buffer) -> None:
+    def _answer_at_once(
+        self, call: Call, at_once: Callable[[Any], AtOnce[Any]], data: Buffer
+    ) -> None:
+        """Answer without a task, if the method has its answer and that is quickly sent."""
         try:
-            if self.owes_too_much:
-                await self.wait_taken(call.stream_id)
-            request = _parse(call, data)
-            del data
-            parts = parts_of(await answer(call.binding, request), call.binding.spec.path)
-            call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
+            found = begin_answer(call.binding, at_once, _parse(call, data))
+            if isinstance(found, Coroutine):
+                self._start_answer(call, found)
+                return
+            parts = self._parts_of(call, found)
+            if not self.shared.can_lend or sum(map(len, parts)) < LEAST_BYTES:
+                self._finish(call, parts)
+            else:
+                self._start(call, self._lend_and_finish(call, parts))
+        except errors.OpError as error:
+            self._fail_call(call, error)
+        except Exception as error:
+            self._fail_call(call, as_op_error(error, call.binding.spec))
+
+    def _start_answer(self, call: Call, work: Coroutine[Any, Any, Message]) -> None:
+        call.work = work
+        self._start(call, self._answer(call, work))
+
+    async def _work(self, call: Call, data: Buffer) -> Message:
+        if self.owes_too_much:
+            await self.wait_taken(call.stream_id)
+        request = _parse(call, data)
+        del data
+        return await answer(call.binding, request)
+
+    def _parts_of(self, call: Call, response: Message) -> list[Buffer]:
+        parts = parts_of(response, call.binding.spec.path)
+        call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
+        return parts
+
+    async def _lend_and_finish(self, call: Call, parts: list[Buffer]) -> None:
+        self._finish(call, await self.shared.lend(parts))
+
+    async def _answer(self, call: Call, work: Coroutine[Any, Any, Message]) -> None:
+        try:
+            parts = self._parts_of(call, await work)
             if self.shared.can_lend:
-                del request
                 parts = await self.shared.lend(parts)
             self._finish(call, parts)
         except errors.OpError as error:
