@@ -53,7 +53,7 @@ class PreparedStep:
     """A signature that the workers know.
 
     Attributes:
-      local: the one part that it has, if that takes its feeds by value.
+      local: the one part that it has, if that is this task's and takes its feeds by value.
     """
 
     graph: PartitionedGraph
@@ -61,8 +61,8 @@ class PreparedStep:
     local: Part | None = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = self.parts
-        self.local = parts[0] if self.graph.by_value and len(parts) == 1 else None
+        part = self.parts[0] if self.graph.by_value and len(self.parts) == 1 else None
+        self.local = part if part is not None and part.local is not None else None
 
 
 class MasterSession:
