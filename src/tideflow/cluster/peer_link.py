@@ -17,6 +17,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from tideflow.cluster.peer_line import PeerHost, PeerLine
 from tideflow.cluster.peer_service import VERSION, exchange_method
@@ -31,6 +32,8 @@ _LOGGER = logging.getLogger(__name__)
 # How long a consumer waits to be given a value before it asks.  Well below the second within which
 # a dead producer must be noticed, well above the time of a step that is of interest.
 ASK_AFTER_S = 0.2
+# From one that is heard of meanwhile, it waits longer.
+_ASK_BUSY_AFTER_S = 2.0
 # A value made before the line was there stays with its producer: the first steps ask.
 _SETTLE_S = 0.05
 
@@ -39,12 +42,25 @@ _PLAIN_S = 30.0
 _RETRY_S = 0.1
 
 
+class PushAnswer(Protocol):
+    """What a wait ends with: a future, or what goes on at once."""
+
+    def done(self) -> bool:
+        """Whether it was given something, or nobody wants it any more."""
+
+    def set_result(self, result: Received | None, /) -> None:
+        """Take the value; None when it is better to ask."""
+
+    def set_exception(self, exception: errors.OpError, /) -> None:
+        """Take the error of the step."""
+
+
 class PushWait:
     """A consumer's wait for one value; its future gives None when it is better to ask."""
 
     __slots__ = ("future", "since_s")
 
-    def __init__(self, future: asyncio.Future[Received | None], since_s: float) -> None:
+    def __init__(self, future: PushAnswer, since_s: float) -> None:
         self.future = future
         self.since_s = since_s
 
@@ -74,6 +90,8 @@ class PeerLink:
         self._retry_at_s = 0.0
         self._waits: dict[PushWait, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        # How many frames had come when it was last looked at who waits.
+        self._last_count = 0
 
     # ---- the line
 
@@ -134,10 +152,10 @@ class PeerLink:
 
     # ---- waits
 
-    def wait(self) -> PushWait:
-        """Begin to wait for a value."""
+    def wait(self, answer: PushAnswer | None = None) -> PushWait:
+        """Begin to wait for a value; by default it becomes the result of a future."""
         loop = asyncio.get_running_loop()
-        made = PushWait(loop.create_future(), time.monotonic())
+        made = PushWait(answer or loop.create_future(), time.monotonic())
         self._waits[made] = None
         if self._timer is None:
             self._timer = loop.call_later(ASK_AFTER_S, self._look)
@@ -151,8 +169,12 @@ class PeerLink:
         """Let those ask who have waited for long; come back while somebody waits."""
         self._timer = None
         now_s = time.monotonic()
+        # Who gets frames from the producer knows that it is alive; it may have much to do.
+        count = 0 if self.line is None else self.line.received_count
+        patience_s = ASK_AFTER_S if count == self._last_count else _ASK_BUSY_AFTER_S
+        self._last_count = count
         for wait in list(self._waits):
-            left_s = wait.since_s + ASK_AFTER_S - now_s
+            left_s = min(wait.since_s + patience_s - now_s, ASK_AFTER_S)
             if left_s > 0.001:
                 # Waits are in the order of their beginnings.
                 self._timer = asyncio.get_running_loop().call_later(left_s, self._look)

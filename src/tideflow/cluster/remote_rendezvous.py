@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tideflow.cluster.peer_link import PeerLink, PushWait
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker_cache import WorkerCache
-from tideflow.runtime.rendezvous import Received, Rendezvous
+from tideflow.runtime.rendezvous import PatientTaker, Received, Rendezvous
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
@@ -60,6 +60,8 @@ class RemoteRendezvous:
         self._advised = advised
         self._waits: dict[str, PushWait] = {}
         self._calls: dict[asyncio.Task[TensorReply], str] = {}
+        # The call that asks for a key.
+        self._call_of: dict[str, asyncio.Task[TensorReply]] = {}
         self._brought: dict[str, Received] = {}
         self._error: errors.OpError | None = None
 
@@ -105,12 +107,36 @@ class RemoteRendezvous:
         self._advised.discard(key)
         return await self._fetch(key, owner)
 
+    def expect(self, key: str, send_device: str, taker: PatientTaker) -> bool:
+        """Give a taker a value that is made here or pushed; False for one to be asked for."""
+        owner = _task_of(send_device) if send_device else self._workers.own_task
+        if owner == self._workers.own_task:
+            return self.local.expect(key, send_device, taker)
+        if self._links is None or key in self._advised or key in self._waits:
+            return False
+        link = self._links.link(owner)
+        if not link.pushes:
+            return False
+        self._waits[key] = link.wait(_Expected(self, link, key, taker))
+        return True
+
+    def end_expected(
+        self, key: str, link: PeerLink, received: Received | None, since_ns: int
+    ) -> None:
+        """Note the end of a wait that a taker left to us."""
+        link.forget(self._waits.pop(key))
+        if received is None:
+            self._advised.add(key)
+        elif self._log.enabled:
+            self._log.record(self.step_id, key, since_ns, received.value)
+
     async def _await_push(self, key: str, link: PeerLink) -> Received | None:
         """Wait to be given a value; None when it is to be asked for."""
         started_ns = time.time_ns()
-        wait = self._waits[key] = link.wait()
+        future: asyncio.Future[Received | None] = asyncio.get_running_loop().create_future()
+        wait = self._waits[key] = link.wait(future)
         try:
-            received = await wait.future
+            received = await future
         finally:
             link.forget(wait)
             del self._waits[key]
@@ -126,16 +152,16 @@ class RemoteRendezvous:
         if wait is not None and not wait.future.done():
             wait.future.set_result(received)
             return
-        for call, asked in self._calls.items():
-            if asked == key and not call.done() and key not in self._brought:
-                self._brought[key] = received
-                call.cancel()
-                return
+        call = self._call_of.get(key)
+        if call is not None and not call.done() and key not in self._brought:
+            self._brought[key] = received
+            call.cancel()
+            return
         self.local.put(key, received.value, received.is_dead)
 
     def advise_asking(self, key: str) -> None:
         """Ask for a value that the producer has, but does not push (call on the loop)."""
-        if key in self._calls.values():
+        if key in self._call_of:
             return
         self._advised.add(key)
         wait = self._waits.get(key)
@@ -152,6 +178,7 @@ class RemoteRendezvous:
         # A task of its own, so that `abort` can end the call wherever its waiter is.
         call = asyncio.get_running_loop().create_task(_recv_tensor(worker, request))
         self._calls[call] = key
+        self._call_of[key] = call
         try:
             reply = await call
         except asyncio.CancelledError:
@@ -165,6 +192,8 @@ class RemoteRendezvous:
             raise
         finally:
             del self._calls[call]
+            if self._call_of.get(key) is call:
+                del self._call_of[key]
             self._brought.pop(key, None)
         if self._log.enabled:
             self._log.record(self.step_id, key, started_ns, reply.value)
@@ -177,11 +206,42 @@ class RemoteRendezvous:
         if self._error is None:
             self._error = error
         self.local.abort(error)
-        for wait in self._waits.values():
+        for wait in list(self._waits.values()):
             if not wait.future.done():
                 wait.future.set_exception(error)
         for call in list(self._calls):
             call.cancel()
+
+
+class _Expected:
+    """Stands in a wait for the future of a taker, which is told at once what comes."""
+
+    __slots__ = ("_is_over", "_key", "_link", "_rendezvous", "_since_ns", "_taker")
+
+    def __init__(
+        self, rendezvous: RemoteRendezvous, link: PeerLink, key: str, taker: PatientTaker
+    ) -> None:
+        self._rendezvous = rendezvous
+        self._link = link
+        self._key = key
+        self._taker = taker
+        self._since_ns = time.time_ns()
+        self._is_over = False
+
+    def done(self) -> bool:
+        return self._is_over or self._taker.done()
+
+    def set_result(self, received: Received | None, /) -> None:
+        self._is_over = True
+        self._rendezvous.end_expected(self._key, self._link, received, self._since_ns)
+        if received is None:
+            self._taker.ask()
+        else:
+            self._taker.set_result(received)
+
+    def set_exception(self, error: errors.OpError, /) -> None:
+        self._is_over = True
+        self._taker.set_exception(error)
 
 
 async def _recv_tensor(worker: Any, request: pb.RecvTensorRequest) -> TensorReply:

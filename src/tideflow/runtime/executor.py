@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import inspect
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -289,6 +290,53 @@ async def end_all(tasks: set[asyncio.Task[Any]]) -> None:
         await asyncio.wait(left)
 
 
+class _Turn(threading.local):
+    """What runs on this thread's loop now."""
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        # Runs that got a value from the groups that run; they follow, one after the other.
+        self.waiting: deque[_Run] = deque()
+
+
+_turn = _Turn()
+
+
+class _Receipt:
+    """A receive of a run: goes on with the run as soon as its value comes."""
+
+    __slots__ = ("_is_over", "launch", "run", "started")
+
+    def __init__(self, run: _Run, launch: _Launch, started: int) -> None:
+        self.run = run
+        self.launch = launch
+        self.started = started
+        self._is_over = False
+
+    def done(self) -> bool:
+        return self._is_over
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self.run.loop
+
+    def set_result(self, received: Received, /) -> None:
+        self.end()
+        self.run.go_on(self.launch.instruction, received, self.started)
+
+    def set_exception(self, error: errors.OpError, /) -> None:
+        self.end()
+        self.run.fail(explain(error, self.launch.instruction.node, []))
+
+    def ask(self) -> None:
+        self.end()
+        self.run.ask_for(self.launch, self.started)
+
+    def end(self) -> None:
+        """Wait no more."""
+        self._is_over = True
+        self.run.receipts.discard(self)
+
+
 class _Run:
     """One run of a plan on the loop.
 
@@ -298,8 +346,8 @@ class _Run:
     """
 
     __slots__ = (
-        "busy", "changed", "dead", "error", "executor", "long", "pending", "ready", "slots", "step",
-        "tasks",
+        "busy", "changed", "dead", "error", "executor", "long", "loop", "pending", "ready",
+        "receipts", "slots", "step", "tasks",
     )  # fmt: skip
 
     def __init__(self, executor: Executor, step: Step, slots: list[Any]) -> None:
@@ -313,7 +361,9 @@ class _Run:
         self.busy = False
         # Groups that depend on a tensor which another device's control flow left uncomputed.
         self.dead: set[int] = set()
+        self.loop = asyncio.get_running_loop()
         self.tasks: set[asyncio.Task[Any]] = set()
+        self.receipts: set[_Receipt] = set()
         self.changed: asyncio.Future[None] | None = None
         self.error: BaseException | None = None
 
@@ -326,8 +376,8 @@ class _Run:
                     raise self.error
                 if self.long:
                     await self._run_long(self.long.popleft())
-                elif self.tasks:
-                    self.changed = asyncio.get_running_loop().create_future()
+                elif self.tasks or self.receipts:
+                    self.changed = self.loop.create_future()
                     await self.changed
                 else:
                     return self.executor.results(self.slots)
@@ -337,12 +387,34 @@ class _Run:
     async def _stop(self) -> None:
         """Leave nothing behind: cancel what still waits and see it end."""
         self.busy = True
+        for receipt in list(self.receipts):
+            receipt.end()
         await end_all(self.tasks)
 
     def _advance(self) -> None:
-        """Run the short groups that are ready, unless one runs (which is followed by them)."""
+        """Run the short groups that are ready, unless one runs, which is followed by them.
+
+        What goes wrong becomes the run's error.
+        """
         if self.busy:
             return
+        if _turn.is_taken:
+            _turn.waiting.append(self)
+            return
+        _turn.is_taken = True
+        try:
+            self._run_ready()
+            while _turn.waiting:
+                _turn.waiting.popleft()._go_on_later()
+        finally:
+            _turn.is_taken = False
+
+    def _go_on_later(self) -> None:
+        if not self.busy:
+            self._run_ready()
+            self._settle()
+
+    def _run_ready(self) -> None:
         self.busy = True
         ready = self.ready
         try:
@@ -357,18 +429,37 @@ class _Run:
                     started = time.perf_counter()
                     self._run_here(code.parts)
                     self._ran(index, time.perf_counter() - started)
+        except Exception as error:
+            self.error = self.error or error
         finally:
             self.busy = False
+
+    def _settle(self) -> None:
+        """Wake `finish` when there is something for it to do."""
+        if (self.tasks or self.receipts) and self.error is None and not self.long:
+            return
+        if self.changed is not None and not self.changed.done():
+            self.changed.set_result(None)
+
+    def go_on(self, one: Instruction, received: Received, started: int) -> None:
+        """Take a received value, and run what waited for it (call on the loop)."""
+        self._finish_received(one, received, started)
+        self._advance()
+        self._settle()
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error, unless it has one (call on the loop)."""
+        self.error = self.error or error
+        self._settle()
 
     async def _run_long(self, index: int) -> None:
         """Run a group's programs in a thread."""
         code = self.executor._groups[index]
         started = time.perf_counter()
         self.busy = True
-        loop = asyncio.get_running_loop()
         for part in code.parts:
             if isinstance(part, Program):
-                await loop.run_in_executor(self.executor.threads, self._run_program, part)
+                await self.loop.run_in_executor(self.executor.threads, self._run_program, part)
             else:
                 self._launch(part)
         self.busy = False
@@ -442,29 +533,49 @@ class _Run:
             for read in launch.reads:
                 slots[read.outputs[0]] = read.call(slots[read.inputs[0]])
             if launch.key:
-                received = self.step.rendezvous.take_nowait(launch.key)
-                if received is not None:
-                    self._finish_received(one, received, started)
-                    return
-                coro = self._receive(launch)
-            else:
-                coro = one.call(*[slots[i] for i in one.inputs])
+                self._launch_receive(launch, started)
+                return
+            coro = one.call(*[slots[i] for i in one.inputs])
             first = coro.send(None)
         except StopIteration as stop:
-            if launch.key:
-                self._finish_received(one, stop.value, started)
-            else:
-                self._finish(one, stop.value, started)
+            self._finish(one, stop.value, started)
             return
         except Exception as error:
             raise explain(error, one.node, [slots[i] for i in one.inputs]) from error
-        task = asyncio.get_running_loop().create_task(self._wait(one, coro, first, started))
+        self._wait_for(one, coro, first, started)
+
+    def _launch_receive(self, launch: _Launch, started: int) -> None:
+        rendezvous = self.step.rendezvous
+        received = rendezvous.take_nowait(launch.key)
+        if received is not None:
+            self._finish_received(launch.instruction, received, started)
+            return
+        receipt = _Receipt(self, launch, started)
+        self.receipts.add(receipt)
+        if not rendezvous.expect(launch.key, launch.send_device, receipt):
+            receipt.ask()
+
+    def ask_for(self, launch: _Launch, started: int) -> None:
+        """Ask for a value that may not come by itself (call on the loop)."""
+        one = launch.instruction
+        coro = self.step.rendezvous.take(launch.key, launch.send_device)
+        try:
+            first = coro.send(None)
+        except StopIteration as stop:
+            self.go_on(one, stop.value, started)
+        except Exception as error:
+            self.fail(explain(error, one.node, []))
+        else:
+            self._wait_for(one, coro, first, started)
+
+    def _wait_for(
+        self, one: Instruction, coro: Coroutine[Any, Any, Any], first: Any, started: int
+    ) -> None:
+        """Let a task wait for what a begun coroutine gives."""
+        task = self.loop.create_task(self._wait(one, coro, first, started))
         self.tasks.add(task)
         task.add_done_callback(self._task_done)
         task.add_done_callback(lambda _: cancel_rest(coro, first))
-
-    async def _receive(self, launch: _Launch) -> Any:
-        return await self.step.rendezvous.take(launch.key, launch.send_device)
 
     async def _wait(
         self, one: Instruction, coro: Coroutine[Any, Any, Any], first: Any, started: int
@@ -493,10 +604,7 @@ class _Run:
         # Asked of every task: one whose error nobody asks for complains when it is dropped.
         error = None if task.cancelled() else task.exception()
         self.error = self.error or error
-        if self.tasks and self.error is None and not self.long:
-            return  # there is nothing for `finish` to do
-        if self.changed is not None and not self.changed.done():
-            self.changed.set_result(None)
+        self._settle()
 
     def _finish(self, one: Instruction, result: Any, started: int) -> None:
         outputs = one.outputs

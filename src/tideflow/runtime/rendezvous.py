@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from tideflow.wire import errors
@@ -22,6 +23,29 @@ class Received(NamedTuple):
     is_dead: bool
 
 
+class Taker(Protocol):
+    """Who waits for one value: a future, or whoever goes on as soon as the value comes."""
+
+    def done(self) -> bool:
+        """Whether the wait is over; then neither of the next two is called."""
+
+    def set_result(self, result: Received, /) -> None:
+        """Take the value (called on the loop).  Must not raise."""
+
+    def set_exception(self, exception: errors.OpError, /) -> None:
+        """Hear that it will not come (called on the loop).  Must not raise."""
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop on which to be called."""
+
+
+class PatientTaker(Taker, Protocol):
+    """A taker that does without asking as long as the value may come by itself."""
+
+    def ask(self) -> None:
+        """Give up waiting, and `take` (called on the loop)."""
+
+
 class RendezvousLike(Protocol):
     """What kernels and executors use; a worker's knows how to ask other tasks, too."""
 
@@ -31,8 +55,12 @@ class RendezvousLike(Protocol):
     def take_nowait(self, key: str) -> Received | None:
         """Return a value that is already here, or None."""
 
-    async def take(self, key: str, send_device: str) -> Received:
+    def take(self, key: str, send_device: str) -> Coroutine[Any, Any, Received]:
         """Wait for a value made on a device (call on the loop)."""
+
+    def expect(self, key: str, send_device: str, taker: PatientTaker) -> bool:
+        """Give a value made on a device to a taker when it comes; False for one that must be
+        asked for with `take` (call on the loop)."""
 
     def abort(self, error: errors.OpError) -> None:
         """Fail all takes, now and later."""
@@ -45,7 +73,7 @@ class Rendezvous:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[str, deque[Received]] = {}
-        self._takers: dict[str, deque[asyncio.Future[Received]]] = {}
+        self._takers: dict[str, deque[Taker]] = {}
         self._error: errors.OpError | None = None
 
     def put(self, key: str, value: Any, is_dead: bool = False) -> None:
@@ -77,7 +105,7 @@ class Rendezvous:
         self._answer(key, taker, Received(value, is_dead))
         return True
 
-    def _answer(self, key: str, taker: asyncio.Future[Received], received: Received) -> None:
+    def _answer(self, key: str, taker: Taker, received: Received) -> None:
         loop = taker.get_loop()
 
         def deliver() -> None:
@@ -102,7 +130,7 @@ class Rendezvous:
         if taker is not None:
             self._answer(key, taker, received)
 
-    def _next_taker(self, key: str) -> asyncio.Future[Received] | None:
+    def _next_taker(self, key: str) -> Taker | None:
         takers = self._takers.get(key)
         while takers:
             taker = takers.popleft()
@@ -148,6 +176,19 @@ class Rendezvous:
             self._give_up(key, taker)
             raise
 
+    def expect(self, key: str, send_device: str, taker: Taker) -> bool:
+        """Give the key's value to a taker when it comes, or at once (call on the taker's loop)."""
+        with self._lock:
+            received = self._error or self._pop(key)
+            if received is None:
+                self._takers.setdefault(key, deque()).append(taker)
+                return True
+        if isinstance(received, Received):
+            taker.set_result(received)
+        else:
+            taker.set_exception(received)
+        return True
+
     def _give_up(self, key: str, taker: asyncio.Future[Received]) -> None:
         """Forget a cancelled taker; what had just reached it goes to the next one."""
         if taker.done() and not taker.cancelled() and taker.exception() is None:
@@ -189,7 +230,7 @@ class Rendezvous:
             return sorted(self._takers)
 
 
-def _fail(taker: asyncio.Future[Received], error: errors.OpError) -> None:
+def _fail(taker: Taker, error: errors.OpError) -> None:
     if not taker.done():
         taker.set_exception(error)
 
