@@ -1,4 +1,4 @@
-"""Running a dataset that TensorFlow's client built: by TensorFlow itself, and by a server of ours."""
+"""Running a dataset that TensorFlow's client built: on TensorFlow, and on a server of ours."""
 
 from __future__ import annotations
 

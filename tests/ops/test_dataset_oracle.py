@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ops.dataset_harness import check
 
 tensorflow = pytest.importorskip("tensorflow")
@@ -15,6 +16,11 @@ D = tf.data.Dataset
 
 def numbers(*args):
     return D.range(*args)
+
+
+def adds_captured():
+    captured = tf.constant(5, tf.int64) * 2
+    return numbers(3).map(lambda x: x + captured)
 
 
 DATASETS = {
@@ -61,7 +67,7 @@ DATASETS = {
     "too few": lambda: numbers(3).apply(tf.data.experimental.assert_cardinality(4)),
     "too many": lambda: numbers(3).apply(tf.data.experimental.assert_cardinality(2)),
     "map": lambda: numbers(4).map(lambda x: (x * 2, tf.as_string(x))),
-    "map captures": lambda: numbers(3).map(lambda x, y=tf.constant(5, tf.int64) * 2: x + y),
+    "map captures": lambda: adds_captured(),
     "map that fails": lambda: numbers(5).map(lambda x: tf.debugging.check_numerics(
         1 / tf.cast(x - 1, tf.float32), "inf")),
     "map with a loop": lambda: numbers(4).map(

@@ -4,7 +4,7 @@ Parallel forms run several calls at once, where calls wait or take long.  With d
 order is that of the input.
 
 Source: tensorflow/core/kernels/data/{map,filter,parallel_map,parallel_filter}_dataset_op.cc,
-kernels/data/experimental/{scan,take_while,map_and_batch}_dataset_op.cc.
+kernels/data/experimental/{take_while,map_and_batch}_dataset_op.cc.
 """
 
 from __future__ import annotations
@@ -517,92 +517,4 @@ def take_while_dataset(
         "TakeWhile",
         lambda: _TakenWhile(source.iterator(), Function(ctx, predicate, captured)),
         count=UNKNOWN,
-    )
-
-
-# ---- with a state
-
-
-class _Scanned:
-    __slots__ = ("_ended", "_function", "_preserves", "_source", "_state")
-
-    def __init__(
-        self, source: Iterator, state: Sequence[Any], function: Function, preserves: bool
-    ) -> None:
-        self._source = source
-        self._state = tuple(state)
-        self._function = function
-        self._preserves = preserves
-        self._ended = False
-
-    async def next(self) -> Element | None:
-        if self._ended:
-            return None
-        element = await self._source.next()
-        found = None
-        if element is not None:
-            found = await self._function.element(
-                *self._state, *element, preserves_cardinality=self._preserves
-            )
-        if found is None:
-            self._ended = True
-            return None
-        self._state, element = found[: len(self._state)], found[len(self._state) :]
-        return element
-
-
-@op(
-    """
-    ScanDataset(
-        input_dataset: variant, initial_state: *Tstate, other_arguments: *Targuments
-    ) -> handle: variant
-    f: func
-    Tstate: list(type) >= 1
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    preserve_cardinality: bool = false
-    use_default_device: bool = true
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalScanDataset(
-        input_dataset: variant, initial_state: *Tstate, other_arguments: *Targuments
-    ) -> handle: variant
-    f: func
-    Tstate: list(type) >= 1
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    preserve_cardinality: bool = false
-    """,
-    shape=scalar_shape,
-)
-def scan_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    initial_state: list[Any],
-    other_arguments: list[Any],
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-    preserve_cardinality: bool,
-) -> Any:
-    """Return what a function makes of each element and of a state, which it also renews."""
-    source = as_dataset(input_dataset)
-    state = [owned(value) for value in initial_state]
-    captured = [owned(value) for value in other_arguments]
-    return Dataset(
-        "Scan",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _Scanned(
-            source.iterator(), state, Function(ctx, f, captured), preserve_cardinality
-        ),
-        source.cardinality if preserve_cardinality else UNKNOWN,
-        [source],
     )

@@ -1,19 +1,117 @@
-"""What is made of a whole dataset within one step.
+"""Functions that carry a state over a dataset, and what is made of a whole dataset in one step.
 
-Source: tensorflow/core/kernels/data/{reduce,single_element}_... in dataset_ops.cc and
-iterator_ops.cc.
+Source: tensorflow/core/kernels/data/{dataset_ops,iterator_ops}.cc,
+kernels/data/experimental/scan_dataset_op.cc.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_functions import Function, Turns
-from tideflow.ops.dataset_values import as_dataset, check_structure, component_shapes, dims_of, fail
+from tideflow.ops.dataset_values import (
+    UNKNOWN,
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    check_structure,
+    component_shapes,
+    dims_of,
+    fail,
+    owned,
+)
 from tideflow.wire.dtypes import DType
+
+
+class _Scanned:
+    __slots__ = ("_ended", "_function", "_preserves", "_source", "_state")
+
+    def __init__(
+        self, source: Iterator, state: Sequence[Any], function: Function, preserves: bool
+    ) -> None:
+        self._source = source
+        self._state = tuple(state)
+        self._function = function
+        self._preserves = preserves
+        self._ended = False
+
+    async def next(self) -> Element | None:
+        if self._ended:
+            return None
+        element = await self._source.next()
+        found = None
+        if element is not None:
+            found = await self._function.element(
+                *self._state, *element, preserves_cardinality=self._preserves
+            )
+        if found is None:
+            self._ended = True
+            return None
+        self._state, element = found[: len(self._state)], found[len(self._state) :]
+        return element
+
+
+@op(
+    """
+    ScanDataset(
+        input_dataset: variant, initial_state: *Tstate, other_arguments: *Targuments
+    ) -> handle: variant
+    f: func
+    Tstate: list(type) >= 1
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    preserve_cardinality: bool = false
+    use_default_device: bool = true
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+@op(
+    """
+    ExperimentalScanDataset(
+        input_dataset: variant, initial_state: *Tstate, other_arguments: *Targuments
+    ) -> handle: variant
+    f: func
+    Tstate: list(type) >= 1
+    Targuments: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    preserve_cardinality: bool = false
+    """,
+    shape=scalar_shape,
+)
+def scan_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    initial_state: list[Any],
+    other_arguments: list[Any],
+    *,
+    f: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+    preserve_cardinality: bool,
+) -> Any:
+    """Return what a function makes of each element and of a state, which it also renews."""
+    source = as_dataset(input_dataset)
+    state = [owned(value) for value in initial_state]
+    captured = [owned(value) for value in other_arguments]
+    return Dataset(
+        "Scan",
+        output_types,
+        dims_of(output_shapes),
+        lambda: _Scanned(
+            source.iterator(), state, Function(ctx, f, captured), preserve_cardinality
+        ),
+        source.cardinality if preserve_cardinality else UNKNOWN,
+        [source],
+    )
 
 
 @op(
