@@ -19,6 +19,7 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.prune import ClientGraph, Signature, find_edge, prune
 from tideflow.compile.rewrite import ALL_REWRITES, Rewrites, rewrite
+from tideflow.compile.waves import mark_waves
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph_def import nodes_to_graph_def, read_nodes
 from tideflow.graph.node import Edge, Node, topological_order
@@ -125,6 +126,8 @@ class SessionGraph:
             suffix="S",
             numbers=self._numbers,
         )
+        if not is_partial:
+            mark_waves(parts)
         return PartitionedGraph(
             signature,
             {task: self._graph_def(nodes) for task, nodes in parts.items()},

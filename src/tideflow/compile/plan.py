@@ -3,7 +3,9 @@
 A plan gives each tensor a slot in a flat list.  Nodes that wait (receives, queue operations) cut
 the plan into groups: nodes that depend on the same set of waiting nodes form one group, which runs
 in one go as soon as they are done.  So everything that can run before a wait does, and a send
-leaves as early as it can.  A plan without waiting nodes is one group and needs no event loop.
+leaves as early as it can.  Receives with a wave (see tideflow.compile.waves) count as one with all
+receives of that and earlier waves.  A plan without waiting nodes is one group and needs no event
+loop.
 
 Graphs with v1 control flow (Switch, Merge, Enter, ...) have no such static order; they are run by
 tideflow.runtime.frames.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from tideflow.graph.node import Node, topological_order
 
@@ -30,6 +33,8 @@ RETVAL_OPS = frozenset({"_Retval", "_DeviceRetval"})
 FORWARDING_OPS = frozenset(
     {"Identity", "StopGradient", "PreventGradient", "Snapshot", "_EagerConst"}
 )
+# Receives with equal values of this attribute come together (see tideflow.compile.waves).
+WAVE = "_tideflow_wave"
 
 
 @dataclass(slots=True)
@@ -127,6 +132,7 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
     """Put each node into the group of the waiting nodes that it depends on, near and far."""
     masks: dict[int, int] = {}
     bit: dict[int, int] = {}
+    waves = _waves(order)
     group_of_mask: dict[int, int] = {}
     groups: list[Group] = []
     group_of: dict[int, int] = {}
@@ -149,12 +155,35 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
         group_of[id(node)] = index
         for source in _sources(node):
             if id(source) in bit:
-                waits[index].add(id(source))
+                wave = waves.get(source.attrs.get(WAVE))
+                waits[index].update((id(source),) if wave is None else wave.receives)
             elif group_of[id(source)] != index:
                 after[index].add(group_of[id(source)])
         if is_waiting(node):
-            bit[id(node)] = 1 << len(bit)
+            wave = waves.get(node.attrs.get(WAVE))
+            bit[id(node)] = 1 << (len(waves) + len(bit)) if wave is None else wave.mask
     return groups, _link(groups, after, waits, bit)
+
+
+class _Wave(NamedTuple):
+    """The receives, by id, of a wave and of all earlier ones, and their bits."""
+
+    receives: set[int]
+    mask: int
+
+
+def _waves(order: Sequence[Node]) -> dict[Any, _Wave]:
+    found: dict[int, set[int]] = {}
+    for node in order:
+        wave = node.attrs.get(WAVE)
+        if wave is not None and node.op in RECEIVE_OPS:
+            found.setdefault(wave, set()).add(id(node))
+    waves = {}
+    receives: set[int] = set()
+    for rank, wave in enumerate(sorted(found)):
+        receives = receives | found[wave]
+        waves[wave] = _Wave(receives, (2 << rank) - 1)
+    return waves
 
 
 def _sources(node: Node) -> Iterable[Node]:
