@@ -12,7 +12,7 @@ import pytest
 from tideflow.cluster import peer_line
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peer_line import PeerLine
-from tideflow.cluster.peer_link import PeerLinks
+from tideflow.cluster.peer_link import ASK_AFTER_S, PeerLinks
 from tideflow.cluster.peer_service import VERSION
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.step_table import StepTable
@@ -326,6 +326,17 @@ async def test_who_waits_for_long_asks():
     links, _ = await pushing_link()
     async with asyncio.timeout(5):
         assert await links.link(PS).wait().future is None
+
+
+async def test_who_hears_of_the_producer_meanwhile_waits_longer():
+    links, line = await pushing_link()
+    wait = links.link(PS).wait()
+    for _ in range(8):
+        line.received(PeerFrame())
+        await asyncio.sleep(ASK_AFTER_S / 4)
+    assert not wait.future.done()
+    async with asyncio.timeout(5):
+        assert await wait.future is None
 
 
 async def test_who_waits_on_a_lost_line_asks_at_once():

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.runtime.executor import Resumed, cancel_rest
+from tideflow.graph.node import Node
+from tideflow.graph.op_def import get_op_def
+from tideflow.runtime.binding import Binder
+from tideflow.runtime.context import KernelState, Step
+from tideflow.runtime.executor import Executor, Resumed, cancel_rest
+from tideflow.runtime.rendezvous import Rendezvous
+from tideflow.runtime.resources import ResourceManager
+from tideflow.wire import dtypes, errors
 
 
 @pytest.fixture
@@ -192,3 +200,74 @@ async def test_a_begun_coroutine_whose_task_never_ran_cleans_up():
     cancel_rest(coro, coro.send(None))
     assert cleaned == [True]
     assert waited_for.cancelled()
+
+
+RECEIVED = {
+    "tensor_type": dtypes.float32,
+    "send_device": "/device:CPU:1",
+    "send_device_incarnation": 1,
+    "recv_device": "/device:CPU:0",
+    "client_terminated": False,
+}
+
+
+def meeting_key(name: str) -> str:
+    return f"/device:CPU:1;0000000000000001;/device:CPU:0;{name};0:0"
+
+
+def tanh_of_received(names: list[str]) -> Executor:
+    """Return an executor that receives values, and fetches the tanh of each."""
+    nodes = []
+    for index, name in enumerate(names):
+        received = Node(name, get_op_def("_Recv"), [], [], {**RECEIVED, "tensor_name": name})
+        tanh = Node(f"tanh_{name}", get_op_def("Tanh"), [(received, 0)], [], {"T": dtypes.float32})
+        sent = {key: value for key, value in RECEIVED.items() if key != "tensor_type"}
+        sent |= {"T": dtypes.float32, "tensor_name": f"answer_{name}"}
+        answer = Node(f"send_{name}", get_op_def("_Send"), [(tanh, 0)], [], sent)
+        attrs = {"T": dtypes.float32, "index": index}
+        nodes += [received, tanh, answer]
+        nodes.append(Node(f"result_{name}", get_op_def("_Retval"), [(tanh, 0)], [], attrs))
+    binder = Binder("/device:CPU:0", ResourceManager("/device:CPU:0", "localhost"), KernelState())
+    return Executor(nodes, binder)
+
+
+async def test_what_waits_for_a_value_runs_in_the_turn_that_brings_it():
+    meeting = Rendezvous()
+    executor = tanh_of_received(["a", "b"])
+    step = asyncio.ensure_future(executor.run_async(Step(1, meeting), []))
+    await until(lambda: len(meeting.waiting) == 2)
+    meeting.put(meeting_key("a"), np.float32(0.5))
+    answer = meeting.take_nowait(meeting_key("answer_a"))
+    assert answer is not None
+    assert answer.value == np.tanh(np.float32(0.5))
+    assert not step.done()
+    meeting.put(meeting_key("b"), np.array(1.0, np.float32))
+    assert await step == [np.tanh(np.float32(0.5)), np.tanh(np.float32(1.0))]
+
+
+async def test_a_failure_in_the_turn_that_brings_a_value_is_the_runs_not_the_senders():
+    meeting = Rendezvous()
+    executor = tanh_of_received(["a", "b"])
+    step = asyncio.ensure_future(executor.run_async(Step(1, meeting), []))
+    await until(lambda: len(meeting.waiting) == 2)
+    meeting.put(meeting_key("a"), "no number")
+    with pytest.raises(errors.OpError, match="tanh_a"):
+        await step
+    # The other receive waits no more: what comes for it stays.
+    meeting.put(meeting_key("b"), 2.0)
+    assert meeting.take_nowait(meeting_key("b")) == (2.0, False)
+
+
+async def test_an_aborted_step_ends_the_receives_of_a_run():
+    meeting = Rendezvous()
+    executor = tanh_of_received(["a", "b"])
+    step = asyncio.ensure_future(executor.run_async(Step(1, meeting), []))
+    await until(lambda: len(meeting.waiting) == 2)
+    meeting.abort(errors.AbortedError("over"))
+    with pytest.raises(errors.AbortedError, match="over"):
+        await step
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0)

@@ -19,6 +19,7 @@ from tideflow.compile.place import place
 from tideflow.compile.placed_graph import PlacedGraph
 from tideflow.compile.prune import ClientGraph, Signature, prune
 from tideflow.compile.rewrite import Rewrites, rewrite
+from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Graph
 from tideflow.ops.state import held_only_here
 from tideflow.runtime.context import KernelState, Step
@@ -101,6 +102,7 @@ class LocalBackend:
         _give_away(found)
         return found
 
+    @collection_paused()
     def _prepare(self, graph: Graph, signature: Signature) -> GraphRunner:
         with self._lock, graph.lock:
             self._check_open()

@@ -13,6 +13,7 @@ from typing import Any
 
 from tideflow.graph import shapes
 from tideflow.graph.attr_value import encode_attr
+from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import default_sessions as default_sessions
 from tideflow.graph.defaults import get_default_session as get_default_session
 from tideflow.graph.defaults import local
@@ -362,7 +363,8 @@ class Graph:
           add_shapes: give each node its static shapes as attr `_output_shapes`.
         """
         operations = self.get_operations()[from_version or 0 :]
-        graph_pb = nodes_to_graph_def(operations, self.functions.values())
+        with collection_paused():
+            graph_pb = nodes_to_graph_def(operations, self.functions.values())
         if add_shapes:
             for op, node_pb in zip(operations, graph_pb.node):
                 found = [tensor.shape for tensor in op.outputs]

@@ -10,6 +10,7 @@ from typing import Any
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.control_flow_grad import ControlFlowGradients
 from tideflow.ops.export import export
@@ -53,6 +54,7 @@ class AggregationMethod:
 
 
 @export("gradients")
+@collection_paused()
 def gradients(
     ys: Any,
     xs: Any,
