@@ -188,10 +188,10 @@ def _batch_matmul_grad(op: Any, grad: Any) -> list[Any]:
     grad_y = times(grad, x, True, adj_x) if adj_y else times(x, grad, not adj_x, False)
     if op.type == "BatchMatMul":
         return [grad_x, grad_y]
-    return _sum_batches(x, y, grad_x, grad_y)
+    return sum_batches(x, y, grad_x, grad_y)
 
 
-def _sum_batches(x: Any, y: Any, grad_x: Any, grad_y: Any) -> list[Any]:
+def sum_batches(x: Any, y: Any, grad_x: Any, grad_y: Any) -> list[Any]:
     """Sum gradients over the leading sizes along which an operand was stretched."""
     if x.dims is not None and y.dims is not None:
         batch_x, batch_y = x.dims[:-2], y.dims[:-2]
