@@ -376,7 +376,8 @@ class _Run:
                     raise self.error
                 if self.long:
                     await self._run_long(self.long.popleft())
-                elif self.tasks or self.receipts:
+                elif self.tasks or self.receipts or self.ready:
+                    # What is ready though waits for its turn: another run goes on around this one.
                     self.changed = self.loop.create_future()
                     await self.changed
                 else:
