@@ -179,10 +179,3 @@ def test_if_has_the_gradients_of_the_branch_taken(value):
     pairs = tf.gradients(found, [x, w]), tf.gradients(plain, [x, w])
     for one, other in zip(*run(pairs, {p: value}), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
-
-
-def test_while_refuses_to_be_differentiated_by_name():
-    x = tf.constant(2.0)
-    _, y = while_op(lambda i, _: i < 3, lambda i, a: (i + 1, a * x), [tf.constant(0), x])
-    with pytest.raises(tf.errors.UnimplementedError, match="'StatelessWhile' has no gradient"):
-        tf.gradients(y, [x])

@@ -367,7 +367,11 @@ class FuncGraph(Graph):
                 seen = outer.create_op(
                     "Identity", [seen], {"T": seen.dtype.base_dtype}, "captured"
                 ).outputs[0]
-        made_input = self.add_input(seen.dtype, seen.dims, tensor.op.name.rpartition("/")[2])
+        if id(seen) in self._captured:  # from further out, or by the name that it has next to here
+            return self._captured[id(seen)]
+        made_input = self._captured[id(seen)] = self.add_input(
+            seen.dtype, seen.dims, tensor.op.name.rpartition("/")[2]
+        )
         handle = handle_data_of(*seen.edge)
         if handle is not None:
             made_input.op.attrs["_handle_dtypes"] = [handle[0]]

@@ -239,6 +239,18 @@ class Operation(Node):
         self.graph.version += 1
         return self.outputs[at:]
 
+    def add_inputs(self, attrs: dict[str, Any], tensors: Sequence[Tensor]) -> None:
+        """Give the operation other attrs, by which it has further inputs, at the end.
+
+        For loops whose gradient needs more of the body; see add_outputs.
+        """
+        self.attrs = attrs
+        self._output_types = None
+        for tensor in tensors:
+            self.edges.append(tensor.edge)
+            tensor.consumers_list.append(self)
+        self.graph.version += 1
+
     def colocation_groups(self) -> list[str]:
         """Return the `loc:@NAME` groups that the operation belongs to; its own if it has none."""
         return list(self.attrs.get("_class") or [f"loc:@{self.name}"])

@@ -28,7 +28,7 @@ from tideflow.wire import errors
 _uids = itertools.count()
 
 
-def _forward_body(ref: FunctionRef) -> Body:
+def forward_body(ref: FunctionRef) -> Body:
     """Return the body of a function: the one that was traced, or one rebuilt from its message."""
     found = bodies.get(ref.name)
     if found is not None:
@@ -42,7 +42,7 @@ def _forward_body(ref: FunctionRef) -> Body:
     return made
 
 
-class _Backward:
+class Backward:
     """The gradient of one forward body, while it is built.
 
     Attributes:
@@ -83,7 +83,7 @@ class _Backward:
             return found
 
 
-def _intermediates(backward: _Backward) -> list[Tensor]:
+def _intermediates(backward: Backward) -> list[Tensor]:
     """Return the tensors of the forward body, neither arguments nor results, that its gradient
     uses."""
     known = {id(t) for t in (*backward.forward.graph.inputs, *backward.forward.outputs)}
@@ -108,17 +108,17 @@ def _extend(op: Operation, attrs: dict[str, Any], more: Sequence[Tensor]) -> lis
     return op.add_outputs(changed, [t.dims for t in more])
 
 
-def _dense(grads: Sequence[Any]) -> list[Tensor | None]:
+def dense(grads: Sequence[Any]) -> list[Tensor | None]:
     return [None if g is None else convert_to_tensor(g) for g in grads]
 
 
 @gradient("PartitionedCall", "StatefulPartitionedCall")
 def call_grad(op: Operation, *grads: Any) -> list[Any]:
     """Call the gradient of the body."""
-    forward = _forward_body(op.attrs["f"])
+    forward = forward_body(op.attrs["f"])
     count = len(forward.outputs)
-    given = _trainable_only(forward.outputs, _dense(grads[:count]))
-    backward = _Backward(forward, given)
+    given = _trainable_only(forward.outputs, dense(grads[:count]))
+    backward = Backward(forward, given)
     saved = _intermediates(backward)
     outer = dict(zip(map(id, forward.outputs), op.outputs))
     outer.update(zip(map(id, forward.graph.inputs), op.inputs))
@@ -136,7 +136,7 @@ def call_grad(op: Operation, *grads: Any) -> list[Any]:
     return _spread(called.outputs, live, len(op.edges))
 
 
-def _own(backward: _Backward, tensor: Tensor) -> Tensor:
+def _own(backward: Backward, tensor: Tensor) -> Tensor:
     return tensor if tensor.graph is backward.graph else backward.graph.capture(tensor)
 
 
@@ -174,10 +174,10 @@ def _branch_grad(
     kind: str,
     grads: Sequence[Any],
 ) -> list[Any]:
-    forwards = [_forward_body(ref) for ref in refs]
+    forwards = [forward_body(ref) for ref in refs]
     first = forwards[0]
-    given = _trainable_only(first.outputs, _dense(grads[: len(first.outputs)]))
-    backwards = [_Backward(forward, given) for forward in forwards]
+    given = _trainable_only(first.outputs, dense(grads[: len(first.outputs)]))
+    backwards = [Backward(forward, given) for forward in forwards]
     live = [
         i for i in range(len(first.graph.inputs)) if any(b.grads[i] is not None for b in backwards)
     ]
@@ -205,7 +205,7 @@ def _branch_grad(
     return [None, *_spread(called.outputs, live, len(op.edges) - 1)]
 
 
-def _grad_or_zeros(backward: _Backward, backwards: Sequence[_Backward], index: int) -> Tensor:
+def _grad_or_zeros(backward: Backward, backwards: Sequence[Backward], index: int) -> Tensor:
     own = backward.grads[index]
     if own is not None:
         return own
@@ -239,7 +239,7 @@ def _save_in_branches(
     return dict(zip(map(id, every), _extend(op, attrs, every)))
 
 
-def _common_inputs(backwards: Sequence[_Backward], outer: dict[int, Tensor]) -> list[Tensor]:
+def _common_inputs(backwards: Sequence[Backward], outer: dict[int, Tensor]) -> list[Tensor]:
     """Give the gradient bodies the same arguments; returns what is passed for the captures."""
     passed = {}
     for backward in backwards:
@@ -262,12 +262,3 @@ def _common_inputs(backwards: Sequence[_Backward], outer: dict[int, Tensor]) -> 
             tensor.op.attrs["index"] = index
         graph.outer_graph = get_default_graph()
     return list(passed.values())
-
-
-@gradient("While", "StatelessWhile")
-def while_grad(op: Operation, *grads: Any) -> list[Any]:
-    """Refuse: the values of each iteration would have to be kept."""
-    raise errors.UnimplementedError(
-        f"{op.type} {op.name!r} has no gradient here; use tf.while_loop, whose gradient keeps the "
-        "values of each iteration, or take the gradient inside the body"
-    )
