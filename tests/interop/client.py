@@ -2,7 +2,8 @@
 
 With a cluster, as JSON, the process serves all its tasks, too, and programs run on those.  Each
 line of standard input is a JSON list [program, targets]; the answer is a line of base64 that
-unpickles to what the program returned, or to the text of the error that it did not expect.
+unpickles to what the program returned, or to the text of the error that it did not expect.  Or it
+is a JSON object: variables of the environment, set from then on.
 """
 
 from __future__ import annotations
@@ -38,7 +39,12 @@ def main() -> None:
         tf.disable_v2_behavior()
     own = [] if len(sys.argv) < 3 else list(serve_all(tf, json.loads(sys.argv[2])))
     for number, line in enumerate(sys.stdin):
-        name, targets = json.loads(line)
+        question = json.loads(line)
+        if isinstance(question, dict):
+            os.environ.update(question)
+            print("set", file=answers, flush=True)
+            continue
+        name, targets = question
         targets = {task: server.target for task, server in own} or targets
         program = PROGRAMS[name]
         # State outlives programs, so each run calls its own by other names.

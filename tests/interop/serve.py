@@ -1,7 +1,8 @@
 """Serve tasks of clusters in this process: `python serve.py tensorflow|tideflow`.
 
-Each line of standard input is a JSON list [cluster, job, task]; the answer is the target, as a
-line.  The process ends with its standard input.
+Each line of standard input is a JSON list [cluster, job, task], and the answer the target, as a
+line; or variables of the environment as a JSON object, set from then on.  The process ends with its
+standard input.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ def main() -> None:
     tf = importlib.import_module(V1_MODULES[sys.argv[1]])
     servers = []
     for line in sys.stdin:
-        cluster, job, task = json.loads(line)
+        question = json.loads(line)
+        if isinstance(question, dict):
+            os.environ.update(question)
+            print("set", file=answers, flush=True)
+            continue
+        cluster, job, task = question
         server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name=job, task_index=task)
         servers.append(server)
         print(server.target, file=answers, flush=True)

@@ -2,49 +2,81 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from programs import PROGRAMS
-from scenarios import differences
-from ways import REFERENCE, TIERS, TRANSPORTS, WAYS, Runner, Way
+from scenarios import SOURCE, differences
+from ways import REFERENCE, SWITCHES, TIERS, TRANSPORTS, WAYS, Runner
 
 from tideflow.runtime.jit_mode import JitMode
+from tideflow.transport.registry import DEFAULT_SCHEME, schemes
 
 PROGRAMS_OF_OURS = [name for name, one in PROGRAMS.items() if "tideflow" in one.clients]
+# Those that are no way of running anything here: what is kept for the next time, and devices that
+# few machines have.
+OTHER_SWITCHES = {"TIDEFLOW_JIT_CACHE", "TIDEFLOW_ACCELERATORS"}
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def reference() -> Iterator[Runner]:
-    made = Runner(REFERENCE)
-    yield made
-    made.close()
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder for compiled code, the same for all workers of a run."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    return str(base / "executables")
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param(way, id=str(way), marks=pytest.mark.xdist_group(str(way)))
-        for way in WAYS
-        if way != REFERENCE
-    ],
-)
-def test_all_programs_give_the_same_on_every_way(reference: Runner, way: Way) -> None:
-    runner = Runner(way)
+@pytest.fixture(scope="module")
+def expected(cache: str) -> Iterator[dict[str, Any]]:
+    """What the programs return on the way that the others are compared with."""
+    runner = Runner(REFERENCE.transport, cache)
+    yield runner.run(REFERENCE, PROGRAMS_OF_OURS)
+    runner.close()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_all_programs_give_the_same_in_every_tier(
+    transport: str, expected: dict[str, Any], cache: str
+) -> None:
+    runner = Runner(transport, cache)
+    found = {}
     try:
-        found = {
-            name: list(differences(reference.run(name), runner.run(name)))
-            for name in PROGRAMS_OF_OURS
-        }
+        for way in WAYS:
+            if way.transport == transport and way != REFERENCE:
+                returned = runner.run(way, PROGRAMS_OF_OURS)
+                found[str(way)] = list(differences(expected, returned))
     finally:
         runner.close()
-    assert not {name: one for name, one in found.items() if one}
+    assert found
+    assert not {way: one for way, one in found.items() if one}
 
 
-def test_no_tier_is_left_out() -> None:
+def test_no_tier_and_no_transport_is_left_out() -> None:
     assert set(TIERS) == {mode.value for mode in JitMode}
-    assert {way.tier for way in WAYS} == set(TIERS)
-    assert {way.transport for way in WAYS} == set(TRANSPORTS)
-    assert REFERENCE in WAYS
+    # The default is another name for one of the others.
+    assert set(SWITCHES["TIDEFLOW_GRPC"]) == set(schemes()) - {DEFAULT_SCHEME}
+    assert {(way.tier, way.transport) for way in WAYS} == {
+        (tier, transport) for tier in TIERS for transport in TRANSPORTS
+    }
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+def test_each_state_of_a_switch_has_its_way(switch: str) -> None:
+    assert {way.environment[switch] for way in WAYS} == set(SWITCHES[switch])
+
+
+def test_each_switch_of_the_source_is_known_here() -> None:
+    found = set()
+    for file in Path(SOURCE).rglob("*.py"):
+        found.update(re.findall(r"\bTIDEFLOW_[A-Z_]*[A-Z]\b", file.read_text()))
+    assert found - OTHER_SWITCHES == SWITCHES.keys(), (
+        "name a new switch in ways.SWITCHES, and let a transport of ways.TRANSPORTS set it; or, if"
+        " it is no way of running anything, in OTHER_SWITCHES"
+    )

@@ -1,16 +1,17 @@
 """All the ways in which tideflow can run a program: each tier on each transport.
 
-The core programs give the same on every one of them; `test_every_way.py` sees to that, and to it
-that no tier and no transport is left out here.
+The core programs give the same on every one of them.  `test_every_way.py` sees to that, and to it
+that no tier, no transport and no switch of tideflow's is left out here.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from scenarios import TASKS, Process, RunningCluster, make_spec, run_program
+from scenarios import TASKS, Process, RunningCluster, Unexpected, make_spec, run_program
 
 from tideflow.runtime.jit_mode import JitMode
 
@@ -21,8 +22,20 @@ TRANSPORTS = {
     "in process": {},
     "gRPC": {"TIDEFLOW_PEER": "off", "TIDEFLOW_SHARED_MEMORY": "off"},
     "gRPC with peer extensions": {"TIDEFLOW_PEER": "on", "TIDEFLOW_SHARED_MEMORY": "on"},
+    "gRPC with peer extensions, between hosts": {
+        "TIDEFLOW_PEER": "on",
+        "TIDEFLOW_SHARED_MEMORY": "off",
+    },
     "grpcio": {"TIDEFLOW_GRPC": "grpcio"},
 }
+# Each with all its values; they hold for a process, but for the tier, which each session asks for.
+SWITCHES = {
+    "TIDEFLOW_GRPC": ("h2", "grpcio"),
+    "TIDEFLOW_JIT": TIERS,
+    "TIDEFLOW_PEER": ("on", "off"),
+    "TIDEFLOW_SHARED_MEMORY": ("on", "off"),
+}
+DEFAULTS = {"TIDEFLOW_GRPC": "h2", "TIDEFLOW_PEER": "on", "TIDEFLOW_SHARED_MEMORY": "on"}
 
 
 @dataclass(frozen=True)
@@ -37,33 +50,49 @@ class Way:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that clients and servers are started with."""
-        return {"TIDEFLOW_JIT": self.tier, "TIDEFLOW_GRPC": "h2", **TRANSPORTS[self.transport]}
+        """The settings of clients and servers."""
+        return {**DEFAULTS, **TRANSPORTS[self.transport], "TIDEFLOW_JIT": self.tier}
 
 
 WAYS = tuple(Way(tier, transport) for transport in TRANSPORTS for tier in TIERS)
-# The others are compared with this one, which is compared with TensorFlow where that is there.
-REFERENCE = Way("never", "gRPC")
+# The others are compared with this one.  Where TensorFlow is there, test_interop.py compares one of
+# them with it.
+REFERENCE = Way("never", "in process")
 
 
 class Runner:
-    """A client, and its cluster, of one way."""
+    """A client and its cluster on one transport, for one tier after the other.
 
-    def __init__(self, way: Way) -> None:
+    Compiled code is kept in the folder cache, for all transports.
+    """
+
+    def __init__(self, transport: str, cache: str) -> None:
+        environment = {**Way(TIERS[0], transport).environment, "TIDEFLOW_JIT_CACHE": cache}
         self._cluster: RunningCluster | None = None
-        if way.transport == "in process":
+        if transport == "in process":
             self._client = Process(
-                "client.py", "tideflow", json.dumps(make_spec()), environment=way.environment
+                "client.py", "tideflow", json.dumps(make_spec()), environment=environment
             )
             return
-        self._client = Process("client.py", "tideflow", environment=way.environment)
+        self._client = Process("client.py", "tideflow", environment=environment)
         runtimes = ("tideflow",) * len(TASKS)
-        self._cluster = RunningCluster(runtimes, self._client, way.environment)
+        self._cluster = RunningCluster(runtimes, self._client, environment)
 
-    def run(self, program: str) -> Any:
-        """Return what a program returns.  Raises: Unexpected."""
+    def run(self, way: Way, programs: Iterable[str]) -> dict[str, Any]:
+        """Return what programs return, by name.  Raises: Unexpected."""
+        processes = [self._client]
+        if self._cluster is not None:
+            processes += self._cluster.processes.values()
+        for process in processes:
+            process.ask({"TIDEFLOW_JIT": way.tier})
         targets = {} if self._cluster is None else self._cluster.targets
-        return run_program(self._client, program, targets)
+        found = {}
+        for name in programs:
+            try:
+                found[name] = run_program(self._client, name, targets)
+            except Unexpected as error:
+                raise Unexpected(f"{name}, {way}: {error}") from None
+        return found
 
     def close(self) -> None:
         self._client.close()
