@@ -35,6 +35,10 @@ from tideflow.wire.typed_fields import read_typed_fields
 # An array, an array scalar, or the bare object of a scalar resource or variant.
 Value: TypeAlias = Any
 
+_ARRAYS = (np.ndarray, np.generic)
+
+# Copying so little costs less than viewing it.
+_SMALL_BYTES = 1024
 # Contents of at least this size are worth keeping out of messages.
 LARGE_BYTES = 16384
 # Contents begin at a multiple of this many bytes in a message, for whoever receives it into memory
@@ -48,10 +52,16 @@ def value_dtype(value: Value) -> DType:
     An object array is judged by its first element, and is of strings when it has none.
     Raises: InvalidArgumentError for a value that no tensor can hold.
     """
-    if isinstance(value, ResourceHandle):
-        return dtypes.resource
     # Arrays first: they are what passes here at every step, and the protocol check is slow.
-    if not isinstance(value, np.ndarray | np.generic) and isinstance(value, SupportsVariant):
+    if isinstance(value, _ARRAYS):
+        if not value.dtype.hasobject:
+            try:
+                return dtypes.dtype_of(value)
+            except KeyError:
+                pass
+    elif isinstance(value, ResourceHandle):
+        return dtypes.resource
+    elif isinstance(value, SupportsVariant):
         return dtypes.variant
     array = value if hasattr(value, "dtype") else make_array(value)
     if array.dtype == object and array.size:
@@ -132,8 +142,10 @@ def tensor_parts(value: Value, dtype: DType | None = None) -> tuple[bytes, memor
 
 
 def _content(array: np.ndarray[Any, Any], dtype: DType) -> memoryview:
-    if array.dtype == object:
+    if array.dtype.hasobject:
         return memoryview(_object_content(array, dtype))
+    if array.nbytes <= _SMALL_BYTES:
+        return memoryview(array.tobytes())
     # Only bytes: half of the element types have no letter in the buffer protocol.
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
