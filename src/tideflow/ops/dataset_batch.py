@@ -26,6 +26,7 @@ from tideflow.ops.dataset_values import (
     dims_of,
     fail,
     positive,
+    row,
     scalar,
     vector,
 )
@@ -352,7 +353,7 @@ class _Unbatched:
                 self._source = None
                 return None
             self._at, self._count, self._element = 0, _rows(element), element
-        found = tuple(value[self._at] for value in self._element)
+        found = tuple(row(value, self._at) for value in self._element)
         self._at += 1
         return found
 

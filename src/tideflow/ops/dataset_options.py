@@ -24,6 +24,7 @@ from tideflow.ops.dataset_values import (
     as_dataset,
     fail,
     scalar,
+    text,
 )
 from tideflow.wire import errors
 
@@ -259,7 +260,7 @@ def _options(dataset: Dataset) -> bytes:
 )
 def get_options(ctx: Any, input_dataset: Any) -> Any:
     """Return the options of a dataset as a message."""
-    return _options(as_dataset(input_dataset))
+    return text(_options(as_dataset(input_dataset)))
 
 
 @op(
@@ -387,8 +388,8 @@ def assert_cardinality_dataset(ctx: Any, input_dataset: Any, cardinality: Any) -
 _KEEPS_BATCHES = frozenset(
     {
         "AssertCardinality", "AutoShard", "Cache", "Concatenate", "Filter", "IgnoreErrors",
-        "Interleave", "FlatMap", "Map", "Options", "Passed", "Prefetch", "Repeat", "Shard",
-        "Shuffle", "Skip", "Sleep", "Take", "TakeWhile", "Unique",
+        "Options", "Passed", "Prefetch", "Repeat", "Shard", "Shuffle", "Skip", "Sleep", "Take",
+        "TakeWhile", "Unique",
     }
 )  # fmt: skip
 

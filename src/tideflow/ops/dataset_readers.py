@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.dataset_functions import data_threads
-from tideflow.ops.dataset_values import Dataset, Element, fail, scalar, vector
+from tideflow.ops.dataset_values import Dataset, Element, fail, scalar, text, vector
 from tideflow.wire import checksum, dtypes, errors
 
 # What a thread reads of a file at once, and how much it makes ready of what is in it.
@@ -59,7 +59,7 @@ class _Read:
         self._ready.popleft()
         if isinstance(item, Exception):
             raise item
-        return (item,)
+        return (text(item),)
 
 
 def _read_some(records: PyIterator[bytes], ready: deque[bytes | Exception | None]) -> None:
@@ -88,6 +88,7 @@ class _File:
 
     def __init__(self, path: str, compression: str) -> None:
         self.path = path
+        self.compression = compression
         self._file: BinaryIO = _opened(path)
         bits = _WINDOW_BITS.get(compression)
         self._bits = bits
@@ -167,15 +168,23 @@ def _opened(path: str) -> BinaryIO:
 
 
 class _Records:
-    """Reads files one after the other; one that fails is left for the next.
+    """Reads files one after the other.
+
+    A file that cannot be opened stays the next one; one that turns out to be damaged is left.
 
     Args:
       read: gives the records of an open file.
+      check: raises for a file that cannot be read, before its first record is.
     """
 
     def __init__(
-        self, paths: list[str], compression: str, read: Callable[[_File], PyIterator[bytes]]
+        self,
+        paths: list[str],
+        compression: str,
+        read: Callable[[_File], PyIterator[bytes]],
+        check: Callable[[_File], None],
     ) -> None:
+        self._check = check
         self._paths = deque(paths)
         self._compression = compression
         self._read = read
@@ -197,8 +206,14 @@ class _Records:
             self._leave()
             if not self._paths:
                 raise StopIteration
-            self._file = _File(self._paths.popleft(), self._compression)
+            self._file = _File(self._paths[0], self._compression)
+            try:
+                self._check(self._file)
+            except errors.OpError:
+                self._leave()
+                raise
             self._current = self._read(self._file)
+            self._paths.popleft()
 
     def _leave(self) -> None:
         self._current = iter(())
@@ -220,12 +235,15 @@ def _file_dataset(
     compression_type: Any,
     buffer_size: Any,
     read: Callable[[_File], PyIterator[bytes]],
+    check: Callable[[_File], None] = lambda file: None,
 ) -> Dataset:
     paths = [name.decode("utf-8", "surrogateescape") for name in vector(filenames, "`filenames`")]
     compression = _compression(compression_type)
-    if int(scalar(buffer_size, "`buffer_size`")) < 0:
+    if kind != "TFRecord" and int(scalar(buffer_size, "`buffer_size`")) < 0:
         raise fail("`buffer_size` must be >= 0 (0 == default)")
-    return Dataset(kind, [dtypes.string], [()], lambda: _Read(_Records(paths, compression, read)))
+    return Dataset(
+        kind, [dtypes.string], [()], lambda: _Read(_Records(paths, compression, read, check))
+    )
 
 
 # ---- lines
@@ -267,10 +285,18 @@ def text_line_dataset(ctx: Any, filenames: Any, compression_type: Any, buffer_si
 # ---- records of one length
 
 
+def _misfit(file: _File, header: int, length: int, footer: int, body: int) -> str:
+    return (
+        f"Excluding the header ({header} bytes) and footer ({footer} bytes), input file "
+        f'"{file.path}" has body length {body} bytes, which is not an exact multiple of the '
+        f"record length ({length} bytes)."
+    )
+
+
 def _fixed(header: int, length: int, footer: int) -> Callable[[_File], PyIterator[bytes]]:
     def read(file: _File) -> PyIterator[bytes]:
         file.read(header)
-        total = 0
+        body = 0
         held = file.read(footer)
         while True:
             # What may be the footer is held back until more comes.
@@ -278,17 +304,23 @@ def _fixed(header: int, length: int, footer: int) -> Callable[[_File], PyIterato
             if len(held) < length + footer:
                 break
             record, held = held[:length], held[length:]
-            total += length
+            body += length
             yield record
         if len(held) != footer:
-            total += max(0, len(held) - footer)
-            raise fail(
-                f"Excluding the header ({header} bytes) and footer ({footer} bytes), input file "
-                f'"{file.path}" has body length {total} bytes, which is not an exact multiple of '
-                f"the record length ({length} bytes)."
-            )
+            body += len(held) - footer
+            raise errors.DataLossError(_misfit(file, header, length, footer, body))
 
     return read
+
+
+def _check_fixed(header: int, length: int, footer: int) -> Callable[[_File], None]:
+    def check(file: _File) -> None:
+        """Find a file of the wrong size before its first record is read."""
+        body = Path(file.path).stat().st_size - header - footer
+        if file.compression == "" and body % length:
+            raise fail(_misfit(file, header, length, footer, body))
+
+    return check
 
 
 def _fixed_dataset(
@@ -304,8 +336,10 @@ def _fixed_dataset(
         raise fail("`record_bytes` must be > 0")
     if min(sizes) < 0:
         raise fail("`header_bytes` and `footer_bytes` must be >= 0")
-    read = _fixed(*sizes)
-    return _file_dataset("FixedLengthRecord", filenames, compression, buffer_size, read)
+    return _file_dataset(
+        "FixedLengthRecord", filenames, compression, buffer_size, _fixed(*sizes),
+        _check_fixed(*sizes),
+    )  # fmt: skip
 
 
 @op(
@@ -368,7 +402,8 @@ def _tf_records(file: _File) -> PyIterator[bytes]:
     at = 0
     while head := file.read(_LENGTH.size):
         if len(head) < _LENGTH.size:
-            raise errors.DataLossError(f"truncated record at {at}: {file.path}")
+            # TensorFlow takes a length that is cut off for the end, too.
+            return
         length, found = _LENGTH.unpack(head)
         if found != checksum.masked(head[:8]):
             raise errors.DataLossError(f"corrupted record at {at}: {file.path}")

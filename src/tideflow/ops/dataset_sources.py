@@ -18,7 +18,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_functions import Function, Turns
-from tideflow.ops.dataset_values import Dataset, Element, dims_of, fail, owned, scalar
+from tideflow.ops.dataset_values import Dataset, Element, dims_of, fail, owned, rows, scalar
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -127,7 +127,7 @@ def tensor_slice_dataset(
         "TensorSlice",
         Toutput_types,
         dims_of(output_shapes),
-        lambda: Listed(zip(*columns)),
+        lambda: Listed(zip(*map(rows, columns))),
         len(columns[0]),
     )
 

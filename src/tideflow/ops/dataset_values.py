@@ -8,7 +8,7 @@ Source: tensorflow/core/framework/dataset.h; runtime behaviour of TensorFlow 2.2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.wire import dtypes, errors
+from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import Variant
 
@@ -242,11 +242,21 @@ def batch(elements: Sequence[Element], types: Sequence[DType]) -> Element:
     )
 
 
+def text(value: bytes) -> Any:
+    """Return a string as a scalar of a component."""
+    made = np.empty((), object)
+    made[()] = value
+    return made
+
+
 def row(value: Any, index: int) -> Any:
     """Return one row of a component."""
-    return value[index]
+    found = value[index]
+    return text(found) if isinstance(found, bytes) else found
 
 
-def zeros_type(dtype: DType) -> Any:
-    """Return what fills a padded component that names no value: zero, or the empty string."""
-    return b"" if dtype is dtypes.string else np.zeros((), dtype.as_numpy_dtype)[()]
+def rows(column: Any) -> Iterable[Any]:
+    """Return the rows of a component."""
+    if column.dtype == object and column.ndim == 1:
+        return [row(column, i) for i in range(len(column))]
+    return column  # type: ignore[no-any-return]

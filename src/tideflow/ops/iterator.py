@@ -29,6 +29,7 @@ from tideflow.ops.dataset_values import (
     component_shapes,
     dims_of,
     fail,
+    text,
 )
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -72,9 +73,11 @@ class IteratorResource:
                 "have run the initializer operation for this iterator before getting the next "
                 "element."
             )
-        check_structure(types, shapes, self._dataset.types, self._dataset.shapes)
+        dataset, root = self._dataset, self._root
         async with self._turn:
-            return await self._root.next()
+            element = await root.next()
+        check_structure(types, shapes, dataset.types, dataset.shapes)
+        return element
 
     def describe(self) -> tuple[str, str, int]:
         """Return types and shapes of the components, for a status report."""
@@ -326,7 +329,7 @@ async def iterator_get_next(
 def iterator_to_string_handle(ctx: Any, resource_handle: Any) -> Any:
     """Return a string that names the iterator."""
     find_iterator(ctx, resource_handle)
-    return resource_handle.to_proto().SerializeToString()
+    return text(resource_handle.to_proto().SerializeToString())
 
 
 @op(
@@ -357,9 +360,9 @@ def iterator_from_string_handle(
     """
     if np.ndim(string_handle):
         raise fail("string_handle must be a scalar")
-    text = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
+    given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
     try:
-        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(text))
+        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
     except DecodeError:
         raise fail("Could not parse string_handle as a valid ResourceHandle") from None
     if handle.device != ctx.device:
@@ -390,4 +393,4 @@ def iterator_from_string_handle(
 )
 def iterator_get_device(ctx: Any, resource: Any) -> Any:
     """Return the name of the device on which an iterator is."""
-    return str(ctx.device).encode()
+    return text(str(ctx.device).encode())
