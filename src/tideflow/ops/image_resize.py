@@ -1,0 +1,262 @@
+"""Images made larger or smaller: ResizeBilinear and ResizeNearestNeighbor, with their gradients.
+
+Where an output pixel lies in the input: at i * in / out; with half_pixel_centers at
+(i + 0.5) * in / out - 0.5; with align_corners at i * (in - 1) / (out - 1).  In float32 throughout.
+Source: tensorflow/core/kernels/image/image_resizer_state.h, resize_bilinear_op.cc,
+resize_nearest_neighbor_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, with_rank
+from tideflow.graph.shapes import Dims
+from tideflow.ops.export import export
+from tideflow.wire import errors
+
+_ATTRS = ("align_corners", "half_pixel_centers")
+
+
+def _resized_shape(c: ShapeContext) -> list[Dims]:
+    batch, _, _, channels = with_rank(c.inputs[0], 4, "images")
+    size = c.value(1)
+    if size is not None and size.shape != (2,):
+        raise ValueError(f"size must be two numbers, height and width; found {size.tolist()}")
+    height, width = (None, None) if size is None else size.tolist()
+    return [(batch, height, width, channels)]
+
+
+def _size_of(size: Any) -> tuple[int, int]:
+    if size.shape != (2,):
+        raise errors.InvalidArgumentError(
+            f"size must be two numbers, height and width; found {size.tolist()}"
+        )
+    height, width = size.tolist()
+    if height <= 0 or width <= 0:
+        raise errors.InvalidArgumentError(f"output dimensions must be positive; found {size}")
+    return height, width
+
+
+def _check_images(x: Any, what: str = "images") -> None:
+    if x.ndim != 4:
+        raise errors.InvalidArgumentError(f"{what} must have rank 4; its shape is {list(x.shape)}")
+    if not (x.shape[1] and x.shape[2]):
+        raise errors.InvalidArgumentError(f"{what} must have pixels; its shape is {list(x.shape)}")
+
+
+def _check_choice(align_corners: bool, half_pixel_centers: bool) -> None:
+    if align_corners and half_pixel_centers:
+        raise errors.InvalidArgumentError(
+            "If half_pixel_centers is True, align_corners must be False."
+        )
+
+
+def _scale(size: int, out: int, align_corners: bool) -> np.float32:
+    if align_corners and out > 1:
+        return np.float32(size - 1) / np.float32(out - 1)
+    return np.float32(size) / np.float32(out)
+
+
+def _between(size: int, out: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
+    """Return for each output position the pixels on both sides, and how near the second is."""
+    scale, at = _scale(size, out, align_corners), np.arange(out, dtype=np.float32)
+    place = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
+    floor = np.floor(place)
+    low = np.maximum(floor.astype(np.int64), 0)
+    high = np.minimum(np.ceil(place).astype(np.int64), size - 1)
+    return low, high, place - floor
+
+
+def _nearest(size: int, out: int, align_corners: bool, half: bool) -> Any:
+    """Return for each output position the input's pixel."""
+    scale, at = _scale(size, out, align_corners), np.arange(out, dtype=np.float32)
+    place = (at + np.float32(0.5)) * scale if half else at * scale
+    # Halves go away from zero.
+    chosen = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
+    return np.clip(chosen.astype(np.int64), 0, size - 1)
+
+
+@op(
+    """
+    ResizeBilinear(images: T, size: int32) -> resized_images: float
+    T: type in {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16}
+    align_corners: bool = false
+    half_pixel_centers: bool = false
+    """,
+    shape=_resized_shape,
+    static=("size",),
+)
+def resize_bilinear_kernel(
+    xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+) -> Any:
+    _check_choice(align_corners, half_pixel_centers)
+    height, width = _size_of(size)
+    _check_images(images)
+    ways = (align_corners, half_pixel_centers)
+    top, bottom, down = _between(images.shape[1], height, *ways)
+    left, right, across = _between(images.shape[2], width, *ways)
+    x = images.astype(np.float32)
+    down, across = down[:, None, None], across[:, None]
+
+    def blended(row: Any) -> Any:
+        return row[:, :, left] + (row[:, :, right] - row[:, :, left]) * across
+
+    above, below = blended(x[:, top]), blended(x[:, bottom])
+    return above + (below - above) * down
+
+
+@op(
+    """
+    ResizeBilinearGrad(grads: float, original_image: T) -> output: T
+    T: type in floats
+    align_corners: bool = false
+    half_pixel_centers: bool = false
+    """,
+    shape=lambda c: [with_rank(c.inputs[1], 4, "original_image")],
+)
+def resize_bilinear_grad_kernel(
+    xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
+) -> Any:
+    _check_choice(align_corners, half_pixel_centers)
+    _check_images(grads, "grads")
+    _check_images(original_image, "original_image")
+    ways = (align_corners, half_pixel_centers)
+    _, height, width, _ = original_image.shape
+    rows = _spreading(height, _between(height, grads.shape[1], *ways))
+    columns = _spreading(width, _between(width, grads.shape[2], *ways))
+    found = xp.einsum("nyxc,yh,xw->nhwc", grads, rows, columns)
+    return found.astype(original_image.dtype)
+
+
+def _spreading(size: int, between: tuple[Any, Any, Any]) -> Any:
+    """Return [out, size]: what each input position has of each output position."""
+    low, high, share = between
+    made = np.zeros((len(low), size), np.float32)
+    at = np.arange(len(low))
+    np.add.at(made, (at, low), 1 - share)
+    np.add.at(made, (at, high), share)
+    return made
+
+
+@gradient("ResizeBilinear")
+def resize_bilinear_gradient(op: Any, grad: Any) -> list[Any]:
+    images = op.inputs[0]
+    if not images.dtype.is_floating:
+        return [None, None]
+    attrs = {name: op.attrs[name] for name in _ATTRS}
+    return [apply_op("ResizeBilinearGrad", grad, images, **attrs), None]
+
+
+@op(
+    """
+    ResizeNearestNeighbor(images: T, size: int32) -> resized_images: T
+    T: type in {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}
+    align_corners: bool = false
+    half_pixel_centers: bool = false
+    """,
+    shape=_resized_shape,
+    static=("size",),
+)
+def resize_nearest_neighbor_kernel(
+    xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+) -> Any:
+    _check_choice(align_corners, half_pixel_centers)
+    height, width = _size_of(size)
+    _check_images(images)
+    ways = (align_corners, half_pixel_centers)
+    rows = _nearest(images.shape[1], height, *ways)
+    return images[:, rows][:, :, _nearest(images.shape[2], width, *ways)]
+
+
+@op(
+    """
+    ResizeNearestNeighborGrad(grads: T, size: int32) -> output: T
+    T: type in {uint8, int8, int32, half, float, double, bfloat16}
+    align_corners: bool = false
+    half_pixel_centers: bool = false
+    """,
+    shape=_resized_shape,
+    static=("size",),
+)
+def resize_nearest_neighbor_grad_kernel(
+    xp: Any, grads: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+) -> Any:
+    _check_choice(align_corners, half_pixel_centers)
+    height, width = _size_of(size)
+    _check_images(grads, "grads")
+    ways = (align_corners, half_pixel_centers)
+    rows = np.eye(height, dtype=np.float32)[_nearest(height, grads.shape[1], *ways)]
+    columns = np.eye(width, dtype=np.float32)[_nearest(width, grads.shape[2], *ways)]
+    wide = np.float64 if grads.dtype == np.float64 else np.float32
+    given = grads.astype(wide)
+    found = xp.einsum("nyxc,yh,xw->nhwc", given, rows.astype(wide), columns.astype(wide))
+    return found.astype(grads.dtype)
+
+
+@gradient("ResizeNearestNeighbor")
+def resize_nearest_neighbor_gradient(op: Any, grad: Any) -> list[Any]:
+    shape = apply_op("Shape", op.inputs[0])
+    size = apply_op("StridedSlice", shape, [1], [3], [1])
+    attrs = {name: op.attrs[name] for name in _ATTRS}
+    return [apply_op("ResizeNearestNeighborGrad", grad, size, **attrs), None]
+
+
+@gradient("ResizeNearestNeighborGrad")
+def resize_nearest_neighbor_grad_gradient(op: Any, grad: Any) -> list[Any]:
+    shape = apply_op("Shape", op.inputs[0])
+    size = apply_op("StridedSlice", shape, [1], [3], [1])
+    attrs = {name: op.attrs[name] for name in _ATTRS}
+    return [apply_op("ResizeNearestNeighbor", grad, size, **attrs), None]
+
+
+@export("image.resize_bilinear")
+def resize_bilinear(
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Return images [batch, height, width, channels] in another size, as float32, by blending.
+
+    Raises: InvalidArgumentError for a size that is not positive.
+    """
+    made: Tensor = apply_op(
+        "ResizeBilinear",
+        images,
+        convert_to_tensor(size, "int32"),
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+        name=name,
+    )
+    return made
+
+
+@export("image.resize_nearest_neighbor")
+def resize_nearest_neighbor(
+    images: Any,
+    size: Any,
+    align_corners: bool = False,
+    name: str | None = None,
+    half_pixel_centers: bool = False,
+) -> Tensor:
+    """Return images [batch, height, width, channels] in another size, of the nearest pixels.
+
+    Raises: InvalidArgumentError for a size that is not positive.
+    """
+    made: Tensor = apply_op(
+        "ResizeNearestNeighbor",
+        images,
+        convert_to_tensor(size, "int32"),
+        align_corners=align_corners,
+        half_pixel_centers=half_pixel_centers,
+        name=name,
+    )
+    return made
