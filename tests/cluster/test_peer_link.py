@@ -332,7 +332,9 @@ async def test_who_hears_of_the_producer_meanwhile_waits_longer():
     links, line = await pushing_link()
     wait = links.link(PS).wait()
     for _ in range(8):
-        line.received(PeerFrame())
+        frame = PeerFrame()
+        frame.message.hello.version = VERSION
+        line.received(frame)
         await asyncio.sleep(ASK_AFTER_S / 4)
     assert not wait.future.done()
     async with asyncio.timeout(5):

@@ -138,6 +138,7 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
     group_of: dict[int, int] = {}
     after: list[set[int]] = []
     waits: list[set[int]] = []
+    waves_of: list[set[int]] = []
     for node in order:
         mask = 0
         for source in _sources(node):
@@ -151,12 +152,17 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
             groups.append(Group())
             after.append(set())
             waits.append(set())
+            waves_of.append(set())
         groups[index].nodes.append(node)
         group_of[id(node)] = index
         for source in _sources(node):
             if id(source) in bit:
                 wave = waves.get(source.attrs.get(WAVE))
-                waits[index].update((id(source),) if wave is None else wave.receives)
+                if wave is None:
+                    waits[index].add(id(source))
+                elif wave.mask not in waves_of[index]:
+                    waves_of[index].add(wave.mask)
+                    waits[index].update(wave.receives)
             elif group_of[id(source)] != index:
                 after[index].add(group_of[id(source)])
         if is_waiting(node):
