@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import tideflow.transport
 from tideflow.transport.registry import DEFAULT_SCHEME, schemes
 from transport.contract import CallContract, Pair, TransportContract, run_pair
-from transport.ways import WAYS
+from transport.ways import WAYS, AtPort
 
 WHOLE = {name: way for name, way in WAYS.items() if way.ends_with_its_task}
 CALLS = {name: way for name, way in WAYS.items() if not way.ends_with_its_task}
@@ -30,3 +33,27 @@ def test_every_transport_of_the_registry_keeps_the_contract() -> None:
     kept = {getattr(way, "scheme", None) for way in WAYS.values()}
     # The default is another name for one of the others.
     assert set(schemes()) - {DEFAULT_SCHEME} <= kept, "a transport has no row in ways.WAYS"
+
+
+# Each switch of the transports, with its states.
+STATES = {
+    "TIDEFLOW_GRPC": set(schemes()) - {DEFAULT_SCHEME},
+    "TIDEFLOW_SHARED_MEMORY": {"on", "off"},
+}
+DEFAULTS = {"TIDEFLOW_SHARED_MEMORY": "on"}
+
+
+@pytest.mark.parametrize("switch", STATES)
+def test_every_state_of_a_switch_keeps_the_contract(switch: str) -> None:
+    kept = set()
+    for way in WAYS.values():
+        if issubclass(way, AtPort):
+            set_up = {"TIDEFLOW_GRPC": way.scheme, **DEFAULTS, **way.environment}
+            kept.add(set_up[switch])
+    assert kept == STATES[switch], f"a state of {switch} has no row in ways.WAYS"
+
+
+def test_every_switch_of_the_transports_is_known_here() -> None:
+    folder = Path(tideflow.transport.__file__).parent
+    text = "".join(file.read_text() for file in folder.rglob("*.py"))
+    assert set(re.findall(r"\bTIDEFLOW_[A-Z_]*[A-Z]\b", text)) == STATES.keys()

@@ -33,9 +33,12 @@ class AtPort(Pair):
     """Both ends by the registry, at a port of this machine.
 
     On our own wire they take the shorter ways within a host: a Unix socket and shared memory.
+
+    environment: what differs from the defaults.
     """
 
     scheme: ClassVar[str | None] = "h2"
+    environment: ClassVar[dict[str, str]] = {}
 
     def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
         """Return the server's and the channel's TLS."""
@@ -81,15 +84,18 @@ class OverTls(AtPort):
 class BetweenHosts(AtPort):
     """As if the ends were on two hosts: every byte goes through a TCP socket."""
 
+    environment: ClassVar[dict[str, str]] = {SWITCH: "off"}
+
     async def start(self) -> None:
-        self._switch = pytest.MonkeyPatch()
-        self._switch.setenv(SWITCH, "off")
+        self._changed = pytest.MonkeyPatch()
+        for name, value in self.environment.items():
+            self._changed.setenv(name, value)
         most_shared_bytes.cache_clear()
         await super().start()
 
     async def close(self) -> None:
         await super().close()
-        self._switch.undo()
+        self._changed.undo()
         most_shared_bytes.cache_clear()
 
 
