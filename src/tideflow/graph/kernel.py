@@ -74,7 +74,8 @@ class KernelContext(Protocol):
         """Return a function of the library: `await f(step, *args)` gives its list of results.
 
         It may be called from an async kernel only.  Where its `is_synchronous` holds, it never
-        waits, and `f.run(step, args)` runs it on any thread.
+        waits, and `f.run(step, args)` runs it on any thread.  `f.anew(scope)`, for a dict kept by
+        whoever calls it, is the same function with kernel state of the scope's own.
         """
 
     def detached_step(self) -> StepContext:

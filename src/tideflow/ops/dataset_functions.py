@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 from tideflow.graph.node import FunctionRef
@@ -34,6 +35,16 @@ def data_threads() -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=data_threads.cache_clear)
+
+
+# Functions of one iterator have state of their own, such as that of random numbers; it is kept by
+# the iterator that somebody asked, and found by all below it, in tasks that they start, too.
+_scope: ContextVar[dict[Any, Any] | None] = ContextVar("tideflow_dataset_scope", default=None)
+
+
+def enter_scope(scope: dict[Any, Any]) -> None:
+    """Let functions that are called first from here on have their state in a scope."""
+    _scope.set(scope)
 
 
 class Turns:
@@ -79,7 +90,9 @@ class Function:
 
     def _ready(self) -> Any:
         if self._function is None:
-            self._function = self._ctx.function(self._ref)
+            scope = _scope.get()
+            found = self._ctx.function(self._ref)
+            self._function = found if scope is None else found.anew(scope)
         return self._function
 
     async def __call__(self, *args: Any) -> list[Any]:

@@ -13,7 +13,7 @@ from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.dataset_functions import Function, Turns
+from tideflow.ops.dataset_functions import Function, Turns, enter_scope
 from tideflow.ops.dataset_values import (
     UNKNOWN,
     Dataset,
@@ -139,6 +139,7 @@ async def reduce_dataset(
     f: FunctionRef,
 ) -> Any:
     """Return the last state that a function makes of the state before and an element."""
+    enter_scope({})
     function = Function(ctx, f, other_arguments)
     iterator = as_dataset(input_dataset).iterator()
     state = list(initial_state)
@@ -168,6 +169,7 @@ async def dataset_to_single_element(
     """
     source = as_dataset(dataset)
     check_structure(output_types, dims_of(output_shapes), source.types, source.shapes)
+    enter_scope({})
     iterator = source.iterator()
     element = await iterator.next()
     if element is None:

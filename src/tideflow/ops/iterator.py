@@ -20,6 +20,7 @@ from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.dataset_functions import enter_scope
 from tideflow.ops.dataset_values import (
     Dataset,
     Element,
@@ -51,6 +52,7 @@ class IteratorResource:
         self.shapes = tuple(shapes)
         self._dataset: Dataset | None = None
         self._root: Iterator | None = None
+        self._scope: dict[Any, Any] = {}
         self._turn = asyncio.Lock()
 
     def start(self, dataset: Dataset) -> None:
@@ -59,7 +61,7 @@ class IteratorResource:
         Raises: InvalidArgumentError for one of other types or shapes.
         """
         check_structure(self.types, self.shapes, dataset.types, dataset.shapes)
-        self._root, self._dataset = dataset.iterator(), dataset
+        self._root, self._dataset, self._scope = dataset.iterator(), dataset, {}
 
     async def next(self, types: Sequence[DType], shapes: Sequence[Dims]) -> Element | None:
         """Return the next element, None after the last; callers take turns.
@@ -73,8 +75,9 @@ class IteratorResource:
                 "have run the initializer operation for this iterator before getting the next "
                 "element."
             )
-        dataset, root = self._dataset, self._root
+        dataset, root, scope = self._dataset, self._root, self._scope
         async with self._turn:
+            enter_scope(scope)
             element = await root.next()
         check_structure(types, shapes, dataset.types, dataset.shapes)
         return element

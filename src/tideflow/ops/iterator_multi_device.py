@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.dataset_functions import enter_scope
 from tideflow.ops.dataset_values import (
     Element,
     Iterator,
@@ -49,6 +50,7 @@ class MultiDeviceIterator:
         self._shapes = tuple(shapes)
         self._waiting: list[deque[Element]] = [deque() for _ in range(shards)]
         self._source: Iterator | None = None
+        self._scope: dict[Any, Any] = {}
         self._given = 0
         self._most = 1
         self._turn = asyncio.Lock()
@@ -61,7 +63,7 @@ class MultiDeviceIterator:
         """
         source = as_dataset(dataset)
         check_structure(self._types, self._shapes, source.types, source.shapes)
-        self._source = source.iterator()
+        self._source, self._scope = source.iterator(), {}
         self._waiting = [deque() for _ in self._waiting]
         self._given = 0
         self._most = max(1, most)
@@ -86,6 +88,7 @@ class MultiDeviceIterator:
                     break
                 other = self._waiting[self._given % len(self._waiting)]
                 if other is mine or len(other) < self._most:
+                    enter_scope(self._scope)
                     element = await self._source.next()
                     if element is None:
                         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.kernel import Resources
@@ -17,7 +17,7 @@ from tideflow.runtime.context import Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import JitMode
-from tideflow.wire import errors
+from tideflow.wire import dtypes, errors
 
 
 class FunctionDefinition(Protocol):
@@ -34,11 +34,21 @@ class ReadyFunction:
       is_synchronous: whether it never waits; then `run` serves, on any thread.
     """
 
-    __slots__ = ("_runner", "is_synchronous")
+    __slots__ = ("_anew", "_runner", "is_synchronous")
 
-    def __init__(self, runner: GraphRunner) -> None:
+    def __init__(
+        self, runner: GraphRunner, anew: Callable[[FunctionScope], Function] | None = None
+    ) -> None:
         self._runner = runner
+        self._anew = anew
         self.is_synchronous = runner.is_synchronous
+
+    def anew(self, scope: FunctionScope) -> Function:
+        """Return the function with the scope's kernel state in place of the session's.
+
+        A function that keeps no state is the same in every scope.
+        """
+        return self if self._anew is None else self._anew(scope)
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run a function whose `is_synchronous` holds, on the calling thread."""
@@ -48,6 +58,10 @@ class ReadyFunction:
         if self.is_synchronous:
             return self._runner.run(step, args)
         return await self._runner.run_async(step, args)
+
+
+# What has kernel state of its own, such as an iterator: its runtimes by those of the sessions.
+FunctionScope: TypeAlias = "dict[FunctionRuntime, FunctionRuntime]"
 
 
 class FunctionRuntime:
@@ -105,4 +119,26 @@ class FunctionRuntime:
             nodes, self._devices, self._state, self._resources, self.get, self._jit
         )
 
-        return ReadyFunction(runner)
+        if not any(_keeps_state(node) for node in nodes):
+            return ReadyFunction(runner)
+        return ReadyFunction(runner, lambda scope: self._in(scope).get(ref, device))
+
+    def _in(self, scope: FunctionScope) -> FunctionRuntime:
+        """Return the runtime of the same functions in a scope."""
+        found = scope.get(self)
+        if found is None:
+            found = FunctionRuntime(
+                self._library, self._devices, KernelState(), self._resources, self._jit
+            )
+            scope[self] = scope[found] = found
+        return found
+
+
+def _keeps_state(node: Node) -> bool:
+    """Whether what a node gives may depend on how often it ran, such as a random number.
+
+    What has named state is found through a handle.
+    """
+    if not node.op_def.is_stateful or "Dataset" in node.op:
+        return False
+    return not any(source.output_types[port] is dtypes.resource for source, port in node.edges)
