@@ -348,6 +348,44 @@ def test_ops_under_their_onednn_names_give_the_same():
         np.testing.assert_array_equal(run(plain)[0], run(native)[0])
 
 
+def test_ops_on_volumes_under_their_onednn_names_give_the_same():
+    x, w = normal(2, 4, 5, 5, 3), normal(2, 3, 3, 3, 4)
+    attrs = {"strides": [1, 1, 2, 2, 1], "padding": "SAME"}
+    pooled = {**attrs, "ksize": [1, 2, 2, 2, 1]}
+    (y,) = run(Case("MaxPool3D", [x], pooled))
+    (z,) = run(Case("Conv3D", [x, w], attrs))
+    sizes = np.array(w.shape, np.int32)
+    none = np.zeros(0, np.uint8)
+    for op, given, extra in (
+        ("Conv3D", [x, w], []),
+        ("Conv3DBackpropFilterV2", [x, sizes, z], []),
+        ("MaxPool3D", [x], []),
+        ("MaxPool3DGrad", [x, y, y], [none]),
+        ("AvgPool3D", [x], []),
+        ("AvgPool3DGrad", [np.array(x.shape, np.int32), y], []),
+    ):
+        own = pooled if "Pool" in op else attrs
+        native = Case(f"_MklNative{op}", [*given, *extra], own)
+        np.testing.assert_array_equal(run(Case(op, given, own))[0], run(native)[0])
+
+
+def test_fused_convolutions_apply_what_follows():
+    bias = normal(4)
+    volumes, w3 = normal(2, 4, 5, 5, 3), normal(2, 3, 3, 3, 4)
+    images, w2 = normal(2, 5, 5, 2), normal(3, 3, 2, 2)
+    for op, plain, given, strides in (
+        ("_FusedConv3D", "Conv3D", [volumes, w3], [1] * 5),
+        ("_MklNativeFusedConv3D", "Conv3D", [volumes, w3], [1] * 5),
+        ("_FusedDepthwiseConv2dNative", "DepthwiseConv2dNative", [images, w2], [1] * 4),
+        ("_MklNativeFusedDepthwiseConv2dNative", "DepthwiseConv2dNative", [images, w2], [1] * 4),
+    ):
+        attrs = {"strides": strides, "padding": "SAME"}
+        fused = {**attrs, "fused_ops": ["BiasAdd", "Relu"]}
+        (found,) = both(Case(op, [*given, [bias]], fused))
+        (wanted,) = run(Case(plain, given, attrs))
+        np.testing.assert_allclose(found, np.maximum(wanted + bias, 0), rtol=1e-4, atol=1e-5)
+
+
 def test_bias_gradient_of_a_onednn_convolution():
     x, dy = normal(1, 4, 4, 2), normal(1, 4, 4, 3)
     attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}

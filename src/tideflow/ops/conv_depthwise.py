@@ -31,7 +31,8 @@ from tideflow.ops.export import export
 from tideflow.wire import errors
 
 
-def _depthwise_shape(c: ShapeContext) -> list[Dims]:
+def depthwise_shape(c: ShapeContext) -> list[Dims]:
+    """Give a depthwise convolution its shape.  Raises: ValueError."""
     check_attrs(c.attrs)
     layout = c.attrs["data_format"]
     given = dims_to_nhwc(with_rank(c.inputs[0], 4, "input"), layout)
@@ -71,7 +72,7 @@ def _as_grouped(w: Any, channels: int) -> Any:
     data_format: string in {NHWC, NCHW} = 'NHWC'
     dilations: list(int) = [1, 1, 1, 1]
     """,
-    shape=_depthwise_shape,
+    shape=depthwise_shape,
 )
 def depthwise_kernel(
     xp: Any,

@@ -15,8 +15,10 @@ from tideflow.graph.op_def import OpDef, get_op_def, op
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.conv import conv2d_kernel, conv2d_shape
+from tideflow.ops.conv_depthwise import depthwise_kernel, depthwise_shape
 from tideflow.ops.nn_activations import wide
 from tideflow.ops.nn_batch_norm import fused_batch_norm_kernel, fused_batch_norm_shape
+from tideflow.ops.volumes import conv3d_kernel, conv3d_shape
 from tideflow.wire import errors
 
 
@@ -77,7 +79,7 @@ def _finished(
 def _normalized(xp: Any, x: Any, own: list[Any], data_format: str, epsilon: float) -> Any:
     scale, offset, mean, variance = own
     factor = scale / xp.sqrt(variance + variance.dtype.type(epsilon))
-    shape = (1, -1, 1, 1) if data_format == "NCHW" else (-1,)
+    shape = (1, -1, *[1] * (x.ndim - 2)) if data_format.startswith("NC") else (-1,)
     shift = offset - mean * factor
     return x * factor.reshape(shape) + shift.reshape(shape)
 
@@ -163,6 +165,92 @@ def fused_conv2d_kernel(
         strides=strides,
         padding=padding,
         explicit_paddings=explicit_paddings,
+        data_format=data_format,
+        dilations=dilations,
+    )
+    return _finished(xp, found, args, fused_ops, data_format, epsilon, leakyrelu_alpha)
+
+
+@op(
+    """
+    _FusedConv3D(input: T, filter: T, args: num_args * T) -> output: T
+    T: type in {bfloat16, float, half}
+    num_args: int >= 0
+    strides: list(int) >= 5
+    padding: string in {SAME, VALID}
+    data_format: string in {NDHWC, NCDHW} = 'NDHWC'
+    dilations: list(int) = [1, 1, 1, 1, 1]
+    padding_list: list(int) = []
+    fused_ops: list(string) = []
+    epsilon: float = 9.999999747378752e-05
+    leakyrelu_alpha: float = 0.20000000298023224
+    """,
+    shape=conv3d_shape,
+)
+def fused_conv3d_kernel(
+    xp: Any,
+    input: Any,
+    filter: Any,
+    args: list[Any],
+    *,
+    strides: list[int],
+    padding: str,
+    data_format: str,
+    dilations: list[int],
+    fused_ops: list[str],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
+    found = conv3d_kernel(
+        xp,
+        input,
+        filter,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=dilations,
+    )
+    # A bias goes to the channels, wherever they are.
+    layout = "NCHW" if data_format == "NCDHW" else "NHWC"
+    return _finished(xp, found, args, fused_ops, layout, epsilon, leakyrelu_alpha)
+
+
+@op(
+    """
+    _FusedDepthwiseConv2dNative(input: T, filter: T, args: num_args * T) -> output: T
+    T: type in floats
+    num_args: int >= 0
+    strides: list(int)
+    padding: string in {SAME, VALID}
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    fused_ops: list(string) = []
+    epsilon: float = 9.999999747378752e-05
+    leakyrelu_alpha: float = 0.20000000298023224
+    """,
+    shape=depthwise_shape,
+)
+def fused_depthwise_conv2d_kernel(
+    xp: Any,
+    input: Any,
+    filter: Any,
+    args: list[Any],
+    *,
+    strides: list[int],
+    padding: str,
+    data_format: str,
+    dilations: list[int],
+    fused_ops: list[str],
+    epsilon: float,
+    leakyrelu_alpha: float,
+) -> Any:
+    found = depthwise_kernel(
+        xp,
+        input,
+        filter,
+        strides=strides,
+        padding=padding,
+        explicit_paddings=[],
         data_format=data_format,
         dilations=dilations,
     )

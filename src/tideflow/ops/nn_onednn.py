@@ -13,14 +13,29 @@ from typing import Any
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
-from tideflow.ops import array, conv_depthwise, einsum, matmul, nn_batch_norm, nn_fused, softmax
+from tideflow.ops import (
+    array,
+    conv_depthwise,
+    einsum,
+    matmul,
+    nn_batch_norm,
+    nn_fused,
+    softmax,
+    volumes,
+)
 from tideflow.ops.conv import conv2d_backprop_filter_kernel
 from tideflow.ops.nn_activations import wide
 from tideflow.ops.nn_bias import bias_add_grad_kernel
 from tideflow.ops.pool import max_pool_grad_kernel, max_pool_kernel, pool_shape
+from tideflow.ops.volume_pools import (
+    avg_pool3d_kernel,
+    max_pool3d_grad_kernel,
+    max_pool3d_kernel,
+    pool3d_shape,
+)
 
 # The families whose ops get further names; named here because they must be declared before.
-_FAMILIES = (array, conv_depthwise, einsum, matmul, nn_batch_norm, nn_fused, softmax)
+_FAMILIES = (array, conv_depthwise, einsum, matmul, nn_batch_norm, nn_fused, softmax, volumes)
 
 _CONSTANT_FILTER = "is_filter_const: bool = false"
 
@@ -29,9 +44,12 @@ for _base in ("MatMul", "BatchMatMul", "BatchMatMulV2", "Softmax", "Transpose", 
 
 for _base in (
     "AvgPool",
+    "AvgPool3DGrad",
     "AvgPoolGrad",
     "Conv2DBackpropFilter",
     "Conv2DBackpropInput",
+    "Conv3DBackpropFilterV2",
+    "Conv3DBackpropInputV2",
     "DepthwiseConv2dNativeBackpropFilter",
     "DepthwiseConv2dNativeBackpropInput",
     "FusedBatchNormGradV3",
@@ -39,10 +57,10 @@ for _base in (
 ):
     declare_like(f"_MklNative{_base}", _base)
 
-for _base in ("Conv2D", "DepthwiseConv2dNative"):
+for _base in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
     declare_like(f"_MklNative{_base}", _base, _CONSTANT_FILTER)
 
-for _base in ("FusedMatMul", "FusedConv2D"):
+for _base in ("FusedMatMul", "FusedConv2D", "FusedConv3D", "FusedDepthwiseConv2dNative"):
     declare_like(f"_MklNative{_base}", f"_{_base}", _CONSTANT_FILTER)
 
 declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx")
@@ -58,6 +76,20 @@ declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx")
 def swish_kernel(xp: Any, features: Any) -> Any:
     x = wide(xp, features)
     return (x / (1 + xp.exp(-x))).astype(features.dtype)
+
+
+# As AvgPool3D, but for the name of its input.
+op(
+    """
+    _MklNativeAvgPool3D(value: T) -> output: T
+    ksize: list(int) >= 5
+    strides: list(int) >= 5
+    padding: string in {SAME, VALID}
+    data_format: string in {NDHWC, NCDHW} = 'NDHWC'
+    T: type in floats
+    """,
+    shape=pool3d_shape,
+)(avg_pool3d_kernel)
 
 
 def _with_workspace(c: ShapeContext) -> list[Dims]:
@@ -134,6 +166,65 @@ def max_pool_grad_native_kernel(
         strides=strides,
         padding=padding,
         explicit_paddings=explicit_paddings,
+        data_format=data_format,
+    )
+
+
+@op(
+    """
+    _MklNativeMaxPool3D(input: T) -> output: T, workspace: uint8
+    ksize: list(int) >= 5
+    strides: list(int) >= 5
+    padding: string in {SAME, VALID}
+    data_format: string in {NDHWC, NCDHW} = 'NDHWC'
+    T: type in {half, bfloat16, float}
+    workspace_enabled: bool = false
+    """,
+    shape=lambda c: [*pool3d_shape(c), None],
+)
+def max_pool3d_native_kernel(
+    xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
+) -> Any:
+    found = max_pool3d_kernel(
+        xp, input, ksize=ksize, strides=strides, padding=padding, data_format=data_format
+    )
+    return found, xp.zeros((0,), xp.uint8)
+
+
+@op(
+    """
+    _MklNativeMaxPool3DGrad(orig_input: TInput, orig_output: TInput, grad: T, workspace: uint8)
+      -> output: T
+    ksize: list(int) >= 5
+    strides: list(int) >= 5
+    padding: string in {SAME, VALID}
+    data_format: string in {NDHWC, NCDHW} = 'NDHWC'
+    T: type in {half, bfloat16, float} = float
+    TInput: type in {half, bfloat16, float} = float
+    workspace_enabled: bool = false
+    """,
+    shape=lambda c: [with_rank(c.inputs[0], 5, "orig_input")],
+)
+def max_pool3d_grad_native_kernel(
+    xp: Any,
+    orig_input: Any,
+    orig_output: Any,
+    grad: Any,
+    workspace: Any,
+    *,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str,
+) -> Any:
+    return max_pool3d_grad_kernel(
+        xp,
+        orig_input,
+        orig_output,
+        grad,
+        ksize=ksize,
+        strides=strides,
+        padding=padding,
         data_format=data_format,
     )
 

@@ -408,9 +408,10 @@ def tensor_list_pop_back(ctx: Any, handle: Any, element_shape: Any, *, element_d
 
 @op(
     """
-    TensorListGetItem(input_handle: variant, index: int32, element_shape: int32)
+    TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape)
     -> item: element_dtype
     element_dtype: type
+    Tshape: type in indices = int32
     """,
     shape=_item_shape,
 )

@@ -38,7 +38,8 @@ from tideflow.wire import errors
 _GEOMETRY = ("ksize", "strides", "padding", "data_format")
 
 
-def _pool_shape(c: ShapeContext) -> list[Dims]:
+def pool3d_shape(c: ShapeContext) -> list[Dims]:
+    """Give a pool its shape.  Raises: ValueError."""
     check_attrs(c.attrs)
     layout = c.attrs["data_format"]
     given = dims_to_ndhwc(with_rank(c.inputs[0], 5, "input"), layout)
@@ -72,7 +73,7 @@ def _check(found: Any, x: Any, along: Windows, what: str) -> None:
     data_format: string in {NDHWC, NCDHW} = 'NDHWC'
     T: type in {half, bfloat16, float}
     """,
-    shape=_pool_shape,
+    shape=pool3d_shape,
 )
 def max_pool3d_kernel(
     xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
@@ -191,7 +192,7 @@ def _counts(along: Windows) -> Any:
     data_format: string in {NDHWC, NCDHW} = 'NDHWC'
     T: type in floats
     """,
-    shape=_pool_shape,
+    shape=pool3d_shape,
 )
 def avg_pool3d_kernel(
     xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str

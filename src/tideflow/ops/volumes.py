@@ -157,7 +157,8 @@ def _place(w: Window, index: int) -> tuple[int, int, int]:
 # ---- kernels
 
 
-def _conv3d_shape(c: ShapeContext) -> list[Dims]:
+def conv3d_shape(c: ShapeContext) -> list[Dims]:
+    """Give a convolution of (input, filter) its shape.  Raises: ValueError."""
     check_attrs(c.attrs)
     layout = c.attrs["data_format"]
     given = dims_to_ndhwc(with_rank(c.inputs[0], 5, "input"), layout)
@@ -194,7 +195,7 @@ def _check_out_backprop(dy: Any, batch: int, along: Windows, out: int) -> None:
     data_format: string in {NDHWC, NCDHW} = 'NDHWC'
     dilations: list(int) = [1, 1, 1, 1, 1]
     """,
-    shape=_conv3d_shape,
+    shape=conv3d_shape,
 )
 def conv3d_kernel(
     xp: Any,
