@@ -4,7 +4,7 @@ VENV ?= .venv
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oracle lint bench docs protos clean
+.PHONY: help demo test interop lint bench docs protos clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,8 +33,8 @@ demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on 
 test: $(VENV)/.ready-dev  ## the tests (those that need TensorFlow are skipped where it is missing)
 	@$(RUN) -m pytest -n auto
 
-oracle: $(VENV)/.ready-tensorflow  ## the tests that compare with a real TensorFlow
-	@$(RUN) -m pytest -n auto -m tensorflow
+interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
+	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow
 
 lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
 	@$(VENV)/bin/ruff check .
@@ -45,8 +45,11 @@ lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
 bench: $(VENV)/.ready-tensorflow  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write
 
-docs: $(VENV)/.ready-dev  ## the generated parts of the documentation
+docs: $(VENV)/.ready-tensorflow  ## the generated parts of the documentation (compares all ops with TensorFlow)
+	@rm -f docs/ops_compared.json
+	@TIDEFLOW_OPS_COMPARED=docs/ops_compared.json $(RUN) -m pytest -q -n auto -m tensorflow tests/ops
 	@$(RUN) tools/op_table.py docs/ops.md
+	@$(RUN) -m tools.compatibility
 
 protos: $(VENV)/.ready-dev  ## the message modules, from the .proto files
 	@$(RUN) tools/protos.py

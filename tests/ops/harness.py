@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ops import compared
 from tideflow.graph.building import make_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.kernel import bind
@@ -130,6 +131,7 @@ def check_against_tensorflow(case: Case) -> None:
         assert len(found) == len(expected)
         for ours, theirs in zip(found, expected, strict=True):
             compare(ours, theirs, case, f"{case} on {tier}")
+    compared.agreed(case.op, (dtypes.dtype_of(value).name for value in flat))
 
 
 def compare(ours: Any, theirs: Any, case: Case, what: str) -> None:
