@@ -16,7 +16,7 @@ import numpy as np
 from tideflow.compile.device_types import is_accelerator
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
 from tideflow.compile.place import place
-from tideflow.compile.placed_graph import PlacedGraph
+from tideflow.compile.placed_graph import PlacedGraph, tell_placement
 from tideflow.compile.prune import ClientGraph, Signature, prune
 from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
@@ -117,8 +117,12 @@ class LocalBackend:
         if self._placed is None:
             client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
             place(client_graph.nodes, names, self._config.allow_soft_placement)
+            if self._config.log_device_placement:
+                tell_placement(client_graph.nodes)
             return client_graph
-        self._placed.extend(graph.operations_by_name)
+        placed = self._placed.extend(graph.operations_by_name)
+        if self._config.log_device_placement:
+            tell_placement(placed.values())
         self._placed.assign(client_graph.nodes)
         client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
         return client_graph

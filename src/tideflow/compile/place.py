@@ -165,9 +165,9 @@ class _Placer:
         together = "" if culprit is node else f", which must be with {node.op} {node.name!r},"
         return errors.InvalidArgumentError(
             f"Cannot assign a device for operation {culprit.name}: {culprit.op} "
-            f"{culprit.name!r}{together} asks for {wanted!r}, but has no compiled form for what it "
-            f"computes with there; it can run on {', '.join(self.hosts)}. "
-            "allow_soft_placement=True puts such operations there",
+            f"{culprit.name!r}{together} asks for {wanted!r}, where only what can be compiled "
+            f"runs; it can run on {', '.join(self.hosts)}. allow_soft_placement=True puts such "
+            "operations there",
             node=culprit.name,
         )
 

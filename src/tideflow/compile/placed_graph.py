@@ -6,7 +6,8 @@ stays: a variable is in one place for all steps, whichever part of the graph the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 
 from tideflow.compile.place import place
 from tideflow.compile.plan import ARG_OPS
@@ -68,3 +69,9 @@ class PlacedGraph:
             if not node.device and node.edges:
                 node.device = node.edges[0][0].device
             node.device = node.device or self._devices[0]
+
+
+def tell_placement(nodes: Iterable[Node]) -> None:
+    """Write where nodes were placed to standard error, for log_device_placement."""
+    lines = [f"{node.name}: ({node.op}): {node.device}\n" for node in nodes]
+    sys.stderr.write("".join(lines))

@@ -166,7 +166,7 @@ def may_compile(node: Node) -> bool:
 
 def value_types(node: Node) -> list[DType]:
     """Return the types of the inputs and outputs that are values."""
-    first = variables_of(node) if is_variable_read(node) or is_update(node) else 0
+    first = variables_of(node) if is_variable_read(node) or changes_variables(node) else 0
     types = [source.output_types[port].base_dtype for source, port in node.edges[first:]]
     return types + [t for t in node.output_types if not t.is_ref_dtype]
 

@@ -6,6 +6,7 @@ region that takes it.  Kernels that only keep tensors or hand them on get them a
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
@@ -31,11 +32,12 @@ from tideflow.wire.device_name import task_name
 # They keep tensors, or hand them on, without a look at their values.
 _KEEPING_OPS = frozenset(
     {
-        "Assign", "AssignVariableOp", "Case", "For", "If", "PartitionedCall", "StackPushV2",
-        "StackPopV2", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile",
-        "While",
+        "PartitionedCall", "StackPopV2", "StackPushV2", "StatefulPartitionedCall",
+        "StatelessWhile", "While",
     }
 )  # fmt: skip
+# How many of their first inputs say what is to run.
+_DECIDING_OPS = {"Case": 1, "For": 3, "If": 1, "StatelessCase": 1, "StatelessIf": 1}
 
 
 def as_host(value: Any) -> Any:
@@ -46,9 +48,22 @@ def as_host(value: Any) -> Any:
     return found if found.shape else found[()]
 
 
-def is_ready(value: Any) -> bool:
-    """Whether a value can be had by the host without waiting for a computation."""
-    return not isinstance(value, load_jax().Array) or value.is_ready()
+async def fetch(value: Any) -> Any:
+    """Return a value for the host; the loop goes on until it is there."""
+    if not isinstance(value, load_jax().Array) or value.is_ready():
+        return as_host(value)
+    return await asyncio.get_running_loop().run_in_executor(kernel_threads(), as_host, value)
+
+
+async def fetch_conditions(values: Sequence[Any]) -> list[Any]:
+    """Return results of a function, those on which a loop may depend on the host."""
+    array = load_jax().Array
+    return [
+        await fetch(value)
+        if isinstance(value, array) and not value.shape and value.dtype == bool
+        else value
+        for value in values
+    ]
 
 
 def to_host(values: Sequence[Any]) -> list[Any]:
@@ -72,6 +87,8 @@ def bind_on_device(
     call = bind_for_host(node)
     if node.op in ("Assign", "AssignVariableOp"):
         return _bind_assign(node, call, accelerator)
+    if node.op in _DECIDING_OPS:
+        return _bind_decision(call, _DECIDING_OPS[node.op])
     if node.op in _KEEPING_OPS or node.op_def.is_async:
         return call
     if not node.edges:
@@ -81,6 +98,14 @@ def bind_on_device(
         return call(*[as_host(value) for value in args])
 
     return on_host
+
+
+def _bind_decision(call: Callable[..., Any], count: int) -> Callable[..., Any]:
+    async def decide(step: Any, *args: Any) -> Any:
+        first = [await fetch(value) for value in args[:count]]
+        return await call(step, *first, *args[count:])
+
+    return decide
 
 
 def compiled_alone(

@@ -36,6 +36,8 @@ from tideflow.wire import errors
 _LOOP_BUDGET_S = 0.001
 # Until its own runs tell, a program is guessed from its length.
 _GUESS_PER_INSTRUCTION_S = 20e-6
+# What an accelerator runs is compiled first.
+_COMPILING_S = 1.0
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ class _GroupCode:
         self.parts = parts
         count = sum(len(p.instructions) for p in parts if isinstance(p, Program))
         self.seconds = count * _GUESS_PER_INSTRUCTION_S
+        if any(isinstance(p, DeviceProgram) for p in parts):
+            self.seconds = max(self.seconds, _COMPILING_S)
 
     def took(self, seconds: float) -> None:
         """Take note of a run."""

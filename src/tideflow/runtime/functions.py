@@ -6,6 +6,7 @@ device and set of attrs, on first use.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -14,7 +15,8 @@ from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.runtime.context import Function, KernelState, Step
-from tideflow.runtime.device import Device, DeviceManager
+from tideflow.runtime.device import Device, DeviceManager, kernel_threads
+from tideflow.runtime.device_kernels import fetch_conditions
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.wire import dtypes, errors
@@ -34,14 +36,19 @@ class ReadyFunction:
       is_synchronous: whether it never waits; then `run` serves, on any thread.
     """
 
-    __slots__ = ("_anew", "_runner", "is_synchronous")
+    __slots__ = ("_anew", "_compiles", "_on_device", "_runner", "is_synchronous")
 
     def __init__(
-        self, runner: GraphRunner, anew: Callable[[FunctionScope], Function] | None = None
+        self,
+        runner: GraphRunner,
+        on_device: bool,
+        anew: Callable[[FunctionScope], Function] | None = None,
     ) -> None:
         self._runner = runner
         self._anew = anew
         self.is_synchronous = runner.is_synchronous
+        self._on_device = on_device
+        self._compiles = on_device
 
     def anew(self, scope: FunctionScope) -> Function:
         """Return the function with the scope's kernel state in place of the session's.
@@ -55,9 +62,21 @@ class ReadyFunction:
         return self._runner.run(step, args)
 
     async def __call__(self, step: Step, *args: Any) -> list[Any]:
+        if self._on_device:
+            return await fetch_conditions(await self._run_on_device(step, args))
         if self.is_synchronous:
             return self._runner.run(step, args)
         return await self._runner.run_async(step, args)
+
+    async def _run_on_device(self, step: Step, args: Sequence[Any]) -> list[Any]:
+        if not self.is_synchronous:
+            return await self._runner.run_async(step, args)
+        if self._compiles:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(kernel_threads(), self._runner.run, step, args)
+            self._compiles = False
+            return found
+        return self._runner.run(step, args)
 
 
 # What has kernel state of its own, such as an iterator: its runtimes by those of the sessions.
@@ -119,9 +138,10 @@ class FunctionRuntime:
             nodes, self._devices, self._state, self._resources, self.get, self._jit
         )
 
+        on_device = device.accelerator is not None
         if not any(_keeps_state(node) for node in nodes):
-            return ReadyFunction(runner)
-        return ReadyFunction(runner, lambda scope: self._in(scope).get(ref, device))
+            return ReadyFunction(runner, on_device)
+        return ReadyFunction(runner, on_device, lambda scope: self._in(scope).get(ref, device))
 
     def _in(self, scope: FunctionScope) -> FunctionRuntime:
         """Return the runtime of the same functions in a scope."""
