@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +44,19 @@ class Unexpected(Exception):
 
 
 class Process:
-    """A helper process that answers lines with lines; started on first use."""
+    """A helper process that answers lines with lines; started on first use.
+
+    prefix is what the command is put behind, to run it elsewhere.
+    """
 
     def __init__(
-        self, script: str, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        script: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
-        self._command = [sys.executable, str(HERE / script), *arguments]
+        self._command = [*prefix, sys.executable, str(HERE / script), *arguments]
         self._environment = environment or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""

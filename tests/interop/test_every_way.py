@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from programs import PROGRAMS
 from scenarios import SOURCE, differences
-from ways import REFERENCE, SWITCHES, TIERS, TRANSPORTS, WAYS, Runner
+from ways import REFERENCE, SWITCHES, TIERS, TRANSPORTS, WAYS, Runner, run_on_two_hosts
 
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.transport.registry import DEFAULT_SCHEME, schemes
+from two_hosts import NotPossible, two_hosts
 
 PROGRAMS_OF_OURS = [name for name, one in PROGRAMS.items() if "tideflow" in one.clients]
 # Those that are no way of running anything here: what is kept for the next time, and devices that
@@ -56,6 +58,16 @@ def test_all_programs_give_the_same_in_every_tier(
         runner.close()
     assert found
     assert not {way: one for way, one in found.items() if one}
+
+
+def test_all_programs_give_the_same_between_two_hosts(expected: dict[str, Any]) -> None:
+    with contextlib.ExitStack() as stack:
+        try:
+            hosts = stack.enter_context(two_hosts())
+        except NotPossible as error:
+            pytest.skip(f"no network namespaces here: {error}")
+        returned = run_on_two_hosts(hosts, PROGRAMS_OF_OURS)
+    assert not list(differences(expected, returned))
 
 
 def test_no_tier_and_no_transport_is_left_out() -> None:

@@ -6,6 +6,7 @@ that no tier, no transport and no switch of tideflow's is left out here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 from scenarios import TASKS, Process, RunningCluster, Unexpected, make_spec, run_program
 
 from tideflow.runtime.jit_mode import JitMode
+from two_hosts import Host
 
 TIERS = tuple(mode.value for mode in JitMode)
 
@@ -35,6 +37,7 @@ SWITCHES = {
     "TIDEFLOW_PEER": ("on", "off"),
     "TIDEFLOW_SHARED_MEMORY": ("on", "off"),
 }
+_FIRST_PORT = 2222  # namespaces that are made anew have all ports free
 DEFAULTS = {"TIDEFLOW_GRPC": "h2", "TIDEFLOW_PEER": "on", "TIDEFLOW_SHARED_MEMORY": "on"}
 
 
@@ -86,15 +89,44 @@ class Runner:
         for process in processes:
             process.ask({"TIDEFLOW_JIT": way.tier})
         targets = {} if self._cluster is None else self._cluster.targets
-        found = {}
-        for name in programs:
-            try:
-                found[name] = run_program(self._client, name, targets)
-            except Unexpected as error:
-                raise Unexpected(f"{name}, {way}: {error}") from None
-        return found
+        return run_all(self._client, targets, programs)
 
     def close(self) -> None:
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+
+
+def run_all(client: Process, targets: dict[str, str], programs: Iterable[str]) -> dict[str, Any]:
+    """Return what programs return, by name.  Raises: Unexpected."""
+    found = {}
+    for name in programs:
+        try:
+            found[name] = run_program(client, name, targets)
+        except Unexpected as error:
+            raise Unexpected(f"{name}: {error}") from None
+    return found
+
+
+def run_on_two_hosts(hosts: tuple[Host, Host], programs: Iterable[str]) -> dict[str, Any]:
+    """Return what programs return, by name, whose client and master are on the first host and whose
+    other tasks on the second, in the tier that compiles nothing.  Raises: Unexpected."""
+    spec: dict[str, list[str]] = {}
+    places = []
+    for number, (job, task) in enumerate(TASKS):
+        host = hosts[number > 0]
+        spec.setdefault(job, []).append(f"{host.address}:{_FIRST_PORT + number}")
+        places.append((job, task, host))
+    environment = {**DEFAULTS, "TIDEFLOW_JIT": JitMode.NEVER.value}
+    with contextlib.ExitStack() as stack:
+
+        def start(script: str, host: Host) -> Process:
+            made = Process(script, "tideflow", environment=environment, prefix=host.prefix)
+            stack.callback(made.close)
+            return made
+
+        targets = {
+            f"{job}:{task}": start("serve.py", host).ask([spec, job, task]).decode()
+            for job, task, host in places
+        }
+        return run_all(start("client.py", hosts[0]), targets, programs)

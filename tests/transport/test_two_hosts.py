@@ -1,0 +1,94 @@
+"""Calls between two hosts, in network namespaces where this machine lets us make them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from transport.two_hosts_peer import SIZES
+from two_hosts import Host, NotPossible, two_hosts
+
+pytestmark = pytest.mark.processes
+
+_ROOT = Path(__file__).parents[2]
+_PATHS = os.pathsep.join([str(_ROOT / "src"), str(_ROOT / "tests")])
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[tuple[Host, Host]]:
+    with contextlib.ExitStack() as stack:
+        try:
+            made = stack.enter_context(two_hosts())
+        except NotPossible as error:
+            pytest.skip(f"no network namespaces here: {error}")
+        yield made
+
+
+@contextlib.contextmanager
+def running(host: Host, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run two_hosts_peer.py on a host."""
+    script = str(_ROOT / "tests" / "transport" / "two_hosts_peer.py")
+    with subprocess.Popen(
+        [*host.prefix, sys.executable, script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": _PATHS},
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def ask(process: subprocess.Popen[str]) -> object:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return json.loads(line_of(process))
+
+
+@pytest.fixture
+def address(hosts: tuple[Host, Host]) -> Iterator[str]:
+    """Where a server listens on the second host."""
+    with running(hosts[1], "serve", hosts[1].address) as server:
+        yield f"{hosts[1].address}:{line_of(server)}"
+
+
+def test_between_hosts_all_goes_by_tcp(hosts: tuple[Host, Host], address: str) -> None:
+    with running(hosts[0], "call", address) as client:
+        seen = json.loads(line_of(client))
+    assert seen["lent"] == 0
+    assert seen["sent"] > sum(SIZES)
+
+
+def test_on_the_server_s_own_host_it_does_not(hosts: tuple[Host, Host], address: str) -> None:
+    with running(hosts[1], "call", address) as client:
+        seen = json.loads(line_of(client))
+    assert seen["lent"] > 0
+    assert seen["sent"] < sum(SIZES)
+
+
+def test_calls_end_when_the_cable_is_out_and_work_when_it_is_in_again(
+    hosts: tuple[Host, Host], address: str
+) -> None:
+    with running(hosts[0], "wait", address) as client:
+        assert line_of(client) == "waiting"
+        hosts[1].plug("down")
+        try:
+            assert json.loads(line_of(client)) == ["UnavailableError", "UnavailableError"]
+        finally:
+            hosts[1].plug("up")
+        assert ask(client) == [True, True]

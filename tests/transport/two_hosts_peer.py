@@ -1,0 +1,99 @@
+"""What runs on the two hosts of test_two_hosts.py.
+
+two_hosts_peer.py serve ADDRESS     prints its port, answers until it is killed
+two_hosts_peer.py call ADDRESS      makes calls of all sizes and ways, and prints what it saw
+two_hosts_peer.py wait ADDRESS      waits for answers that do not come, and prints how that ended;
+                                    then, for each line, whether calls work
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
+from google.protobuf.wrappers_pb2 import BytesValue
+
+from tideflow.runtime.loop import run_sync
+from tideflow.transport import MethodSpec
+from tideflow.transport.h2 import H2Channel, H2Server, blocking, client_link
+from tideflow.transport.h2.shared_memory import pool
+from tideflow.transport.service import bind
+from tideflow.wire import errors
+from transport.contract import Prober
+
+METHODS = {path.rpartition("/")[2]: one.spec for path, one in bind([Prober()]).items()}
+SIZES = (0, 4, 300_000, 20_000_000)
+
+
+async def serve(address: str) -> H2Server:
+    server = H2Server([Prober()], f"{address}:0")
+    print(await server.start(), flush=True)
+    return server
+
+
+async def make_channel(address: str, **options: Any) -> H2Channel:
+    return H2Channel(address, **options)
+
+
+def ways(channel: H2Channel) -> list[Callable[[MethodSpec, Message], Message]]:
+    assert channel.blocking is not None
+    return [lambda spec, request: run_sync(channel.unary(spec, request)), channel.blocking.unary]
+
+
+def call(address: str) -> None:
+    channel = run_sync(make_channel(address))
+    for way in ways(channel):
+        for size in SIZES:
+            request = BytesValue(value=b"?" * size)
+            assert way(METHODS["Echo"], request) == request
+    link = channel._link
+    assert link is not None
+    seen = {"sent": link.core.data_bytes_sent, "lent": pool().held_bytes}
+    print(json.dumps(seen), flush=True)
+
+
+def wait(address: str) -> None:
+    client_link._PING_TIMEOUT_S = blocking._PING_TIMEOUT_S = 1.0  # type: ignore[attr-defined]
+    channel = run_sync(make_channel(address, keepalive_s=1.0))
+
+    async def both() -> list[str]:
+        assert channel.blocking is not None
+        print("waiting", flush=True)
+        ended = await asyncio.gather(
+            channel.unary(METHODS["Block"], Empty()),
+            asyncio.to_thread(channel.blocking.unary, METHODS["Block"], Empty()),
+            return_exceptions=True,
+        )
+        return [type(one).__name__ for one in ended]
+
+    for way in ways(channel):
+        way(METHODS["Echo"], BytesValue())
+    print(json.dumps(run_sync(both())), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps([succeeds(way) for way in ways(channel)]), flush=True)
+
+
+def succeeds(way: Callable[[MethodSpec, Message], Message]) -> bool:
+    """Whether a call comes through within a while, made again as sessions do."""
+    until_s = time.monotonic() + 20
+    while time.monotonic() < until_s:
+        try:
+            way(METHODS["Echo"], BytesValue())
+            return True
+        except errors.UnavailableError:
+            time.sleep(0.05)
+    return False
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        kept = run_sync(serve(sys.argv[2]))
+        sys.stdin.read()
+    else:
+        {"call": call, "wait": wait}[sys.argv[1]](sys.argv[2])
