@@ -76,7 +76,7 @@ def test_header_and_payload_join_to_the_serialised_message(value):
 
 
 def test_payload_of_a_contiguous_array_is_its_own_memory():
-    array = np.zeros(4, np.float32)
+    array = np.zeros(4000, np.float32)
     _, payload = tensor_header(array)
     array[0] = 1
     assert bytes(payload[:4]) == np.float32(1).tobytes()

@@ -19,6 +19,7 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.prune import ClientGraph, Signature, find_edge, prune
 from tideflow.compile.rewrite import ALL_REWRITES, Rewrites, rewrite
+from tideflow.compile.spread import spread_constants
 from tideflow.compile.waves import mark_waves
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph_def import nodes_to_graph_def, read_nodes
@@ -119,9 +120,11 @@ class SessionGraph:
             through_rendezvous(
                 client_graph, self.devices.client_device, self.devices.client_incarnation
             )
+        if self._rewrites.folds and not is_partial:
+            client_graph.nodes = spread_constants(client_graph.nodes, _place_of)
         parts = partition(
             client_graph.nodes,
-            location=lambda node: _task_of(node.device),
+            location=_place_of,
             incarnation=self.devices.incarnations.__getitem__,
             suffix="S",
             numbers=self._numbers,
@@ -186,6 +189,10 @@ class SessionGraph:
     def _type_of(self, name: str) -> int:
         node, port = find_edge(self.nodes, name, "feed")
         return node.output_types[port].base_dtype.number
+
+
+def _place_of(node: Node) -> str:
+    return _task_of(node.device)
 
 
 def _make_identity(arg: Node, edge: Edge) -> None:

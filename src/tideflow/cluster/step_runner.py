@@ -143,22 +143,35 @@ async def run_parts(parts: Sequence[Part], run: StepRun) -> dict[str, GraphResul
 
 
 async def _until_first_error(tasks: Sequence[asyncio.Future[GraphResult]]) -> None:
-    pending: set[asyncio.Future[GraphResult]] = set(tasks)
-    timeout_s: float | None = None
-    while pending:
-        done, pending = await asyncio.wait(
-            pending, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
-        )
-        if not done:
-            return  # the cause did not come in time
-        for task in done:
-            error = None if task.cancelled() else task.exception()
-            if error is None and not task.cancelled():
-                continue
-            if isinstance(error, errors.OpError) and is_derived(error):
-                timeout_s = _CAUSE_GRACE_S
-            else:
-                return
+    """Wait until all have ended, or one has failed, and if with a consequence, its cause has had
+    time to come."""
+    loop = asyncio.get_running_loop()
+    over: asyncio.Future[None] = loop.create_future()
+    left = len(tasks)
+    grace: asyncio.TimerHandle | None = None
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    def ended(task: asyncio.Future[GraphResult]) -> None:
+        nonlocal left, grace
+        left -= 1
+        error = None if task.cancelled() else task.exception()
+        if not left or task.cancelled():
+            end()
+        elif isinstance(error, errors.OpError) and is_derived(error):
+            grace = grace or loop.call_later(_CAUSE_GRACE_S, end)
+        elif error is not None:
+            end()
+
+    for task in tasks:
+        task.add_done_callback(ended)
+    try:
+        await over
+    finally:
+        if grace is not None:
+            grace.cancel()
 
 
 async def _all_ended(tasks: Sequence[asyncio.Future[GraphResult]]) -> None:
