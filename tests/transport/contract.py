@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator
-from typing import ClassVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, ClassVar
 
 import pytest
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import Message
 from google.protobuf.wrappers_pb2 import BytesValue, Int32Value, StringValue
 
 from tideflow.runtime.loop import run_sync
-from tideflow.transport import Channel, Service, rpc, rpc_stream, stub, within
+from tideflow.transport import (
+    AtOnce,
+    Channel,
+    Service,
+    methods_of,
+    rpc,
+    rpc_stream,
+    stub,
+    within,
+)
 from tideflow.wire import errors, status
 
 PAYLOAD = {"type.googleapis.com/tideflow.test.Fact": b"\x00\xffpayload"}
@@ -127,6 +137,29 @@ class Prober(Probe):
     async def wait_blocked(self, count: int) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: self._blocked == count)
+
+
+class ProberAtOnce(Prober):
+    """Has its answers, and what goes wrong, at once where it need not wait."""
+
+
+def _at_once(name: str) -> Callable[[Prober, Message], AtOnce[Message]]:
+    def method(self: Prober, request: Message) -> AtOnce[Message]:
+        work: Coroutine[Any, Any, Message] = getattr(self, name)(request)
+        if name in ("Block", "BlockBriefly", "CancelItself", "FailInGroup"):
+            return work
+        try:
+            work.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        raise AssertionError(f"{name} waits")
+
+    return method
+
+
+for _name, _spec in methods_of(Probe).items():
+    if not _spec.streaming and _name != "Absent":
+        setattr(ProberAtOnce, f"{_name}_at_once", _at_once(_name))
 
 
 class Pair(ABC):

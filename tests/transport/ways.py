@@ -15,7 +15,7 @@ from tideflow.transport import Channel, LocalChannel, MethodSpec, make_channel, 
 from tideflow.transport.h2.shared_memory_limit import SWITCH, most_shared_bytes
 from tideflow.wire import errors
 from transport.certificates import certificates
-from transport.contract import Pair, Prober
+from transport.contract import Pair, Prober, ProberAtOnce
 
 
 class InProcess(Pair):
@@ -39,6 +39,7 @@ class AtPort(Pair):
 
     scheme: ClassVar[str | None] = "h2"
     environment: ClassVar[dict[str, str]] = {}
+    prober: ClassVar[type[Prober]] = Prober
 
     def contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
         """Return the server's and the channel's TLS."""
@@ -49,7 +50,7 @@ class AtPort(Pair):
 
     async def start(self) -> None:
         assert self.scheme is not None
-        self.server = Prober()
+        self.server = self.prober()
         server_tls, channel_tls = self.contexts()
         address = self.address()
         self.transport = make_server(self.scheme, [self.server], address, tls=server_tls)
@@ -63,6 +64,12 @@ class AtPort(Pair):
 
 class Grpcio(AtPort):
     scheme = "grpcio"
+
+
+class AnsweredAtOnce(AtPort):
+    """A server whose methods need no task where they need not wait."""
+
+    prober = ProberAtOnce
 
 
 class OverUnix(AtPort):
@@ -136,6 +143,7 @@ WAYS: dict[str, type[Pair]] = {
     "h2, within a host": AtPort,
     "h2, between hosts": BetweenHosts,
     "h2, from threads": FromThreads,
+    "h2, answered at once": AnsweredAtOnce,
     "h2 over a Unix socket": OverUnix,
     "h2 over TLS": OverTls,
 }

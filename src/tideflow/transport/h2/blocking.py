@@ -33,6 +33,7 @@ from tideflow.transport.h2.link import BETWEEN_BYTES, DIRECT_BYTES, READ_BYTES
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import Assembler, parts_of
 from tideflow.transport.h2.same_host import connect_nowait
+from tideflow.transport.h2.spinning import SocketSpin
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
@@ -87,6 +88,7 @@ class BlockingConnection(ClientCalls):
         self._keepalive_s = keepalive_s
         self._timeout_s = connection.gettimeout()
         self._buffer = memoryview(bytearray(READ_BYTES))
+        self._spin = SocketSpin(connection)
         self._is_ping_out = False
         self.failure = ""
         self._used_at_s = time.monotonic()
@@ -132,6 +134,7 @@ class BlockingConnection(ClientCalls):
             self._calls[stream_id] = call
             core.send_whole(stream_id, block, self.shared.lend_now(parts))
             self._write(deadline_s)
+            self._spin.wait()
             while answer.message is None and answer.error is None:
                 self._read(deadline_s)
         except BaseException:

@@ -18,6 +18,7 @@ from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
+from tideflow.transport.h2.spinning import spin_s
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors, status
@@ -72,7 +73,9 @@ class Calling:
     """
 
     def __init__(self, target: str, address: str, *, is_secure: bool) -> None:
-        most_shared_bytes()  # an odd setting is refused here, not by each connection
+        # Odd settings are refused here, not by each connection.
+        most_shared_bytes()
+        spin_s()
         self.target = target
         self.address = address
         self._is_secure = is_secure

@@ -13,6 +13,7 @@ from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
+from tideflow.transport.h2.spinning import spin_s
 from tideflow.transport.h2.tls import offer_h2
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import Binding, Service, bind
@@ -44,7 +45,9 @@ class H2Server(TransportServer):
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
-        most_shared_bytes()  # an odd setting is refused here, not by each connection
+        # Odd settings are refused here, not by each connection.
+        most_shared_bytes()
+        spin_s()
         self.bindings: dict[str, Binding] = bind(services)
         self.address = host_port
         self.max_message_bytes = max_message_bytes

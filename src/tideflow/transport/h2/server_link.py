@@ -29,6 +29,7 @@ from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.messages import Assembler, Parser, parts_of
 from tideflow.transport.h2.pipes import LinkPipe
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
+from tideflow.transport.h2.spinning import loop_spin
 from tideflow.transport.service import AtOnce, Binding
 from tideflow.wire import errors
 
@@ -88,6 +89,7 @@ class ServerLink(Link):
     def __init__(self, server: Host) -> None:
         super().__init__(Connection(is_client=False, limits=server.limits))
         self.shared = SharedBodies(self.core)
+        self._spin = loop_spin(self.loop)
         self._server = server
         self._calls: dict[int, Call] = {}
         self.closed = asyncio.Event()
@@ -141,6 +143,7 @@ class ServerLink(Link):
             self.shared.on_ping_answered(event.payload)
 
     def _on_call(self, event: HeadersReceived) -> None:
+        self._spin.heard()
         head = grpc.read_request(event.headers)
         stream_id = event.stream_id
         if head.http_status:
@@ -263,6 +266,8 @@ class ServerLink(Link):
             parts = self._parts_of(call, found)
             if not self.shared.can_lend or sum(map(len, parts)) < LEAST_BYTES:
                 self._finish(call, parts)
+                if not self._server.tasks:
+                    self._spin.answered()
             else:
                 self._start(call, self._lend_and_finish(call, parts))
         except errors.OpError as error:

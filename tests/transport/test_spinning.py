@@ -1,0 +1,155 @@
+"""Waiting awake: when it is done, when it ends, and what turns it off."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tideflow.transport import make_channel, make_server
+from tideflow.transport.h2 import spinning
+from tideflow.transport.h2.spinning import Habit, LoopSpin, SocketSpin, spin_s
+from tideflow.wire import errors
+
+TWO_CORES = {0, 1}
+
+
+class Clock:
+    """A clock that goes on by a step each time somebody looks."""
+
+    def __init__(self, step_s: float) -> None:
+        self.now_s = 0.0
+        self.step_s = step_s
+
+    def perf_counter(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
+
+
+class Turns:
+    """Stands for an event loop: keeps what is to be called in its next turn."""
+
+    def __init__(self) -> None:
+        self.next: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.next.append(callback)
+
+    def turn(self) -> int:
+        """Take a turn; return how many callbacks it had."""
+        now, self.next = self.next, []
+        for callback in now:
+            callback()
+        return len(now)
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: TWO_CORES, raising=False)
+    monkeypatch.delenv(spinning.SWITCH, raising=False)
+
+
+@pytest.fixture
+def clock(cores: None, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock(spin_s() / 4)
+    monkeypatch.setattr(spinning, "time", made)
+    return made
+
+
+def test_waits_that_do_not_pay_are_left_out_for_longer_and_longer() -> None:
+    habit = Habit()
+    left_out = []
+    for _ in range(9):
+        assert habit.wants()
+        habit.missed()
+        left_out.append(0)
+        while not habit.wants():
+            left_out[-1] += 1
+        # The wait that was wanted pays for none: it counts as the next one.
+    assert left_out == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+    habit.paid()
+    habit.missed()
+    assert [habit.wants(), habit.wants()] == [False, True]
+
+
+def test_a_loop_stays_awake_until_it_hears_something(clock: Clock) -> None:
+    clock.step_s = 0.0
+    turns = Turns()
+    spin = LoopSpin(cast(Any, turns))
+    spin.answered()
+    spin.answered()
+    assert [turns.turn() for _ in range(5)] == [1] * 5
+    spin.heard()
+    assert [turns.turn(), turns.turn()] == [1, 0]
+    spin.answered()
+    assert turns.turn() == 1
+
+
+def test_a_loop_goes_to_sleep_when_nothing_comes_and_the_next_time_at_once(clock: Clock) -> None:
+    turns = Turns()
+    spin = LoopSpin(cast(Any, turns))
+    spin.answered()
+    taken = 0
+    while turns.turn():
+        taken += 1
+        assert taken < 10
+    assert taken > 1
+    spin.answered()
+    assert turns.turn() == 0
+    spin.answered()
+    assert turns.turn() == 1
+
+
+def test_a_loop_that_hears_and_answers_within_a_turn_spins_once(clock: Clock) -> None:
+    clock.step_s = 0.0
+    turns = Turns()
+    spin = LoopSpin(cast(Any, turns))
+    for _ in range(5):
+        spin.answered()
+        spin.heard()
+    spin.answered()
+    assert turns.turn() == 1
+
+
+def test_a_thread_stops_to_look_when_something_is_there_or_the_time_is_over(clock: Clock) -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        spin = SocketSpin(near)
+        far.send(b"x")
+        spin.wait()
+        assert clock.now_s == clock.step_s
+        near.recv(1)
+        spin.wait()
+        looked_until_s = clock.now_s
+        assert looked_until_s > spin_s()
+        spin.wait()
+        assert clock.now_s == looked_until_s
+
+
+@pytest.mark.parametrize(
+    ("setting", "wanted_s"), [("on", 500e-6), ("off", 0.0), ("0", 0.0), ("40", 40e-6)]
+)
+def test_a_setting_says_for_how_long(
+    cores: None, monkeypatch: pytest.MonkeyPatch, setting: str, wanted_s: float
+) -> None:
+    monkeypatch.setenv(spinning.SWITCH, setting)
+    assert spin_s() == wanted_s
+
+
+def test_nobody_spins_on_the_only_core(cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
+    assert spin_s() == 0.0
+
+
+@pytest.mark.parametrize("setting", ["yes", "-1", "10001", "1.5"])
+def test_an_odd_setting_is_refused_where_channels_and_servers_are_made(
+    monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv(spinning.SWITCH, setting)
+    with pytest.raises(errors.InvalidArgumentError, match=spinning.SWITCH):
+        make_channel("localhost:1")
+    with pytest.raises(errors.InvalidArgumentError, match=spinning.SWITCH):
+        make_server("grpc", [], "localhost:0")
