@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent import futures
 from typing import Any
 
@@ -14,7 +15,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from tideflow.transport import NotGrpcError, make_channel, make_server, stub
 from tideflow.wire import errors
-from transport.certificates import certificates, make_certificates
+from transport.certificates import Certificates, certificates, make_certificates
 from transport.contract import Probe, Prober
 
 Context = ssl.SSLContext | None
@@ -135,43 +136,113 @@ def test_grpcio_takes_no_context_of_ours() -> None:
         make_server("grpcio", [], "127.0.0.1:0", tls=certificates().server_context())
 
 
+class _Echo(grpc.GenericRpcHandler):
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        return grpc.unary_unary_rpc_method_handler(lambda data, context: data)
+
+
+@contextlib.asynccontextmanager
+async def grpcio_server(credentials: grpc.ServerCredentials | None) -> AsyncIterator[int]:
+    """Run a server of grpcio, with TLS or without; yield its port."""
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((_Echo(),))
+    if credentials is None:
+        port = server.add_insecure_port("127.0.0.1:0")
+    else:
+        port = server.add_secure_port("127.0.0.1:0", credentials)
+    server.start()
+    try:
+        yield port
+    finally:
+        await asyncio.to_thread(server.stop(None).wait)
+
+
+def credentials_of(made: Certificates, *, asks_clients: bool = False) -> grpc.ServerCredentials:
+    key, chain = made.own_pems
+    return grpc.ssl_server_credentials(
+        [(key, chain)], made.authority_pem if asks_clients else None, asks_clients
+    )
+
+
+def call_by_grpcio(port: int, credentials: grpc.ChannelCredentials | None, data: bytes) -> Any:
+    """Return what a call of grpcio's gets: its answer or its error."""
+    where = f"127.0.0.1:{port}"
+    if credentials is None:
+        made = grpc.insecure_channel(where)
+    else:
+        made = grpc.secure_channel(where, credentials)
+    with made as channel:
+        try:
+            return channel.unary_unary("/tideflow.test.Probe/Echo")(data, timeout=30)
+        except grpc.RpcError as error:
+            return error
+
+
 class TestAgainstGrpcio:
-    async def test_its_secure_channel_calls_our_server(self) -> None:
+    @pytest.mark.parametrize("asks_clients", [False, True])
+    async def test_its_secure_channel_calls_our_server(self, asks_clients: bool) -> None:
         made = certificates()
-        key, chain = made.own_pems
-        server = make_server(
-            "h2", [Prober()], "127.0.0.1:0", tls=made.server_context(asks_clients=True)
-        )
+        key, chain = made.own_pems if asks_clients else (None, None)
+        tls = made.server_context(asks_clients=asks_clients)
+        server = make_server("h2", [Prober()], "127.0.0.1:0", tls=tls)
         port = await server.start()
         credentials = grpc.ssl_channel_credentials(made.authority_pem, key, chain)
         data = BytesValue(value=b"x" * 3_000_000).SerializeToString()
-
-        def call() -> bytes:
-            with grpc.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
-                echo = channel.unary_unary("/tideflow.test.Probe/Echo")
-                reply: bytes = echo(data, timeout=30)
-                return reply
-
-        assert await asyncio.to_thread(call) == data
+        assert await asyncio.to_thread(call_by_grpcio, port, credentials, data) == data
         await server.stop()
 
-    async def test_our_channel_calls_its_secure_server(self) -> None:
+    @pytest.mark.parametrize("asks_clients", [False, True])
+    async def test_our_channel_calls_its_secure_server(self, asks_clients: bool) -> None:
         made = certificates()
-        key, chain = made.own_pems
+        tls = made.client_context(shows_own=asks_clients)
+        async with grpcio_server(credentials_of(made, asks_clients=asks_clients)) as port:
+            channel = make_channel(f"h2://127.0.0.1:{port}", tls=tls)
+            request = BytesValue(value=b"x" * 3_000_000)
+            assert await stub(Probe, channel).Echo(request) == request
+            await channel.close()
 
-        class Echo(grpc.GenericRpcHandler):
-            def service(self, details: grpc.HandlerCallDetails) -> Any:
-                return grpc.unary_unary_rpc_method_handler(lambda data, context: data)
+    @pytest.mark.parametrize(
+        ("has_server_tls", "channel"),
+        [(True, "of another authority"), (True, "without TLS"), (False, "with TLS")],
+    )
+    async def test_its_channels_that_do_not_fit_leave_our_server_to_others(
+        self, has_server_tls: bool, channel: str
+    ) -> None:
+        credentials = {
+            "of another authority": grpc.ssl_channel_credentials(make_certificates().authority_pem),
+            "without TLS": None,
+            "with TLS": grpc.ssl_channel_credentials(certificates().authority_pem),
+        }[channel]
+        server_tls, channel_tls = own() if has_server_tls else (None, None)
+        server = make_server("h2", [Prober()], "127.0.0.1:0", tls=server_tls)
+        port = await server.start()
+        found = await asyncio.to_thread(call_by_grpcio, port, credentials, b"")
+        assert isinstance(found, grpc.RpcError)
+        assert found.code() == grpc.StatusCode.UNAVAILABLE
+        fitting = make_channel(f"h2://127.0.0.1:{port}", tls=channel_tls)
+        assert await stub(Probe, fitting).Echo(BytesValue(value=b"x")) == BytesValue(value=b"x")
+        await fitting.close()
+        await server.stop()
 
-        server = grpc.server(futures.ThreadPoolExecutor(1))
-        server.add_generic_rpc_handlers((Echo(),))
-        credentials = grpc.ssl_server_credentials(
-            [(key, chain)], made.authority_pem, require_client_auth=True
-        )
-        port = server.add_secure_port("127.0.0.1:0", credentials)
-        server.start()
-        channel = make_channel(f"h2://127.0.0.1:{port}", tls=made.client_context(shows_own=True))
-        request = BytesValue(value=b"x" * 3_000_000)
-        assert await stub(Probe, channel).Echo(request) == request
-        await channel.close()
-        await asyncio.to_thread(server.stop(None).wait)
+    @pytest.mark.parametrize(
+        ("has_server_tls", "channel", "words"),
+        [
+            (True, "of another authority", "certificate is not trusted: .*load the CA"),
+            (True, "without TLS", "does it want TLS|without TLS"),
+            (False, "with TLS", "does not speak TLS|does it want"),
+        ],
+    )
+    async def test_our_channels_that_do_not_fit_its_server_say_why(
+        self, has_server_tls: bool, channel: str, words: str
+    ) -> None:
+        tls = {
+            "of another authority": make_certificates().client_context(),
+            "without TLS": None,
+            "with TLS": own()[1],
+        }[channel]
+        credentials = credentials_of(certificates()) if has_server_tls else None
+        async with grpcio_server(credentials) as port:
+            made = make_channel(f"h2://127.0.0.1:{port}", tls=tls)
+            with pytest.raises(errors.UnavailableError, match=words):
+                await stub(Probe, made).Echo(BytesValue(value=b"x"))
+            await made.close()
