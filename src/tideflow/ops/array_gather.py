@@ -19,6 +19,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
+from tideflow.ops.arguments import check_scalar
 from tideflow.ops.export import export
 from tideflow.ops.indexed_slices import IndexedSlices
 from tideflow.wire import dtypes
@@ -82,6 +83,7 @@ def gather_v2_kernel(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dim
 
     Raises: InvalidArgumentError for an axis that is not there or (by NumPy) an index that is not.
     """
+    check_scalar(axis, "gather: the axis")
     rank, at = np.ndim(params), int(axis.item())
     batch = batch_dims + np.ndim(indices) if batch_dims < 0 else batch_dims
     if not -rank <= at < rank:
@@ -389,7 +391,7 @@ def one_hot_kernel(
     xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int
 ) -> Any:
     """Return off_value everywhere but on_value where a new axis of size depth meets its index."""
-    if np.size(depth) != 1 or depth.item() < 0 or np.ndim(on_value) or np.ndim(off_value):
+    if np.ndim(depth) or depth.item() < 0 or np.ndim(on_value) or np.ndim(off_value):
         raise InvalidArgumentError(
             f"OneHot wants a depth of at least 0 and scalar values; found depth {depth.tolist()}, "
             f"values of shapes {list(np.shape(on_value))} and {list(np.shape(off_value))}"

@@ -19,6 +19,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.ops import array
+from tideflow.ops.arguments import check_scalar, check_vector
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -321,6 +322,7 @@ def concat_offset_kernel(xp: Any, axis: Any, sizes: list[Any]) -> Any:
 
     Raises: InvalidArgumentError for shapes that differ elsewhere than at the axis.
     """
+    check_scalar(axis, "ConcatOffset: the axis")
     at, rank = int(axis.item()), len(sizes[0])
     if not -rank <= at < rank:
         raise InvalidArgumentError(f"ConcatOffset: axis {at} lies outside [{-rank}, {rank})")
@@ -381,6 +383,7 @@ def split_kernel(xp: Any, axis: Any, value: Any, *, num_split: int) -> Any:
 
     Raises: InvalidArgumentError for an axis that is not there or does not divide.
     """
+    check_scalar(axis, "Split: the axis")
     sizes, at = np.shape(value), int(axis.item())
     if not -len(sizes) <= at < len(sizes) or sizes[at] % num_split:
         raise InvalidArgumentError(
@@ -430,6 +433,7 @@ def split_v_kernel(xp: Any, value: Any, size_splits: Any, axis: Any, *, num_spli
 
     Raises: InvalidArgumentError for an axis that is not there or sizes that do not add up.
     """
+    check_vector(size_splits, "SplitV: size_splits")
     sizes, at = np.shape(value), int(axis.item())
     lengths = size_splits.reshape(-1).tolist()
     if not -len(sizes) <= at < len(sizes) or len(lengths) != num_split:

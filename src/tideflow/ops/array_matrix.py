@@ -20,6 +20,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import static_value
+from tideflow.ops.arguments import check_scalar
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
@@ -45,6 +46,8 @@ def matrix_band_part_kernel(xp: Any, x: Any, num_lower: Any, num_upper: Any) -> 
         raise InvalidArgumentError(
             f"MatrixBandPart wants rank 2 or more; found shape {list(np.shape(x))}"
         )
+    check_scalar(num_lower, "MatrixBandPart: num_lower")
+    check_scalar(num_upper, "MatrixBandPart: num_upper")
     rows, columns = x.shape[-2:]
     if xp is np and (num_lower > rows or num_upper > columns):
         raise InvalidArgumentError(
@@ -78,7 +81,7 @@ def _bounds(k: Any, rows: int, columns: int) -> tuple[int, int]:
     numbers = k.reshape(-1).tolist()
     low, high = numbers[0] if numbers else 1, numbers[-1] if numbers else 0
     within = -rows < low <= high < columns or (low == high == 0)
-    if len(numbers) not in (1, 2) or not within:
+    if len(numbers) not in (1, 2) or k.ndim > 1 or not within:
         raise InvalidArgumentError(
             f"k {numbers} names no diagonals of a matrix {[rows, columns]}, lowest first"
         )
@@ -169,6 +172,8 @@ def _matrix_size(
     Raises: InvalidArgumentError for sizes into which the diagonals do not fit.
     """
     numbers = k.reshape(-1).tolist()
+    if k.ndim > 1 or len(numbers) not in (1, 2):
+        raise InvalidArgumentError(f"k must be one or two diagonals; found {k.tolist()}")
     low, high = numbers[0], numbers[-1]
     length = diagonal[-1]
     least_rows, least_columns = length - min(high, 0), length + max(low, 0)
@@ -239,6 +244,8 @@ def matrix_diag_v3_kernel(
     """Return matrices with the diagonals given and padding elsewhere."""
     if np.ndim(diagonal) < 1:
         raise InvalidArgumentError("MatrixDiagV3 wants diagonals; found a scalar")
+    for value, what in ((num_rows, "num_rows"), (num_cols, "num_cols"), (padding, "padding_value")):
+        check_scalar(value, f"MatrixDiagV3: {what}")
     rows, columns, low, high = _matrix_size(
         diagonal.shape, k, int(num_rows.item()), int(num_cols.item())
     )
@@ -449,7 +456,7 @@ def diag_part_kernel(xp: Any, x: Any) -> Any:
     """Return the elements of x where both halves of the index agree."""
     sizes = np.shape(x)
     half = sizes[: len(sizes) // 2]
-    if not half or half * 2 != sizes:
+    if half * 2 != sizes:
         raise InvalidArgumentError(f"DiagPart: shape {list(sizes)} is not two equal halves")
     count = int(np.prod(half, dtype=np.int64))
     return xp.diagonal(x.reshape(count, count)).reshape(half)

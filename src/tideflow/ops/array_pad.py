@@ -16,6 +16,7 @@ from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.ops.arguments import check_scalar, check_vector
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -82,8 +83,7 @@ def pad_kernel(xp: Any, x: Any, paddings: Any, *, T: DType) -> Any:
 )
 def pad_v2_kernel(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
     """Return x with a value before and after along each axis."""
-    if np.size(value) != 1:
-        raise InvalidArgumentError(f"PadV2 wants one value; found shape {list(np.shape(value))}")
+    check_scalar(value, "PadV2: the value")
     return _pad_with(xp, x, paddings, value)
 
 
@@ -240,7 +240,11 @@ def reverse_v2_kernel(xp: Any, x: Any, axis: Any) -> Any:
 
     Raises: InvalidArgumentError for an axis that is not there or comes twice.
     """
-    rank, axes = np.ndim(x), axis.reshape(-1).tolist()
+    rank = np.ndim(x)
+    if not rank:
+        return x
+    check_vector(axis, "reverse: the axes")
+    axes = axis.tolist()
     if any(not -rank <= a < rank for a in axes) or len({a % rank for a in axes}) != len(axes):
         raise InvalidArgumentError(f"reverse: axes {axes} for shape {list(np.shape(x))}")
     return xp.flip(x, tuple(axes)) if axes else x

@@ -7,6 +7,7 @@ Source: tensorflow/core/kernels/where_op.cc, unique_op.cc, listdiff_op.cc.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from typing import Any
 
@@ -18,6 +19,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.ops.arguments import check_vector
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -170,13 +172,15 @@ def _unique_along(x: Any, axis: Any, what: str) -> tuple[Any, Any, Any]:
     """Return the distinct slices of x along an axis, and first_occurrences' last two results."""
     if not axis.size:
         _check_vector(x, what)
-    at = int(axis.reshape(-1)[0]) if axis.size else 0
+    check_vector(axis, f"{what}: the axis")
+    at = int(axis[0]) if axis.size else 0
     if axis.size > 1 or not -x.ndim <= at < x.ndim:
         raise InvalidArgumentError(f"{what}: axis {axis.tolist()} for rank {x.ndim}")
     if x.ndim == 1:
         first, inverse, counts = first_occurrences(x)
     else:
-        rows = np.moveaxis(x, at, 0).reshape(x.shape[at], -1).tolist()
+        width = math.prod(x.shape[:at] + x.shape[at + 1 :])
+        rows = np.moveaxis(x, at, 0).reshape(x.shape[at], width).tolist()
         first, inverse, counts = _first_by_hash([tuple(row) for row in rows])
     return np.take(x, first, at), inverse, counts
 

@@ -16,6 +16,7 @@ from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.ops.arguments import of_one_shape
 from tideflow.ops.broadcasting import unbroadcast
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
@@ -94,6 +95,7 @@ tolerance: float = 9.999999747378752e-06
     shape=broadcast,
     commutative=True,
 )
+@of_one_shape
 def _approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
     return xp.less(xp.abs(x - y), tolerance)
 

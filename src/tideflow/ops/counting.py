@@ -109,6 +109,10 @@ def _histogram(xp: Any, values: Any, value_range: Any, nbins: Any, *, dtype: DTy
     bins = int(nbins)
     if bins <= 0:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{bins}'")
+    if value_range.shape != (2,):
+        raise InvalidArgumentError(
+            f"value_range must be two numbers; its shape is {list(value_range.shape)}"
+        )
     low, high = value_range[0], value_range[1]
     if xp is np and not low < high:
         raise InvalidArgumentError(f"value_range must rise; found [{low}, {high}]")

@@ -15,6 +15,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import merged, same_as
+from tideflow.ops.arguments import of_one_shape
 from tideflow.ops.broadcasting import conj
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
@@ -149,6 +150,7 @@ T: type in floats_and_complex
 """,
     shape=merged,
 )
+@of_one_shape
 def _sqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
     return xp.true_divide(dy, xp.add(y, y) if y.dtype.kind != "c" else 2 * xp.conj(y))
 
@@ -192,6 +194,7 @@ T: type in floats_and_complex
 """,
     shape=merged,
 )
+@of_one_shape
 def _rsqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
     y = xp.conj(y) if y.dtype.kind == "c" else y
     return dy * (y * y * y) / -2
@@ -249,6 +252,7 @@ T: type in floats_and_complex
 """,
     shape=merged,
 )
+@of_one_shape
 def _reciprocal_slope(xp: Any, y: Any, dy: Any) -> Any:
     y = xp.conj(y) if y.dtype.kind == "c" else y
     return -(dy * (y * y))
@@ -261,6 +265,7 @@ T: type in floats_and_complex
 """,
     shape=merged,
 )
+@of_one_shape
 def _inv_slope(xp: Any, y: Any, dy: Any) -> Any:
     return _reciprocal_slope(xp, y, dy)
 
@@ -399,6 +404,7 @@ T: type in floats_and_complex
 """,
     shape=merged,
 )
+@of_one_shape
 def _tanh_slope(xp: Any, y: Any, dy: Any) -> Any:
     return dy * (1 - y * y)
 
@@ -438,6 +444,7 @@ T: type in floats_and_complex
 """,
     shape=merged,
 )
+@of_one_shape
 def _sigmoid_slope(xp: Any, y: Any, dy: Any) -> Any:
     return dy * y * (1 - y)
 

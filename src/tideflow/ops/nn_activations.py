@@ -16,6 +16,7 @@ from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import merged, same_as
+from tideflow.ops.arguments import of_one_shape
 from tideflow.ops.export import export
 
 # Klambauer et al. 2017: the fixed point of a unit's mean 0 and variance 1.
@@ -58,6 +59,7 @@ def _zero_row(size: int, dtype: Any) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def relu_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
     # A product with the mask is several times faster in NumPy than `where`.
     return gradients * (features > 0)
@@ -98,6 +100,7 @@ def relu6_kernel(xp: Any, features: Any) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def relu6_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
     return gradients * ((features > 0) & (features < 6))
 
@@ -140,6 +143,7 @@ def leaky_relu_kernel(xp: Any, features: Any, *, alpha: float) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def leaky_relu_grad_kernel(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
     slope = features.dtype.type(alpha)
     return xp.where(features > 0, gradients, gradients * slope)
@@ -187,6 +191,7 @@ def elu_kernel(xp: Any, features: Any) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def elu_grad_kernel(xp: Any, gradients: Any, outputs: Any) -> Any:
     return xp.where(outputs < 0, gradients * (outputs + outputs.dtype.type(1)), gradients)
 
@@ -232,6 +237,7 @@ def selu_kernel(xp: Any, features: Any) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def selu_grad_kernel(xp: Any, gradients: Any, outputs: Any) -> Any:
     g, y = wide(xp, gradients), wide(xp, outputs)
     found = xp.where(y < 0, g * (y + _SELU_SCALE_ALPHA), g * _SELU_SCALE)
@@ -278,6 +284,7 @@ def softplus_kernel(xp: Any, features: Any) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def softplus_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
     g, x = wide(xp, gradients), wide(xp, features)
     return (g / (xp.exp(-x) + 1)).astype(gradients.dtype)
@@ -321,6 +328,7 @@ def softsign_kernel(xp: Any, features: Any) -> Any:
     """,
     shape=merged,
 )
+@of_one_shape
 def softsign_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
     return gradients / xp.square(xp.abs(features) + features.dtype.type(1))
 

@@ -14,6 +14,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.ops.arguments import check_vector
 from tideflow.ops.export import export
 from tideflow.wire import dtypes, errors
 
@@ -82,6 +83,8 @@ def fused_batch_norm_kernel(
     axes, by_channel = _reduced(x, data_format)
     _check_vectors(x, data_format, scale=scale, offset=offset)
     values = x.astype(xp.float32)
+    for value, what in ((mean, "mean"), (variance, "variance")):
+        check_vector(value, what)
     if is_training:
         found_mean, found_variance = _moments(xp, values, axes, by_channel)
         outputs = _running(

@@ -86,6 +86,8 @@ def _bias_add_grad_shape(c: ShapeContext) -> list[Dims]:
     shape=_bias_add_grad_shape,
 )
 def bias_add_grad_kernel(xp: Any, out_backprop: Any, *, data_format: str) -> Any:
+    if not out_backprop.ndim:
+        raise errors.InvalidArgumentError("out_backprop must have channels; found a scalar")
     if data_format == "NCHW":
         axes: Any = (0, *range(2, out_backprop.ndim))
     else:

@@ -16,6 +16,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.ops.arguments import check_scalar
 from tideflow.ops.export import export
 from tideflow.ops.nn_lax import lax
 from tideflow.wire import errors
@@ -170,6 +171,7 @@ def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     shape=_in_top_k_shape,
 )
 def in_top_k_kernel(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
+    check_scalar(k, "k")
     return _in_top_k(xp, predictions, targets, k)
 
 

@@ -16,6 +16,7 @@ from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.ops.arguments import check_scalar
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
@@ -124,6 +125,8 @@ def _lin_space(xp: Any, start: Any, stop: Any, num: Any) -> Any:
     count = int(num)
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")
+    check_scalar(start, "start")
+    check_scalar(stop, "stop")
     if count == 1:
         return xp.reshape(start, (1,))
     dtype = start.dtype

@@ -353,13 +353,11 @@ def _position_shape(c: ShapeContext) -> list[Dims]:
 
 def _position(find: Any, input: Any, dimension: Any, output_type: Any) -> Any:
     axis = int(dimension)
-    rank = max(input.ndim, 1)
+    rank = input.ndim
     if not -rank <= axis < rank:
         raise InvalidArgumentError(
             f"Expected dimension in the range [{-rank}, {rank}), but got {axis}"
         )
-    if input.ndim == 0:
-        return np.zeros((), output_type.as_numpy_dtype)
     if input.shape[axis] == 0:
         raise InvalidArgumentError(f"Reduction axis {axis} is empty in shape {list(input.shape)}")
     return find(input, axis).astype(output_type.as_numpy_dtype)

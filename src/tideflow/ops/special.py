@@ -22,6 +22,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.shapes import broadcast as broadcast_dims
 from tideflow.ops.broadcasting import conj, unbroadcast
 from tideflow.ops.export import export
+from tideflow.wire.errors import InvalidArgumentError
 
 _same = same_as(0)
 
@@ -358,6 +359,9 @@ T: type in {float, double}
     shape=_betainc_shape,
 )
 def _betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+    whole = {array.shape for array in (a, b, x)} - {()}
+    if len(whole) > 1:
+        raise InvalidArgumentError(f"a, b and x must be scalars or of one shape; found {whole}")
     return _compute(xp, "betainc", a, b, x)
 
 

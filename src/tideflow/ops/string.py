@@ -22,10 +22,11 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, broadcast, reduction, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.ops.arguments import check_scalar
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
-from tideflow.wire.errors import InvalidArgumentError
+from tideflow.wire.errors import InvalidArgumentError, OutOfRangeError
 
 
 def _map(function: Callable[[bytes], Any], x: Any, dtype: Any = object) -> Any:
@@ -96,8 +97,10 @@ def reduce_join_kernel(ctx: Any, inputs: Any, axes: Any, *, keep_dims: bool, sep
     """Return the strings joined along the axes: along the first one given, then the next."""
     rank = inputs.ndim
     order = axes.reshape(-1).tolist()
-    if any(not -rank <= a < rank for a in order) or len({a % rank for a in order}) != len(order):
-        raise InvalidArgumentError(f"ReduceJoin: axes {order} for rank {rank}")
+    if any(not -rank <= a < rank for a in order):
+        raise OutOfRangeError(f"ReduceJoin: axes {order} for rank {rank}")
+    if len({a % rank for a in order}) != len(order):
+        raise InvalidArgumentError(f"ReduceJoin: axes {order} name one axis twice")
     order = [a % rank for a in order]
     if not order:
         return inputs
@@ -179,8 +182,7 @@ def regex_full_match_kernel(ctx: Any, x: Any, pattern: Any) -> Any:
 
 
 def _scalar(x: Any, what: str) -> bytes:
-    if np.size(x) != 1:
-        raise InvalidArgumentError(f"{what} must be one string; its shape is {list(np.shape(x))}")
+    check_scalar(x, what)
     found: bytes = np.asarray(x, object).reshape(-1)[0]
     return found
 
@@ -436,7 +438,8 @@ def substr_kernel(ctx: Any, x: Any, position: Any, length: Any, *, unit: str) ->
                 f"pos {start} lies outside the {len(units)} units of string {i}"
             )
         begin = start + len(units) if start < 0 else start
-        part = units[begin : begin + max(count, 0)]
+        # A negative length takes all that is left.
+        part = units[begin:] if count < 0 else units[begin : begin + count]
         flat[i] = part if unit == "BYTE" else part.encode("utf-8", "surrogateescape")
     return made
 
