@@ -179,7 +179,7 @@ def _unique_along(x: Any, axis: Any, what: str) -> tuple[Any, Any, Any]:
     if x.ndim == 1:
         first, inverse, counts = first_occurrences(x)
     else:
-        width = math.prod(x.shape[:at] + x.shape[at + 1 :])
+        width = math.prod(size for i, size in enumerate(x.shape) if i != at % x.ndim)
         rows = np.moveaxis(x, at, 0).reshape(x.shape[at], width).tolist()
         first, inverse, counts = _first_by_hash([tuple(row) for row in rows])
     return np.take(x, first, at), inverse, counts
