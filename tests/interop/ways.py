@@ -22,7 +22,7 @@ TIERS = tuple(mode.value for mode in JitMode)
 # What a transport's name stands for in the environment of clients and servers.
 TRANSPORTS = {
     "in process": {},
-    "gRPC": {"TIDEFLOW_PEER": "off", "TIDEFLOW_SHARED_MEMORY": "off"},
+    "gRPC": {"TIDEFLOW_PEER": "off", "TIDEFLOW_SHARED_MEMORY": "off", "TIDEFLOW_SPIN": "off"},
     "gRPC with peer extensions": {"TIDEFLOW_PEER": "on", "TIDEFLOW_SHARED_MEMORY": "on"},
     "gRPC with peer extensions, between hosts": {
         "TIDEFLOW_PEER": "on",
@@ -36,9 +36,15 @@ SWITCHES = {
     "TIDEFLOW_JIT": TIERS,
     "TIDEFLOW_PEER": ("on", "off"),
     "TIDEFLOW_SHARED_MEMORY": ("on", "off"),
+    "TIDEFLOW_SPIN": ("on", "off"),
 }
 _FIRST_PORT = 2222  # namespaces that are made anew have all ports free
-DEFAULTS = {"TIDEFLOW_GRPC": "h2", "TIDEFLOW_PEER": "on", "TIDEFLOW_SHARED_MEMORY": "on"}
+DEFAULTS = {
+    "TIDEFLOW_GRPC": "h2",
+    "TIDEFLOW_PEER": "on",
+    "TIDEFLOW_SHARED_MEMORY": "on",
+    "TIDEFLOW_SPIN": "on",
+}
 
 
 @dataclass(frozen=True)
