@@ -6,9 +6,11 @@ function, in which slots are local variables that are dropped after their last u
 
 from __future__ import annotations
 
+import operator
 import re
 import time
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +24,8 @@ from tideflow.wire import errors
 _RUNS_BEFORE_CODE = 3
 # Python compiles long functions slowly, so long programs become several.
 _MOST_LINES = 2000
+# Calls that are quicker as they are written in Python.
+_SIGNS: dict[Any, str] = {operator.add: "+", operator.sub: "-", operator.mul: "*"}
 _NESTED_LIST = re.compile(r"\[\[(?!\{\{node )")
 
 
@@ -210,29 +214,77 @@ def _generate_piece(part: list[Instruction], first: int, kept: set[int]) -> _Pie
     names: dict[str, Any] = {}
     lines = ["def piece(s):"]
     which = [first]
-    made: set[int] = set()
+    variables = _Variables()
 
     def add(text: str, index: int) -> None:
         lines.append(text)
         which.append(first + index)
 
     for i, one in enumerate(part):
-        names[f"f{i}"] = one.call
         for slot in one.inputs:
-            if slot not in made:
-                made.add(slot)
-                add(f" v{slot}=s[{slot}]", i)
-        call = f"f{i}({','.join(f'v{slot}' for slot in one.inputs)})"
-        made.update(one.outputs)
-        targets = ",".join(f"v{slot}" for slot in one.outputs)
+            if slot not in variables.of:
+                add(f" {variables.take(slot)}=s[{slot}]", i)
+        inputs = [variables.of[slot] for slot in one.inputs]
+        # A result takes the place of a value that is not needed any more.
+        variables.give_up(slot for slot in one.frees if slot not in one.outputs)
+        targets = ",".join([variables.take(slot) for slot in one.outputs])
+        # Only built-in functions are looked up: other calls may have no hash.
+        is_known = len(inputs) == 2 and isinstance(one.call, types.BuiltinFunctionType)
+        sign = _SIGNS.get(one.call) if is_known else None
+        if sign is None:
+            names[f"f{i}"] = one.call
+            call = f"f{i}({','.join(inputs)})"
+        else:
+            call = sign.join(inputs)
         add(f" {targets}={call}" if targets else f" {call}", i)
         for slot in one.outputs:
             if slot in kept:
-                add(f" s[{slot}]=v{slot}", i)
-        dropped = [slot for slot in one.frees if slot in made]
+                add(f" s[{slot}]={variables.of[slot]}", i)
+        variables.give_up(slot for slot in one.frees if slot in one.outputs)
+        dropped = variables.drop()
         if dropped:
-            add(f" {'='.join(f'v{slot}' for slot in dropped)}=None", i)
+            add(f" {'='.join(dropped)}=None", i)
     if len(lines) == 1:
         add(" pass", 0)
     exec(compile("\n".join(lines), "<tideflow plan>", "exec"), names)
     return _Piece(names["piece"], which)
+
+
+class _Variables:
+    """The local variables of generated code: few, each for many slots, one after the other.
+
+    Attributes:
+      of: the variable of each slot that has a value now.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[int, str] = {}
+        self._count = 0
+        # Free ones that hold nothing, and those that still hold their last value.
+        self._empty: list[str] = []
+        self._full: list[str] = []
+
+    def take(self, slot: int) -> str:
+        """Return the variable of a slot, one that was given up if it has none."""
+        found = self.of.get(slot)
+        if found is None:
+            if self._full or self._empty:
+                found = (self._full or self._empty).pop()
+            else:
+                found = f"v{self._count}"
+                self._count += 1
+            self.of[slot] = found
+        return found
+
+    def give_up(self, slots: Iterable[int]) -> None:
+        """Let others have the variables of slots."""
+        for slot in slots:
+            found = self.of.pop(slot, None)
+            if found is not None:
+                self._full.append(found)
+
+    def drop(self) -> list[str]:
+        """Return the variables whose values are to be dropped, since nobody took their place."""
+        dropped, self._full = self._full, []
+        self._empty += dropped
+        return dropped
