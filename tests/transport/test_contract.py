@@ -39,8 +39,9 @@ def test_every_transport_of_the_registry_keeps_the_contract() -> None:
 STATES = {
     "TIDEFLOW_GRPC": set(schemes()) - {DEFAULT_SCHEME},
     "TIDEFLOW_SHARED_MEMORY": {"on", "off"},
+    "TIDEFLOW_SPIN": {"on", "off"},
 }
-DEFAULTS = {"TIDEFLOW_SHARED_MEMORY": "on"}
+DEFAULTS = {"TIDEFLOW_SHARED_MEMORY": "on", "TIDEFLOW_SPIN": "on"}
 
 
 @pytest.mark.parametrize("switch", STATES)

@@ -73,6 +73,8 @@ class AnsweredAtOnce(AtPort):
 
 
 class OverUnix(AtPort):
+    environment: ClassVar[dict[str, str]] = {"TIDEFLOW_SPIN": "off"}
+
     def address(self) -> str:
         self._folder = tempfile.TemporaryDirectory()
         return f"unix:{self._folder.name}/socket"
