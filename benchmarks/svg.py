@@ -1,4 +1,4 @@
-"""Plots of times on logarithmic axes, as SVG."""
+"""Plots of times on logarithmic axes, as SVG that follows the reader's light or dark theme."""
 
 from __future__ import annotations
 
@@ -9,7 +9,21 @@ from html import escape
 
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 170, 40, 60
-_COLOURS = ("#c2410c", "#0369a1", "#f59e0b", "#38bdf8")
+# Two colours, then the same ones for dashed lines; in a light theme and in a dark one.
+_COLOURS = ("#c2410c", "#0369a1")
+_DARK_COLOURS = ("#fb923c", "#38bdf8")
+_DASHES = ("", ' stroke-dasharray="6 4"')
+_DARK = "".join(
+    [
+        "@media (prefers-color-scheme: dark) {",
+        " .back { fill: #0d1117 } .text { fill: #cbd5e1 } .grid { stroke: #334155 }",
+        *(
+            f" .line{i} {{ stroke: {colour} }} .dot{i} {{ fill: {colour} }}"
+            for i, colour in enumerate(_DARK_COLOURS)
+        ),
+        " }",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,8 @@ class _Scale:
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", extra: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {extra}>{escape(text)}</text>'
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text class="text" {place} {extra}>{escape(text)}</text>'
 
 
 def _decades(low: float, high: float) -> list[float]:
@@ -82,25 +97,46 @@ def plot(
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
         ' font-family="sans-serif" font-size="12" fill="#334155">',
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
+        f"<style>{_DARK}</style>",
+        f'<rect class="back" width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
         _text((_LEFT + right) / 2, 24, title, extra='font-size="15" font-weight="bold"'),
         _text((_LEFT + right) / 2, _HEIGHT - 14, label),
     ]
     for value in decades:
         y = to_y(value)
-        parts.append(f'<path d="M{_LEFT} {y:.1f}H{right}" stroke="#e2e8f0"/>')
+        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}" stroke="#e2e8f0"/>')
         parts.append(_text(_LEFT - 8, y + 4, _seconds(value), "end"))
     # Where sizes are many, only some have room for their text.
     for size in sizes[:: math.ceil(len(sizes) / 7)]:
-        parts.append(f'<path d="M{to_x(size):.1f} {_TOP}V{bottom}" stroke="#e2e8f0"/>')
-        parts.append(_text(to_x(size), bottom + 18, ticks(size)))
-    for one, colour in zip(series, _COLOURS):
+        x = to_x(size)
+        parts.append(f'<path class="grid" d="M{x:.1f} {_TOP}V{bottom}" stroke="#e2e8f0"/>')
+        parts.append(_text(x, bottom + 18, ticks(size)))
+    for row, one in enumerate(series):
         places = [(to_x(size), to_y(seconds)) for size, seconds in one.points]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
-    for (one, colour), row in zip(zip(series, _COLOURS), range(len(series))):
+        parts += _line(row, places)
         y = _TOP + 14 + 22 * row
-        parts.append(f'<rect x="{right + 14}" y="{y - 9}" width="12" height="12" fill="{colour}"/>')
-        parts.append(_text(right + 32, y + 1, one.name, "start"))
+        parts.append(_sample(row, right + 12, y - 4))
+        parts.append(_text(right + 42, y, one.name, "start"))
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _style(row: int) -> tuple[int, str, str]:
+    """Return colour number, colour and dash: two lines are drawn through, the next two dashed."""
+    which = row % len(_COLOURS)
+    return which, _COLOURS[which], _DASHES[row // len(_COLOURS) % len(_DASHES)]
+
+
+def _line(row: int, places: Sequence[tuple[float, float]]) -> list[str]:
+    which, colour, dash = _style(row)
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    line = f'<polyline class="line{which}" points="{points}" fill="none" stroke="{colour}"'
+    dot = f'<circle class="dot{which}" r="3" fill="{colour}"'
+    return [
+        f'{line} stroke-width="2"{dash}/>',
+        *(f'{dot} cx="{x:.1f}" cy="{y:.1f}"/>' for x, y in places),
+    ]
+
+
+def _sample(row: int, x: float, y: float) -> str:
+    which, colour, dash = _style(row)
+    return f'<path class="line{which}" d="M{x} {y}h24" stroke="{colour}" stroke-width="2"{dash}/>'
