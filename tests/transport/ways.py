@@ -93,7 +93,7 @@ class OverTls(AtPort):
 class BetweenHosts(AtPort):
     """As if the ends were on two hosts: every byte goes through a TCP socket."""
 
-    environment: ClassVar[dict[str, str]] = {SWITCH: "off"}
+    environment: ClassVar[dict[str, str]] = {SWITCH: "off", "TIDEFLOW_SPIN": "off"}
 
     async def start(self) -> None:
         self._changed = pytest.MonkeyPatch()
