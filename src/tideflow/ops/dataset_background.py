@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from tideflow.ops.dataset_functions import Turns
 from tideflow.wire import errors
+
+T = TypeVar("T")
 
 # An item: what was made, or the error in its place.
 _Made = tuple[Any, "BaseException | None"]
@@ -52,7 +54,7 @@ class Producer:
         state = self._state
         if state.task is None:
             loop = asyncio.get_running_loop()
-            state.task = loop.create_task(_produce(self._make, state, self._capacity))
+            state.task = start_task(_produce(self._make, state, self._capacity))
             weakref.finalize(self, _stop_soon, loop, state).atexit = False
 
     async def take(self) -> Any:
@@ -71,8 +73,11 @@ class Producer:
             raise error
         return item
 
-    async def take_done(self) -> Any:
-        """Return the next item that is done, None after the last; the items are futures."""
+    async def take_done(self, in_order: bool) -> Any:
+        """Return the next item that is done, None after the last; the items are futures.
+
+        in_order: whether the first item has to be waited for, or any may come first.
+        """
         self.start()
         state = self._state
         while True:
@@ -83,14 +88,35 @@ class Producer:
                     if error is not None:
                         raise error
                     return item
+                if in_order:
+                    break
             if state.ended and not state.items:
                 return None
+            await self._change(state, in_order)
+
+    async def _change(self, state: _State, in_order: bool) -> None:
+        """Wait until an item is done or there is a new one."""
+        waiting: list[Any] = [item for item, _ in state.items]
+        if in_order and waiting:
+            waiting = waiting[:1]
+        elif not state.ended:
+            # A producer that has ended wakes nobody.
             if state.ready is None or state.ready.done():
                 state.ready = asyncio.get_running_loop().create_future()
-            waiting = [item for item, _ in state.items]
-            # A producer that has ended wakes nobody.
-            waiting += [] if state.ended else [state.ready]
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            waiting.append(state.ready)
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+
+
+# A task that only its own waiting refers to would be dropped as garbage, unfinished.
+_running: set[asyncio.Task[Any]] = set()
+
+
+def start_task(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start a task that is kept until it ends; whoever starts it sees to it that it does."""
+    task = asyncio.get_running_loop().create_task(coro)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    return task
 
 
 def _wake(future: asyncio.Future[None] | None) -> None:

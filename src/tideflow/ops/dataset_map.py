@@ -18,7 +18,7 @@ from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.dataset_background import Producer
+from tideflow.ops.dataset_background import Producer, start_task
 from tideflow.ops.dataset_batch import batched
 from tideflow.ops.dataset_functions import Function, Turns
 from tideflow.ops.dataset_values import (
@@ -95,7 +95,7 @@ class _Calls:
                 begun.set_exception(error)
                 _note(begun)
         else:
-            begun = loop.create_task(call)
+            begun = start_task(call)
             begun.add_done_callback(_note)
         return begun
 
@@ -107,26 +107,18 @@ def _note(future: asyncio.Future[Any]) -> None:
 
 
 class _ParallelMapped:
-    __slots__ = ("_ended", "_in_order", "_next", "_producer")
+    __slots__ = ("_ended", "_in_order", "_producer")
 
     def __init__(self, calls: _Calls, most: int, in_order: bool) -> None:
         self._producer = Producer(calls.start, most)
         self._in_order = in_order
-        self._next: asyncio.Future[Element | None] | None = None
         self._ended = False
 
     async def next(self) -> Element | None:
         if self._ended:
             return None
-        if self._next is None:
-            take = self._producer.take if self._in_order else self._producer.take_done
-            self._next = await take()
-        element = None
-        if self._next is not None:
-            # Who is cancelled here leaves the call to whoever asks next.
-            await asyncio.wait([self._next])
-            call, self._next = self._next, None
-            element = call.result()
+        call = await self._producer.take_done(self._in_order)
+        element: Element | None = None if call is None else call.result()
         self._ended = element is None
         return element
 
