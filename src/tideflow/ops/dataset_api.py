@@ -305,7 +305,7 @@ class Iterator:
     def __init__(self, dataset: Dataset, shared_name: str | None = None) -> None:
         self._element = dataset._element
         leaves = nest.flatten(self._element)
-        self._attrs = {
+        self._attrs: dict[str, Any] = {
             "output_types": [leaf.dtype for leaf in leaves],
             "output_shapes": [TensorShape(leaf.dims) for leaf in leaves],
         }
