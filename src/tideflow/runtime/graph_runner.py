@@ -12,6 +12,7 @@ from typing import Any
 
 from tideflow.compile.partition import partition
 from tideflow.compile.plan import ARG_OPS, RETVAL_OPS, has_control_flow
+from tideflow.compile.reread import reread_after_updates
 from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
@@ -50,6 +51,7 @@ class GraphRunner:
         jit: JitMode | None = None,
     ) -> None:
         mode = jit_mode() if jit is None else jit
+        nodes = reread_after_updates(nodes)
         for node in nodes:
             node.device = (
                 devices.get(node.device).name if node.device else (devices.client_device.name)
