@@ -6,7 +6,18 @@ worker 1 and ps 0, whose master it opens sessions at.  Neither library is import
 
 from __future__ import annotations
 
-from programs import control, errors, models, peers, sessions, state, tensors, training
+from programs import (
+    control,
+    data,
+    errors,
+    lifecycle,
+    models,
+    peers,
+    sessions,
+    state,
+    tensors,
+    training,
+)
 from programs.registry import PROGRAMS, Cluster, Program
 
 __all__ = [
@@ -14,7 +25,9 @@ __all__ = [
     "Cluster",
     "Program",
     "control",
+    "data",
     "errors",
+    "lifecycle",
     "models",
     "peers",
     "sessions",

@@ -1,0 +1,164 @@
+"""What the real client builds around training: checkpoints, monitored sessions, summaries."""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+import threading
+from typing import Any
+
+import numpy as np
+
+from programs.registry import Cluster, program
+
+
+def _variable(tf: Any, at: Cluster, name: str, value: Any, use_resource: bool = True) -> Any:
+    with tf.device("/job:ps/task:0"):
+        return tf.get_variable(f"{at.name}/{name}", initializer=value, use_resource=use_resource)
+
+
+@program(clients=["tensorflow"])
+def saves_and_restores(tf: Any, at: Cluster) -> Any:
+    """The task that owns a variable writes it; the client and other sessions read the files."""
+    w = _variable(tf, at, "w", np.arange(6, dtype=np.float32).reshape(2, 3))
+    old = _variable(tf, at, "old", np.float64([1, 2]), use_resource=False)
+    with tf.device("/job:worker/task:1"):
+        words = tf.get_variable(f"{at.name}/words", initializer=tf.constant(["a", "bcd"]))
+    found: list[Any] = []
+    with tempfile.TemporaryDirectory() as directory:
+        for sharded in (False, True):
+            saver = tf.train.Saver([w, old, words], sharded=sharded, max_to_keep=2)
+            with at.session() as session:
+                session.run(tf.global_variables_initializer())
+                session.run([w.assign_add(tf.ones([2, 3])), tf.assign(old, [3.0, 4.0])])
+                path = saver.save(session, os.path.join(directory, f"model{sharded}"), 7)
+                files = sorted(os.path.basename(one) for one in glob.glob(f"{path}.*"))
+                found.append(files)
+                session.run(tf.global_variables_initializer())
+                saver.restore(session, path)
+                found.append(session.run([w, old, words]))
+            reader = tf.train.load_checkpoint(path)
+            shapes = reader.get_variable_to_shape_map()
+            found.append([shapes, [reader.get_tensor(name) for name in sorted(shapes)]])
+        found.append(os.path.basename(tf.train.latest_checkpoint(directory)))
+        missing = tf.train.Saver({"nobody": w})
+        with at.session() as session:
+            found.append(at.attempt(lambda: missing.restore(session, path))["error"])
+    # Names of variables begin with the program's, which differs from run to run.
+    return _renamed(found, at.name)
+
+
+def _renamed(found: Any, name: str) -> Any:
+    if isinstance(found, dict):
+        return {_renamed(key, name): _renamed(value, name) for key, value in found.items()}
+    if isinstance(found, list):
+        return [_renamed(one, name) for one in found]
+    return found.replace(name, "NAME") if isinstance(found, str) else found
+
+
+@program(clients=["tensorflow"])
+def a_monitored_session_goes_on_from_its_checkpoint(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+    w = _variable(tf, at, "w", np.float32([4, -2]))
+    loss = tf.reduce_sum(tf.square(w))
+    tf.summary.scalar("loss", loss)
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        for last in (3, 5):
+            hooks = [tf.train.StopAtStepHook(last_step=last)]
+            with tf.train.MonitoredTrainingSession(
+                master=at.targets["worker:0"],
+                is_chief=True,
+                checkpoint_dir=directory,
+                hooks=hooks,
+                save_summaries_steps=1,
+                log_step_count_steps=None,
+            ) as session:
+                while not session.should_stop():
+                    found.append(session.run([train, loss])[1])
+            found.append(os.path.basename(tf.train.latest_checkpoint(directory)))
+        events = glob.glob(os.path.join(directory, "events.out.tfevents.*"))
+        values = [
+            value.simple_value
+            for path in sorted(events)
+            for event in tf.train.summary_iterator(path)
+            for value in event.summary.value
+            if value.tag == "loss"
+        ]
+        found.append(sorted(values))
+    return found
+
+
+@program(clients=["tensorflow"])
+def synchronous_replicas(tf: Any, at: Cluster) -> Any:
+    """Accumulators and a queue of tokens on the ps: two gradients make one step of the model."""
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+    v = _variable(tf, at, "v", np.float32([4, -2]))
+    w = _variable(tf, at, "w", np.ones([3, 2], np.float32))
+    optimizer = tf.train.SyncReplicasOptimizer(
+        tf.train.GradientDescentOptimizer(0.1), replicas_to_aggregate=2, total_num_replicas=2
+    )
+    with tf.device("/job:worker/task:1"):
+        scale = tf.placeholder(tf.float32, [])
+        dense, sparse = tf.square(v), tf.nn.embedding_lookup(w, [0, 2, 2])
+        loss = scale * (tf.reduce_sum(dense) + tf.reduce_sum(sparse))
+    train = optimizer.minimize(loss, global_step=step)
+    make_step = optimizer.get_chief_queue_runner().enqueue_ops[0]
+    found = []
+    with at.session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(optimizer.chief_init_op)
+        for _ in range(3):
+            # Each waits for its token, of which the step of the model gives two.
+            calls = [(make_step, None), (train, {scale: 1}), (train, {scale: 3})]
+            threads = [threading.Thread(target=session.run, args=call) for call in calls]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            found.append(session.run([v, w, step]))
+    return found
+
+
+@program(clients=["tensorflow"])
+def summaries_of_each_sort(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:worker/task:1"):
+        x = tf.constant(np.linspace(-2, 3, 12, dtype=np.float32))
+        tf.summary.scalar("mean", tf.reduce_mean(x))
+        tf.summary.histogram("values", x)
+        merged = tf.summary.merge_all()
+    with at.session() as session:
+        summary = tf.Summary.FromString(session.run(merged))
+    return [
+        [one.tag, one.simple_value, list(one.histo.bucket), list(one.histo.bucket_limit)]
+        for one in summary.value
+    ]
+
+
+@program(clients=["tensorflow"])
+def a_dynamic_recurrence(tf: Any, at: Cluster) -> Any:
+    """A loop over time with sequences of several lengths, and its gradient."""
+    x = np.random.RandomState(2).rand(3, 5, 4).astype(np.float32)
+    w = _variable(tf, at, "w", np.random.RandomState(3).rand(6, 2).astype(np.float32))
+    lengths = tf.constant([5, 2, 3])
+    with tf.device("/job:worker/task:1"):
+
+        def body(time: Any, state: Any, outputs: Any) -> Any:
+            row = tf.reshape(inputs.read(time), [3, 4])
+            new = tf.tanh(tf.matmul(tf.concat([row, state], 1), w))
+            state = tf.where(lengths > time, new, state)
+            return time + 1, state, outputs.write(time, state)
+
+        inputs = tf.TensorArray(tf.float32, 5).unstack(tf.transpose(x, [1, 0, 2]))
+        outputs = tf.TensorArray(tf.float32, 5)
+        start = (tf.constant(0), tf.zeros([3, 2]), outputs)
+        _, state, outputs = tf.while_loop(lambda time, *_: time < 5, body, start)
+        loss = tf.reduce_sum(outputs.stack() ** 2) + tf.reduce_sum(state)
+        (gradient,) = tf.gradients(loss, [w])
+    with at.session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run([loss, state, gradient])
