@@ -34,6 +34,8 @@ from tideflow.wire import errors
 
 # Longer programs would keep the loop from everything else.
 _LOOP_BUDGET_S = 0.001
+# Runs that bring each other values leave the loop to others after this time.
+_MOST_TURN_S = 0.002
 # Until its own runs tell, a program is guessed from its length.
 _GUESS_PER_INSTRUCTION_S = 20e-6
 # What an accelerator runs is compiled first.
@@ -407,10 +409,15 @@ class _Run:
             _turn.waiting.append(self)
             return
         _turn.is_taken = True
+        ends = time.perf_counter() + _MOST_TURN_S
         try:
             self._run_ready()
             while _turn.waiting:
-                _turn.waiting.popleft()._go_on_later()
+                run = _turn.waiting.popleft()
+                if time.perf_counter() < ends:
+                    run._go_on_later()
+                else:
+                    run.loop.call_soon(run._next_turn)
         finally:
             _turn.is_taken = False
 
@@ -418,6 +425,10 @@ class _Run:
         if not self.busy:
             self._run_ready()
             self._settle()
+
+    def _next_turn(self) -> None:
+        self._advance()
+        self._settle()
 
     def _run_ready(self) -> None:
         self.busy = True
