@@ -33,6 +33,7 @@ from tideflow.cluster.worker import Worker
 from tideflow.runtime.executor import Executor
 from tideflow.runtime.loop import run_sync
 from tideflow.transport.channel import Channel
+from tideflow.transport.h2.blocking import BlockingCalls
 from tideflow.transport.inprocess import LocalChannel
 
 Span = tuple[str, int, int]
@@ -88,11 +89,16 @@ def record_spans() -> Recorder:
     recorder.wrap(Session, "run", _fixed("Session.run"))
     for channel in set(_channels(Channel)):
         recorder.wrap(channel, "unary", lambda self, method, *rest: f"call of {method.name}")
+    # Threads of users call without the channel; steps that need no task go past RunStep.
+    recorder.wrap(BlockingCalls, "unary", lambda self, method, *rest: f"call of {method.name}")
     recorder.wrap(Master, "RunStep", _fixed("Master.RunStep"))
+    recorder.wrap(Master, "RunStep_at_once", _fixed("Master.RunStep_at_once"))
     recorder.wrap(Master, "run_step", _fixed("Master.run_step"))
     for method in ("RunGraph", "run_graph", "RecvTensor"):
         recorder.wrap(Worker, method, _fixed(f"Worker.{method}"))
+    recorder.wrap(Worker, "run_at_once", _fixed("Worker.run_at_once"))
     recorder.wrap(Executor, "run", _fixed("Executor.run"))
+    recorder.wrap(Executor, "run_at_once", _fixed("Executor.run_at_once"))
     recorder.wrap(Executor, "run_async", _fixed("Executor.run_async"))
     return recorder
 
