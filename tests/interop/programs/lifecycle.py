@@ -146,10 +146,11 @@ def a_dynamic_recurrence(tf: Any, at: Cluster) -> Any:
     w = _variable(tf, at, "w", np.random.RandomState(3).rand(6, 2).astype(np.float32))
     lengths = tf.constant([5, 2, 3])
     with tf.device("/job:worker/task:1"):
+        weights = tf.identity(w)
 
         def body(time: Any, state: Any, outputs: Any) -> Any:
             row = tf.reshape(inputs.read(time), [3, 4])
-            new = tf.tanh(tf.matmul(tf.concat([row, state], 1), w))
+            new = tf.tanh(tf.matmul(tf.concat([row, state], 1), weights))
             state = tf.where(lengths > time, new, state)
             return time + 1, state, outputs.write(time, state)
 
