@@ -59,11 +59,39 @@ def load_jax() -> Any:
     return jax
 
 
+_device: Any = None
+_device_lock = threading.Lock()
+
+
+def cpu_device() -> Any:
+    """Return the device of compiled code: one of our own, which computes on the calling thread.
+
+    Steps wait for their results anyway; handing a small region to another thread and back takes
+    longer than to run it.  The user's own device, on which jax computes behind his back, stays as
+    it is.
+    """
+    global _device
+    with _device_lock:
+        _device = _device or _make_device()
+        return _device
+
+
+def _make_device() -> Any:
+    jax = load_jax()
+    try:
+        from jaxlib import xla_client  # noqa: PLC0415 - as jax itself
+
+        client: Any = xla_client.make_cpu_client(asynchronous=False, num_devices=1)
+        return client.devices()[0]
+    except Exception:  # another version of jaxlib
+        _LOGGER.debug("no CPU device of our own", exc_info=True)
+        return jax.local_devices(backend="cpu")[0]
+
+
 @functools.cache
 def cpu_sharding() -> Any:
     """Return where arrays of the compiler live."""
-    jax = load_jax()
-    return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+    return load_jax().sharding.SingleDeviceSharding(cpu_device())
 
 
 def put(value: Any) -> Any:
@@ -152,8 +180,8 @@ def _decode(kept: bytes, large: tuple[Any, ...]) -> Executable:
             code,
             jax.tree_util.tree_structure(((0,) * taken, {})),
             jax.tree_util.tree_structure([0] * given),
-            backend="cpu",
-            execution_devices=jax.local_devices(backend="cpu")[:1],
+            backend=cpu_device().client,
+            execution_devices=[cpu_device()],
         )
     return Executable(call, large, *rest)
 
@@ -186,9 +214,10 @@ def _is_wide(dtype: Any) -> bool:
 
 
 def _after_fork() -> None:
-    # A thread that does not exist in the child may have held the lock.
-    global _lock
+    # A thread that does not exist in the child may have held the locks.
+    global _lock, _device_lock
     _lock = threading.Lock()
+    _device_lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_after_fork)

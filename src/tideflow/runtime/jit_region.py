@@ -1,7 +1,7 @@
 """Run one region: with NumPy until its executable is there, then with the faster of the two.
 
 Variables stay with the compiler between runs and are donated, so a step that trains allocates
-nothing for them.  Calls return before the computation ends; whoever reads a value waits for it.
+nothing for them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from tideflow.wire import errors
 _LOGGER = logging.getLogger(__name__)
 
 # Each tier is timed so often before the faster one is chosen.
-_TRIALS = 6
+_TRIALS = 9
 _MOST_SIGNATURES = 8
-# A caller's array is copied up to this size; with a larger one the step waits until it was read.
-_COPIED_BYTES = 1 << 18
 
 
 class Choice(enum.Enum):
@@ -46,16 +44,15 @@ class Choice(enum.Enum):
 class _Entry:
     """What is known of a region for one set of shapes."""
 
-    __slots__ = ("choice", "compiled_s", "executable", "numpy_s", "signature", "tries")
+    __slots__ = ("choice", "compiled_s", "executable", "numpy_s", "signature")
 
     def __init__(self, signature: Signature | None = None) -> None:
         self.choice = Choice.COMPILING
         # What is to be compiled still.
         self.signature = signature
         self.executable: Executable | None = None
-        self.tries = 0
-        self.compiled_s = float("inf")
-        self.numpy_s = float("inf")
+        self.compiled_s: list[float] = []
+        self.numpy_s: list[float] = []
 
 
 class Region:
@@ -111,8 +108,8 @@ class Region:
     def _run_timed(self, slots: list[Any], entry: _Entry) -> None:
         started = time.perf_counter()
         self.fallback.run(slots)
-        entry.numpy_s = min(entry.numpy_s, time.perf_counter() - started)
-        entry.tries += 1
+        if len(entry.numpy_s) < _TRIALS:
+            entry.numpy_s.append(time.perf_counter() - started)
 
     # ---- variables
 
@@ -161,20 +158,21 @@ class Region:
                 return entry
             if not _holds(executable, inputs):
                 return _Entry()
-            if entry.choice is Choice.TRYING and entry.tries < _TRIALS:
+            if entry.choice is Choice.TRYING and len(entry.numpy_s) < _TRIALS:
                 return entry
             for state in changed:
                 state.value = None
             started = time.perf_counter()
-            given, must_wait = _lasting(inputs)
-            results = self._call(executable, states, values, given)
+            results = self._call(executable, states, values, inputs)
             if results is None:
                 return _Entry()
-        if must_wait and results:
-            results[0].block_until_ready()
+            if results:
+                # A caller may change the arrays that he fed once the step is over, and another
+                # step give away the variables once they are free.
+                results[0].block_until_ready()
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
-            self._note_trial(entry, results, started)
+            self._note_trial(entry, time.perf_counter() - started)
         return None
 
     def _call(
@@ -221,13 +219,10 @@ class Region:
         for slot, source in plan.forwarded:
             slots[slot] = slots[source]
 
-    def _note_trial(self, entry: _Entry, results: list[Any], started: float) -> None:
-        if results:
-            results[0].block_until_ready()
-        entry.compiled_s = min(entry.compiled_s, time.perf_counter() - started)
-        entry.tries += 1
-        if entry.tries >= 2 * _TRIALS:
-            if entry.compiled_s < entry.numpy_s:
+    def _note_trial(self, entry: _Entry, took: float) -> None:
+        entry.compiled_s.append(took)
+        if len(entry.compiled_s) >= _TRIALS:
+            if _usual(entry.compiled_s) < _usual(entry.numpy_s):
                 entry.choice = Choice.COMPILED
             else:
                 self._leave_to_numpy(entry)
@@ -265,7 +260,8 @@ class Region:
             _LOGGER.debug("a region stays with NumPy", exc_info=True)
             self._leave_to_numpy(entry)
         else:
-            entry.tries = 0
+            # Those noted while the compiler had a core of its own are no measure.
+            entry.numpy_s.clear()
             entry.executable = executable
             entry.choice = Choice.COMPILED if self.is_forced else Choice.TRYING
 
@@ -349,19 +345,6 @@ def _keep(state: VariableState, value: Any) -> Any:
     return kept
 
 
-def _lasting(inputs: list[Any]) -> tuple[list[Any], bool]:
-    """Return inputs that do not change while they are read, and whether to wait for that.
-
-    Arrays of a caller come as views; he may change them after the step.
-    """
-    must_wait = False
-    given = inputs
-    for i, value in enumerate(inputs):
-        if type(value) is np.ndarray and value.base is not None:
-            if value.nbytes <= _COPIED_BYTES:
-                if given is inputs:
-                    given = list(inputs)
-                given[i] = value.copy()
-            else:
-                must_wait = True
-    return given, must_wait
+def _usual(times: Sequence[float]) -> float:
+    """Return what a run takes that nothing disturbs much: the first ones find cold caches."""
+    return sorted(times)[len(times) // 3]
