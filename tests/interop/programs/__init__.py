@@ -26,6 +26,7 @@ __all__ = [
     "Program",
     "control",
     "data",
+    "data",
     "errors",
     "lifecycle",
     "models",
