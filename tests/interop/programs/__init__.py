@@ -26,7 +26,6 @@ __all__ = [
     "Program",
     "control",
     "data",
-    "data",
     "errors",
     "lifecycle",
     "models",
