@@ -105,7 +105,7 @@ _declare("ResourceConditionalAccumulator", DenseAccumulator, is_resource=True)
 _declare("SparseConditionalAccumulator", SparseAccumulator, is_resource=False)
 
 
-def _find(ctx: Any, handle: Any, kind: type[Accumulator], dtype: DType | None = None) -> Any:
+def _find(ctx: Any, handle: Any, kind: type[Any] = Accumulator, dtype: DType | None = None) -> Any:
     """Return what a handle of either form names.
 
     Raises: NotFoundError; InvalidArgumentError for another kind or element type.
@@ -147,12 +147,12 @@ async def take_gradient(ctx: Any, handle: Any, num_required: Any, *, dtype: DTyp
 
 def num_accumulated(ctx: Any, handle: Any) -> Any:
     """Return how many gradients were added since the last take."""
-    return np.int32(_find(ctx, handle, Accumulator).count)
+    return np.int32(_find(ctx, handle).count)
 
 
 def set_global_step(ctx: Any, handle: Any, new_global_step: Any) -> None:
     """Drop gradients of earlier steps from now on."""
-    _find(ctx, handle, Accumulator).set_step(_scalar(new_global_step, "new_global_step"))
+    _find(ctx, handle).set_step(_scalar(new_global_step, "new_global_step"))
 
 
 def _applied_shape(c: ShapeContext) -> list[Dims]:

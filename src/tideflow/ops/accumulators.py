@@ -257,7 +257,9 @@ def _merge(first: Any, second: Any) -> tuple[Any, Any, Any]:
         joined = np.union1d(first, second)
         return np.searchsorted(joined, first), np.searchsorted(joined, second), joined
     a, b = first.tolist(), second.tolist()
-    mine, theirs, joined_list = [], [], []
+    mine: list[int] = []
+    theirs: list[int] = []
+    joined_list: list[int] = []
     i = j = 0
     while i < len(a) or j < len(b):
         at = len(joined_list)
