@@ -9,7 +9,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from jax import lax
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
@@ -19,6 +18,7 @@ from tideflow.graph.shape_rules import broadcast, same_as
 from tideflow.ops.broadcasting import unbroadcast
 from tideflow.ops.export import export
 from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.nn_lax import lax
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import UnimplementedError
@@ -220,7 +220,7 @@ def _complex(xp: Any, real: Any, imag: Any, *, Tout: DType) -> Any:
         made.real = real
         made.imag = imag
         return made
-    return lax.complex(real, imag).astype(Tout.as_numpy_dtype)
+    return lax().complex(real, imag).astype(Tout.as_numpy_dtype)
 
 
 @op(

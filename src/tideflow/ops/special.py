@@ -7,10 +7,11 @@ Source: cwise_op_*.cc and special_math of TensorFlow 2.21.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
 from typing import Any
 
-import jax.scipy.special as jax_special
 import numpy as np
 import scipy.special as scipy_special
 
@@ -25,6 +26,12 @@ from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
 
 _same = same_as(0)
+
+
+@functools.cache
+def _for_jax() -> Any:
+    """Return jax.scipy.special, which takes long to load and serves traced kernels only."""
+    return importlib.import_module("jax.scipy.special")
 
 
 def _times(x: Any, y: Any) -> Any:
@@ -44,12 +51,11 @@ def _plain(op_name: str, numpy_name: str, summary: str, types: str = "floats_and
 def _special(op_name: str, scipy_name: str, summary: str) -> Any:
     """Define an op that SciPy computes, and its public function."""
     for_numpy = getattr(scipy_special, scipy_name)
-    for_jax = getattr(jax_special, scipy_name)
 
     def kernel(xp: Any, x: Any) -> Any:
         dtype = x.dtype
         if xp is not np:
-            return for_jax(x).astype(dtype)
+            return getattr(_for_jax(), scipy_name)(x).astype(dtype)
         # SciPy does not know half-width floats.
         return for_numpy(x.astype(np.float32) if dtype.itemsize < 4 else x).astype(dtype)
 
@@ -264,7 +270,7 @@ def _compute(xp: Any, name: str, *operands: Any) -> Any:
         if dtype.itemsize < 4:
             operands = tuple(value.astype(np.float32) for value in operands)
         return getattr(scipy_special, name)(*operands).astype(dtype)
-    return getattr(jax_special, name)(*operands).astype(dtype)
+    return getattr(_for_jax(), name)(*operands).astype(dtype)
 
 
 @op(
@@ -278,7 +284,7 @@ def _polygamma(xp: Any, a: Any, x: Any) -> Any:
     # SciPy's polygamma takes integers only and answers in float64.
     if xp is np:
         return scipy_special.polygamma(a.astype(np.int64), x.astype(np.float64)).astype(x.dtype)
-    return jax_special.polygamma(a.astype(np.int64), x).astype(x.dtype)
+    return _for_jax().polygamma(a.astype(np.int64), x).astype(x.dtype)
 
 
 @gradient("Polygamma")
