@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 
 from tideflow.transport.channel import deadline_error, unreachable_error
 from tideflow.transport.h2.calling import (
+    CLOCK_SLACK_S,
     CONNECT_TIMEOUT_S,
     MOST_TRIES,
     Backoff,
@@ -46,8 +47,6 @@ _TURN_BYTES = 1 << 20
 _MOST_BUFFERS = 1024
 # A connection that rested for so long is looked at before it is used.
 _RESTED_S = 1.0
-# Timers of event loops are of milliseconds.
-_CLOCK_SLACK_S = 0.005
 _PING = b"blocking"
 _PING_TIMEOUT_S = 20.0
 
@@ -349,7 +348,7 @@ class BlockingCalls:
                 continue
             except errors.DeadlineExceededError:
                 # The peer's clock may be the first to see that the time is over.
-                if deadline_s is not None and time.monotonic() > deadline_s - _CLOCK_SLACK_S:
+                if deadline_s is not None and time.monotonic() > deadline_s - CLOCK_SLACK_S:
                     raise OutOfTimeError from None
                 raise
             finally:

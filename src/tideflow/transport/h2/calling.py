@@ -24,6 +24,8 @@ from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors, status
 
 CONNECT_TIMEOUT_S = 5.0
+# Timers of event loops are of milliseconds: the peer's may be the first to see that a time is over.
+CLOCK_SLACK_S = 0.005
 # How often a call is made anew that the peer never looked at.
 MOST_TRIES = 5
 

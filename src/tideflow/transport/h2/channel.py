@@ -16,6 +16,7 @@ from tideflow.transport.channel import Channel, Metadata, deadline_error, unreac
 from tideflow.transport.h2 import same_host
 from tideflow.transport.h2.blocking import BlockingCalls
 from tideflow.transport.h2.calling import (
+    CLOCK_SLACK_S,
     CONNECT_TIMEOUT_S,
     MOST_TRIES,
     Backoff,
@@ -107,6 +108,10 @@ class H2Channel(Channel):
                         pause = self._pause(_REFUSED_PAUSE_S * 4**tries)
                         await self._within(deadline_s, pause)
                     continue
+                except errors.DeadlineExceededError:
+                    if deadline_s is not None and link.loop.time() > deadline_s - CLOCK_SLACK_S:
+                        raise OutOfTimeError from None
+                    raise
                 self._backoff.reset()
                 return self._calling.parse(method, data, statistics)
             raise self._calling.refused_error(method.path)
