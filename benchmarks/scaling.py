@@ -219,7 +219,12 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.print("stopped; the plots and the page are as they were")
         return 130
-    parts = [machine() + "\n- command: `python -m benchmarks.scaling --write`"]
+    command = f"python -m benchmarks.scaling {' '.join(arguments)}"
+    if options.results is not None:
+        command = "python -m benchmarks.scaling --results FILE`, in several calls; one round each"
+    else:
+        command += "`"
+    parts = [f"{machine()}\n- command: `{command}"]
     IMAGES.mkdir(exist_ok=True)
     for sweep in SWEEPS:
         lines = _series(sweep, results[sweep.key])
