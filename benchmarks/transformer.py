@@ -1,8 +1,7 @@
 """A small transformer's train step: a session of tideflow's beside bare `jax.jit`.
 
 Both start from the same weights and see the same tokens, and their losses are compared before any
-time is.  Run it where there is a GPU, too: the model goes where `--device` says, and jax chooses
-its default device.
+time is.  The model goes where `--device` says, in both: `--device gpu` means the first GPU.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from rich.table import Table
 
 from benchmarks.processes import Cluster
 from benchmarks.report import show
+from tideflow.runtime.accelerator import find_accelerators
+from tideflow.wire import messages as pb
 
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 _NORM_EPSILON = 1e-5
@@ -163,8 +164,9 @@ def step_of_session(target: str, device: str, ps: bool, sizes: Sizes) -> Callabl
     return lambda: float(session.run([loss, train], feeds)[0])
 
 
-def step_of_jax(sizes: Sizes) -> Callable[[], float]:
-    """Return a step of one compiled function whose state is donated."""
+def step_of_jax(sizes: Sizes, device: jax.Device | None = None) -> Callable[[], float]:
+    """Return a step of one compiled function whose state is donated; without a device it runs on
+    jax's own choice."""
 
     def train(state: tuple[Any, ...], tokens: jax.Array) -> tuple[tuple[Any, ...], jax.Array]:
         weights, first, second, count = state
@@ -182,6 +184,8 @@ def step_of_jax(sizes: Sizes) -> Callable[[], float]:
     weights = {name: jnp.asarray(value) for name, value in initial_weights(sizes).items()}
     zeros = jax.tree.map(jnp.zeros_like, weights)
     state: tuple[Any, ...] = (weights, zeros, jax.tree.map(jnp.copy, zeros), jnp.float32(0))
+    if device is not None:
+        state = jax.device_put(state, device)
     tokens = tokens_of(sizes)
 
     def step() -> float:
@@ -190,6 +194,13 @@ def step_of_jax(sizes: Sizes) -> Callable[[], float]:
         return float(loss)
 
     return step
+
+
+def device_of_jax(device: str) -> jax.Device | None:
+    """Return jax's device that a session calls /device:GPU:i; None for any other name."""
+    _, is_gpu, index = device.rpartition("GPU:")
+    found = find_accelerators(pb.ConfigProto()) if is_gpu else []
+    return found[int(index)].device if is_gpu and int(index) < len(found) else None
 
 
 def measure(steps: dict[str, Callable[[], float]], count: int) -> dict[str, float]:
@@ -227,19 +238,25 @@ def main() -> int:
     ):
         text = f"{help_text} ({default})"
         parser.add_argument(f"--{name}", type=int, default=default, help=text)
-    parser.add_argument("--device", default="", help="where the model goes, such as /device:GPU:0")
+    parser.add_argument("--device", default="", help="where the model goes: gpu, or /device:GPU:1")
     options = vars(parser.parse_args())
     count, device = options.pop("steps"), options.pop("device")
+    if device.lower() == "gpu":
+        device = "/device:GPU:0"
+    jax_device = device_of_jax(device)
+    if jax_device is None and "GPU" in device:
+        parser.error("there is no such GPU here; docs/gpu.md says how one is found")
     sizes = Sizes(**options)
     console = Console()
-    console.print(f"jax on {jax.devices()[0]}, the session's model on {device or 'its device'}")
+    on = f"{jax_device or jax.devices()[0]} (jax) and {device or 'its own device'} (session)"
+    console.print(f"the model is on {on}")
     cluster = Cluster("tideflow", (("ps", 1), ("worker", 1)))
     try:
         worker = f"/job:worker/task:0{device}"
         with console.status("compiling"):
             found = measure(
                 {
-                    "bare jax.jit": step_of_jax(sizes),
+                    "bare jax.jit": step_of_jax(sizes, jax_device),
                     "local session": step_of_session("", device, False, sizes),
                     "ps + worker": step_of_session(cluster.target(0), worker, True, sizes),
                 },

@@ -204,7 +204,7 @@ def test_nothing_pure_is_run_by_numpy(monkeypatch):
         session.run(made, {x: ROWS})
         (program,) = programs(session)
         assert not isinstance(program, JitProgram)
-        assert [type(part).__name__ for part in program._parts] == ["DeviceRegion"]
+        assert [type(part).__name__ for part, _ in program._parts] == ["DeviceRegion"]
 
 
 @pytest.mark.parametrize(
@@ -377,6 +377,23 @@ def test_an_assignment_keeps_the_shape(use_resource):
         if not use_resource:
             with pytest.raises(tf.errors.InvalidArgumentError, match="has shape"):
                 session.run(assign, {value: [1.0]})
+
+
+@use_both_kinds
+def test_rows_that_come_twice_are_added_up_first(use_resource):
+    found = []
+    for config in (pb.ConfigProto(), NO_GPU):
+        with tf.Graph().as_default(), tf.device("/GPU:0" if config is not NO_GPU else None):
+            table = tf.get_variable("table", initializer=ROWS, use_resource=use_resource)
+            rows = tf.placeholder(tf.int32, [None])
+            taken = tf.gather(table, rows)
+            train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(taken * taken))
+            with tf.Session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                for fed in ([1, 1, 3], [0, 2, 0], [3]):
+                    session.run(train, {rows: fed})
+                found.append(session.run(table))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
 
 @use_both_kinds

@@ -39,7 +39,7 @@ _ASSISTED_OPS = frozenset(
     {
         "Assert", "CheckNumerics", "CheckNumericsV2", "Multinomial", "Placeholder",
         "PlaceholderWithDefault", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
-        "TruncatedNormal",
+        "TruncatedNormal", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
     }
 )  # fmt: skip
 _STATE_OPS = frozenset(

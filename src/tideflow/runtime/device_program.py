@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from tideflow.compile.device_types import compiles
 from tideflow.compile.regions import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
+from tideflow.ops.resource_state import ANONYMOUS_NAME
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_kernels import compiled_alone
 from tideflow.runtime.device_region import DeviceRegion, TwiceError
 from tideflow.runtime.program import Instruction, Observer, Program
 from tideflow.runtime.references import read_reference
 from tideflow.runtime.regions import NotCompiledError, plan_region
+
+# A part, and the slots that nobody needs after it.
+_Part: TypeAlias = "tuple[Program | DeviceRegion, tuple[int, ...]]"
 
 
 class DeviceProgram(Program):
@@ -48,31 +52,43 @@ class DeviceProgram(Program):
         self._resources = resources
         self._lock = threading.Lock()
         self._excluded: set[int] = set()
-        self._parts = self._cut(instructions)
+        # Handles stay what they are: by name, whether or not there is a variable.
+        named = [one for one in instructions if _names_variable(one.node)]
+        self._named = [(one.outputs[0], one.call) for one in named]
+        self._handles: list[tuple[int, Any]] | None = None
+        self._parts = self._cut([one for one in instructions if not _names_variable(one.node)])
 
     @property
     def regions(self) -> list[DeviceRegion]:
         """The compiled regions, in order."""
-        return [part for part in self._parts if isinstance(part, DeviceRegion)]
+        return [part for part, _ in self._parts if isinstance(part, DeviceRegion)]
 
     def run(self, slots: list[Any]) -> None:
         """Run all parts.
 
         Raises: OpError that names the failing node.
         """
+        self._name_variables(slots)
         self._run_parts(self._parts, slots, None)
 
     def run_observed(self, slots: list[Any], observer: Observer) -> None:
         """Run all parts and report to the observer: a region as its last node."""
+        self._name_variables(slots)
         self._run_parts(self._parts, slots, observer)
+
+    def _name_variables(self, slots: list[Any]) -> None:
+        if self._handles is None:
+            self._handles = [(slot, call()) for slot, call in self._named]
+        for slot, handle in self._handles:
+            slots[slot] = handle
 
     def _run_parts(
         self,
-        parts: Sequence[Program | DeviceRegion],
+        parts: Sequence[_Part],
         slots: list[Any],
         observer: Observer | None,
     ) -> None:
-        for part in parts:
+        for part, frees in parts:
             try:
                 if observer is None:
                     part.run(slots)
@@ -85,23 +101,23 @@ class DeviceProgram(Program):
                 assert isinstance(part, DeviceRegion)
                 nodes = [action.node for action in part.plan.actions if action.cells]
                 self._run_parts(self._without(part, nodes), slots, observer)
+            for slot in frees:
+                slots[slot] = None
 
-    def _without(
-        self, region: DeviceRegion, nodes: Sequence[Node]
-    ) -> Sequence[Program | DeviceRegion]:
+    def _without(self, region: DeviceRegion, nodes: Sequence[Node]) -> Sequence[_Part]:
         """Cut a region at some of its nodes, for good; return the parts it then has."""
         with self._lock:
             self._excluded.update(id(node) for node in nodes)
             cut = self._cut(region.instructions)
             parts = list(self._parts)
             # Another thread may have cut it meanwhile.
-            if region in parts:
-                at = parts.index(region)
+            at = next((i for i, (part, _) in enumerate(parts) if part is region), None)
+            if at is not None:
                 parts[at : at + 1] = cut
                 self._parts = parts
             return cut
 
-    def _cut(self, instructions: Sequence[Instruction]) -> list[Program | DeviceRegion]:
+    def _cut(self, instructions: Sequence[Instruction]) -> list[_Part]:
         numbers = number_nodes(self._nodes, self._excluded, compiles, checks_labels=False)
         runs: dict[int, list[Instruction]] = {}
         for one in instructions:
@@ -111,18 +127,24 @@ class DeviceProgram(Program):
             number = numbers[id(one.node)]
             for slot in one.inputs:
                 users.setdefault(slot, set()).add(number)
-        parts: list[Program | DeviceRegion] = []
+        made_here = {slot for one in self.instructions for slot in one.outputs}
+        parts: list[_Part] = []
         for number in sorted(runs):
             run = runs[number]
             made = {slot for one in run for slot in one.outputs}
             wanted = {s for s in made if s in self.kept or users.get(s, set()) - {number}}
+            part: Program | DeviceRegion
             if number & 1:
-                parts.append(self._region(run, wanted))
+                part = self._region(run, wanted)
             else:
                 copies = [
                     Instruction(self._call(one), one.inputs, one.outputs, one.node) for one in run
                 ]
-                parts.append(Program(copies, wanted))
+                part = Program(copies, wanted)
+            touched = wanted.union(*(one.inputs for one in run)) & made_here
+            # What is not held here any more may be donated, and its memory is free.
+            frees = tuple(s for s in touched - self.kept if max(users.get(s, {0})) <= number)
+            parts.append((part, frees))
         return parts
 
     def _region(self, run: list[Instruction], wanted: set[int]) -> DeviceRegion:
@@ -134,3 +156,8 @@ class DeviceProgram(Program):
         if id(one.node) in self._excluded and one.call is not read_reference:
             return compiled_alone(one.node, self._accelerator, self._resources)
         return one.call
+
+
+def _names_variable(node: Node) -> bool:
+    """Whether a node gives the same handle in each step."""
+    return node.op == "VarHandleOp" and node.attrs["shared_name"] not in ("", ANONYMOUS_NAME)

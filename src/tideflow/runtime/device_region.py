@@ -86,6 +86,8 @@ class DeviceRegion:
         known = known_slots(plan)
         self._known = [at for at, slot in enumerate(plan.inputs) if slot in known]
         self._free = [at for at, slot in enumerate(plan.inputs) if slot not in known]
+        self._cell_slots = [(cell.slot, cell.is_ref) for cell in plan.cells]
+        self._dtypes = [cell.dtype for cell in plan.cells]
         self._large = tuple(accelerator.put(np.array(plan.constants[s])) for s in plan.large)
         self._ready: OrderedDict[Any, _Ready] = OrderedDict()
         self._has_warned = False
@@ -154,7 +156,16 @@ class DeviceRegion:
     def _run_with_cells(
         self, slots: list[Any], key: Any, inputs: list[Any], given: list[Any]
     ) -> tuple[Sequence[Any], DeviceExecutable]:
-        states = [self._state(cell, slots) for cell in self.plan.cells]
+        lookup = self._lookup
+        try:
+            states = [
+                slots[slot] if is_ref else lookup(slots[slot], ResourceVariableState)
+                for slot, is_ref in self._cell_slots
+            ]
+        except errors.OpError:
+            states = []
+        if [state.dtype for state in states] != self._dtypes:
+            states = [self._state(cell, slots) for cell in self.plan.cells]
         if len(states) > 1 and len(set(map(id, states))) != len(states):
             raise TwiceError
         while True:
@@ -162,26 +173,31 @@ class DeviceRegion:
             if found is not None:
                 return found
             # Compiling takes long, so it is done while no variable is locked.
-            self._compile(key, [self._type_of(state) for state in states], inputs)
+            avals = [self._type_of(state) for state in states]
+            ready = self._ready.get(key)
+            if ready is None or ready.avals != avals:
+                self._compile(key, avals, inputs)
 
     def _run_locked(
         self, states: list[VariableState], key: Any, given: list[Any]
     ) -> tuple[Sequence[Any], DeviceExecutable] | None:
-        """Run the executable; None when there is none for these types yet."""
+        """Run the executable; None when there is none for these types yet, or when a variable has
+        no value on this device at present."""
         count = self.plan.changed
         ready = self._ready.get(key)
         if ready is None:
             return None
-        # Before others are locked: it waits for whoever changes the variable right now.
-        values: list[Any] = [None] * count
-        values += [self._present(state) for state in states[count:]]
         changed = states[:count]
         locked = in_lock_order(changed)
         for state in locked:
             state.lock.acquire()
         try:
-            values[:count] = [self._held(state) for state in changed]
-            if list(map(_aval, values)) != ready.avals:
+            values = [state.value for state in states]
+            try:
+                avals = list(map(_aval, values))
+            except AttributeError:  # None, or an array of NumPy
+                return None
+            if avals != ready.avals:
                 return None
             for state in changed:
                 state.value = None
@@ -266,7 +282,7 @@ class DeviceRegion:
         executable = self._guarded(
             lambda: compile_for(self.plan, self.accelerator, signature, known, self._large)
         )
-        if len(self._ready) >= _MOST_SIGNATURES:
+        if key not in self._ready and len(self._ready) >= _MOST_SIGNATURES:
             self._ready.popitem(last=False)
             self._warn()
         made = self._ready[key] = _Ready(executable, avals)
