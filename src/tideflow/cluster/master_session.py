@@ -90,7 +90,9 @@ class MasterSession:
         self.last_used_s = asyncio.get_running_loop().time()
         self._owns_workers = owns_workers
         rewrites = Rewrites.asked(config.graph_options)
-        self.graph = SessionGraph(devices, config.allow_soft_placement, rewrites)
+        self.graph = SessionGraph(
+            devices, config.allow_soft_placement, rewrites, config.log_device_placement
+        )
         self._graph_lock = asyncio.Lock()
         self._prepared: dict[Any, asyncio.Future[PreparedStep]] = {}
         self._running: set[asyncio.Task[Any]] = set()

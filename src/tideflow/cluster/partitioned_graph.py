@@ -17,6 +17,7 @@ from tideflow.cluster.library import FunctionLibrary
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
 from tideflow.compile.partition import partition
 from tideflow.compile.place import place
+from tideflow.compile.placed_graph import tell_placement
 from tideflow.compile.prune import ClientGraph, Signature, find_edge, prune
 from tideflow.compile.rewrite import ALL_REWRITES, Rewrites, rewrite
 from tideflow.compile.spread import spread_constants
@@ -64,6 +65,7 @@ class SessionGraph:
       devices: where nodes may be placed.
       allow_soft_placement: see tideflow.compile.place.
       rewrites: the passes that may change what is computed in between.
+      log_placement: whether to write where nodes are placed to standard error.
     One thread at a time may use it.
     """
 
@@ -72,6 +74,7 @@ class SessionGraph:
         devices: ClusterDevices,
         allow_soft_placement: bool,
         rewrites: Rewrites = ALL_REWRITES,
+        log_placement: bool = False,
     ) -> None:
         self.devices = devices
         self.nodes: dict[str, Node] = {}
@@ -79,6 +82,7 @@ class SessionGraph:
         self.version = 0
         self._soft = allow_soft_placement
         self._rewrites = rewrites
+        self._log_placement = log_placement
         self._versions = pb.VersionDef()
         self._numbers = itertools.count()
 
@@ -91,6 +95,8 @@ class SessionGraph:
         library = self.library.extended(graph_pb.library)
         made = read_nodes(graph_pb, existing=self.nodes, lookup=library.find_op)
         place(list(made.values()), self.devices.names, self._soft, self.nodes)
+        if self._log_placement:
+            tell_placement(made.values())
         self.nodes.update(made)
         self.library = library
         if graph_pb.versions.producer or not self._versions.producer:
