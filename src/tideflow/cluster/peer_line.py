@@ -293,6 +293,9 @@ class PeerLine:
         if self.has_ended:
             return
         if error is None:
+            if self._offers:
+                # What is too large to be pushed stays in the step, which must then be kept.
+                self._write_offers()
             elsewhere = self.has_unseen_elsewhere(self, step_id)
             is_over = not elsewhere and self._host.end_step(step_id)
             self._frame.message.run_end.add(step_id=step_id, is_over=is_over)
