@@ -36,6 +36,20 @@ def test_jobs_run_in_order_on_one_thread():
     assert ran == [(i, "tideflow-compiler") for i in range(5)]
 
 
+def test_the_thread_is_no_daemon_though_a_daemon_asks_for_it():
+    jobs = JobThread()
+    daemons = []
+    asker = threading.Thread(
+        target=jobs.submit,
+        args=[lambda: daemons.append(threading.current_thread().daemon)],
+        daemon=True,
+    )
+    asker.start()
+    asker.join()
+    jobs.wait()
+    assert daemons == [False]
+
+
 def test_a_job_may_ask_for_another():
     jobs = JobThread()
     ran = []

@@ -37,7 +37,8 @@ class JobThread:
         with self._lock:
             self._jobs.append(job)
             if self._thread is None and not is_leaving():
-                thread = threading.Thread(target=self._work, name="tideflow-compiler")
+                # Said in so many words: a thread inherits it, and the loop's thread is a daemon.
+                thread = threading.Thread(target=self._work, name="tideflow-compiler", daemon=False)
                 thread.start()
                 self._thread = thread
 

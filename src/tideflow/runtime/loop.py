@@ -7,7 +7,9 @@ uvloop where that is installed; a process that only runs local steps never start
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
+import contextlib
 import os
 import threading
 from collections.abc import Coroutine
@@ -22,7 +24,11 @@ except ImportError:  # an optional speed-up, not there on every platform
 
 T = TypeVar("T")
 
+# How long the end of the interpreter waits for what the loop is at.
+_PARK_S = 10.0
+
 _lock = threading.Lock()
+_parked = threading.Event()
 _loop: asyncio.AbstractEventLoop | None = None
 _thread: threading.Thread | None = None
 
@@ -59,9 +65,12 @@ def run_sync(coro: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
     """Run a coroutine on the loop and wait for it in the calling thread.
 
     A KeyboardInterrupt in the waiting thread cancels the coroutine before it goes on.
-    Raises: DeadlineExceededError when timeout_s passes first; RuntimeError on the loop's thread,
-    where waiting would block what is waited for.
+    Raises: DeadlineExceededError when timeout_s passes first; UnavailableError when the interpreter
+    is ending; RuntimeError on the loop's thread, where waiting would block what is waited for.
     """
+    if _parked.is_set():
+        coro.close()
+        raise errors.UnavailableError("the interpreter is ending; nothing can be called any more")
     if on_loop():
         coro.close()
         raise RuntimeError("run_sync was called on the event loop itself; await the call instead")
@@ -129,10 +138,33 @@ def spawn(coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return task
 
 
+def _park_at_exit() -> None:
+    """Have the loop's thread stand still before the interpreter is taken down.
+
+    A daemon thread that comes back from compiled code after that ends the process with an abort.
+    """
+    loop = _loop
+    if loop is not None and not on_loop():
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_park)
+            _parked.wait(_PARK_S)
+
+
+def _park() -> None:
+    never = threading.Lock()
+    never.acquire()
+    _parked.set()
+    never.acquire()
+
+
+atexit.register(_park_at_exit)
+
+
 def _forget_after_fork() -> None:
     """A forked child has no loop thread; it starts its own on first use."""
     global _loop, _thread
     _loop = _thread = None
+    _parked.clear()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
