@@ -20,6 +20,11 @@ from tideflow.graph.graph import Operation
 from tideflow.wire import dtypes
 
 REFUSED = "refused"
+# TensorFlow ended its process.
+ABORTED = "aborted"
+
+# Outputs, or the name of an error; None where the call could not be put at all.
+Outcome = list[Any] | str | None
 
 
 @dataclass

@@ -1,13 +1,17 @@
 """Each op with cases of its own, again with inputs spoilt one at a time: both must end alike.
 
-TensorFlow runs in a child process, because some of its kernels end the process on bad input.
+TensorFlow runs in a process of its own, because some of its kernels end it on bad input (see
+tensorflow_calls.py).
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,19 +20,15 @@ import pytest
 import tideflow.v1 as ours
 from ops import compared
 from ops.harness import Case
-from ops.outcomes import REFUSED, Call, outcome
+from ops.outcomes import ABORTED, REFUSED, Call, Outcome, outcome
 from ops.test_every_type_oracle import FIRST
 
-tf = pytest.importorskip("tensorflow")
+pytest.importorskip("tensorflow")
 
 pytestmark = [
     pytest.mark.tensorflow,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.xdist_group("forks"),
 ]
-
-_ABORTED = "aborted"
-Outcome = list[Any] | str | None
 
 # Why an op is left out: what TensorFlow does with such inputs is not to be wished for.
 KNOWN_DIFFERENCES = {
@@ -81,43 +81,6 @@ def _changes(a: Any) -> Iterator[tuple[str, Any]]:
             yield f"all {value}", np.full_like(a, value)
 
 
-def on_tensorflow(calls: list[Call]) -> list[Outcome]:
-    """Return how calls end on TensorFlow; None where the test cannot say it to TensorFlow."""
-    found: dict[int, Outcome] = {}
-    while len(found) < len(calls):
-        read_end, write_end = os.pipe()
-        child = os.fork()
-        if not child:
-            _answer(calls[len(found) :], read_end, write_end)
-        os.close(write_end)
-        with os.fdopen(read_end, "rb") as answers:
-            while len(found) < len(calls):
-                try:
-                    found[len(found)] = pickle.load(answers)
-                except (EOFError, pickle.UnpicklingError):
-                    found[len(found)] = _ABORTED
-                    break
-        os.waitpid(child, 0)
-    return list(found.values())
-
-
-def _answer(calls: list[Call], read_end: int, write_end: int) -> None:
-    try:
-        os.close(read_end)
-        # What TensorFlow says when it ends the process is of no use here.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        with os.fdopen(write_end, "wb") as answers:
-            for call in calls:
-                try:
-                    ended: Outcome = outcome(tf, call)
-                except Exception:
-                    ended = None
-                pickle.dump(ended, answers)
-                answers.flush()
-    finally:
-        os._exit(0)
-
-
 def _code(ended: Outcome) -> str:
     if not isinstance(ended, str):
         return "answered"
@@ -138,8 +101,33 @@ def _same(mine: list[Any], theirs: list[Any]) -> bool:
     return True
 
 
+@pytest.fixture(scope="module")
+def on_tensorflow() -> Iterator[Callable[[list[Call]], list[Outcome]]]:
+    """Give a function that tells how calls end on TensorFlow."""
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("tensorflow_calls.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(calls: list[Call]) -> list[Outcome]:
+            pickle.dump(calls, process.stdin)
+            process.stdin.flush()
+            found: list[Outcome] = pickle.load(process.stdout)
+            return found
+
+        yield ask
+        process.kill()
+
+
 @pytest.mark.parametrize("op", sorted(set(FIRST) - set(KNOWN_DIFFERENCES)))
-def test_bad_inputs_end_alike(op: str) -> None:
+def test_bad_inputs_end_alike(
+    on_tensorflow: Callable[[list[Call]], list[Outcome]], op: str
+) -> None:
     case = FIRST[op]
     # Types are inferred; one that is given would only be in the way.
     attrs = {name: value for name, value in case.attrs.items() if name != "T"}
@@ -147,7 +135,7 @@ def test_bad_inputs_end_alike(op: str) -> None:
     calls = [Call(op, inputs, attrs) for _, inputs in named]
     different = {}
     for (what, _), call, theirs in zip(named, calls, on_tensorflow(calls), strict=True):
-        if theirs is None or theirs == _ABORTED or theirs == "ResourceExhaustedError":
+        if theirs is None or theirs == ABORTED or theirs == "ResourceExhaustedError":
             continue
         with np.errstate(all="ignore"):
             mine = outcome(ours, call)
