@@ -216,6 +216,20 @@ def resize_nearest_neighbor_grad_gradient(op: Any, grad: Any) -> list[Any]:
     return [apply_op("ResizeNearestNeighbor", grad, size, **attrs), None]
 
 
+def _resized(
+    op_name: str, images: Any, size: Any, align: bool, half: bool, name: str | None
+) -> Tensor:
+    made: Tensor = apply_op(
+        op_name,
+        images,
+        convert_to_tensor(size, "int32"),
+        align_corners=align,
+        half_pixel_centers=half,
+        name=name,
+    )
+    return made
+
+
 @export("image.resize_bilinear")
 def resize_bilinear(
     images: Any,
@@ -228,15 +242,7 @@ def resize_bilinear(
 
     Raises: InvalidArgumentError for a size that is not positive.
     """
-    made: Tensor = apply_op(
-        "ResizeBilinear",
-        images,
-        convert_to_tensor(size, "int32"),
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-        name=name,
-    )
-    return made
+    return _resized("ResizeBilinear", images, size, align_corners, half_pixel_centers, name)
 
 
 @export("image.resize_nearest_neighbor")
@@ -251,12 +257,4 @@ def resize_nearest_neighbor(
 
     Raises: InvalidArgumentError for a size that is not positive.
     """
-    made: Tensor = apply_op(
-        "ResizeNearestNeighbor",
-        images,
-        convert_to_tensor(size, "int32"),
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-        name=name,
-    )
-    return made
+    return _resized("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)
