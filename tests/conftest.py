@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ from typing import Any
 import pytest
 
 from tideflow.runtime.loop import run_sync
-
-# The oracle's kernels are TensorFlow's own: oneDNN's differ in rounding, and in what they refuse.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # How long tasks may take to end that nobody waits for, such as a clean-up in the background.
 _ENDING_S = 10

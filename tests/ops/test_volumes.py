@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tideflow.v1  # noqa: F401  defines the ops
+import tideflow.v1 as tf
 from ops.harness import Case, run
+from tideflow.graph.building import apply_op
 
 _random = np.random.default_rng(5)
 X = _random.normal(size=(2, 5, 6, 7, 3)).astype(np.float32)
@@ -54,3 +55,29 @@ def test_the_channels_may_come_second(tier: str) -> None:
         (wanted,) = run(Case(op, [X, *given], {**attrs, **ksize}), tier)
         (found,) = run(Case(op, [turned, *given], {**second, **other}), tier)
         np.testing.assert_allclose(found.transpose(0, 2, 3, 4, 1), wanted, rtol=1e-4, atol=1e-4)
+
+
+SAME = {"strides": [1, 2, 1, 2, 1], "padding": "SAME"}
+POOL = {**SAME, "ksize": [1, 2, 3, 2, 1]}
+SIZES = np.int32(W.shape)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs"),
+    [
+        ("Conv3D", [X, W[:, :, :, :2]], SAME),
+        ("Conv3D", [X[0], W], SAME),
+        ("Conv3D", [X, W[0]], SAME),
+        ("Conv3DBackpropInputV2", [np.int32([1, 2]), W, X], SAME),
+        ("Conv3DBackpropFilterV2", [X, SIZES, X], SAME),
+        ("MaxPool3D", [X[0]], POOL),
+        ("AvgPool3DGrad", [np.int32([1, 2]), X], POOL),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(op: str, inputs: list[Any], attrs: Any) -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        # Nothing is known of them when the graph is made.
+        given = [tf.placeholder(one.dtype.name, None) for one in inputs]
+        made = apply_op(op, *given, **attrs)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(made, dict(zip(given, inputs)))
