@@ -187,8 +187,12 @@ def declare(signature: str, kernel: Callable[..., Any] | None = None, **options:
     _declared[name] = _Declaration(signature, options, kernel)
 
 
-def declare_like(name: str, base: str, *further_attrs: str) -> None:
-    """Register an op that is another one under a further name, with further attrs (as lines).
+def declare_like(name: str, base: str, *further_attrs: str, without: Sequence[str] = ()) -> None:
+    """Register an op that is another one under a further name.
+
+    Args:
+      further_attrs: attrs that only the new op has, as lines of a signature.
+      without: names of attrs that only `base` has.
 
     Raises: NotFoundError when there is no op `base`.
     """
@@ -196,8 +200,9 @@ def declare_like(name: str, base: str, *further_attrs: str) -> None:
     if declaration is None:
         raise errors.NotFoundError(f"op type {base!r} is not registered in tideflow")
     rest = declaration.signature.strip()[len(base) :]
-    signature = "\n".join([name + rest, *further_attrs])
-    declare(signature, declaration.kernel, **declaration.options)
+    head, *attrs = _join_lines(name + rest)
+    kept = [line for line in attrs if line.split(":", 1)[0].strip() not in without]
+    declare("\n".join([head, *kept, *further_attrs]), declaration.kernel, **declaration.options)
 
 
 def registered_ops() -> list[str]:

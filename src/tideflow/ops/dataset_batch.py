@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes as static_shapes
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.dataset_functions import Turns
@@ -367,14 +367,6 @@ class _Unbatched:
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalUnbatchDataset(input_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
 def unbatch_dataset(
     ctx: Any, input_dataset: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
 ) -> Any:
@@ -395,6 +387,9 @@ def unbatch_dataset(
         total,
         [source],
     )
+
+
+declare_like("ExperimentalUnbatchDataset", "UnbatchDataset", without=("metadata",))
 
 
 class _Rebatched:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_functions import Function, Turns
@@ -118,24 +118,6 @@ class _Windows:
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalGroupByWindowDataset(
-        input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
-        reduce_func_other_arguments: *Treduce_func_other_arguments,
-        window_size_func_other_arguments: *Twindow_size_func_other_arguments
-    ) -> handle: variant
-    key_func: func
-    reduce_func: func
-    window_size_func: func
-    Tkey_func_other_arguments: list(type) >= 0
-    Treduce_func_other_arguments: list(type) >= 0
-    Twindow_size_func_other_arguments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
 def group_by_window_dataset(
     ctx: Any,
     input_dataset: Any,
@@ -172,6 +154,9 @@ def group_by_window_dataset(
         UNKNOWN,
         [source],
     )
+
+
+declare_like("ExperimentalGroupByWindowDataset", "GroupByWindowDataset", without=("metadata",))
 
 
 class _Reduced:
@@ -228,28 +213,6 @@ class _Reduced:
     shape=scalar_shape,
     stateful=True,
 )
-@op(
-    """
-    ExperimentalGroupByReducerDataset(
-        input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
-        init_func_other_arguments: *Tinit_func_other_arguments,
-        reduce_func_other_arguments: *Treduce_func_other_arguments,
-        finalize_func_other_arguments: *Tfinalize_func_other_arguments
-    ) -> handle: variant
-    key_func: func
-    init_func: func
-    reduce_func: func
-    finalize_func: func
-    Tkey_func_other_arguments: list(type) >= 0
-    Tinit_func_other_arguments: list(type) >= 0
-    Treduce_func_other_arguments: list(type) >= 0
-    Tfinalize_func_other_arguments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
 def group_by_reducer_dataset(
     ctx: Any,
     input_dataset: Any,
@@ -281,3 +244,6 @@ def group_by_reducer_dataset(
     return Dataset(
         "GroupByReducer", output_types, dims_of(output_shapes), iterate, UNKNOWN, [source]
     )
+
+
+declare_like("ExperimentalGroupByReducerDataset", "GroupByReducerDataset")

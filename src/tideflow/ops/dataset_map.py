@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_background import Producer, start_task
@@ -153,21 +153,6 @@ def _map_dataset(
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalMapDataset(
-        input_dataset: variant, other_arguments: *Targuments
-    ) -> handle: variant
-    f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    use_inter_op_parallelism: bool = true
-    preserve_cardinality: bool = false
-    force_synchronous: bool = false
-    """,
-    shape=scalar_shape,
-)
 def map_dataset(
     ctx: Any,
     input_dataset: Any,
@@ -190,23 +175,27 @@ def map_dataset(
     )
 
 
+declare_like("ExperimentalMapDataset", "MapDataset", without=("metadata",))
+
+
 def _parallel_map(
     ctx: Any,
-    input_dataset: Any,
+    source: Dataset,
     captured: Sequence[Any],
     f: FunctionRef,
     most: int,
     in_order: bool,
+    types: Sequence[DType],
+    shapes: Sequence[TensorShape],
     preserves: bool,
-) -> tuple[Dataset, Callable[[], Iterator]]:
-    source = as_dataset(input_dataset)
+) -> Dataset:
     kept = [owned(value) for value in captured]
 
     def iterate() -> Iterator:
         calls = _Calls(source.iterator(), Function(ctx, f, kept), preserves)
         return _ParallelMapped(calls, most, in_order)
 
-    return source, iterate
+    return _map_dataset(source, iterate, types, shapes, preserves)
 
 
 @op(
@@ -239,16 +228,17 @@ def parallel_map_dataset_v2(
     preserve_cardinality: bool,
 ) -> Any:
     """Return what a function makes of each element; several calls run at once."""
-    source, iterate = _parallel_map(
+    return _parallel_map(
         ctx,
-        input_dataset,
+        as_dataset(input_dataset),
         other_arguments,
         f,
         parallelism(num_parallel_calls),
         is_deterministic(deterministic),
+        output_types,
+        output_shapes,
         preserve_cardinality,
     )
-    return _map_dataset(source, iterate, output_types, output_shapes, preserve_cardinality)
 
 
 @op(
@@ -280,16 +270,17 @@ def parallel_map_dataset(
     preserve_cardinality: bool,
 ) -> Any:
     """Return what a function makes of each element; several calls run at once."""
-    source, iterate = _parallel_map(
+    return _parallel_map(
         ctx,
-        input_dataset,
+        as_dataset(input_dataset),
         other_arguments,
         f,
         parallelism(num_parallel_calls),
         not sloppy,
+        output_types,
+        output_shapes,
         preserve_cardinality,
     )
-    return _map_dataset(source, iterate, output_types, output_shapes, preserve_cardinality)
 
 
 @op(
@@ -304,20 +295,6 @@ def parallel_map_dataset(
     output_shapes: list(shape) >= 1
     preserve_cardinality: bool = false
     metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalMapAndBatchDataset(
-        input_dataset: variant, other_arguments: *Targuments, batch_size: int64,
-        num_parallel_calls: int64, drop_remainder: bool
-    ) -> handle: variant
-    f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    preserve_cardinality: bool = false
     """,
     shape=scalar_shape,
 )
@@ -337,14 +314,22 @@ def map_and_batch_dataset(
     """Return batches of what a function makes of each element."""
     size = positive(batch_size, "batch_size")
     most = parallelism(num_parallel_calls)
-    source, iterate = _parallel_map(
-        ctx, input_dataset, other_arguments, f, most, True, preserve_cardinality
-    )
-    mapped = _map_dataset(
-        source, iterate, output_types, [TensorShape(None)] * len(output_types), preserve_cardinality
+    mapped = _parallel_map(
+        ctx,
+        as_dataset(input_dataset),
+        other_arguments,
+        f,
+        most,
+        True,
+        output_types,
+        [TensorShape(None)] * len(output_types),
+        preserve_cardinality,
     )
     drop = bool(scalar(drop_remainder, "drop_remainder"))
     return batched("MapAndBatch", mapped, size, drop, output_types, dims_of(output_shapes))
+
+
+declare_like("ExperimentalMapAndBatchDataset", "MapAndBatchDataset", without=("metadata",))
 
 
 # ---- choosing by a function
@@ -487,18 +472,6 @@ class _TakenWhile:
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalTakeWhileDataset(
-        input_dataset: variant, other_arguments: *Targuments
-    ) -> handle: variant
-    predicate: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
 def take_while_dataset(
     ctx: Any, input_dataset: Any, other_arguments: list[Any], *, predicate: FunctionRef
 ) -> Any:
@@ -510,3 +483,6 @@ def take_while_dataset(
         lambda: _TakenWhile(source.iterator(), Function(ctx, predicate, captured)),
         count=UNKNOWN,
     )
+
+
+declare_like("ExperimentalTakeWhileDataset", "TakeWhileDataset", without=("metadata",))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_functions import Function, Turns
@@ -241,21 +241,6 @@ def interleave_dataset(
 
 @op(
     """
-    ParallelInterleaveDatasetV2(
-        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
-        block_length: int64, num_parallel_calls: int64
-    ) -> handle: variant
-    f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    sloppy: bool = false
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
     ParallelInterleaveDatasetV3(
         input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
         block_length: int64, num_parallel_calls: int64
@@ -269,26 +254,6 @@ def interleave_dataset(
     """,
     shape=scalar_shape,
 )
-def parallel_interleave_dataset_v3(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    cycle_length: Any,
-    block_length: Any,
-    num_parallel_calls: Any,
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
-    """Return the elements of the datasets that a function makes, taking turns; made ahead."""
-    cycle = _cycle(cycle_length, num_parallel_calls)
-    block = positive(block_length, "block_length")
-    return _interleaved(
-        ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
-    )
-
-
 @op(
     """
     ParallelInterleaveDatasetV4(
@@ -305,24 +270,18 @@ def parallel_interleave_dataset_v3(
     """,
     shape=scalar_shape,
 )
-def parallel_interleave_dataset_v4(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    cycle_length: Any,
-    block_length: Any,
-    buffer_output_elements: Any,
-    prefetch_input_elements: Any,
-    num_parallel_calls: Any,
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
-    """Return the elements of the datasets that a function makes, taking turns; made ahead."""
+def parallel_interleave_dataset(
+    ctx: Any, input_dataset: Any, other_arguments: list[Any], cycle_length: Any, block_length: Any,
+    *rest: Any, f: FunctionRef, output_types: list[DType], output_shapes: list[TensorShape],
+) -> Any:  # fmt: skip
+    """Return the elements of the datasets that a function makes, taking turns; made ahead.
+
+    rest: since the fourth version how it is buffered; last, how many are read at once.
+    """
+    *buffered, num_parallel_calls = rest
     cycle = _cycle(cycle_length, num_parallel_calls)
     block = positive(block_length, "block_length")
-    ahead = int(scalar(buffer_output_elements, "buffer_output_elements"))
+    ahead = int(scalar(buffered[0], "buffer_output_elements")) if buffered else 0
     return _interleaved(
         ctx,
         input_dataset,
@@ -334,6 +293,14 @@ def parallel_interleave_dataset_v4(
         block,
         ahead if ahead > 0 else block,
     )
+
+
+declare_like(
+    "ParallelInterleaveDatasetV2",
+    "ParallelInterleaveDatasetV3",
+    "sloppy: bool = false",
+    without=("deterministic",),
+)
 
 
 @op(
@@ -348,20 +315,6 @@ def parallel_interleave_dataset_v4(
     output_types: list(type) >= 1
     output_shapes: list(shape) >= 1
     metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalParallelInterleaveDataset(
-        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
-        block_length: int64, sloppy: bool, buffer_output_elements: int64,
-        prefetch_input_elements: int64
-    ) -> handle: variant
-    f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     """,
     shape=scalar_shape,
 )
@@ -393,3 +346,8 @@ def legacy_parallel_interleave_dataset(
     return _interleaved(
         ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
     )
+
+
+declare_like(
+    "ExperimentalParallelInterleaveDataset", "ParallelInterleaveDataset", without=("metadata",)
+)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.dataset_transformations import sharded
 from tideflow.ops.dataset_values import (
@@ -61,17 +61,12 @@ _SHARD_HINT = 3
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalNonSerializableDataset(input_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
 def passed_on(ctx: Any, input_dataset: Any) -> Any:
     """Return the same elements."""
     return as_dataset(input_dataset).like("Passed")
+
+
+declare_like("ExperimentalNonSerializableDataset", "NonSerializableDataset")
 
 
 @op(
@@ -83,133 +78,35 @@ def passed_on(ctx: Any, input_dataset: Any) -> Any:
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    RewriteDataset(input_dataset: variant, rewrite_name: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    MaxIntraOpParallelismDataset(
-        input_dataset: variant, max_intra_op_parallelism: int64
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalMaxIntraOpParallelismDataset(
-        input_dataset: variant, max_intra_op_parallelism: int64
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    PrivateThreadPoolDataset(input_dataset: variant, num_threads: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalPrivateThreadPoolDataset(
-        input_dataset: variant, num_threads: int64
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ThreadPoolDataset(input_dataset: variant, thread_pool: resource) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
-@op(
-    """
-    ExperimentalThreadPoolDataset(
-        input_dataset: variant, thread_pool: resource
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
-@op(
-    """
-    LatencyStatsDataset(input_dataset: variant, tag: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalLatencyStatsDataset(input_dataset: variant, tag: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    BytesProducedStatsDataset(input_dataset: variant, tag: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalBytesProducedStatsDataset(input_dataset: variant, tag: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    AssertNextDataset(input_dataset: variant, transformations: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalAssertNextDataset(
-        input_dataset: variant, transformations: string
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    AssertPrevDataset(input_dataset: variant, transformations: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
 def passed_on_with_hint(ctx: Any, input_dataset: Any, hint: Any) -> Any:
     """Return the same elements; how they are made is the runtime's business."""
     return as_dataset(input_dataset).like("Passed")
+
+
+# Further ops that pass elements on, with what each is told.
+_HINTS = {
+    "AssertNextDataset": "transformations: string",
+    "AssertPrevDataset": "transformations: string",
+    "BytesProducedStatsDataset": "tag: string",
+    "LatencyStatsDataset": "tag: string",
+    "MaxIntraOpParallelismDataset": "max_intra_op_parallelism: int64",
+    "PrivateThreadPoolDataset": "num_threads: int64",
+    "RewriteDataset": "rewrite_name: string",
+    "ThreadPoolDataset": "thread_pool: resource",
+}
+
+for _name, _hint in _HINTS.items():
+    op(
+        f"""
+        {_name}(input_dataset: variant, {_hint}) -> handle: variant
+        output_types: list(type) >= 1
+        output_shapes: list(shape) >= 1
+        """,
+        shape=scalar_shape,
+        stateful=_hint.endswith("resource"),
+    )(passed_on_with_hint)
+    if _name not in ("AssertPrevDataset", "RewriteDataset"):
+        declare_like(f"Experimental{_name}", _name)
 
 
 @op(
@@ -269,15 +166,12 @@ def get_options(ctx: Any, input_dataset: Any) -> Any:
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    UnwrapDatasetVariant(input_handle: variant) -> output_handle: variant
-    """,
-    shape=scalar_shape,
-)
 def wrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
     """Return the dataset; here it needs no wrapping."""
     return as_dataset(input_handle)
+
+
+declare_like("UnwrapDatasetVariant", "WrapDatasetVariant")
 
 
 @op(
@@ -287,17 +181,6 @@ def wrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
     output_types: list(type) >= 1
     output_shapes: list(shape) >= 1
     num_replicas: int = 0
-    """,
-    shape=scalar_shape,
-)
-@op(
-    """
-    ExperimentalAutoShardDataset(
-        input_dataset: variant, num_workers: int64, index: int64
-    ) -> handle: variant
-    auto_shard_policy: int = 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     """,
     shape=scalar_shape,
 )
@@ -319,6 +202,9 @@ def auto_shard_dataset(
     return sharded(source, count, own)
 
 
+declare_like("ExperimentalAutoShardDataset", "AutoShardDataset", without=("num_replicas",))
+
+
 # ---- sizes
 
 
@@ -329,15 +215,14 @@ def auto_shard_dataset(
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalDatasetCardinality(input_dataset: variant) -> cardinality: int64
-    """,
-    shape=scalar_shape,
-)
 def dataset_cardinality(ctx: Any, input_dataset: Any) -> Any:
     """Return how many elements there are; -1 for no end, -2 where only running tells."""
     return np.int64(as_dataset(input_dataset).cardinality())
+
+
+declare_like(
+    "ExperimentalDatasetCardinality", "DatasetCardinality", without=("cardinality_options",)
+)
 
 
 class _Counted:

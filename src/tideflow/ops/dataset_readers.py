@@ -18,7 +18,7 @@ from collections.abc import Iterator as PyIterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.dataset_functions import data_threads
 from tideflow.ops.dataset_values import Dataset, Element, fail, scalar, text, vector
@@ -442,13 +442,6 @@ def tf_record_dataset(ctx: Any, filenames: Any, compression_type: Any, buffer_si
     shape=scalar_shape,
     stateful=True,
 )
-@op(
-    """
-    ExperimentalMatchingFilesDataset(patterns: string) -> handle: variant
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
 def matching_files_dataset(ctx: Any, patterns: Any) -> Any:
     """Return the names of the files that patterns match, in the order of their names."""
     wanted = [pattern.decode() for pattern in vector(patterns, "patterns")]
@@ -460,3 +453,6 @@ def matching_files_dataset(ctx: Any, patterns: Any) -> Any:
         yield from (name.encode("utf-8", "surrogateescape") for name in found)
 
     return Dataset("MatchingFiles", [dtypes.string], [()], lambda: _Read(names()))
+
+
+declare_like("ExperimentalMatchingFilesDataset", "MatchingFilesDataset")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_functions import Function, Turns, enter_scope
@@ -73,20 +73,6 @@ class _Scanned:
     """,
     shape=scalar_shape,
 )
-@op(
-    """
-    ExperimentalScanDataset(
-        input_dataset: variant, initial_state: *Tstate, other_arguments: *Targuments
-    ) -> handle: variant
-    f: func
-    Tstate: list(type) >= 1
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    preserve_cardinality: bool = false
-    """,
-    shape=scalar_shape,
-)
 def scan_dataset(
     ctx: Any,
     input_dataset: Any,
@@ -112,6 +98,9 @@ def scan_dataset(
         source.cardinality if preserve_cardinality else UNKNOWN,
         [source],
     )
+
+
+declare_like("ExperimentalScanDataset", "ScanDataset", without=("use_default_device", "metadata"))
 
 
 @op(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
@@ -159,16 +159,12 @@ def anonymous_random_seed_generator(ctx: Any, seed: Any, seed2: Any) -> Any:
     shape=no_outputs,
     stateful=True,
 )
-@op(
-    """
-    DeleteRandomSeedGenerator(handle: resource, deleter: variant)
-    """,
-    shape=no_outputs,
-    stateful=True,
-)
 def delete_seed_generator(ctx: Any, handle: Any, deleter: Any) -> None:
     """Drop seeds."""
     ctx.resources.delete(handle, SeedGenerator)
+
+
+declare_like("DeleteRandomSeedGenerator", "DeleteSeedGenerator")
 
 
 @op(
@@ -435,15 +431,6 @@ def _random(seeds: Seeds, types: list[DType], shapes: list[TensorShape]) -> Data
     shape=scalar_shape,
     stateful=True,
 )
-@op(
-    """
-    ExperimentalRandomDataset(seed: int64, seed2: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
 def random_dataset(
     ctx: Any,
     seed: Any,
@@ -454,6 +441,9 @@ def random_dataset(
 ) -> Any:
     """Return random numbers without end."""
     return _random(FixedSeeds(seeds_of(seed, seed2)), output_types, output_shapes)
+
+
+declare_like("ExperimentalRandomDataset", "RandomDataset", without=("metadata",))
 
 
 @op(

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.dataset_functions import enter_scope
@@ -127,18 +127,7 @@ def _anonymous(ctx: Any, types: list[DType], shapes: list[TensorShape]) -> Resou
     shape=scalar,
     stateful=True,
 )
-@op(
-    """
-    IteratorV2() -> handle: resource
-    shared_name: string
-    container: string
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def iterator_v2(
+def iterator(
     ctx: Any,
     *,
     shared_name: str,
@@ -152,18 +141,12 @@ def iterator_v2(
     return ctx.memo(lambda: _open(ctx, container, shared_name, output_types, output_shapes))
 
 
+declare_like("IteratorV2", "Iterator")
+
+
 @op(
     """
     AnonymousIterator() -> handle: resource
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar,
-    stateful=True,
-)
-@op(
-    """
-    AnonymousIteratorV3() -> handle: resource
     output_types: list(type) >= 1
     output_shapes: list(shape) >= 1
     """,
@@ -175,6 +158,9 @@ def anonymous_iterator(
 ) -> Any:
     """Return the handle of an iterator that goes when the handle goes."""
     return _anonymous(ctx, output_types, output_shapes)
+
+
+declare_like("AnonymousIteratorV3", "AnonymousIterator")
 
 
 @op(
@@ -299,15 +285,6 @@ def end_of_sequence() -> errors.OutOfRangeError:
     shape=component_shapes,
     stateful=True,
 )
-@op(
-    """
-    IteratorGetNextSync(iterator: resource) -> components: *output_types
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=component_shapes,
-    stateful=True,
-)
 async def iterator_get_next(
     ctx: Any, iterator: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
 ) -> Any:
@@ -317,6 +294,9 @@ async def iterator_get_next(
     if element is None:
         raise end_of_sequence()
     return element
+
+
+declare_like("IteratorGetNextSync", "IteratorGetNext")
 
 
 # ---- handles as strings
@@ -338,15 +318,6 @@ def iterator_to_string_handle(ctx: Any, resource_handle: Any) -> Any:
 @op(
     """
     IteratorFromStringHandle(string_handle: string) -> resource_handle: resource
-    output_types: list(type) >= 0 = []
-    output_shapes: list(shape) >= 0 = []
-    """,
-    shape=scalar,
-    stateful=True,
-)
-@op(
-    """
-    IteratorFromStringHandleV2(string_handle: string) -> resource_handle: resource
     output_types: list(type) >= 0 = []
     output_shapes: list(shape) >= 0 = []
     """,
@@ -380,6 +351,9 @@ def iterator_from_string_handle(
     return handle
 
 
+declare_like("IteratorFromStringHandleV2", "IteratorFromStringHandle")
+
+
 @op(
     """
     IteratorGetDevice(resource: resource) -> device: string
@@ -387,13 +361,9 @@ def iterator_from_string_handle(
     shape=scalar,
     stateful=True,
 )
-@op(
-    """
-    ExperimentalIteratorGetDevice(resource: resource) -> device: string
-    """,
-    shape=scalar,
-    stateful=True,
-)
 def iterator_get_device(ctx: Any, resource: Any) -> Any:
     """Return the name of the device on which an iterator is."""
     return text(str(ctx.device).encode())
+
+
+declare_like("ExperimentalIteratorGetDevice", "IteratorGetDevice")
