@@ -40,6 +40,7 @@ def test_sequences_of_seeded_ops() -> None:
             lib.truncated_normal([5], dtype=lib.float64, seed=7),
             lib.random_shuffle(np.arange(10), seed=8),
             lib.random_shuffle(np.arange(20).reshape(10, 2), seed=9),
+            lib.multinomial([[0.0, 1.0, 2.0], [1.0, -3.0, 1.0]], 5, seed=10),
         ]
     )
 

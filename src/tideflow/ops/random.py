@@ -20,11 +20,12 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
-from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
+from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.ops import random_philox
 from tideflow.ops.constant import shape_argument
 from tideflow.ops.export import export
+from tideflow.ops.random_classes import checked_count, classes_shape, draw_classes
 from tideflow.ops.random_seed import get_seed
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
@@ -228,12 +229,6 @@ def random_shuffle_kernel(ctx: Any, value: Any, *, seed: int, seed2: int) -> Any
     return value[np.array(order)]
 
 
-def _multinomial_shape(c: ShapeContext) -> list[Dims]:
-    rows = with_rank(c.inputs[0], 2, "logits")[0]
-    samples = c.value(1)
-    return [(rows, None if samples is None else int(samples.reshape(())))]
-
-
 @op(
     """
     Multinomial(logits: T, num_samples: int32) -> output: output_dtype
@@ -242,38 +237,22 @@ def _multinomial_shape(c: ShapeContext) -> list[Dims]:
     T: type in reals
     output_dtype: type in indices = int64
     """,
-    shape=_multinomial_shape,
+    shape=classes_shape,
     stateful=True,
 )
 def multinomial_kernel(
     ctx: Any, logits: Any, num_samples: Any, *, seed: int, seed2: int, output_dtype: DType
 ) -> Any:
-    """Return for each row of logits num_samples class numbers, drawn by their probabilities.
-
-    The numbers are as likely as TensorFlow's, but not the same.
-    """
-    count = int(num_samples)
-    if np.ndim(logits) != 2 or count < 0 or (logits.shape[0] and not logits.shape[1]):
-        raise InvalidArgumentError(
-            f"multinomial wants logits [batch, classes] and samples of at least 0; found "
-            f"{list(np.shape(logits))} and {count}"
-        )
+    """Return for each row of logits num_samples class numbers, drawn by their probabilities."""
+    count = checked_count(logits, num_samples)
     rows = logits.shape[0]
     sequence = _sequence(ctx, seed, seed2)
     if sequence.generator is not None:
-        uniform = sequence.generator.random((rows, count))
-    else:
-        key, counter = sequence.reserve(rows * count * _PER_ELEMENT)
-        drawn = random_philox.uniform(np, key, counter, rows * count, dtypes.float64)
-        uniform = drawn.reshape(rows, count)
-    wide = logits.astype(np.float64)
-    finite = np.where(np.isfinite(wide), wide, -np.inf)
-    weights = np.exp(finite - finite.max(axis=1, keepdims=True, initial=-np.inf))
-    edges = np.cumsum(weights, axis=1)
-    chosen = [np.searchsorted(e, u * e[-1], side="right") for e, u in zip(edges, uniform)]
-    if not chosen:
-        return np.zeros((0, count), output_dtype.as_numpy_dtype)
-    return np.minimum(np.stack(chosen), logits.shape[1] - 1).astype(output_dtype.as_numpy_dtype)
+        return draw_classes(logits, sequence.generator.random((rows, count)), output_dtype)
+    # A sample takes two words, and the samples of a row are rounded up to four.
+    key, counter = sequence.reserve(rows * (-(-count // 4) * 4) * 2 * _PER_ELEMENT)
+    drawn = random_philox.uniform(np, key, counter, rows * count, dtypes.float64)
+    return draw_classes(logits, drawn.reshape(rows, count), output_dtype)
 
 
 not_differentiable(
