@@ -277,7 +277,7 @@ def test_another_protocol_is_recognised() -> None:
 
 
 def test_a_silent_peer_is_given_up_after_a_ping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking, "_PING_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(blocking, "PING_TIMEOUT_S", 0.05)
     with pytest.raises(errors.UnavailableError, match=r"did not answer a ping within 0\.05 s"):
         raw_call(frames.settings_frame({}), keepalive_s=0.05)
 

@@ -40,7 +40,7 @@ def running(host: Host, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": _PATHS},
+        env={**os.environ, "PYTHONPATH": _PATHS, "TIDEFLOW_SILENCE_S": "1"},
     ) as process:
         try:
             yield process

@@ -1,6 +1,7 @@
-"""What runs on the two hosts of test_two_hosts.py.
+"""What runs on the two hosts of test_two_hosts.py, and in test_heartbeat.py.
 
-two_hosts_peer.py serve ADDRESS     prints its port, answers until it is killed
+two_hosts_peer.py serve ADDRESS     prints its port, answers until it is killed; for each line it
+                                    prints how many calls wait
 two_hosts_peer.py call ADDRESS      makes calls of all sizes and ways, and prints what it saw
 two_hosts_peer.py wait ADDRESS      waits for answers that do not come, and prints how that ended;
                                     then, for each line, whether calls work
@@ -21,7 +22,7 @@ from google.protobuf.wrappers_pb2 import BytesValue
 
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import MethodSpec
-from tideflow.transport.h2 import H2Channel, H2Server, blocking, client_link
+from tideflow.transport.h2 import H2Channel, H2Server
 from tideflow.transport.h2.shared_memory import pool
 from tideflow.transport.service import bind
 from tideflow.wire import errors
@@ -31,8 +32,8 @@ METHODS = {path.rpartition("/")[2]: one.spec for path, one in bind([Prober()]).i
 SIZES = (0, 4, 300_000, 20_000_000)
 
 
-async def serve(address: str) -> H2Server:
-    server = H2Server([Prober()], f"{address}:0")
+async def serve(address: str, prober: Prober) -> H2Server:
+    server = H2Server([prober], f"{address}:0")
     print(await server.start(), flush=True)
     return server
 
@@ -59,8 +60,7 @@ def call(address: str) -> None:
 
 
 def wait(address: str) -> None:
-    client_link._PING_TIMEOUT_S = blocking._PING_TIMEOUT_S = 1.0  # type: ignore[attr-defined]
-    channel = run_sync(make_channel(address, keepalive_s=1.0))
+    channel = run_sync(make_channel(address))
 
     async def both() -> list[str]:
         assert channel.blocking is not None
@@ -93,7 +93,9 @@ def succeeds(way: Callable[[MethodSpec, Message], Message]) -> bool:
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        kept = run_sync(serve(sys.argv[2]))
-        sys.stdin.read()
+        answering = Prober()
+        kept = run_sync(serve(sys.argv[2], answering))
+        for _ in sys.stdin:
+            print(answering._blocked, flush=True)
     else:
         {"call": call, "wait": wait}[sys.argv[1]](sys.argv[2])

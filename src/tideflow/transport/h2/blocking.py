@@ -30,6 +30,7 @@ from tideflow.transport.h2.client_calls import ClientCall, ClientCalls, NotProce
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event, GoAway
 from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch, silence_s
 from tideflow.transport.h2.link import BETWEEN_BYTES, DIRECT_BYTES, READ_BYTES
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import Assembler, parts_of
@@ -48,7 +49,6 @@ _MOST_BUFFERS = 1024
 # A connection that rested for so long is looked at before it is used.
 _RESTED_S = 1.0
 _PING = b"blocking"
-_PING_TIMEOUT_S = 20.0
 
 
 class Answer:
@@ -152,7 +152,7 @@ class BlockingConnection(ClientCalls):
         core = self.core
         try:
             while core.has_output:
-                self._set_timeout(deadline_s)
+                self._set_timeout(deadline_s, parts=1)
                 out = core.take_output(_TURN_BYTES)
                 if len(out) == 1:
                     self._socket.sendall(out[0])
@@ -161,7 +161,7 @@ class BlockingConnection(ClientCalls):
         except TimeoutError:
             if deadline_s is not None:
                 raise OutOfTimeError from None
-            self._lose(f"the peer took no data for {self._keepalive_s:g} s")
+            self._lose(f"the peer took no data for {self._timeout_s:g} s")
         except OSError as error:
             self._lose(str(error))
 
@@ -188,7 +188,7 @@ class BlockingConnection(ClientCalls):
 
     def _ask_for_life(self, deadline_s: float | None) -> None:
         if self._is_ping_out:
-            self._lose(f"the peer did not answer a ping within {_PING_TIMEOUT_S:g} s")
+            self._lose(f"the peer did not answer a ping within {self._timeout_s:g} s")
         else:
             self._is_ping_out = True
             self.core.ping(_PING)
@@ -240,8 +240,12 @@ class BlockingConnection(ClientCalls):
         else:
             super().handle(event)
 
-    def _set_timeout(self, deadline_s: float | None) -> None:
-        wait_s = _PING_TIMEOUT_S if self._is_ping_out else self._keepalive_s
+    def _set_timeout(self, deadline_s: float | None, parts: int = 2) -> None:
+        if self.core.has_heartbeat:
+            # One half of the time to ask in, and one for the answer.
+            wait_s = silence_s() / parts
+        else:
+            wait_s = PING_TIMEOUT_S if self._is_ping_out else self._keepalive_s
         if deadline_s is not None:
             wait_s = min(wait_s, deadline_s - time.monotonic())
             if wait_s <= 0:
@@ -442,6 +446,7 @@ def _open(address: str, timeout_s: float) -> socket.socket:
             return beside
         made = socket.create_connection((host, port), timeout_s)
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        let_kernel_watch(made)
         return made
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -15,6 +15,7 @@ from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.client_calls import ClientCall, Outcome
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
+from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
@@ -78,6 +79,7 @@ class Calling:
         # Odd settings are refused here, not by each connection.
         most_shared_bytes()
         spin_s()
+        silence_s()
         self.target = target
         self.address = address
         self._is_secure = is_secure

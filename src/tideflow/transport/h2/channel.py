@@ -26,6 +26,7 @@ from tideflow.transport.h2.calling import (
 from tideflow.transport.h2.client_calls import ClientCall, NotProcessedError
 from tideflow.transport.h2.client_link import ClientLink
 from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import parts_of
@@ -36,9 +37,6 @@ from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
 
-# Servers of TensorFlow hang up on a client that pings an idle connection more often than this.
-DEFAULT_KEEPALIVE_S = 310.0
-
 # After a stream was refused; four times as long after each further time.
 _REFUSED_PAUSE_S = 0.002
 
@@ -48,8 +46,8 @@ class H2Channel(Channel):
 
     The connection is made on the first call, and again, after at most half a second, when it was
     lost.  peer_name is what error messages call the peer, such as `/job:ps/task:0`; by default the
-    address.  keepalive_s is the interval of pings while calls are in flight and nothing arrives.
-    tls is told to offer "h2" by ALPN, and nothing else.
+    address.  keepalive_s is the interval of pings to a peer that is no tideflow, while calls are in
+    flight and nothing arrives.  tls is told to offer "h2" by ALPN, and nothing else.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class H2Channel(Channel):
         address: str,
         *,
         peer_name: str | None = None,
-        keepalive_s: float = DEFAULT_KEEPALIVE_S,
+        keepalive_s: float = KEEPALIVE_S,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(f"{peer_name} ({address})" if peer_name else address)

@@ -11,15 +11,11 @@ from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import (
     Event,
     GoAway,
-    PingAnswered,
     SettingsReceived,
 )
 from tideflow.transport.h2.faults import ErrorCode, name_of
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.link import Link
-
-_PING = b"tideflow"
-_PING_TIMEOUT_S = 20.0
 
 
 class ClientLink(ClientCalls, Link):
@@ -27,19 +23,19 @@ class ClientLink(ClientCalls, Link):
 
     def __init__(self, keepalive_s: float) -> None:
         core = Connection(is_client=True)
-        Link.__init__(self, core)
+        Link.__init__(self, core, keepalive_s)
         ClientCalls.__init__(self, core)
         self.ready: asyncio.Future[None] = self.loop.create_future()
         self._slots: list[asyncio.Future[None]] = []
-        self._keepalive_s = keepalive_s
-        self._keepalive: asyncio.TimerHandle | None = None
-        self._has_heard = False
-        self._is_ping_out = False
 
     @property
     def is_usable(self) -> bool:
         """Whether calls can be made on it, now or when others have ended."""
         return not self.is_lost and not self.core.is_going_away and not self.core.is_failed
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
 
     async def wait_slot(self) -> None:
         """Wait until a call has ended, or the connection."""
@@ -56,8 +52,8 @@ class ClientLink(ClientCalls, Link):
             core.send_headers(stream_id, block)
         else:
             core.send_whole(stream_id, block, parts)
-        if self._keepalive is None:
-            self._keepalive = self.loop.call_later(self._keepalive_s, self._on_keepalive)
+        if self._next_look is None:
+            self.watch_peer()
         self.flush()
 
     def send(self, call: ClientCall, parts: list[Buffer]) -> bool:
@@ -83,7 +79,6 @@ class ClientLink(ClientCalls, Link):
     # ---- events
 
     def handle(self, event: Event) -> None:
-        self._has_heard = True
         if type(event) is SettingsReceived:
             super().handle(event)
             if not self.ready.done():
@@ -91,9 +86,6 @@ class ClientLink(ClientCalls, Link):
             self._free_slots()
         elif type(event) is GoAway:
             self._on_go_away(event)
-        elif type(event) is PingAnswered:
-            self._is_ping_out = False
-            super().handle(event)
         else:
             super().handle(event)
 
@@ -107,8 +99,6 @@ class ClientLink(ClientCalls, Link):
     # ---- ends
 
     def lost(self, reason: str) -> None:
-        if self._keepalive is not None:
-            self._keepalive.cancel()
         if not self.ready.done():
             self.ready.set_exception(ConnectionError(reason))
             self.ready.exception()  # nobody may be waiting for it
@@ -133,23 +123,6 @@ class ClientLink(ClientCalls, Link):
     def _close_if_idle(self) -> None:
         if not self._calls and self.core.is_going_away:
             self.loop.call_soon(self.close_when_written)
-
-    def _on_keepalive(self) -> None:
-        """Ask for a sign of life when calls wait and nothing was heard for a while."""
-        self._keepalive = None
-        if self.is_lost:
-            return
-        if self._is_ping_out and not self._has_heard:
-            self.abort(f"the peer did not answer a ping within {_PING_TIMEOUT_S:g} s")
-            return
-        self._is_ping_out = bool(self._calls) and not self._has_heard
-        self._has_heard = False
-        if self._is_ping_out:
-            self.core.ping(_PING)
-            self.flush()
-        if self._calls:
-            wait_s = _PING_TIMEOUT_S if self._is_ping_out else self._keepalive_s
-            self._keepalive = self.loop.call_later(wait_s, self._on_keepalive)
 
     def acknowledger(self, call: ClientCall) -> Callable[[int], None]:
         """Return what an inbox calls when the peer may send more on the call."""

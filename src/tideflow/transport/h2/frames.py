@@ -39,6 +39,8 @@ SETTING_MAX_STREAMS = 0x3
 SETTING_INITIAL_WINDOW = 0x4
 SETTING_MAX_FRAME_BYTES = 0x5
 SETTING_MAX_HEADER_LIST_BYTES = 0x6
+# Of ours: whoever says it may be pinged often.
+SETTING_HEARTBEAT = 0xF7DF
 
 # What holds until a peer's SETTINGS say otherwise.
 DEFAULT_WINDOW = 65535

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event
+from tideflow.transport.h2.heartbeat import Finding, Heartbeat, let_kernel_watch
 from tideflow.transport.h2.messages import Assembler
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.transport.h2.tls import fault_of
@@ -38,13 +39,7 @@ _MOST_PENDING_BYTES = 1 << 20
 _CLOSE_S = 5.0
 _STALLED_WATCHES = 5
 
-# The kernel finds out that a silent peer's host is gone, without a word of ours to the peer.
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 120),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 20),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
-)
+_PING = b"tideflow"
 
 
 # A read is used up before the next one begins, on whatever connection: one buffer serves them all.
@@ -64,13 +59,16 @@ class Link(asyncio.BufferedProtocol, ABC):
     Attributes:
       core: the connection without its transport.
       shared: what of it passes through shared memory.
+      heartbeat: how long the peer has been silent.
       is_lost: whether it is over; lost_reason tells why.
     """
 
     shared: SharedBodies
 
-    def __init__(self, core: Connection) -> None:
+    def __init__(self, core: Connection, keepalive_s: float) -> None:
         self.core = core
+        self.heartbeat = Heartbeat(keepalive_s)
+        self._next_look: asyncio.TimerHandle | None = None
         self.loop = asyncio.get_running_loop()
         self.is_lost = False
         self.lost_reason = ""
@@ -106,6 +104,11 @@ class Link(asyncio.BufferedProtocol, ABC):
     def room_used(self, stream_id: int, count: int) -> None:
         """Take note of bytes received in place."""
 
+    @property
+    @abstractmethod
+    def has_calls(self) -> bool:
+        """Whether calls are in flight."""
+
     @abstractmethod
     def lost(self, reason: str) -> None:
         """End everything on this connection: it is gone."""
@@ -139,8 +142,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            for level, option, value in _KEEPALIVE:
-                connection.setsockopt(level, option, value)
+            let_kernel_watch(connection)
         fault = fault_of(transport)
         if fault:
             self.abort(fault)
@@ -162,6 +164,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         return self._buffer[: max(BETWEEN_BYTES, count + 9)]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.heartbeat.has_heard = True
         if self._place is None:
             events = self.core.receive(self._buffer[:nbytes])
         else:
@@ -281,11 +284,34 @@ class Link(asyncio.BufferedProtocol, ABC):
         self.is_lost = True
         self.lost_reason = reason
         self.core.abandon()
-        if self._watch is not None:
-            self._watch.cancel()
+        for timer in (self._watch, self._next_look):
+            if timer is not None:
+                timer.cancel()
         self._wake_senders()
         self.shared.close()
         self.lost(reason)
+
+    def watch_peer(self) -> None:
+        """Look from time to time whether the peer lives, while calls are in flight."""
+        if self._next_look is None and not self.is_lost:
+            self.heartbeat.is_frequent = self.core.has_heartbeat
+            self._next_look = self.loop.call_later(self.heartbeat.next_s, self._look_at_peer)
+
+    def _look_at_peer(self) -> None:
+        self._next_look = None
+        if self.is_lost:
+            return
+        if not self.has_calls:
+            self.heartbeat.rest()
+            return
+        finding = self.heartbeat.look()
+        if finding is Finding.GIVE_UP:
+            self.abort(self.heartbeat.reason)
+            return
+        if finding is Finding.PING:
+            self.core.ping(_PING)
+            self.flush()
+        self.watch_peer()
 
     def _on_watch(self) -> None:
         reason = self.watch()

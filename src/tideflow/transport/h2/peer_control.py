@@ -28,6 +28,7 @@ class PeerControl(ABC):
       data_bytes_sent: DATA written so far; tells progress from a stall.
       is_going_away: the peer takes no more streams; is_leaving: we do not.
       is_failed: the peer broke the protocol, and nothing more is read.
+      has_heartbeat: the peer may be pinged often.
     """
 
     def __init__(self, *, is_client: bool, limits: Limits, clock: Callable[[], float]) -> None:
@@ -45,6 +46,7 @@ class PeerControl(ABC):
         self.is_going_away = False
         self.is_leaving = False
         self.is_failed = False
+        self.has_heartbeat = False
         self._out: list[Buffer] = []
         self._idle_frames = Budget(limits.idle_frames, clock)
 
@@ -55,6 +57,7 @@ class PeerControl(ABC):
             frames.SETTING_INITIAL_WINDOW: limits.stream_window_bytes,
             frames.SETTING_MAX_FRAME_BYTES: limits.max_frame_bytes,
             frames.SETTING_MAX_HEADER_LIST_BYTES: limits.max_header_list_bytes,
+            frames.SETTING_HEARTBEAT: 1,
         }
         if self.is_client:
             self._out.append(frames.PREFACE)
@@ -142,6 +145,8 @@ class PeerControl(ABC):
                 self.peer_max_frame_bytes = min(value, self.limits.max_frame_bytes)
             elif number == frames.SETTING_MAX_STREAMS:
                 self.peer_max_streams = value
+            elif number == frames.SETTING_HEARTBEAT:
+                self.has_heartbeat = value == 1
             else:
                 others[number] = value
         self.has_settings = True

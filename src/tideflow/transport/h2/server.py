@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tideflow.transport.h2 import listening
+from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
@@ -48,6 +49,7 @@ class H2Server(TransportServer):
         # Odd settings are refused here, not by each connection.
         most_shared_bytes()
         spin_s()
+        silence_s()
         self.bindings: dict[str, Binding] = bind(services)
         self.address = host_port
         self.max_message_bytes = max_message_bytes

@@ -23,6 +23,7 @@ from tideflow.transport.h2.events import (
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
+from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox, Messages
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
@@ -87,7 +88,7 @@ class ServerLink(Link):
     """One connection that a server has accepted."""
 
     def __init__(self, server: Host) -> None:
-        super().__init__(Connection(is_client=False, limits=server.limits))
+        super().__init__(Connection(is_client=False, limits=server.limits), KEEPALIVE_S)
         self.shared = SharedBodies(self.core)
         self._spin = loop_spin(self.loop)
         self._server = server
@@ -104,6 +105,10 @@ class ServerLink(Link):
         super().connection_lost(error)
         self._server.links.discard(self)
         self.closed.set()
+
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
 
     def lost(self, reason: str) -> None:
         for call in list(self._calls.values()):
@@ -162,6 +167,8 @@ class ServerLink(Link):
         call.assembler.encoding = head.encoding
         call.assembler.view_shared = self.shared.view
         self._calls[stream_id] = call
+        if self._next_look is None:
+            self.watch_peer()
         if head.timeout_s is not None:
             call.timer = self.loop.call_later(head.timeout_s, self._time_out, call, head.timeout_s)
         if binding.spec.streaming and not self._accept_pipe(call):
