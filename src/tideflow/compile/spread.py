@@ -61,9 +61,7 @@ def _is_small(node: Node) -> bool:
 
 
 def _new_name(name: str, names: set[str]) -> str:
-    for number in itertools.count():
-        made = f"{name}/_copy_{number}"
-        if made not in names:
-            names.add(made)
-            return made
-    raise AssertionError("numbers do not end")
+    candidates = (f"{name}/_copy_{number}" for number in itertools.count())
+    made = next(candidate for candidate in candidates if candidate not in names)
+    names.add(made)
+    return made
