@@ -23,11 +23,9 @@ TO_COME = {
         "CollectiveReduceV2",
     },
     "B": {
-        "LogUniformCandidateSampler",
         "RaggedTensorToTensor",
         "ReaderReadV2",
         "SparseCross",
-        "StatelessMultinomial",
     },
 }
 
