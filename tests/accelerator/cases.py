@@ -12,6 +12,7 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import LocalCluster
+from tideflow.graph.building import apply_op
 from tideflow.ops.functional import if_op, while_op
 from tideflow.ops.state import VariableState
 from tideflow.runtime.device_program import DeviceProgram
@@ -396,6 +397,103 @@ def test_rows_that_come_twice_are_added_up_first(use_resource):
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
 
+OPTIMIZERS = {
+    "sgd": lambda: tf.train.GradientDescentOptimizer(0.3),
+    "adam": lambda: tf.train.AdamOptimizer(0.05),
+    "momentum": lambda: tf.train.MomentumOptimizer(0.1, 0.9),
+    "rmsprop": lambda: tf.train.RMSPropOptimizer(0.01),
+    "adagrad": lambda: tf.train.AdagradOptimizer(0.1),
+}
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@use_both_kinds
+def test_a_step_that_trains_an_embedding_is_one_region(optimizer, use_resource):
+    fed = ([1, 1, 3], [0, 2, 0], [3, 3, 3], [0, 1, 2])
+    found = []
+    for config in (pb.ConfigProto(), NO_GPU):
+        with tf.Graph().as_default():
+            table = tf.get_variable("table", initializer=ROWS, use_resource=use_resource)
+            rows = tf.placeholder(tf.int32, [None])
+            loss = tf.reduce_sum(tf.gather(table, rows) ** 2)
+            train = OPTIMIZERS[optimizer]().minimize(loss)
+            with tf.Session(config=config) as session:
+                session.run(tf.global_variables_initializer())
+                losses = [session.run([loss, train], {rows: one})[0] for one in fed]
+                found.append((losses, session.run(table)))
+                if config is not NO_GPU:
+                    step = next(p for p in programs(session) if p.regions)
+                    between = [p.instructions for p, _ in step._parts if p not in step.regions]
+                    assert {one.node.op for run in between for one in run} <= {"VariableV2"}
+                    assert len(step.regions) == 1
+                    # Nor does it matter how many rows are distinct.
+                    assert len(step.regions[0]._ready) == 1
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5)
+
+
+def test_whoever_sees_distinct_values_sees_only_these():
+    given = tf.placeholder(tf.int32, [None])
+    distinct, numbers = tf.unique(given)
+    summed = tf.unsorted_segment_sum(tf.cast(given, tf.float32), numbers, tf.size(distinct))
+    largest = tf.reduce_max(summed)
+    weighted = summed * tf.constant([1.0, 10.0])
+    with tf.Session() as session:
+        feeds = {given: [7, 5, 7, 5, 5]}
+        assert session.run([largest, distinct], feeds)[0] == 15.0
+        assert (session.run(summed, feeds) == [14.0, 15.0]).all()
+        assert (session.run(weighted, feeds) == [14.0, 150.0]).all()
+        assert session.run(tf.size(distinct), feeds) == 2
+        assert session.run([numbers, tf.shape(distinct)], feeds)[1] == 2
+        assert session.run(largest, {given: [-5, -7]}) == -5.0
+
+
+@pytest.mark.parametrize("fed", [[], [2], [3, 0, 3, 0]])
+def test_any_number_of_rows_may_be_summed_up_and_scattered(fed):
+    table = tf.get_variable("table", initializer=ROWS, use_resource=True)
+    given = tf.placeholder(tf.int64, [None])
+    distinct, numbers = tf.unique(given)
+    summed = tf.unsorted_segment_sum(tf.ones([tf.size(given), 3]), numbers, tf.size(distinct))
+    changed = table.scatter_sub(tf.IndexedSlices(summed, distinct))
+    with tf.Session() as session:
+        session.run(table.initializer)
+        session.run(changed, {given: fed})
+        expected = ROWS.copy()
+        np.subtract.at(expected, np.array(fed, np.int64), 1.0)
+        assert (session.run(table) == expected).all()
+
+
+@use_both_kinds
+def test_an_assignment_after_a_read_may_change_the_shape(use_resource):
+    weights = tf.get_variable(
+        "weights", initializer=ROWS, validate_shape=False, use_resource=use_resource
+    )
+    fed = tf.placeholder(tf.float32, None)
+    value = weights.read_value() if use_resource else weights + 0.0
+    with tf.control_dependencies([value]):
+        assign = tf.assign(weights, fed, validate_shape=False)
+    with tf.Session() as session:
+        session.run(weights.initializer)
+        for given in (ROWS * 2, [1.0, 2.0], [3.0, 4.0], ROWS):
+            before = session.run(weights)
+            assert (session.run([value, assign.op], {fed: given})[0] == before).all()
+            assert (session.run(weights) == given).all()
+
+
+def test_the_shape_of_a_variable_is_part_of_a_region():
+    weights = tf.get_variable("weights", initializer=ROWS, use_resource=True)
+    size = apply_op("VariableShape", weights.handle)
+    flat = tf.reshape(weights * 2.0, [tf.reduce_prod(size)])
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.OpError, match="weights"):
+            session.run(size)
+        session.run(weights.initializer)
+        assert (session.run(flat) == ROWS.ravel() * 2).all()
+        assert (session.run(size) == [4, 3]).all()
+        last = programs(session)[-1]
+        assert len(last._parts) == 1
+
+
 @use_both_kinds
 def test_rows_of_a_variable_are_read_and_changed_there(use_resource):
     table = tf.get_variable("table", initializer=ROWS, use_resource=use_resource)
@@ -472,21 +570,11 @@ def train_losses(config, optimizer, use_resource):
             return losses, session.run(tf.trainable_variables())
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        lambda: tf.train.GradientDescentOptimizer(0.3),
-        lambda: tf.train.AdamOptimizer(0.05),
-        lambda: tf.train.MomentumOptimizer(0.1, 0.9),
-        lambda: tf.train.RMSPropOptimizer(0.01),
-        lambda: tf.train.AdagradOptimizer(0.1),
-    ],
-    ids=["sgd", "adam", "momentum", "rmsprop", "adagrad"],
-)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @use_both_kinds
 def test_training_gives_what_the_cpu_gives(optimizer, use_resource):
-    ours, weights = train_losses(pb.ConfigProto(), optimizer, use_resource)
-    expected, expected_weights = train_losses(NO_GPU, optimizer, use_resource)
+    ours, weights = train_losses(pb.ConfigProto(), OPTIMIZERS[optimizer], use_resource)
+    expected, expected_weights = train_losses(NO_GPU, OPTIMIZERS[optimizer], use_resource)
     np.testing.assert_allclose(ours, expected, rtol=1e-5)
     for found, wanted in zip(weights, expected_weights, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)

@@ -8,14 +8,20 @@ functions has no computation of its own and goes where its tensors are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tideflow.compile.plan import CONTROL_FLOW_OPS
 from tideflow.compile.regions import (
+    VariableKey,
+    assigns,
     changes_variables,
     has_types,
     is_gather,
     is_variable_read,
     knows_references,
+    shape_of_variable,
     value_types,
+    variable_uses,
 )
 from tideflow.graph.node import Node
 from tideflow.ops.updates import find_update
@@ -80,7 +86,7 @@ def priority(name: str) -> int:
 
 
 def compiles(node: Node) -> bool:
-    """Whether a node may be part of a region on an accelerator."""
+    """Whether a node may be part of a region on an accelerator, or be one by itself."""
     if is_variable_read(node) or is_gather(node):
         return has_types([node.attrs["dtype"]])
     if changes_variables(node):
@@ -96,6 +102,32 @@ def compiles(node: Node) -> bool:
         and has_types(value_types(node))
         and knows_references(node)
     )
+
+
+def compile_together(nodes: Sequence[Node]) -> set[int]:
+    """Return which nodes of straight code, by id, may be parts of regions on an accelerator.
+
+    Besides those that compile by themselves: assignments to variables that have a value, since
+    they are read before; shapes of variables; and Unique, where nobody asks how many values are
+    distinct (which tracing tells; see tideflow.runtime.device_trace).
+    """
+    found: set[int] = set()
+    valued: set[VariableKey] = set()
+    for node in nodes:
+        uses = [key for key, _ in variable_uses(node)]
+        if assigns(node):
+            if has_types(value_types(node)) and knows_references(node) and valued.issuperset(uses):
+                found.add(id(node))
+        elif compiles(node):
+            found.add(id(node))
+            valued.update(uses)
+        elif shape_of_variable(node) is not None or _is_unique_of_rows(node):
+            found.add(id(node))
+    return found
+
+
+def _is_unique_of_rows(node: Node) -> bool:
+    return node.op == "Unique" and node.attrs["T"] in (dtypes.int32, dtypes.int64)
 
 
 def runs_on_accelerator(node: Node) -> bool:

@@ -87,7 +87,7 @@ def variable_key(node: Node, port: int) -> VariableKey:
 
     Different keys may yet name the same variable; a runtime must compare what it finds.
     """
-    while forwards(node) or (node.op_def.updates and node.output_types[port].is_ref_dtype):
+    while forwards(node) or (changes_variables(node) and node.output_types[port].is_ref_dtype):
         node, port = node.edges[0]
     if node.op == "VarHandleOp" and node.attrs["shared_name"]:
         return ("resource", node.attrs["container"], node.attrs["shared_name"])
@@ -110,14 +110,30 @@ def is_gather(node: Node) -> bool:
     return node.op in ("ResourceGather", "ResourceGatherNd")
 
 
+def shape_of_variable(node: Node) -> DType | None:
+    """Return the element type of the variable whose shape a node gives; None for other nodes."""
+    if node.op != "VariableShape":
+        return None
+    source = node.edges[0][0]
+    while forwards(source):
+        source = source.edges[0][0]
+    found: DType | None = source.attrs["dtype"] if source.op == "VarHandleOp" else None
+    return found
+
+
+def assigns(node: Node) -> bool:
+    """Whether a node stores a value as it is."""
+    return node.op in ("Assign", "AssignVariableOp")
+
+
 def changes_variables(node: Node) -> bool:
     """Whether a node stores new values, by whatever rule."""
-    return node.op == "AssignVariableOp" or find_update(node.op) is not None
+    return assigns(node) or find_update(node.op) is not None
 
 
 def is_update(node: Node) -> bool:
     """Whether a node stores new values, by a rule that compiles."""
-    if node.op == "AssignVariableOp":
+    if assigns(node):
         return True
     update = find_update(node.op)
     return update is not None and update.kind == "elementwise" and update.check is None
@@ -207,7 +223,7 @@ def number_nodes(
     used: dict[VariableKey, int] = {}
     for node in nodes:
         base = max((numbers.get(id(s), 0) for s in _sources(node)), default=0)
-        uses = [*_variable_uses(node)]
+        uses = [*variable_uses(node)]
         for key, changes in uses:
             base = max(base, used.get(key, 0) if changes else changed.get(key, 0))
         if checks_labels and id(node) in taken and label_guard(node):
@@ -242,7 +258,7 @@ def _sources(node: Node) -> Iterable[Node]:
     yield from node.controls
 
 
-def _variable_uses(node: Node) -> Iterable[tuple[VariableKey, bool]]:
+def variable_uses(node: Node) -> Iterable[tuple[VariableKey, bool]]:
     """Return the variables that a node touches, and whether it may change them."""
     if forwards(node):
         return

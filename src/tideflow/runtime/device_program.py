@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from tideflow.compile.device_types import compiles
+from tideflow.compile.device_types import compile_together, compiles
 from tideflow.compile.regions import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
@@ -52,6 +52,7 @@ class DeviceProgram(Program):
         self._resources = resources
         self._lock = threading.Lock()
         self._excluded: set[int] = set()
+        self._taken = compile_together(nodes)
         # Handles stay what they are: by name, whether or not there is a variable.
         named = [one for one in instructions if _names_variable(one.node)]
         self._named = [(one.outputs[0], one.call) for one in named]
@@ -118,7 +119,9 @@ class DeviceProgram(Program):
             return cut
 
     def _cut(self, instructions: Sequence[Instruction]) -> list[_Part]:
-        numbers = number_nodes(self._nodes, self._excluded, compiles, checks_labels=False)
+        numbers = number_nodes(
+            self._nodes, self._excluded, lambda node: id(node) in self._taken, checks_labels=False
+        )
         runs: dict[int, list[Instruction]] = {}
         for one in instructions:
             runs.setdefault(numbers[id(one.node)], []).append(one)
@@ -153,7 +156,8 @@ class DeviceProgram(Program):
 
     def _call(self, one: Instruction) -> Any:
         """Return what runs a node between regions: alone if it was cut out of one."""
-        if id(one.node) in self._excluded and one.call is not read_reference:
+        is_cut_out = id(one.node) in self._excluded and one.call is not read_reference
+        if is_cut_out and compiles(one.node):
             return compiled_alone(one.node, self._accelerator, self._resources)
         return one.call
 

@@ -22,6 +22,7 @@ from tideflow.ops.array_gather import gather_v2_kernel
 from tideflow.ops.resource_state import gather_slices
 from tideflow.ops.updates import find_update
 from tideflow.runtime.accelerator import Accelerator
+from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.jit_compile import load_jax, signature_of
 from tideflow.runtime.program import explain
 from tideflow.runtime.regions import (
@@ -32,6 +33,7 @@ from tideflow.runtime.regions import (
     Traced,
     Tracer,
 )
+from tideflow.wire.errors import InvalidArgumentError
 
 # Of a cell or input: element type and shape; of a known input also its bytes.
 Signature: TypeAlias = "tuple[tuple[Any, ...], ...]"
@@ -88,8 +90,12 @@ def known_slots(plan: RegionPlan) -> set[int]:
 class DeviceTracer(Tracer):
     """Traces what an accelerator runs.
 
-    Raises (from `run`): OpError that names the node whose inputs do not fit.
+    Raises (from `run`): OpError that names the node whose inputs do not fit; NotCompiledError.
     """
+
+    def __init__(self, plan: RegionPlan, jax: Any, args: Sequence[Any]) -> None:
+        super().__init__(plan, jax, args)
+        self._rows = PaddedRows()
 
     def run(self, action: Action) -> None:
         """Trace one action; one whose inputs would have to be known is noted in `failed`."""
@@ -98,6 +104,8 @@ class DeviceTracer(Tracer):
             self._run(action)
         except MissingError:
             self.forget(action)
+        except NotCompiledError:
+            raise
         except (
             found.ConcretizationTypeError,
             found.TracerArrayConversionError,
@@ -111,6 +119,8 @@ class DeviceTracer(Tracer):
             raise explain(error, action.node, values) from error
 
     def _run(self, action: Action) -> None:
+        if all(self.values.get(slot) is not MissingError for slot in action.inputs):
+            self._rows.follow(action, self.values)
         if action.kind != "gather":
             super()._run(action)
             return
@@ -126,6 +136,25 @@ class DeviceTracer(Tracer):
             result = gather_v2_kernel(self.jnp, value, indices, at, batch_dims=batch)
         self.values[action.outputs[0]] = result
 
+    def _compute(self, action: Action, inputs: list[Any]) -> None:
+        if action.node.op != "Unique":
+            super()._compute(action, inputs)
+            return
+        number_type = action.node.attrs["out_idx"].as_numpy_dtype
+        if inputs[0].ndim != 1:
+            raise NotCompiledError([action.node], "Unique wants a vector")
+        found = padded_unique(self.jnp, self.jnp.asarray(inputs[0]), number_type)
+        self.values.update(zip(action.outputs, found))
+
+    def _store(self, action: Action, news: Sequence[Any]) -> None:
+        try:
+            super()._store(action, news)
+        except InvalidArgumentError as error:
+            if action.kind != "assign":
+                raise
+            # Straight code lets the shape change, or says why not.
+            raise NotCompiledError([action.node], str(error)) from None
+
     def _update(self, action: Action, olds: list[Any], others: list[Any]) -> None:
         node = action.node
         update = find_update(node.op)
@@ -140,6 +169,11 @@ class DeviceTracer(Tracer):
 
     def _require_safe(self, action: Action, inputs: list[Any], is_traced: bool) -> None:
         """An accelerator gives something for all values."""
+
+    def finish(self, found: Traced) -> list[Any]:
+        """Return the results, as Tracer does.  Raises: NotCompiledError."""
+        self._rows.require_none(self.plan.outputs)
+        return super().finish(found)
 
 
 _lock = threading.Lock()

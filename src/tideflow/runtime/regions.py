@@ -25,6 +25,7 @@ from tideflow.compile.regions import (
     is_variable_read,
     label_guard,
     needs_known_inputs,
+    shape_of_variable,
     variable_key,
     variables_of,
 )
@@ -55,7 +56,7 @@ class Action:
     """One instruction as the tracer sees it.
 
     Attributes:
-      kind: "read", "gather", "assign", "update" or "pure".
+      kind: "read", "shape", "gather", "assign", "update" or "pure".
       inputs: slots of plain values.
       cells: positions of the variables read or changed.
       outputs: slots of results that are values.
@@ -187,6 +188,10 @@ def _read_action(one: Instruction, cells: _Cells) -> tuple[Action, list[Variable
     if is_gather(node):
         key = cells.add(node.edges[0], one.inputs[0], node.attrs["dtype"], changes=False)
         return Action("gather", node, one.inputs[1:], outputs=one.outputs), [key]
+    shaped = shape_of_variable(node)
+    if shaped is not None:
+        key = cells.add(node.edges[0], one.inputs[0], shaped, changes=False)
+        return Action("shape", node, (), outputs=one.outputs), [key]
     if not (is_variable_read(node) or changes_variables(node)):
         return Action("pure", node, one.inputs, outputs=one.outputs), []
     count = variables_of(node)
@@ -303,7 +308,7 @@ class Tracer:
         """Note that an action gave nothing."""
         for slot in action.outputs:
             self.values[slot] = MissingError
-        if action.kind != "read":
+        if action.kind in ("assign", "update"):
             for cell in action.cells:
                 self.cells[cell] = MissingError
 
@@ -314,6 +319,9 @@ class Tracer:
             raise MissingError
         if action.kind == "read":
             self.values[action.outputs[0]] = olds[0]
+        elif action.kind == "shape":
+            wanted = action.node.attrs["out_type"].as_numpy_dtype
+            self.values[action.outputs[0]] = np.array(olds[0].shape, wanted)
         elif action.kind == "assign":
             self._store(action, [inputs[0]])
         elif action.kind == "update":
@@ -325,9 +333,9 @@ class Tracer:
         for cell, new in zip(action.cells, news):
             wanted = self.plan.cells[cell].dtype.as_numpy_dtype
             _require(new.dtype == wanted, f"a new value of type {new.dtype}, not {wanted}")
-        if action.node.attrs.get("validate_shape") and action.kind == "assign":
-            old = self.cells[action.cells[0]]
-            _require(old.shape == news[0].shape, "another shape than the variable's")
+            # Memory of another size could not be given back, and the next step would be compiled
+            # anew.
+            _require(new.shape == self.cells[cell].shape, "another shape than the variable's")
         for cell, new in zip(action.cells, news):
             self.cells[cell] = new
 
