@@ -72,6 +72,10 @@ class ClusterDevices:
         """The incarnation of the client device."""
         return self.attributes[0].incarnation
 
+    def incarnation_of(self, task: str) -> int | None:
+        """The incarnation of a task's first device; None for a task that has none."""
+        return next((d.incarnation for d in self.attributes if task_name(d.name) == task), None)
+
     @property
     def tasks(self) -> list[str]:
         """The names of the tasks that have the devices, the own one first."""

@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
 from tideflow.cluster.callables import Callables
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.device_discovery import allowed_tasks, discover_devices
+from tideflow.cluster.device_discovery import ClusterDevices, allowed_tasks, discover_devices
 from tideflow.cluster.master_session import MasterSession
 from tideflow.cluster.partial_steps import PartialSteps
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.run_metadata import step_options
 from tideflow.cluster.services import MasterService
+from tideflow.cluster.task_watch import TaskWatch
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.compile.prune import Signature
 from tideflow.transport import AtOnce
@@ -57,6 +58,9 @@ class Master(MasterService):
         self._requests = RecentRequests(_RECENT_REQUESTS)
         self._collector: asyncio.Task[None] | None = None
         self._closed = False
+        self._watch = TaskWatch(workers, lambda: [one.session for one in self.sessions.values()])
+        if workers.links is not None:
+            workers.links.on_lost = self._watch.suspect
 
     # ---- sessions
 
@@ -73,11 +77,15 @@ class Master(MasterService):
         workers, owns = self._workers_for(config, request.target)
         try:
             devices = await discover_devices(workers, config.device_filters, "CreateSession")
-            session = MasterSession(workers, devices, config, owns_workers=owns)
+            session = MasterSession(
+                workers, devices, config, owns_workers=owns, suspect=self._watch.suspect
+            )
         except BaseException:
             if owns:
                 await workers.close()
             raise
+        if not owns:
+            self._note_incarnations(devices)
         await session.create(request.graph_def)
         if self._closed:
             await session.close()
@@ -85,6 +93,11 @@ class Master(MasterService):
         self.sessions[session.handle] = OpenSession(session)
         self._start_collector()
         return pb.CreateSessionResponse(session_handle=session.handle)
+
+    def _note_incarnations(self, devices: ClusterDevices) -> None:
+        """Let sessions end whose tasks have restarted."""
+        for task in devices.tasks:
+            self._watch.saw(task, devices.incarnation_of(task) or 0)
 
     def _workers_for(self, config: pb.ConfigProto, target: str) -> tuple[WorkerCache, bool]:
         """Return the workers of a session, and whether they are for that session alone."""
@@ -228,6 +241,7 @@ class Master(MasterService):
     async def close(self) -> None:
         """Close all sessions; their running steps fail with CancelledError."""
         self._closed = True
+        self._watch.close()
         if self._collector is not None:
             self._collector.cancel()
         try:

@@ -73,6 +73,7 @@ class MasterSession:
       devices: those that the session may use.
       config: the client's, merged over the server's.
       owns_workers: whether the session closes them (a cluster of its own).
+      suspect: is told of tasks that may be gone.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class MasterSession:
         devices: ClusterDevices,
         config: pb.ConfigProto,
         owns_workers: bool = False,
+        suspect: Callable[[str], None] = lambda task: None,
     ) -> None:
         self.handle = new_handle()
         self.workers = workers
@@ -89,6 +91,10 @@ class MasterSession:
         self.step_count = 0
         self.last_used_s = asyncio.get_running_loop().time()
         self._owns_workers = owns_workers
+        self._suspect = suspect
+        self._relied_on: dict[str, int] = {}
+        self._lost: errors.OpError | None = None
+        self._interrupted: dict[asyncio.Task[Any], errors.OpError] = {}
         rewrites = Rewrites.asked(config.graph_options)
         self.graph = SessionGraph(
             devices, config.allow_soft_placement, rewrites, config.log_device_placement
@@ -246,6 +252,7 @@ class MasterSession:
                     config_proto=self.config,
                 )
             )
+            self._rely_on(task)
             return Part(task, worker, response.graph_handle, link)
 
         found = await gather_or_cancel([register(t, part) for t, part in graph.parts.items()])
@@ -259,25 +266,58 @@ class MasterSession:
     async def active(self) -> AsyncIterator[None]:
         """Count the current task among what `close` cancels and waits for.
 
-        Raises: CancelledError (the protocol's) when the session is or gets closed.
+        Raises: CancelledError (the protocol's) when the session is or gets closed; the errors given
+        to `lose` and `interrupt`.
         """
         task = asyncio.current_task()
         assert task is not None
         if self._closing.is_set():
             raise self._closed_error()
+        if self._lost is not None:
+            raise self._lost.with_message(self._lost.message)
         before = task.cancelling()
         self._running.add(task)
         try:
             yield
+            if task in self._interrupted:
+                # `interrupt` came too late to stop anything; take its cancellation in here.
+                await asyncio.sleep(0)
         except asyncio.CancelledError:
-            if not self._closing.is_set():
+            error = self._interrupted.pop(task, None)
+            if self._closing.is_set():
+                error = self._closed_error()
+            if error is None:
                 raise
             if task.cancelling() > before:
                 task.uncancel()
-            raise self._closed_error() from None
+            raise error from None
         finally:
+            self._interrupted.pop(task, None)
             self._running.discard(task)
             self.last_used_s = asyncio.get_running_loop().time()
+
+    # ---- tasks that were lost
+
+    def _rely_on(self, task: str) -> None:
+        """Note that the session has a part of its graph at a task."""
+        incarnation = self.devices.incarnation_of(task)
+        if incarnation is not None and task != self.client_task and not self._owns_workers:
+            self._relied_on[task] = incarnation
+
+    def relied_on(self, task: str) -> int | None:
+        """Return the incarnation of a task that the session needs; None for other tasks."""
+        return None if self._lost is not None else self._relied_on.get(task)
+
+    def lose(self, error: errors.OpError) -> None:
+        """End: all that runs, and whatever is asked later, fails with the error."""
+        self._lost = error
+        self.interrupt(error)
+
+    def interrupt(self, error: errors.OpError) -> None:
+        """Fail what runs now."""
+        for task in list(self._running):
+            self._interrupted.setdefault(task, error.with_message(error.message))
+            task.cancel()
 
     def _closed_error(self) -> errors.OpError:
         return errors.CancelledError("Session::Close: the session was closed")
@@ -290,7 +330,7 @@ class MasterSession:
     def prepared(self, signature: Signature, is_recorded: bool = False) -> PreparedStep | None:
         """Return a signature's step if it is prepared and the session open."""
         found = self._prepared.get((signature, (), False, is_recorded))
-        if found is None or not found.done() or self._closing.is_set():
+        if found is None or not found.done() or self._closing.is_set() or self._lost is not None:
             return None
         return found.result()
 
@@ -356,7 +396,7 @@ class MasterSession:
         try:
             if log_transfers:
                 await start_transfer_log(parts)
-            results = await run_parts(parts, run)
+            results = await self._run_parts(parts, run)
         finally:
             if log_transfers:
                 transfers = await take_transfer_log(parts, run.step_id)
@@ -364,6 +404,15 @@ class MasterSession:
         if not run.options.records:
             return results, pb.RunMetadata()
         return results, make_metadata(results, transfers)
+
+    async def _run_parts(self, parts: Sequence[Part], run: StepRun) -> dict[str, GraphResult]:
+        try:
+            return await run_parts(parts, run)
+        except (errors.UnavailableError, errors.AbortedError):
+            for part in parts:
+                if part.task in self._relied_on:
+                    self._suspect(part.task)
+            raise
 
 
 def server_def(task: str) -> pb.ServerDef:

@@ -143,6 +143,8 @@ class PeerLink:
             self.line = None
             self.pushes = False
             self.end_waits()
+            if not self._links.is_closed:
+                self._links.on_lost(self._task)
 
     def close(self) -> None:
         """End the line; let all waits go on by asking."""
@@ -201,6 +203,8 @@ class PeerLinks:
       tasks: all names.
       scope: the handle of the session whose cluster it is; "" for the servers' own.
       host: this worker.
+    Attributes:
+      on_lost: is told of a task whose line has ended.
     """
 
     def __init__(
@@ -215,6 +219,7 @@ class PeerLinks:
         self.own_task = own_task
         self.host = host
         self.is_closed = False
+        self.on_lost: Callable[[str], None] = lambda task: None
         self._tasks = tasks
         self._scope = scope
         self._links: dict[str, PeerLink] = {}

@@ -1,0 +1,137 @@
+"""Tasks that are lost, as real processes: killed, restarted, stopped; and the sessions that rely
+on them, also where their steps wait for something else."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tideflow.v1 as tf
+from cluster.servers import ServerProcess, make_spec
+from tideflow.wire import errors
+
+pytestmark = pytest.mark.processes
+
+Start = Callable[..., ServerProcess]
+
+# What is promised; a busy machine may need more.
+_WITHIN_S = 2.0
+_ROOM_S = 2.0
+
+
+class Pair:
+    """A ps as a process, and a worker's server in this one; a session that relies on the ps."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.spec = make_spec({"ps": 1, "worker": 1})
+        self.ps = start(self.spec, "ps")
+        self.worker = tf.train.Server(self.spec, "worker", 0)
+        with tf.device("/job:ps"):
+            self.v = tf.Variable(1.0, name="v")
+            never = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="never")
+            self.at_ps = never.dequeue()
+        with tf.device("/job:worker"):
+            own = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="own")
+            self.put = own.enqueue(3.0)
+            self.here = own.dequeue()
+            self.received = tf.identity(self.at_ps)
+        self.session = tf.Session(self.worker.target)
+        self.session.run(self.v.initializer)
+
+    def begin(self, fetch: Any) -> Step:
+        """Run a step in a thread until it waits."""
+        step = Step(self.session, fetch)
+        step.wait_running(self.worker)
+        return step
+
+
+class Step:
+    """A step in a thread of its own."""
+
+    def __init__(self, session: tf.Session, fetch: Any) -> None:
+        self.error: BaseException | None = None
+        self.value: Any = None
+        self._thread = threading.Thread(target=self._run, args=[session, fetch])
+        self._thread.start()
+
+    def _run(self, session: tf.Session, fetch: Any) -> None:
+        try:
+            self.value = session.run(fetch)
+        except BaseException as error:
+            self.error = error
+
+    def wait_running(self, server: tf.train.Server) -> None:
+        """Wait until the step's parts run."""
+        until_s = time.monotonic() + 20
+        steps = server._runtime.worker.steps
+        while not steps.running_count and time.monotonic() < until_s:
+            time.sleep(0.005)
+        assert steps.running_count
+
+    def end(self) -> BaseException | None:
+        """Wait for the end of the step; return its error."""
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the step hangs"
+        return self.error
+
+
+@pytest.fixture
+def pair(start_process: Start) -> Any:
+    with tf.Graph().as_default():
+        made = Pair(start_process)
+        yield made
+        made.session.close()
+        made.worker.stop()
+
+
+@pytest.mark.parametrize("waits", ["at_ps", "here", "received"])
+def test_a_step_that_waits_fails_soon_after_the_ps_is_killed(pair: Pair, waits: str) -> None:
+    step = pair.begin(getattr(pair, waits))
+    killed_s = time.monotonic()
+    pair.ps.kill()
+    error = step.end()
+    assert time.monotonic() - killed_s < _WITHIN_S + _ROOM_S
+    assert isinstance(error, (errors.UnavailableError, errors.AbortedError)), error
+    assert "/job:ps/replica:0/task:0" in str(error)
+
+
+def test_a_step_that_waits_fails_when_the_ps_comes_back_as_another(pair: Pair) -> None:
+    step = pair.begin(pair.here)
+    killed_s = time.monotonic()
+    pair.ps.kill()
+    restarted = pair.start(pair.spec, "ps")
+    assert restarted.target
+    error = step.end()
+    assert time.monotonic() - killed_s < _WITHIN_S + 2 * _ROOM_S
+    assert isinstance(error, (errors.UnavailableError, errors.AbortedError)), error
+
+
+def test_a_session_whose_ps_came_back_is_refused_for_good_and_says_what_to_do(pair: Pair) -> None:
+    pair.session.run(pair.put)
+    pair.ps.kill()
+    pair.start(pair.spec, "ps")
+    with tf.Session(pair.worker.target) as another:
+        another.run(pair.v.initializer)
+        assert another.run(pair.v) == 1.0
+        # Also for steps that need nothing of the ps.
+        for fetch in (pair.v, pair.here):
+            with pytest.raises(errors.AbortedError, match=r"has restarted.* restore the last"):
+                pair.session.run(fetch)
+        assert another.run(pair.here) == 3.0
+
+
+def test_a_ps_that_is_slow_is_not_given_up(pair: Pair) -> None:
+    step = pair.begin(pair.here)
+    pair.ps.process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5 * _WITHIN_S)  # longer than a dead one would take to be noticed
+    pair.ps.process.send_signal(signal.SIGCONT)
+    assert pair.session.run(pair.v) == 1.0
+    pair.session.run(pair.put)
+    assert step.end() is None
+    assert step.value == 3.0
