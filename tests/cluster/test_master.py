@@ -290,16 +290,32 @@ def test_two_errors_of_one_step_are_told_as_one(client: Client, graph: tf.Graph)
     assert "From /job:" in text
 
 
-def test_a_failing_part_ends_the_others(client: Client, graph: tf.Graph) -> None:
+def worker_of(cluster: LocalCluster, job: str, task: int) -> Any:
+    runtime: Any = cluster.server(job, task)._runtime
+    return runtime.worker
+
+
+async def until_idle(*workers: Any) -> None:
+    while any(worker.steps.running_count for worker in workers):
+        await asyncio.sleep(0.001)
+
+
+def test_a_failing_part_ends_the_others(
+    cluster: LocalCluster, client: Client, graph: tf.Graph
+) -> None:
     x = tf.placeholder(tf.float32, [None], name="x")
     with tf.device("/job:ps"):
         tf.FIFOQueue(1, [tf.float32], [[]], name="q").dequeue(name="never")
+        sent = tf.negative(x)  # so that the part of the ps has begun when the other fails
     with tf.device("/job:worker/task:1"):
-        tf.add(x, [1.0, 2.0], name="bad")
+        tf.add(sent, [1.0, 2.0], name="bad")
     client.create(graph)
     client.refused(
         errors.INVALID_ARGUMENT, "bad:0", target=["never"], feeds={"x:0": np.ones(3, np.float32)}
     )
+    ps = worker_of(cluster, "ps", 0)
+    run_sync(until_idle(ps), 10)
+    assert ps.steps.running_count == 0
 
 
 def test_a_cancelled_call_cancels_the_step_on_all_workers(
@@ -310,16 +326,14 @@ def test_a_cancelled_call_cancels_the_step_on_all_workers(
     with tf.device("/job:worker/task:1"):
         tf.negative(got, name="never")
     client.create(graph)
-    runtimes = [cluster.server("ps", 0)._runtime, cluster.server("worker", 1)._runtime]
-    workers: list[Any] = [runtime.worker for runtime in runtimes]  # type: ignore[attr-defined]
+    workers = [worker_of(cluster, "ps", 0), worker_of(cluster, "worker", 1)]
 
     async def run_and_cancel() -> None:
         call = asyncio.ensure_future(client.master.RunStep(client.step(target=["never"])))
         while not all(worker.steps.running_count for worker in workers):
             await asyncio.sleep(0.001)
         call.cancel()
-        while any(worker.steps.running_count for worker in workers):
-            await asyncio.sleep(0.001)
+        await until_idle(*workers)
 
     run_sync(run_and_cancel(), 10)
     assert not any(worker.steps.running_count for worker in workers)

@@ -227,9 +227,14 @@ async def test_a_run_that_is_given_up_ends_there(cluster):
         await running(1)
         far.pipe.send(PeerFrame(pb.PeerFrame(given_up_step=[77])))
         await running(0)
+        # Given up before it has begun, it is answered as little: the next run is, at once.
         far.pipe.send(PeerFrame(pb.PeerFrame(run=[run], given_up_step=[77])))
         far.pipe.send(PeerFrame(pb.PeerFrame(over_step=[77])))
-        await running(0)
+        nobodys = pb.PeerRun(step_id=78, session_handle="nobody's", graph_handle="none")
+        far.pipe.send(PeerFrame(pb.PeerFrame(run=[nobodys])))
+        (end,) = (await far.next()).run_end
+        assert (end.step_id, end.code) == (78, errors.ABORTED)
+        assert steps.running_count == 0
 
 
 async def test_the_error_of_a_run_comes_back(cluster):

@@ -245,8 +245,9 @@ async def test_a_step_that_has_left_something_is_cleaned_up():
     await at_worker.ask_run(GraphRun("session", "graph", 7))
     at_worker.clean_up(7)
     async with asyncio.timeout(5):
-        while ps.cleaned != [7]:
+        while not ps.cleaned:
             await asyncio.sleep(0.001)
+    assert ps.cleaned == [7]
 
 
 async def test_a_step_whose_values_are_on_another_line_is_cleaned_up_by_word():
