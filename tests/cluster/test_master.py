@@ -305,7 +305,10 @@ def test_a_failing_part_ends_the_others(
 ) -> None:
     x = tf.placeholder(tf.float32, [None], name="x")
     with tf.device("/job:ps"):
-        tf.FIFOQueue(1, [tf.float32], [[]], name="q").dequeue(name="never")
+        queue = tf.FIFOQueue(1, [tf.float32], [[]], name="q")
+        queue.dequeue(name="never")
+        queue.enqueue(5.0, name="put")
+        queue.size(name="size")
         sent = tf.negative(x)  # so that the part of the ps has begun when the other fails
     with tf.device("/job:worker/task:1"):
         tf.add(sent, [1.0, 2.0], name="bad")
@@ -316,6 +319,8 @@ def test_a_failing_part_ends_the_others(
     ps = worker_of(cluster, "ps", 0)
     run_sync(until_idle(ps), 10)
     assert ps.steps.running_count == 0
+    client.run(target=["put"])
+    assert client.run("size:0") == {"size:0": 1}  # nobody waits for it any more
 
 
 def test_a_cancelled_call_cancels_the_step_on_all_workers(
