@@ -38,8 +38,21 @@ _CLUSTER = f"Give --cluster JSON like {_EXAMPLE}\nor a file with such text."
     show_default=True,
     help="How many CPU devices to offer.",
 )
+@click.option(
+    "--session-gc",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    default=0.0,
+    show_default=True,
+    help="Close sessions that no client used for so long, as those of clients that died; 0 never.",
+)
 def serve(
-    cluster: str | None, job: str | None, task: int | None, listen_all: bool, cpus: int
+    cluster: str | None,
+    job: str | None,
+    task: int | None,
+    listen_all: bool,
+    cpus: int,
+    session_gc: float,
 ) -> None:
     """Run one task of a cluster until it is stopped by Ctrl-C or SIGTERM.
 
@@ -64,7 +77,9 @@ def serve(
             spec.task_address(job, task)
         config = pb.ConfigProto(device_count={"CPU": cpus})
         with told_to_user("Look at the address that the cluster gives this task."):
-            server = Server(spec, job, task, config=config, listen_all=listen_all)
+            server = Server(
+                spec, job, task, config=config, listen_all=listen_all, session_gc_s=session_gc
+            )
         try:
             click.echo(f"/job:{job}/task:{task} is ready at {server.target} ({_devices(cpus)})")
             stop.wait()

@@ -30,7 +30,8 @@ from tideflow.wire.tensor_codec import decode_tensor
 
 M = TypeVar("M", bound=Message)
 
-_CLOSE_TIMEOUT_S = 5.0
+# Well below the five seconds that a user is promised.
+_CLOSE_TIMEOUT_S = 3.0
 _NODE_IN_TEXT = re.compile(r"\[\[\{\{node ([^}\s]+)\}\}\]\]")
 
 

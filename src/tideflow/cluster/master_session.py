@@ -34,6 +34,7 @@ from tideflow.cluster.step_runner import (
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
 from tideflow.compile.rewrite import Rewrites
+from tideflow.runtime.loop import spawn
 from tideflow.transport import within
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -44,8 +45,9 @@ from tideflow.wire.tensor_codec import Value
 
 _LOGGER = logging.getLogger(__name__)
 
-# How long a worker may take to end its part of a session.
+# How long a worker may take to end its part of a session, and how long closing waits for it.
 _DELETE_TIMEOUT_S = 10.0
+_DELETE_WAIT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -160,7 +162,9 @@ class MasterSession:
         await self._delete_everywhere()
 
     async def _delete_everywhere(self) -> None:
-        await asyncio.gather(*(self._delete_at(task) for task in self.devices.tasks))
+        # Those that take longer are told later, unless the server stops: closing must not hang.
+        told = [spawn(self._delete_at(task)) for task in self.devices.tasks]
+        await asyncio.wait(told, timeout=_DELETE_WAIT_S)
         if self._owns_workers:
             await self.workers.close()
 
