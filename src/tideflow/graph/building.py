@@ -224,6 +224,9 @@ def apply_op(op_name: str, *args: Any, name: str | None = None, **attrs: Any) ->
     which a list-valued output is a list of its own (or the list itself, if it is the only one).
     Raises: TypeError for inputs of wrong types or missing attrs; ValueError for bad attr values.
     """
+    graph = get_default_graph()
+    if graph.is_eager:
+        return graph.call_op(op_name, args, attrs, name)
     op = make_op(get_op_def(op_name), args, attrs, name)
     return shape_outputs(op)
 
@@ -253,27 +256,36 @@ def make_op(
     op_def: OpDef, args: Sequence[Any], attrs: dict[str, Any], name: str | None
 ) -> Operation:
     """Convert inputs, complete attrs and make the operation (see apply_op)."""
+    graph = get_default_graph()
+    scope = name or op_def.name
+    if not op_def.inputs:
+        inputs, known = convert_inputs(op_def, args, attrs)
+        return graph.create_op(op_def, inputs, known, scope)
+    with graph.name_scope(scope) as prefix:
+        inputs, known = convert_inputs(op_def, args, attrs)
+    return graph.create_op(op_def, inputs, known, prefix)
+
+
+def convert_inputs(
+    op_def: OpDef, args: Sequence[Any], attrs: dict[str, Any]
+) -> tuple[list[Tensor], dict[str, Any]]:
+    """Return an op's inputs as a flat list of tensors, and all of its attrs (see apply_op)."""
     if len(args) != len(op_def.inputs):
         names = ", ".join(arg.name for arg in op_def.inputs)
         raise TypeError(
             f"{op_def.name} takes {len(op_def.inputs)} inputs ({names}), not {len(args)}"
         )
     known = _given_attrs(op_def, attrs)
-    graph = get_default_graph()
-    scope = name or op_def.name
+    _infer_from_tensors(op_def, args, known)
     inputs: list[Tensor] = []
-    if op_def.inputs:
-        _infer_from_tensors(op_def, args, known)
-        with graph.name_scope(scope) as prefix:
-            for arg, value in zip(op_def.inputs, args):
-                inputs.extend(_convert_arg(op_def, arg, value, known))
-        scope = prefix
+    for arg, value in zip(op_def.inputs, args):
+        inputs.extend(_convert_arg(op_def, arg, value, known))
     for attr in op_def.attrs.values():
         if attr.name not in known:
             if attr.required:
                 raise TypeError(f"{op_def.name} needs attr {attr.name!r} ({attr.kind})")
             known[attr.name] = attr.default
-    return graph.create_op(op_def, inputs, known, scope)
+    return inputs, known
 
 
 def _given_attrs(op_def: OpDef, attrs: dict[str, Any]) -> dict[str, Any]:

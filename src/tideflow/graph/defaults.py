@@ -1,8 +1,13 @@
-"""What is the default in each thread: graphs and sessions, as stacks."""
+"""What is the default in each thread: graphs and sessions, as stacks; and who watches what is made.
+
+Where the eager side is in use, a thread without a graph of its own calls operations at once: its
+default graph is the one that `eager.make` gives (see tideflow.eager.eager_graph).
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 
@@ -12,9 +17,29 @@ class _Local(threading.local):
     def __init__(self) -> None:
         self.graphs: list[Any] = []
         self.sessions: list[Any] = []
+        # The tapes that take note of operations, outermost first (see tideflow.eager.backprop).
+        self.tapes: tuple[Any, ...] = ()
+        self.eager_graph: Any = None
+
+
+class _Eager:
+    """How threads without a graph of their own get an eager one; None while there are none."""
+
+    def __init__(self) -> None:
+        self.make: Callable[[], Any] | None = None
 
 
 local = _Local()
+eager = _Eager()
+
+
+def eager_graph() -> Any:
+    """Return the calling thread's eager graph, or None where nothing is eager."""
+    if eager.make is None:
+        return None
+    if local.eager_graph is None:
+        local.eager_graph = eager.make()
+    return local.eager_graph
 
 
 def default_sessions() -> list[Any]:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.attr_value import decode_attr, encode_attr
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_def import (
@@ -351,10 +353,9 @@ class FuncGraph(Graph):
         return found
 
     def _bring_in(self, tensor: Tensor) -> Tensor:
-        dtype = tensor.dtype
         # Sizes and axes are copied, so that shapes inside are known; what may be differentiated
         # stays outside.
-        if tensor.op.type == "Const" and not (dtype.is_floating or dtype.is_complex):
+        if tensor.op.type == "Const" and _is_parameter(tensor):
             with self.control_dependencies(None):
                 attrs = dict(tensor.op.attrs)
                 attrs.pop("_class", None)
@@ -383,6 +384,18 @@ class FuncGraph(Graph):
     def captured_inputs(self) -> list[Tensor]:
         """The outer tensors that a caller must pass after the arguments."""
         return [outer for outer, _ in self.captures]
+
+
+# Larger constants are data, and are passed as arguments.
+_MOST_COPIED = 128
+
+
+def _is_parameter(constant: Tensor) -> bool:
+    """Whether a constant is better copied into a body than passed to it."""
+    dtype = constant.dtype
+    if dtype.is_floating or dtype.is_complex:
+        return False
+    return not constant.graph.is_eager or np.size(constant.op.attrs["value"]) <= _MOST_COPIED
 
 
 def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:

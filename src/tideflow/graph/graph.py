@@ -9,14 +9,14 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tideflow.graph import shapes
 from tideflow.graph.attr_value import encode_attr
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import default_sessions as default_sessions
+from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.defaults import get_default_session as get_default_session
-from tideflow.graph.defaults import local
 from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.op_def import OpDef, get_op_def
 from tideflow.graph.operation import ControlFlowContext as ControlFlowContext
@@ -35,6 +35,9 @@ _VALID_SCOPE = re.compile(r"^[A-Za-z0-9_.\\/>-]*$")
 
 class Graph:
     """Operations and tensors, and the scopes under which new ones are made."""
+
+    # Whether operations are called at once, and nothing is built.
+    is_eager: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.operations_by_name: dict[str, Operation] = {}
@@ -167,7 +170,15 @@ class Graph:
         if context is not None:
             made.control_flow_context = context
             context.added(made)
+        for tape in local.tapes:
+            tape.record(made, inputs)
         return made
+
+    def call_op(
+        self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], name: str | None
+    ) -> Any:
+        """Call an op at once and return its results as apply_op does; an eager graph can."""
+        raise RuntimeError("operations of a graph run in a session; none is called while it grows")
 
     def _add(self, made: Operation, tensors: Sequence[Tensor]) -> None:
         """Enter an operation whose edges are set: shapes, consumers, the table of names."""
@@ -469,6 +480,9 @@ def get_default_graph() -> Graph:
     if local.graphs:
         innermost: Graph = local.graphs[-1]
         return innermost
+    eager: Graph | None = eager_graph()
+    if eager is not None:
+        return eager
     global _global_graph
     if _global_graph is None:
         with _global_lock:

@@ -230,7 +230,9 @@ class Walk:
             raise ValueError(f"{len(grad_ys)} grad_ys for {len(self.ys)} ys; give one for each")
         for i, (y, given) in enumerate(zip(self.ys, grad_ys)):
             with self._placed(y.op), self.control_flow.inside(y.op):
-                grad = _ones(y, f"grad_ys_{i}") if given is None else _checked(y, given, i)
+                grad = (
+                    ones_like_output(y, f"grad_ys_{i}") if given is None else _checked(y, given, i)
+                )
             self.add(y, grad)
 
     def run(self) -> None:
@@ -265,7 +267,7 @@ class Walk:
     def _differentiate(self, op: Operation, grads: list[Any]) -> None:
         function = self.control_flow.gradient_function(op)
         if function is None:
-            function = _gradient_function(op)
+            function = gradient_function(op)
             if function is None:
                 return
             for i, grad in enumerate(grads):
@@ -303,7 +305,7 @@ def _summed(outputs: list[Any]) -> list[Any]:
     return [grads[0] if grads else None for grads in outputs]
 
 
-def _gradient_function(op: Operation) -> Callable[..., Any] | None:
+def gradient_function(op: Operation) -> Callable[..., Any] | None:
     """Return the gradient function of an operation; gradient_override_map may name another."""
     override = op.attrs.get("_gradient_op_type")
     try:
@@ -350,7 +352,8 @@ def _add_n(tensors: list[Tensor]) -> Tensor:
     return total
 
 
-def _ones(y: Tensor, name: str) -> Tensor:
+def ones_like_output(y: Tensor, name: str = "ones_like") -> Tensor:
+    """Return ones of a tensor's shape and type.  Raises: TypeError for a complex one."""
     dtype = y.dtype.base_dtype
     if dtype.is_complex:
         raise TypeError(f"y {y.name!r} is complex ({dtype.name}); its gradient needs grad_ys")

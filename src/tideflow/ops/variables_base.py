@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, cast
 
 from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
+from tideflow.graph.defaults import local
 from tideflow.graph.graph import (
     Graph,
     Operation,
@@ -49,23 +50,34 @@ class VariableAggregation(enum.Enum):
     ONLY_FIRST_REPLICA = 3
 
 
-@contextlib.contextmanager
-def _init_scope() -> Iterator[Graph]:
+def outermost_graph() -> Graph:
+    """Return the graph around all functions that are being built."""
     graph = get_default_graph()
-    scope = graph.get_name_scope()
     while graph.building_function and getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph  # type: ignore[attr-defined]
-    with (
-        graph.as_default(),
-        graph.name_scope(f"{scope}/" if scope else None),
-        graph.control_dependencies(None),
-    ):
-        yield graph
+    return graph
+
+
+@contextlib.contextmanager
+def _init_scope() -> Iterator[Graph]:
+    scope = get_default_graph().get_name_scope()
+    graph = outermost_graph()
+    tapes, local.tapes = local.tapes, ()
+    try:
+        with (
+            graph.as_default(),
+            graph.name_scope(f"{scope}/" if scope else None),
+            graph.control_dependencies(None),
+        ):
+            yield graph
+    finally:
+        local.tapes = tapes
 
 
 @export("init_scope")
 def init_scope() -> contextlib.AbstractContextManager[Graph]:
-    """Build outside of control dependencies, branches, loops and functions; yields the graph."""
+    """Build outside of control dependencies, branches, loops, functions and tapes; yields the
+    graph."""
     return _init_scope()
 
 
@@ -81,18 +93,18 @@ class _Local(threading.local):
         self.creators: list[Creator] = []
 
 
-_local = _Local()
+_making = _Local()
 
 
 @export("variable_creator_scope")
 @contextlib.contextmanager
 def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
     """Let a function make the variables inside: variable_creator(next_creator, **kwargs)."""
-    _local.creators.append(variable_creator)
+    _making.creators.append(variable_creator)
     try:
         yield
     finally:
-        _local.creators.pop()
+        _making.creators.pop()
 
 
 class _KindChoice:
@@ -101,6 +113,8 @@ class _KindChoice:
     def __init__(self) -> None:
         self.resource_by_default = True
         self.classes: dict[bool, type[Variable]] = {}
+        # The class of variables made outside of any graph, where there is an eager side.
+        self.eager: type[Variable] | None = None
         # Set by tideflow.ops.variable_scope, which knows of scopes.
         self.of_scope: Callable[[], bool | None] = lambda: None
 
@@ -127,6 +141,8 @@ def resource_variables_enabled() -> bool:
 
 
 def _make(**kwargs: Any) -> Any:
+    if kinds.eager is not None and outermost_graph().is_eager:
+        return kinds.eager(**kwargs)
     use_resource = kwargs.get("use_resource")
     if use_resource is None:
         use_resource = kinds.of_scope()
@@ -138,7 +154,7 @@ def _make(**kwargs: Any) -> Any:
 def create_variable(**kwargs: Any) -> Any:
     """Make a variable through the creators in force."""
     create: Creator = _make
-    for creator in _local.creators:
+    for creator in _making.creators:
         create = _chained(creator, create)
     return create(**kwargs)
 

@@ -1,0 +1,286 @@
+"""Gradients of what was called: tapes.
+
+A tape watches tensors and takes note of every operation on them, and on what came of them; walking
+its notes backwards gives gradients, by the same gradient functions as for graphs.  In a graph that
+is being built (a function), the notes are the graph's operations, and the gradients become part of
+it.
+
+Source: tensorflow/python/eager/backprop.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tideflow.eager.variable import EagerVariable
+from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.defaults import local
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.ops import nest
+from tideflow.ops.gradient_walk import (
+    aggregate,
+    gradient_function,
+    is_trainable,
+    ones_like_output,
+    zeros_like_output,
+)
+from tideflow.ops.gradients import UnconnectedGradients
+from tideflow.ops.indexed_slices import IndexedSlices
+
+# What gives the gradients of a call that is no registered op: of a function, say.
+Backward = Callable[..., Sequence[Any]]
+
+
+class Note:
+    """One operation on a tape.
+
+    Attributes:
+      op: as its gradient function sees it.
+      inputs: what it was called on; in a graph, before they were brought in.
+      backward: takes a gradient for each output and gives one for each input; None for what is
+        registered for the op.
+    """
+
+    __slots__ = ("backward", "inputs", "op")
+
+    def __init__(
+        self, op: Operation, inputs: Sequence[Tensor], backward: Backward | None = None
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.backward = backward
+
+
+class GradientTape:
+    """Records operations, to differentiate them.
+
+    Args:
+      persistent: gradients may be asked for more than once.
+      watch_accessed_variables: watch every trainable variable that is read.
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self.is_persistent = persistent
+        self._watches_variables = watch_accessed_variables
+        self._notes: list[Note] = []
+        # Everything that depends on what is watched, by id; held, so that no id comes again.
+        self._known: dict[int, Tensor] = {}
+        self._variables: dict[int, Any] = {}
+        self._recording = False
+        self._used = False
+
+    def __enter__(self) -> GradientTape:
+        self._start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._recording:
+            self._stop()
+
+    def _start(self) -> None:
+        if self._recording:
+            raise ValueError("the tape is recording already")
+        self._recording = True
+        local.tapes = (*local.tapes, self)
+
+    def _stop(self) -> None:
+        if not self._recording:
+            raise ValueError("the tape is not recording")
+        self._recording = False
+        local.tapes = tuple(tape for tape in local.tapes if tape is not self)
+
+    # ---- what is watched
+
+    def watch(self, tensor: Any) -> None:
+        """Take note of operations on a tensor, variable, or nested structure of these.
+
+        Raises: ValueError for something else.
+        """
+        for item in nest.flatten(tensor, expand_composites=True):
+            if isinstance(item, EagerVariable):
+                self._watch_variable(item)
+            elif isinstance(getattr(item, "handle", None), Tensor):
+                self._watch_tensor(item.handle)
+            elif isinstance(item, Tensor):
+                if is_trainable(item):
+                    self._watch_tensor(item)
+            else:
+                raise ValueError(
+                    f"a tape watches tensors and variables, not {type(item).__name__}; "
+                    "tf.convert_to_tensor makes a tensor"
+                )
+
+    def _watch_tensor(self, tensor: Tensor) -> None:
+        self._known[id(tensor)] = tensor
+
+    def _watch_variable(self, variable: EagerVariable) -> None:
+        self._watch_tensor(variable._node)
+        self._variables[id(variable._node)] = variable
+
+    def watch_accessed(self, variable: EagerVariable) -> None:
+        """Watch a trainable variable that is read, if the tape watches such ones."""
+        if self._watches_variables and id(variable._node) not in self._variables:
+            self._watch_variable(variable)
+
+    def watched_variables(self) -> tuple[Any, ...]:
+        """Return the variables watched, in the order in which they were first read."""
+        return tuple(self._variables.values())
+
+    # ---- recording
+
+    def wants(self, inputs: Sequence[Tensor]) -> bool:
+        """Whether a call on these tensors would be noted."""
+        known = self._known
+        return any(id(tensor) in known for tensor in inputs)
+
+    def record(
+        self, op: Operation, inputs: Sequence[Tensor], backward: Backward | None = None
+    ) -> None:
+        """Note an operation, if it was called on something that is watched."""
+        if self.wants(inputs):
+            self._notes.append(Note(op, inputs, backward))
+            for output in op.outputs:
+                if is_trainable(output):
+                    self._known[id(output)] = output
+
+    @contextlib.contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Take no notes inside `with`."""
+        if not self._recording:
+            raise ValueError("the tape is not recording; stop_recording belongs inside its `with`")
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def reset(self) -> None:
+        """Forget everything; recording goes on.  What the user watched must be watched again."""
+        self._notes.clear()
+        self._known.clear()
+        self._variables.clear()
+
+    # ---- gradients
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """Return the gradient of the sum of target with respect to sources, in their structure.
+
+        Args:
+          target: a tensor, variable or structure of these.
+          sources: likewise; watched ones.
+          output_gradients: gradients arriving at target, in its structure; ones by default.
+          unconnected_gradients: None or zeros for a source on which target does not depend.
+        Raises: RuntimeError when a tape that is not persistent was used before.
+        """
+        if self._used and not self.is_persistent:
+            raise RuntimeError(
+                "a tape that is not persistent gives gradients once; use "
+                "tf.GradientTape(persistent=True) to ask for more"
+            )
+        unconnected = UnconnectedGradients(unconnected_gradients)
+        was_recording = self._recording
+        # A persistent tape goes on: gradients of gradients are taken of its own notes.
+        if was_recording and not self.is_persistent:
+            self._stop()
+        given = [None] if output_gradients is None else nest.flatten(output_gradients)
+        targets = [_target(t) for t in nest.flatten(target, expand_composites=True)]
+        if output_gradients is None:
+            given = [None] * len(targets)
+        flat = nest.flatten(sources)
+        keys = [_source(s) for s in flat]
+        arrived = self._walk(targets, given, keys)
+        self._used = True
+        if not self.is_persistent:
+            self._notes.clear()
+        found = [self._result(arrived, s, k, unconnected) for s, k in zip(flat, keys)]
+        return nest.pack_sequence_as(sources, found)
+
+    def _result(
+        self, arrived: dict[int, list[Any]], source: Any, key: Tensor, unconnected: Any
+    ) -> Any:
+        grad = aggregate(arrived.get(id(key), []))
+        if grad is None and unconnected is UnconnectedGradients.ZERO:
+            value = source.value() if isinstance(source, EagerVariable) else key
+            return zeros_like_output(value)
+        return grad
+
+    def _walk(
+        self, targets: Sequence[Tensor], given: Sequence[Any], sources: Sequence[Tensor]
+    ) -> dict[int, list[Any]]:
+        """Return the gradients that arrive at each tensor between sources and targets, by id."""
+        notes = list(self._notes)  # gradients may add to them
+        needed = {id(source) for source in sources}
+        on_way = []
+        for note in notes:
+            if any(id(tensor) in needed for tensor in note.inputs):
+                on_way.append(note)
+                needed.update(id(output) for output in note.op.outputs)
+        arrived: dict[int, list[Any]] = {}
+        wanted = {id(source) for source in sources}
+        for tensor, grad in zip(targets, given):
+            if id(tensor) in needed:
+                seed = ones_like_output(tensor) if grad is None else convert_to_tensor(grad)
+                arrived.setdefault(id(tensor), []).append(seed)
+        for note in reversed(on_way):
+            outputs = note.op.outputs
+            grads = [
+                aggregate(arrived.get(id(o), []) if id(o) in wanted else arrived.pop(id(o), []))
+                for o in outputs
+            ]
+            if any(g is not None for g in grads):
+                for tensor, grad in zip(note.inputs, self._differentiate(note, grads)):
+                    if grad is not None and id(tensor) in needed:
+                        arrived.setdefault(id(tensor), []).append(grad)
+        return arrived
+
+    def _differentiate(self, note: Note, grads: list[Any]) -> Sequence[Any]:
+        op = note.op
+        if note.backward is not None:
+            return note.backward(*grads)
+        function = gradient_function(op)
+        if function is None:
+            return ()
+        for i, grad in enumerate(grads):
+            if grad is None and is_trainable(op.outputs[i]):
+                grads[i] = zeros_like_output(op.outputs[i])
+        results = function(op, *grads)
+        return results if isinstance(results, (list, tuple)) else [results]
+
+
+def _target(value: Any) -> Tensor:
+    if isinstance(value, IndexedSlices):
+        return value.values
+    return convert_to_tensor(value)
+
+
+def _source(value: Any) -> Tensor:
+    """Return the tensor that stands for a source: a variable's handle."""
+    if isinstance(value, EagerVariable):
+        return value._node
+    handle = getattr(value, "handle", None)
+    if isinstance(handle, Tensor):
+        return handle
+    if isinstance(value, Tensor):
+        return value
+    raise ValueError(
+        f"a source of gradients must be a tensor or variable that the tape watched, "
+        f"not {type(value).__name__}"
+    )
+
+
+@contextlib.contextmanager
+def no_tapes() -> Iterator[None]:
+    """Let no tape take notes inside `with`."""
+    tapes, local.tapes = local.tapes, ()
+    try:
+        yield
+    finally:
+        local.tapes = tapes

@@ -1,0 +1,315 @@
+"""A traced function, made ready to be called again and again.
+
+A call runs the graph on the context's devices, as one step of a session would.  Under a tape, what
+runs is a version that also gives the intermediates that the gradient needs, and the tape notes one
+operation whose gradient is another such function.
+
+Source: tensorflow/python/eager/polymorphic_function/concrete_function.py.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tideflow.compile.place import place
+from tideflow.compile.prune import Signature, prune
+from tideflow.compile.rewrite import rewrite
+from tideflow.eager.arguments import Arguments, tensor_arguments
+from tideflow.eager.context import context
+from tideflow.eager.func_graph import FunctionGraph
+from tideflow.eager.operation import EagerOperation
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.collection import collection_paused
+from tideflow.graph.defaults import local
+from tideflow.graph.functions import FuncGraph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.node import FunctionRef
+from tideflow.graph.op_def import get_op_def
+from tideflow.ops import nest
+from tideflow.ops.control_flow_grad import ControlFlowGradients
+from tideflow.ops.functional import bodies, call_op, finish
+from tideflow.ops.gradient_walk import Walk, WalkOptions, is_trainable, zeros_like_output
+from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.state import as_numpy
+from tideflow.runtime.graph_runner import GraphRunner, local_step
+from tideflow.runtime.jit_mode import jit_mode
+from tideflow.runtime.loop import run_sync
+
+# What a call looks like to a tape.
+_CALL = get_op_def("StatefulPartitionedCall")
+
+
+class GraphFunction:
+    """A graph with arguments and results that can be called on values.
+
+    Args:
+      graph: inputs and the effects that must run.
+      outputs: flat results.
+    """
+
+    def __init__(self, graph: FuncGraph, outputs: Sequence[Tensor], effects: Sequence[Operation]):
+        self.graph = graph
+        self.outputs = list(outputs)
+        self.effects = list(effects)
+        self.output_types = [t.dtype.base_dtype for t in self.outputs]
+        self._runner: GraphRunner | None = None
+        self._lock = threading.RLock()
+        self._differentiable: _Differentiable | None = None
+
+    # ---- running
+
+    def _ready(self) -> GraphRunner:
+        runner = self._runner
+        if runner is None:
+            with self._lock, collection_paused():
+                if self._runner is None:
+                    self._runner = self._make_runner()
+                runner = self._runner
+        return runner
+
+    def _make_runner(self) -> GraphRunner:
+        home = context()
+        signature = Signature(
+            tuple(t.name for t in self.graph.inputs),
+            tuple(t.name for t in self.outputs),
+            tuple(op.name for op in self.effects),
+        )
+        nodes = rewrite(prune(self.graph.operations_by_name, signature).nodes)
+        place(nodes, [d.name for d in home.devices.devices], allow_soft_placement=True)
+        return GraphRunner(
+            nodes,
+            home.devices,
+            home.state,
+            lambda device: device.resources,
+            home.functions.get,
+            jit_mode(home.config.graph_options),
+        )
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Return the results for the values of all inputs."""
+        runner = self._ready()
+        step = local_step(0)
+        if runner.is_synchronous:
+            return runner.run(step, values)
+        return run_sync(runner.run_async(step, values))
+
+    # ---- calling
+
+    def call(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Return the results as tensors; inputs are all of the graph's, captures included."""
+        graph = get_default_graph()
+        if not graph.is_eager:
+            return self._call_in_graph(inputs)
+        tapes = [tape for tape in local.tapes if tape.wants(inputs)]
+        if tapes and any(is_trainable(t) for t in self.outputs):
+            return self._call_under(tapes, inputs)
+        return self._wrap(self.run([t._value for t in inputs]))  # type: ignore[attr-defined]
+
+    def _wrap(self, values: Sequence[Any]) -> list[Tensor]:
+        return [
+            EagerTensor(as_value(value), dtype) for value, dtype in zip(values, self.output_types)
+        ]
+
+    def _call_in_graph(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Put a call into the graph that is being built."""
+        graph = get_default_graph()
+        if self.graph.name not in graph.functions or self.graph.name not in bodies:
+            self.graph.outputs = list(self.outputs)
+            finish(self.graph)
+            graph.functions[self.graph.name] = self.graph.functions[self.graph.name]
+        return call_op(self.graph, inputs).outputs
+
+    def _call_under(self, tapes: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Call a version that keeps what gradients need, and let the tapes note it.
+
+        An inner tape differentiates the function; a tape around it also differentiates what that
+        one used, so its note has the intermediates as results, too.
+        """
+        depth = len(tapes) + any(tape.is_persistent for tape in tapes)
+        versions = [self]
+        for _ in range(depth):
+            versions.append(versions[-1].differentiable.forward)
+        values = [t._value for t in inputs]  # type: ignore[attr-defined]
+        everything = versions[-1]._wrap(versions[-1].run(values))
+        for level, tape in enumerate(reversed(tapes)):
+            version = versions[depth - 1 if tape.is_persistent else level]
+            made = EagerOperation(
+                get_default_graph(),
+                _CALL,
+                {"f": FunctionRef(self.graph.name)},
+                inputs,
+                everything[: len(version.outputs)],
+                "",
+            )
+            tape.record(made, inputs, version.differentiable.backward(inputs, everything))
+        return everything[: len(self.outputs)]
+
+    @property
+    def differentiable(self) -> _Differentiable:
+        """The function with its gradient, made on first use."""
+        if self._differentiable is None:
+            with self._lock:
+                if self._differentiable is None:
+                    self._differentiable = _Differentiable(self)
+        return self._differentiable
+
+
+class _Differentiable:
+    """The forward version of a function, and the function of its gradient.
+
+    Attributes:
+      forward: gives the results, then the intermediates that the gradient uses.
+    """
+
+    def __init__(self, function: GraphFunction) -> None:
+        graph = function.graph
+        self.function = function
+        self.seeded = [i for i, t in enumerate(function.outputs) if is_trainable(t)]
+        self.gradient = FunctionGraph(f"{graph.name}_gradient", graph)
+        xs = [x for x in graph.inputs if is_trainable(x)]
+        ys = [function.outputs[i] for i in self.seeded]
+        saved, local.tapes = local.tapes, ()
+        try:
+            with self.gradient.as_default():
+                seeds = [self.gradient.add_input(y.dtype, y.dims, "grad") for y in ys]
+                flow = ControlFlowGradients.here(self.gradient)
+                walk = Walk(self.gradient, ys, xs, xs, WalkOptions(), flow)
+                walk.seed(seeds)
+                walk.run()
+                # One entry for each input of the forward graph: a tensor, slices or None.
+                self.structure = [
+                    walk.gradient_of(x) if is_trainable(x) else None for x in graph.inputs
+                ]
+                results = [self._own(t) for t in _flat(self.structure)]
+        finally:
+            local.tapes = saved
+        self.captured = self.gradient.captured_inputs
+        known = {id(t) for t in (*graph.inputs, *function.outputs)}
+        self.saved = [t for t in self.captured if id(t) not in known]
+        self.forward = GraphFunction(graph, [*function.outputs, *self.saved], function.effects)
+        # Its body does not belong to the forward one any more: what it captures is passed.
+        self.gradient.captures = []
+        self.call_gradient = GraphFunction(self.gradient, results, self.gradient.effects)
+
+    def _own(self, tensor: Any) -> Tensor:
+        made = convert_to_tensor(tensor)
+        return made if made.graph is self.gradient else self.gradient.capture(made)
+
+    def backward(self, inputs: Sequence[Tensor], results: Sequence[Tensor]) -> Callable[..., Any]:
+        """Return the gradient of one call: from one for each result to one for each input."""
+        function = self.function
+        outer = dict(zip(map(id, function.graph.inputs), inputs))
+        outer.update(zip(map(id, [*function.outputs, *self.saved]), results))
+        captured = [outer[id(t)] for t in self.captured]
+
+        def differentiate(*grads: Any) -> list[Any]:
+            seeds = [
+                convert_to_tensor(grads[i] if grads[i] is not None else _zeros(results[i]))
+                for i in self.seeded
+            ]
+            found = iter(self.call_gradient.call([*seeds, *captured]))
+            return [_rebuilt(entry, found) for entry in self.structure]
+
+        return differentiate
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    found = zeros_like_output(tensor)
+    assert found is not None
+    return found
+
+
+def _flat(structure: Sequence[Any]) -> list[Tensor]:
+    flat: list[Tensor] = []
+    for entry in structure:
+        if entry is not None:
+            flat.extend(nest.flatten(entry, expand_composites=True))
+    return flat
+
+
+def _rebuilt(entry: Any, found: Any) -> Any:
+    if entry is None:
+        return None
+    if isinstance(entry, IndexedSlices):
+        values, indices = next(found), next(found)
+        shape = None if entry.dense_shape is None else next(found)
+        return IndexedSlices(values, indices, shape)
+    return next(found)
+
+
+def as_value(value: Any) -> Any:
+    """Return a result as an eager tensor holds it: with NumPy, not on a compiler's device."""
+    return as_numpy(value) if type(value).__module__.startswith("jax") else value
+
+
+class ConcreteFunction:
+    """One trace of a function: called on tensors of the types and shapes that it was traced for.
+
+    Attributes:
+      graph: what was traced.
+      structured_outputs: results in the function's own structure, as tensors of the graph.
+    """
+
+    def __init__(self, graph: FunctionGraph, structured_outputs: Any, arguments: Arguments) -> None:
+        self.graph = graph
+        self.structured_outputs = structured_outputs
+        self.arguments = arguments
+        flat = nest.flatten(structured_outputs, expand_composites=True)
+        self._present = [leaf is not None for leaf in flat]
+        self._plain = isinstance(structured_outputs, Tensor)
+        self.function = GraphFunction(graph, [t for t in flat if t is not None], graph.effects)
+        self._captured = [outer for outer, _ in graph.captures]
+        self._variables = [v for v in graph.variables if v.trainable]
+
+    @property
+    def name(self) -> str:
+        """The name in the library."""
+        return self.graph.name
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """The graph's inputs, captures last."""
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The graph's flat outputs."""
+        return self.function.outputs
+
+    @property
+    def captured_inputs(self) -> list[Tensor]:
+        """What is passed after the arguments."""
+        return self._captured
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables that the function uses."""
+        return tuple(self.graph.variables)
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        """Those that optimizers change by default."""
+        return tuple(self._variables)
+
+    def call_flat(self, tensors: Sequence[Tensor]) -> Any:
+        """Return the function's result for its tensor arguments, flat."""
+        for tape in local.tapes:
+            for variable in self._variables:
+                tape.watch_accessed(variable)
+        found = self.function.call([*tensors, *self._captured])
+        if self._plain:
+            return found[0]
+        results = iter(found)
+        leaves = [next(results) if present else None for present in self._present]
+        return nest.pack_sequence_as(self.structured_outputs, leaves, expand_composites=True)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it.  Raises: TypeError for arguments that do not fit."""
+        given = Arguments([convert_to_tensor(a) for a in nest.flatten([args, kwargs])], {})
+        return self.call_flat(tensor_arguments(self.arguments, given, self.name))
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.name} {self.arguments}>"

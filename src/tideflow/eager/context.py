@@ -1,0 +1,119 @@
+"""The context: what eager operations run on, and under which rules.
+
+There is one in a process.  It takes the place of a session and a master: it knows the devices, the
+functions and the state that kernels keep.  What it costs to make (devices, above all accelerators)
+is spent when the first operation needs it (`ensure_initialized`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from tideflow.graph import defaults
+from tideflow.graph.graph import get_default_graph
+from tideflow.runtime.context import KernelState
+from tideflow.runtime.device import Device, DeviceManager, make_devices
+from tideflow.runtime.functions import FunctionRuntime
+from tideflow.runtime.jit_mode import jit_mode
+from tideflow.wire import messages as pb
+
+
+class Context:
+    """The devices, functions and state of eager execution.
+
+    Attributes:
+      config: takes effect when the context is initialized.
+      library: functions by name, of all graphs that are traced.
+      seed: from which random operations derive theirs, or None.
+    """
+
+    def __init__(self, config: pb.ConfigProto | None = None) -> None:
+        self.config = config or pb.ConfigProto()
+        self.library: dict[str, Any] = {}
+        self.seed: int | None = None
+        self.random_calls = itertools.count()
+        self._lock = threading.RLock()
+        self._devices: DeviceManager | None = None
+        self._names = itertools.count()
+
+    # ---- devices
+
+    def ensure_initialized(self) -> None:
+        """Make the devices, unless they are there."""
+        if self._devices is not None:
+            return
+        with self._lock:
+            if self._devices is None:
+                self.state = KernelState()
+                devices = DeviceManager(make_devices("localhost", 0, self.config))
+                self.functions = FunctionRuntime(
+                    self.library,
+                    devices,
+                    self.state,
+                    lambda device: device.resources,
+                    jit_mode(self.config.graph_options),
+                )
+                self._devices = devices
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether the devices were made."""
+        return self._devices is not None
+
+    @property
+    def devices(self) -> DeviceManager:
+        """The devices of this process."""
+        self.ensure_initialized()
+        assert self._devices is not None
+        return self._devices
+
+    @property
+    def default_device(self) -> Device:
+        """Where an operation runs that asks for no device."""
+        return self.devices.client_device
+
+    def unique_id(self) -> int:
+        """Return a number that nothing else in this context has."""
+        return next(self._names)
+
+
+_lock = threading.Lock()
+_context: Context | None = None
+
+
+def context() -> Context:
+    """Return the process's context, made on first use."""
+    global _context
+    if _context is None:
+        with _lock:
+            if _context is None:
+                _context = Context()
+    return _context
+
+
+def replace_context(made: Context | None) -> None:
+    """Put another context in the place of the process's; tensors and variables stay with theirs."""
+    global _context
+    _context = made
+    defaults.local.eager_graph = None
+
+
+# ---- which mode a thread is in
+
+
+def executing_eagerly() -> bool:
+    """Whether operations are called at once in this thread, rather than put into a graph."""
+    return get_default_graph().is_eager
+
+
+@contextlib.contextmanager
+def eager_mode() -> Iterator[None]:
+    """Call operations at once inside `with`, also where a graph is being built."""
+    home = defaults.eager_graph()
+    assert home is not None, "eager execution is off"
+    with home.as_default():
+        yield

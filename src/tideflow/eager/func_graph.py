@@ -1,0 +1,114 @@
+"""The graph into which a Python function is traced.
+
+Operations with effects keep the order in which the function called them, and all of them run,
+whether or not a result depends on them: each waits for the last one that used the same state, and
+reads of a variable wait only for its last change.
+
+Source: tensorflow/python/framework/auto_control_deps.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tideflow.eager.tensor import EagerTensor
+from tideflow.eager.variable import EagerVariable, variable_of
+from tideflow.graph.functions import FuncGraph
+from tideflow.graph.graph import Graph, Operation, Tensor
+from tideflow.graph.op_def import OpDef
+from tideflow.wire import dtypes
+from tideflow.wire.handles import ResourceHandle
+
+# They use a variable without changing it.
+_READS = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
+)
+# Stateful by name, yet nobody sees whether, or when, they run.
+_FREE = frozenset(
+    {
+        "VarHandleOp",
+        "Placeholder",
+        "RandomUniform",
+        "RandomUniformInt",
+        "RandomStandardNormal",
+        "ParameterizedTruncatedNormal",
+        "TruncatedNormal",
+        "RandomShuffle",
+        "Multinomial",
+        "RandomGamma",
+        "RandomGammaGrad",
+        "RandomPoissonV2",
+        "_Arg",
+    }
+)
+
+
+class FunctionGraph(FuncGraph):
+    """The graph of a traced function.
+
+    Attributes:
+      variables: those that it uses, in order of first use.
+      effects: operations that must run.
+    """
+
+    def __init__(self, name: str, outer_graph: Graph | None = None) -> None:
+        super().__init__(name, outer_graph)
+        self._collections = {}
+        self.effects: list[Operation] = []
+        # By the id of a handle: the operation that last changed it, and the reads since then.
+        self._changed: dict[int, Operation] = {}
+        self._read: dict[int, list[Operation]] = {}
+        self._last_effect: Operation | None = None
+
+    @property
+    def variables(self) -> list[EagerVariable]:
+        """The variables that the function uses."""
+        found = (variable_of(outer) for outer, _ in self.captures)
+        return [variable for variable in found if variable is not None]
+
+    def create_op(
+        self,
+        op_type: str | OpDef,
+        inputs: Sequence[Tensor],
+        attrs: dict[str, Any],
+        name: str | None = None,
+        *,
+        apply_scopes: bool = True,
+    ) -> Operation:
+        """Make an operation, ordered behind those whose effects it must see."""
+        made = super().create_op(op_type, inputs, attrs, name, apply_scopes=apply_scopes)
+        if made.op_def.is_stateful and made.type not in _FREE:
+            self._order(made)
+        return made
+
+    def _order(self, made: Operation) -> None:
+        handles = [t for t in made.inputs if t.dtype.base_dtype is dtypes.resource]
+        if not handles:
+            self._follow(made, self._last_effect)
+            self._last_effect = made
+        reads = made.type in _READS
+        for handle in handles:
+            key = id(handle)
+            self._follow(made, self._changed.get(key))
+            if reads:
+                self._read.setdefault(key, []).append(made)
+            else:
+                for reader in self._read.pop(key, ()):
+                    self._follow(made, reader)
+                self._changed[key] = made
+        if not reads:
+            self.effects.append(made)
+
+    def _follow(self, made: Operation, earlier: Operation | None) -> None:
+        if earlier is None or earlier is made:
+            return
+        if all(tensor.op is not earlier for tensor in made.inputs):
+            made.add_control_input(earlier)
+
+    def _bring_in(self, tensor: Tensor) -> Tensor:
+        made = super()._bring_in(tensor)
+        if isinstance(tensor, EagerTensor) and isinstance(tensor.held, ResourceHandle):
+            # What uses a resource runs where the resource is.
+            made.op.device = tensor.held.device
+        return made

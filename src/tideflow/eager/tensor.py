@@ -1,0 +1,273 @@
+"""Tensors that have a value.
+
+An EagerTensor is a Tensor whose graph is the calling thread's eager graph, so whatever is written
+for tensors of a graph (public functions, gradients) serves for it.  To those it looks like the
+output of a constant, or of a placeholder where it is a handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tideflow.graph.defaults import eager_graph
+from tideflow.graph.graph import Graph, Operation, Tensor
+from tideflow.graph.op_def import get_op_def
+from tideflow.graph.operation import TensorReference
+from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.wire import dtypes, errors
+from tideflow.wire.dtypes import DType
+from tideflow.wire.handles import ResourceHandle
+
+_HANDLES = (dtypes.resource, dtypes.variant)
+
+
+class EagerTensor(Tensor):
+    """A tensor with its value.
+
+    The value lies in this process, as NumPy holds it: an array or a scalar, bytes in an object
+    array for strings, a bare object for a handle.  Nothing changes it.
+    """
+
+    __slots__ = ("_device", "_dtype", "_leaf", "_value")
+
+    def __init__(self, value: Any, dtype: DType, device: str = "") -> None:
+        self._value = value
+        self._dtype = dtype
+        self._device = device
+        self._leaf: Operation | None = None
+
+    # ---- what it is
+
+    @property
+    def value_index(self) -> int:  # type: ignore[override]
+        """Which output of `op` it is: the only one."""
+        return 0
+
+    @property
+    def name(self) -> str:
+        """A name for messages; eager tensors have none of their own."""
+        return "EagerTensor:0"
+
+    @property
+    def op(self) -> Operation:  # type: ignore[override]
+        """The constant (or, for a handle, the placeholder) that it looks like to graph code."""
+        if self._leaf is None:
+            self._leaf = Leaf(self)
+        return self._leaf
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+    @property
+    def dims(self) -> Dims:
+        """The shape as a plain tuple."""
+        return tuple(getattr(self._value, "shape", ()))
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape, always fully known."""
+        return TensorShape(self.dims)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.dims or ())
+
+    @property
+    def graph(self) -> Graph:
+        """The calling thread's eager graph."""
+        return eager_home()
+
+    @property
+    def device(self) -> str:
+        """Full name of the device that holds it."""
+        return self._device or eager_home().default_device  # type: ignore[attr-defined]
+
+    backing_device = device
+
+    @property
+    def consumers_list(self) -> list[Operation]:  # type: ignore[override]
+        """An empty list: who uses a value is not kept."""
+        return []
+
+    def get_shape(self) -> TensorShape:
+        """Return the shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Check a shape.  Raises: ValueError when the tensor has another."""
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"the tensor has shape {self.shape}, not {TensorShape(shape)}")
+
+    def ref(self) -> TensorReference:
+        """Return a hashable stand-in."""
+        return TensorReference(self)
+
+    # ---- its value
+
+    @property
+    def held(self) -> Any:
+        """The value as the runtime holds it; not to be changed."""
+        return self._value
+
+    def numpy(self) -> Any:
+        """Return the value as an array (a scalar for shape []) that belongs to the caller."""
+        value = self._value
+        if self._dtype in _HANDLES:
+            raise ValueError(f"a tensor of type {self._dtype.name} has no value for NumPy")
+        if isinstance(value, np.ndarray):
+            if value.ndim == 0:
+                return value[()]
+            return value.copy()
+        return value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self._dtype in _HANDLES:
+            raise ValueError(f"a tensor of type {self._dtype.name} has no value for NumPy")
+        array = np.asarray(self._value)
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        if copy:
+            return array.copy()
+        view = array.view()
+        view.flags.writeable = False  # nothing changes a tensor
+        return view
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        """Return a capsule over the value (a copy, since the protocol cannot say "read only")."""
+        return np.array(self._value).__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("a truth value"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("an int"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("a float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("a complex number"))
+
+    def __index__(self) -> int:
+        return int(np.asarray(self._scalar("an index")).__index__())
+
+    def __format__(self, spec: str) -> str:
+        if spec and self.dims == ():
+            return format(self.numpy().item(), spec)
+        return format(str(self), spec) if spec else str(self)
+
+    def _scalar(self, what: str) -> Any:
+        array = np.asarray(self._value)
+        if array.size != 1:
+            raise ValueError(
+                f"{what} is wanted of a tensor of shape {list(array.shape)}; only one element has "
+                "one (tf.reduce_any and tf.reduce_all decide for many)"
+            )
+        return array.reshape(())[()]
+
+    def __len__(self) -> int:
+        dims = self.dims or ()
+        if not dims:
+            raise TypeError("a scalar tensor has no len()")
+        return int(dims[0] or 0)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.dims:
+            raise TypeError("a scalar tensor cannot be iterated")
+        return (self[i] for i in range(len(self)))
+
+    def __hash__(self) -> int:
+        raise TypeError("a tensor is unhashable; use tensor.ref() as the key")
+
+    def __reduce__(self) -> Any:
+        return (_restored, (np.asarray(self._value), self._dtype.name))
+
+    def __copy__(self) -> EagerTensor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> EagerTensor:
+        return self
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> NoReturn:
+        """Refuse: there is no session.  `numpy()` gives the value."""
+        raise NotImplementedError("an eager tensor is not evaluated in a session; use numpy()")
+
+    def __str__(self) -> str:
+        return f"tf.Tensor({self._show()}, shape={_shown(self.dims)}, dtype={self._dtype.name})"
+
+    def __repr__(self) -> str:
+        return (
+            f"<tf.Tensor: shape={_shown(self.dims)}, dtype={self._dtype.name}, "
+            f"numpy={self._show(repr)}>"
+        )
+
+    def _show(self, show: Any = str) -> str:
+        if self._dtype in _HANDLES:
+            return f"<{self._dtype.name}>"
+        value = self._value
+        return str(show(value.item() if getattr(value, "shape", None) == () else value))
+
+
+class Leaf(Operation):
+    """What an eager tensor looks like to code written for graphs: an op without inputs."""
+
+    __slots__ = ()
+
+    def __init__(self, tensor: EagerTensor) -> None:
+        value, dtype = tensor.held, tensor.dtype
+        attrs: dict[str, Any] = {"dtype": dtype}
+        if dtype in _HANDLES:
+            op_def = get_op_def("Placeholder")
+            attrs["shape"] = TensorShape(tensor.dims)
+            if isinstance(value, ResourceHandle) and value.dtypes_and_shapes:
+                held, dims = value.dtypes_and_shapes[0]
+                attrs["_handle_dtypes"] = [held]
+                attrs["_handle_shapes"] = [TensorShape(dims)]
+        else:
+            op_def = get_op_def("Const")
+            attrs["value"] = np.asarray(value)
+        fill_operation(self, eager_home(), op_def, attrs, tensor.device)
+        self.outputs = [tensor]
+        self.edges = []
+
+
+def fill_operation(
+    op: Operation, graph: Graph, op_def: Any, attrs: dict[str, Any], device: str
+) -> None:
+    """Set the fields of an Operation that no graph holds."""
+    op.name = op_def.name
+    op.op_def = op_def
+    op.attrs = attrs
+    op.device = device
+    op.controls = []
+    op._output_types = None
+    op.graph = graph
+    op.index = 0
+    op.made_at = ("", 0)
+    op.control_flow_context = None
+    op.static_values = {}
+
+
+def eager_home() -> Graph:
+    """Return the calling thread's eager graph.  Raises: InternalError where nothing is eager."""
+    found: Graph | None = eager_graph()
+    if found is None:
+        raise errors.InternalError("an eager tensor is used, but eager execution is off")
+    return found
+
+
+def _restored(array: Any, dtype_name: str) -> EagerTensor:
+    return EagerTensor(array, dtypes.as_dtype(dtype_name))
+
+
+def _shown(dims: Dims) -> str:
+    return str(tuple(dims or ()))

@@ -1,0 +1,200 @@
+"""Variables of the eager side: state behind a handle, changed at once.
+
+The operations are those of resource variables, so the same object serves in functions: there its
+handle becomes an argument of the function.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.building import apply_op
+from tideflow.graph.defaults import local
+from tideflow.graph.graph import Graph, Operation, Tensor
+from tideflow.graph.shapes import TensorShape
+from tideflow.ops.comparison import equal, not_equal
+from tideflow.ops.resource_state import ANONYMOUS_NAME
+from tideflow.ops.variables_base import kinds
+from tideflow.ops.variables_resource import ResourceVariable
+from tideflow.wire.dtypes import DType
+
+# The variable of each handle, for whoever has only the handle: functions and tapes.
+_owners: weakref.WeakValueDictionary[int, EagerVariable] = weakref.WeakValueDictionary()
+
+
+def variable_of(handle: Tensor) -> EagerVariable | None:
+    """Return the variable that a handle belongs to, if it is still there."""
+    found = _owners.get(id(handle))
+    return found if found is not None and found._node is handle else None
+
+
+class EagerVariable(ResourceVariable):
+    """A variable that has its value from the start.
+
+    Made by `tf.Variable(initial_value, trainable=True, validate_shape=True, caching_device=None,
+    name=None, variable_def=None, dtype=None, import_scope=None, constraint=None,
+    synchronization=..., aggregation=..., shape=None)`.
+    """
+
+    _eager_name: str
+
+    def _build(
+        self, graph: Graph, initial_value: Any, name: str, dtype: DType | None, shape: Any
+    ) -> None:
+        with graph.name_scope(name) as scope:
+            self._eager_name = scope[:-1]
+        initial = self._initial_tensor(graph, initial_value, dtype)
+        declared = self._declared_shape(initial, shape)
+        self._hold(initial.dtype.base_dtype, declared)
+        apply_op("AssignVariableOp", self._node, initial)
+
+    def _hold(self, dtype: DType, declared: TensorShape) -> None:
+        """Make the handle."""
+        self._dtype = dtype
+        self._declared = declared
+        self._initializer = None
+        self._initial_value = None
+        self._node = apply_op(
+            "VarHandleOp",
+            shared_name=ANONYMOUS_NAME,
+            debug_name=self._eager_name,
+            dtype=dtype,
+            shape=declared,
+        )
+        _owners[id(self._node)] = self
+
+    # ---- what it is
+
+    @property
+    def name(self) -> str:
+        """The name, such as "w:0"; others may have the same."""
+        return self._eager_name + ":0"
+
+    @property
+    def _shared_name(self) -> str:
+        return self._eager_name
+
+    @property
+    def handle(self) -> Tensor:
+        """The tensor that names the variable; tapes in force watch it from now on."""
+        if self._trainable:
+            for tape in local.tapes:
+                tape.watch_accessed(self)
+        return self._node
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape."""
+        assert self._declared is not None
+        return self._declared
+
+    @property
+    def initial_value(self) -> Tensor | None:
+        """Nothing: an eager variable keeps no other value than its present one."""
+        return None
+
+    def set_shape(self, shape: Any) -> None:
+        """Add what is known of the static shape."""
+        self._declared = self.shape.merge_with(shape)
+
+    # ---- its value
+
+    def value(self) -> Tensor:
+        """Return the present value."""
+        return self._read()
+
+    def _read(self, name: str | None = None) -> Tensor:
+        made: Tensor = apply_op("ReadVariableOp", self.handle, dtype=self._dtype, name=name)
+        if made.dims is None:
+            made.set_shape(self._declared)
+        return made
+
+    def read_value(self) -> Tensor:
+        """Return the present value."""
+        return self._read()
+
+    def initialized_value(self) -> Tensor:
+        """Return the present value."""
+        return self._read()
+
+    def numpy(self) -> Any:
+        """Return the present value as an array that belongs to the caller."""
+        found = self._read()
+        if not isinstance(found, EagerTensor):
+            raise NotImplementedError(
+                f"numpy() of variable {self.name!r} inside a function, where it has no value yet"
+            )
+        return found.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.numpy(), dtype=dtype)
+
+    def eval(self, session: Any = None) -> Any:
+        """Return the present value as an array."""
+        return self.numpy()
+
+    def _as_graph_element(self) -> Tensor:
+        return self._read()
+
+    def _afterwards(self, op: Operation) -> Any:
+        # Eagerly the change is made; in a function, later reads are ordered behind it.
+        return self
+
+    # ---- as an object
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __index__(self) -> int:
+        return int(self.numpy().__index__())
+
+    def __len__(self) -> int:
+        return len(self.value())
+
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else equal(self.value(), other)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else not_equal(self.value(), other)
+
+    def __hash__(self) -> int:
+        raise TypeError("a variable is unhashable; use variable.ref() as the key")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> EagerVariable:
+        made = EagerVariable(
+            self.read_value(),
+            trainable=self._trainable,
+            name=self._eager_name.rpartition("/")[2],
+            dtype=self._dtype,
+            constraint=self._constraint,
+            synchronization=self._synchronization,
+            aggregation=self._aggregation,
+            shape=self._declared,
+        )
+        memo[id(self)] = made
+        return made
+
+    def __repr__(self) -> str:
+        found = self._read()
+        shown = f", numpy={found.numpy()!r}" if isinstance(found, EagerTensor) else ""
+        dims = self.shape.dims
+        shape = "<unknown>" if dims is None else dims
+        return f"<tf.Variable {self.name!r} shape={shape} dtype={self.dtype.name}{shown}>"
+
+
+kinds.eager = EagerVariable
