@@ -71,7 +71,7 @@ def checkpoint_prefix(ckpt_dir_or_file: Any) -> str:
 
     Raises: ValueError for a directory without a checkpoint.
     """
-    given = os.fspath(ckpt_dir_or_file)
+    given: str = os.fspath(ckpt_dir_or_file)
     if not os.path.isdir(given):
         return given
     found = latest_checkpoint(given)
@@ -128,9 +128,7 @@ def checkpoints_iterator(
 _POLL_S = 1.0
 
 
-def _wait_for_new_checkpoint(
-    directory: str, last: str | None, timeout_s: float | None
-) -> str | None:
+def _wait_for_new(directory: str, last: str | None, timeout_s: float | None) -> str | None:
     """Return the latest checkpoint once it is another one than last, None when time is over."""
     stop = None if timeout_s is None else time.monotonic() + timeout_s
     while True:

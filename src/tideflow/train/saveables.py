@@ -226,9 +226,8 @@ def by_name(items: Any) -> dict[str, Any]:
                 raise ValueError(f"{whole!r} is both a variable and one that has slices")
             found[whole].append(item)
             continue
-        if isinstance(item, (SaveableObject, PartitionedVariable)):
-            name, thing = item.name, item
-        else:
+        name, thing = item.name, item
+        if not isinstance(item, (SaveableObject, PartitionedVariable)):
             thing = _variable_tensor(item)
             reads = thing.op.type == "ReadVariableOp"
             name = thing.op.inputs[0].op.name if reads else thing.op.name
