@@ -212,7 +212,8 @@ class AdagradDAOptimizer(RuleOptimizer):
 
     def _hyper_value(self, name: str, var: Any) -> Any:
         if name == "global_step":
-            return cast(convert_to_tensor(self._global_step), "int64")
+            # The rule divides by the number of the step, from 1; the counter starts at 0.
+            return apply_op("AddV2", cast(convert_to_tensor(self._global_step), "int64"), 1)
         return super()._hyper_value(name, var)
 
 

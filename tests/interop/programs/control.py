@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import numpy as np
 
 from programs.registry import Cluster, add_program, program
 
 _Build = Callable[[Any, Cluster], Any]
 
 
-def in_both_versions(build: _Build) -> _Build:
-    """Add a program twice: with Switch and Merge, and with functional If and While."""
+def in_both_versions(
+    build: _Build, name: str = "", clients: Iterable[str] = ("tensorflow", "tideflow")
+) -> _Build:
+    """Add a program twice: with Switch and Merge, and with functional If and While, which only
+    TensorFlow's client makes of the same program."""
 
     def v1(tf: Any, at: Cluster) -> Any:
         return build(tf, at)
@@ -26,8 +26,9 @@ def in_both_versions(build: _Build) -> _Build:
         finally:
             tf.disable_control_flow_v2()
 
-    add_program(f"{build.__name__}_v1", v1, ("tensorflow", "tideflow"))
-    add_program(f"{build.__name__}_v2", v2, ("tensorflow",))
+    name = name or build.__name__
+    add_program(f"{name}_v1", v1, clients)
+    add_program(f"{name}_v2", v2, ("tensorflow",))
     return build
 
 
@@ -190,14 +191,6 @@ def case_of_three(tf: Any, at: Cluster) -> Any:
         return [session.run([found, chosen], {x: v}) for v in (-5, 0, 1, 50)]
 
 
-@in_both_versions
-def tensor_array_in_a_loop(tf: Any, at: Cluster) -> Any:
-    with tf.device("/job:ps"):
-        found = tf.map_fn(lambda x: x * x + 1, tf.constant([1.0, 2.0, 3.0]))
-    with at.session() as session:
-        return session.run(found)
-
-
 @program(["tensorflow"])
 def a_dead_fetch_is_refused(tf: Any, at: Cluster) -> Any:
     with tf.device("/job:ps"):
@@ -214,75 +207,86 @@ def a_dead_fetch_is_refused(tf: Any, at: Cluster) -> Any:
         ]
 
 
-def _functions(tf: Any, at: Cluster) -> Any:
-    tensorflow = importlib.import_module("tensorflow")
-
-    @tensorflow.function
-    def scaled(x: Any, by: Any) -> Any:
-        return tf.nn.relu(x * by) + 1
-
-    @tensorflow.function
-    def collatz(n: Any) -> Any:
-        steps = 0
-        while n > 1:
-            n = n // 2 if n % 2 == 0 else 3 * n + 1
-            steps += 1
-        return steps
-
+@in_both_versions
+def a_loop_that_may_not_run(tf: Any, at: Cluster) -> Any:
+    """Where the branch is not taken, the loop on another task, and what it sends, are dead."""
+    flag = tf.placeholder(tf.bool, [])
     x = tf.placeholder(tf.float32, [2])
+
+    def loop() -> Any:
+        with tf.device("/job:worker/task:1"):
+            y = tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * x), [tf.constant(0), x])
+        with tf.device("/job:ps"):
+            return y[1] + 1
+
     with tf.device("/job:ps"):
-        y = scaled(x, 3.0)
-        count = collatz(tf.constant(27))
+        found = tf.cond(flag, loop, lambda: tf.cond(x[0] > 0, lambda: -x, lambda: x * 0))
     with tf.device("/job:worker/task:1"):
-        z = scaled(y, -1.0)
-    (gradient,) = tf.gradients(y, [x])
+        more = found * 2
+    (gradient,) = tf.gradients(more, [x])
     with at.session() as session:
-        return session.run([y, z, count, gradient], {x: [1.0, -2.0]})
+        return [
+            session.run([found, more, gradient], {flag: f, x: v})
+            for f, v in ((True, [2.0, 3.0]), (False, [2.0, 3.0]), (False, [-2.0, 3.0]))
+        ]
 
 
-def _function_with_variable(tf: Any, at: Cluster) -> Any:
-    tensorflow = importlib.import_module("tensorflow")
+@in_both_versions
+def branches_of_a_loop_on_other_tasks(tf: Any, at: Cluster) -> Any:
+    """Each iteration sends dead tensors one way and live ones the other; so does its gradient."""
+    x = tf.placeholder(tf.float32, [])
 
+    def body(i: Any, y: Any) -> Any:
+        def grow() -> Any:
+            with tf.device("/job:ps"):
+                return y * x
+
+        def turn() -> Any:
+            with tf.device("/job:worker/task:1"):
+                return tf.sin(y) + x
+
+        return i + 1, tf.cond(tf.equal(i % 3, 1), grow, turn)
+
+    with tf.device("/job:worker/task:0"):
+        y = tf.while_loop(lambda i, _: i < 7, body, [tf.constant(0), x])[1]
+        (gradient,) = tf.gradients(y, [x])
+    with at.session() as session:
+        return [session.run([y, gradient], {x: value}) for value in (0.5, -1.5)]
+
+
+@in_both_versions
+def loops_with_limits(tf: Any, at: Cluster) -> Any:
     with tf.device("/job:ps"):
-        v = tf.get_variable(f"{at.name}/v", initializer=1.0, use_resource=True)
+        serial = tf.while_loop(
+            lambda i: i < 9, lambda i: i + 1, [tf.constant(0)], parallel_iterations=1
+        )
+        limited = tf.while_loop(
+            lambda i: i < 9, lambda i: i + 1, [tf.constant(0)], maximum_iterations=4
+        )
+        swapped = tf.while_loop(
+            lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5), [0, 1.0], swap_memory=True,
+            back_prop=False,
+        )  # fmt: skip
+    with at.session() as session:
+        return session.run([serial, limited, swapped])
 
-        @tensorflow.function
-        def grow(by: Any) -> Any:
-            v.assign_add(by)
-            return v * 10
 
-        grown = grow(2.0)
+@program()
+def dead_control_edges_cross_tasks(tf: Any, at: Cluster) -> Any:
+    """What comes after a dead op on another task does not run."""
+    flag = tf.placeholder(tf.bool, [])
+    with tf.device("/job:ps"):
+        v = tf.get_variable(f"{at.name}/v", initializer=0.0, use_resource=True)
+
+    def taken() -> Any:
+        with tf.device("/job:worker/task:1"):
+            y = tf.random_uniform([], 2.0, 3.0)
+        with tf.device("/job:ps"), tf.control_dependencies([y]):
+            with tf.control_dependencies([v.assign_add(1.0)]):
+                return tf.constant(1.0)
+
+    with tf.device("/job:worker/task:0"):
+        found = tf.cond(flag, taken, lambda: tf.constant(2.0))
     with at.session() as session:
         session.run(v.initializer)
-        return [session.run(grown), session.run(grown), session.run(v)]
-
-
-def _defun(tf: Any, at: Cluster) -> Any:
-    function = importlib.import_module("tensorflow.python.framework.function")
-
-    @function.Defun(tf.float32, tf.float32)
-    def weigh(x: Any, y: Any) -> Any:
-        return x * y + 1, x - y
-
-    x = tf.placeholder(tf.float32, [])
-    with tf.device("/job:ps"):
-        a, b = weigh(x, 3.0)
-    with at.session() as session:
-        return session.run([a, b], {x: 5.0})
-
-
-def _custom_gradient(tf: Any, at: Cluster) -> Any:
-    @tf.custom_gradient
-    def strange(x: Any) -> Any:
-        return x * x, lambda dy: dy * np.float32(100)
-
-    x = tf.placeholder(tf.float32, [])
-    (gradient,) = tf.gradients(strange(x), [x])
-    with at.session() as session:
-        return session.run(gradient, {x: 5.0})
-
-
-add_program("functions_run_where_they_are_placed", _functions)
-add_program("a_function_changes_a_variable", _function_with_variable)
-add_program("a_defun_is_called", _defun)
-add_program("a_custom_gradient", _custom_gradient, ("tensorflow", "tideflow"))
+        return [[session.run(found, {flag: f}), session.run(v)] for f in (False, True, False, True)]

@@ -137,29 +137,3 @@ def summaries_of_each_sort(tf: Any, at: Cluster) -> Any:
         [one.tag, one.simple_value, list(one.histo.bucket), list(one.histo.bucket_limit)]
         for one in summary.value
     ]
-
-
-@program(clients=["tensorflow"])
-def a_dynamic_recurrence(tf: Any, at: Cluster) -> Any:
-    """A loop over time with sequences of several lengths, and its gradient."""
-    x = np.random.RandomState(2).rand(3, 5, 4).astype(np.float32)
-    w = _variable(tf, at, "w", np.random.RandomState(3).rand(6, 2).astype(np.float32))
-    lengths = tf.constant([5, 2, 3])
-    with tf.device("/job:worker/task:1"):
-        weights = tf.identity(w)
-
-        def body(time: Any, state: Any, outputs: Any) -> Any:
-            row = tf.reshape(inputs.read(time), [3, 4])
-            new = tf.tanh(tf.matmul(tf.concat([row, state], 1), weights))
-            state = tf.where(lengths > time, new, state)
-            return time + 1, state, outputs.write(time, state)
-
-        inputs = tf.TensorArray(tf.float32, 5).unstack(tf.transpose(x, [1, 0, 2]))
-        outputs = tf.TensorArray(tf.float32, 5)
-        start = (tf.constant(0), tf.zeros([3, 2]), outputs)
-        _, state, outputs = tf.while_loop(lambda time, *_: time < 5, body, start)
-        loss = tf.reduce_sum(outputs.stack() ** 2) + tf.reduce_sum(state)
-        (gradient,) = tf.gradients(loss, [w])
-    with at.session() as session:
-        session.run(tf.global_variables_initializer())
-        return session.run([loss, state, gradient])

@@ -9,16 +9,34 @@ import numpy as np
 
 from programs.registry import Cluster, add_program, program
 
-_OPTIMIZERS: dict[str, dict[str, Any]] = {
-    "GradientDescentOptimizer": {"learning_rate": 0.1},
-    "MomentumOptimizer": {"learning_rate": 0.1, "momentum": 0.9},
-    "AdagradOptimizer": {"learning_rate": 0.1},
-    "AdadeltaOptimizer": {"learning_rate": 1.0},
-    "AdamOptimizer": {"learning_rate": 0.05},
-    "RMSPropOptimizer": {"learning_rate": 0.05, "momentum": 0.5},
-    "FtrlOptimizer": {"learning_rate": 0.1, "l1_regularization_strength": 0.001},
-    "ProximalGradientDescentOptimizer": {"learning_rate": 0.1},
-    "ProximalAdagradOptimizer": {"learning_rate": 0.1},
+# By the name of the program: the class, and its arguments.
+_OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gradientdescent": ("GradientDescentOptimizer", {"learning_rate": 0.1}),
+    "momentum": ("MomentumOptimizer", {"learning_rate": 0.1, "momentum": 0.9}),
+    "nesterov": (
+        "MomentumOptimizer",
+        {"learning_rate": 0.1, "momentum": 0.9, "use_nesterov": True},
+    ),
+    "adagrad": ("AdagradOptimizer", {"learning_rate": 0.1}),
+    "adagradda": (
+        "AdagradDAOptimizer",
+        {
+            "learning_rate": 0.1,
+            "l1_regularization_strength": 0.001,
+            "l2_regularization_strength": 0.01,
+        },
+    ),
+    "adadelta": ("AdadeltaOptimizer", {"learning_rate": 1.0}),
+    "adam": ("AdamOptimizer", {"learning_rate": 0.05}),
+    "rmsprop": ("RMSPropOptimizer", {"learning_rate": 0.05, "momentum": 0.5}),
+    "centered_rmsprop": ("RMSPropOptimizer", {"learning_rate": 0.05, "centered": True}),
+    "ftrl": ("FtrlOptimizer", {"learning_rate": 0.1, "l1_regularization_strength": 0.001}),
+    "shrinking_ftrl": (
+        "FtrlOptimizer",
+        {"learning_rate": 0.1, "l2_shrinkage_regularization_strength": 0.01},
+    ),
+    "proximalgradientdescent": ("ProximalGradientDescentOptimizer", {"learning_rate": 0.1}),
+    "proximaladagrad": ("ProximalAdagradOptimizer", {"learning_rate": 0.1}),
 }
 _STEPS = 4
 
@@ -28,7 +46,8 @@ def _data() -> tuple[Any, Any]:
     return rng.rand(12, 5).astype(np.float32), rng.randint(0, 3, 12).astype(np.int32)
 
 
-def _train(tf: Any, at: Cluster, optimizer: str, use_resource: bool, sparse: bool) -> Any:
+def _train(tf: Any, at: Cluster, optimizer: str, use_resource: bool) -> Any:
+    """Dense variables, and a table of which each step changes some rows."""
     inputs, labels = _data()
     rng = np.random.RandomState(4)
     device = tf.train.replica_device_setter(
@@ -42,42 +61,31 @@ def _train(tf: Any, at: Cluster, optimizer: str, use_resource: bool, sparse: boo
     with tf.device(device):
         w, b = variable("w", [5, 3]), variable("b", [3])
         x = tf.constant(inputs)
-        logits = tf.matmul(x, w) + b
-        if sparse:
-            table = variable("table", [7, 3])
-            logits += tf.nn.embedding_lookup(table, np.arange(12) % 4)
+        table = variable("table", [7, 3])
+        logits = tf.matmul(x, w) + b + tf.nn.embedding_lookup(table, np.arange(12) % 4)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         loss = tf.reduce_mean(losses)
         step = tf.train.get_or_create_global_step()
-        made = getattr(tf.train, optimizer)(**_OPTIMIZERS[optimizer])
-        train = made.minimize(loss, global_step=step)
+        kind, arguments = _OPTIMIZERS[optimizer]
+        if kind == "AdagradDAOptimizer":
+            arguments = {**arguments, "global_step": step}
+        train = getattr(tf.train, kind)(**arguments).minimize(loss, global_step=step)
     found = []
     with at.session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(_STEPS):
             session.run(train)
             found.append(session.run(loss))
-        return [*found, session.run([w, b, step])]
+        return [*found, session.run([w, b, table, step])]
 
 
 for _name in _OPTIMIZERS:
-    _short = _name.removesuffix("Optimizer").lower()
     for _resource in (False, True):
         add_program(
-            f"trains_with_{_short}_on_{'resources' if _resource else 'refs'}",
-            functools.partial(_train, optimizer=_name, use_resource=_resource, sparse=_resource),
+            f"trains_with_{_name}_on_{'resources' if _resource else 'refs'}",
+            functools.partial(_train, optimizer=_name, use_resource=_resource),
             ("tensorflow", "tideflow"),
         )
-add_program(
-    "trains_with_adam_on_sparse_refs",
-    functools.partial(_train, optimizer="AdamOptimizer", use_resource=False, sparse=True),
-    ("tensorflow", "tideflow"),
-)
-add_program(
-    "trains_with_momentum_on_sparse_refs",
-    functools.partial(_train, optimizer="MomentumOptimizer", use_resource=False, sparse=True),
-    ("tensorflow", "tideflow"),
-)
 
 
 @program()
@@ -170,3 +178,91 @@ def two_workers_train_one_model(tf: Any, at: Cluster) -> Any:
             first.run(trains[0])
             second.run(trains[1])
         return second.run([v, step])
+
+
+@program()
+def replicas_in_one_graph(tf: Any, at: Cluster) -> Any:
+    """One client drives both workers; their gradients are averaged where the variables are."""
+    inputs, labels = _data()
+    optimizer = tf.train.MomentumOptimizer(0.2, 0.9)
+    with tf.device("/job:ps"):
+        random = np.random.RandomState(8)
+        w = tf.get_variable(f"{at.name}/w", initializer=random.rand(5, 3).astype(np.float32))
+        table = tf.get_variable(f"{at.name}/t", initializer=random.rand(6, 3).astype(np.float32))
+    towers, losses = [], []
+    for task in (0, 1):
+        with tf.device(f"/job:worker/task:{task}"), tf.name_scope(f"tower{task}"):
+            logits = tf.matmul(inputs[task::2], w) + tf.gather(table, labels[task::2])
+            losses.append(
+                tf.reduce_mean(
+                    tf.nn.sparse_softmax_cross_entropy_with_logits(
+                        labels=labels[task::2], logits=logits
+                    )
+                )
+            )
+            towers.append(tf.gradients(losses[-1], [w, table]))
+    with tf.device("/job:ps"):
+        averaged = [tf.add_n([tf.convert_to_tensor(g) for g in pair]) / 2 for pair in zip(*towers)]
+        train = optimizer.apply_gradients(list(zip(averaged, [w, table])))
+    with at.session() as session:
+        session.run(tf.global_variables_initializer())
+        return [session.run([*losses, w, train])[:3] for _ in range(4)]
+
+
+@program()
+def replicas_in_graphs_of_their_own(tf: Any, at: Cluster) -> Any:
+    """Between-graph replication: the chief initialises, the other waits for that, both train."""
+
+    def build(task: int) -> Any:
+        device = tf.train.replica_device_setter(
+            ps_tasks=1, worker_device=f"/job:worker/task:{task}"
+        )
+        with tf.Graph().as_default() as graph, tf.device(device):
+            w = tf.get_variable(f"{at.name}/w", initializer=np.ones([3], np.float32))
+            step = tf.train.get_or_create_global_step()
+            x = tf.placeholder(tf.float32, [3])
+            loss = tf.reduce_sum(tf.square(w - x))
+            train = tf.train.GradientDescentOptimizer(0.25).minimize(loss, global_step=step)
+            waiting = tf.report_uninitialized_variables()
+            return graph, x, train, [w, step], tf.global_variables_initializer(), waiting
+
+    def open_session(replica: Any, task: int) -> Any:
+        with replica[0].as_default():
+            return at.session(f"worker:{task}", device_filters=_own_devices(task))
+
+    chief, other = build(0), build(1)
+    with open_session(chief, 0) as first, open_session(other, 1) as second:
+        # Another program may have left a global step.
+        found = [len(second.run(other[5]))]
+        first.run(chief[4])
+        found.append(len(second.run(other[5])))
+        for round_ in range(3):
+            first.run(chief[2], {chief[1]: [round_, 0.0, 1.0]})
+            second.run(other[2], {other[1]: [0.0, round_, 2.0]})
+            found.append(second.run(other[3]))
+        return found[1:]
+
+
+def _own_devices(task: int) -> list[str]:
+    return ["/job:ps", f"/job:worker/task:{task}"]
+
+
+@program()
+def an_embedding_in_parts(tf: Any, at: Cluster) -> Any:
+    first = np.random.RandomState(9).rand(10, 4).astype(np.float32)
+    with tf.device("/job:ps"):
+        table = tf.get_variable(
+            f"{at.name}/table", shape=[10, 4], initializer=tf.zeros_initializer(),
+            partitioner=tf.fixed_size_partitioner(3), use_resource=True,
+        )  # fmt: skip
+        start = [tf.assign(part, rows) for part, rows in zip(table, np.split(first, [4, 7]))]
+    with tf.device("/job:worker/task:1"):
+        rows = tf.nn.embedding_lookup(table, [0, 9, 4, 4], partition_strategy="div")
+        spread = tf.nn.embedding_lookup(list(table), [0, 8, 4], partition_strategy="mod")
+        loss = tf.reduce_sum(tf.square(rows)) + tf.reduce_sum(spread)
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    with at.session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(start)
+        found = [session.run([rows, spread, loss, train])[:3] for _ in range(3)]
+        return [*found, session.run(tf.convert_to_tensor(table))]
