@@ -29,7 +29,7 @@ Outcome = list[Any] | str | None
 
 @dataclass
 class Call:
-    """One op on given inputs (an array each, or a list of arrays for N * T).
+    """One op on given inputs (an array each, or a list of arrays for N * T, or a tuple of them).
 
     fixed: whether inputs are constants of the graph, which shape rules may read.
     """
@@ -44,7 +44,7 @@ class Call:
 
     def __str__(self) -> str:
         shapes = "-".join(
-            "x".join(map(str, np.shape(i))) if not isinstance(i, list) else f"list{len(i)}"
+            "x".join(map(str, np.shape(i))) if not isinstance(i, (list, tuple)) else f"list{len(i)}"
             for i in self.inputs
         )
         return self.id or f"{self.op}-{shapes}-{'-'.join(map(str, self.attrs.values()))}"
@@ -81,7 +81,7 @@ def outcome(tf: Any, call: Call) -> list[np.ndarray[Any, Any]] | str:
     v1 = tf if tf is ours else tf.compat.v1
 
     def tensor(value: Any) -> Any:
-        if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+        if _is_several(value):
             return [tensor(item) for item in value]
         array = as_array(value)
         if call.fixed:
@@ -104,6 +104,11 @@ def outcome(tf: Any, call: Call) -> list[np.ndarray[Any, Any]] | str:
                 return [_value(x) for x in session.run(flat, feeds)]
             except v1.errors.OpError as error:
                 return type(error).__name__
+
+
+def _is_several(value: Any) -> bool:
+    is_list = isinstance(value, list) and bool(value) and isinstance(value[0], np.ndarray)
+    return is_list or isinstance(value, tuple)
 
 
 def _value(found: Any) -> np.ndarray[Any, Any]:
@@ -147,7 +152,6 @@ def check_ends_alike(tf: Any, call: Call) -> None:
 def _types_of(inputs: Sequence[Any]) -> set[str]:
     found = set()
     for value in inputs:
-        is_list = isinstance(value, list) and value and isinstance(value[0], np.ndarray)
-        for one in value if is_list else [value]:
+        for one in value if _is_several(value) else [value]:
             found.add(dtypes.dtype_of(as_array(one)).name)
     return found

@@ -23,9 +23,7 @@ TO_COME = {
         "CollectiveReduceV2",
     },
     "B": {
-        "RaggedTensorToTensor",
         "ReaderReadV2",
-        "SparseCross",
     },
 }
 
