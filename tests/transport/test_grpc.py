@@ -180,10 +180,12 @@ class TestAddresses:
         await never_started.stop()
         await never_started.wait_stopped()
         started = make_server("grpc", [], "127.0.0.1:0")
-        await started.start()
+        port = await started.start()
         await asyncio.gather(started.stop(), started.stop())
         await started.stop()
         await started.wait_stopped()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
 
     async def test_an_address_of_another_machine_cannot_be_bound(self) -> None:
         server = make_server("grpc", [], "192.0.2.1:0")

@@ -81,6 +81,9 @@ class TestGrpcioCallsUs:
             await prober.wait_blocked(1)
             call.cancel()
             await prober.wait_blocked(0)
+            assert await asyncio.to_thread(call.code) is grpc.StatusCode.CANCELLED
+            # The connection goes on.
+            assert await asyncio.to_thread(caller(channel), b"", timeout=30) == b""
 
     async def test_a_deadline_frees_the_handler_of_a_stream(self) -> None:
         async with our_server() as (prober, _, channel):

@@ -25,6 +25,7 @@ from tideflow.transport.h2.limits import Limits
 from transport.contract import Probe, Prober
 from transport.raw_peer import (
     HELLO,
+    Ended,
     RawPeer,
     call_block,
     data,
@@ -77,6 +78,14 @@ class Served:
             while len(self.server.links) != count:
                 await asyncio.sleep(0.005)
 
+    async def read_given_up(self, peer: RawPeer) -> Ended:
+        """Read until a peer is given up; return how, once only the healthy connection is left."""
+        async with asyncio.timeout(20):
+            ended = await peer.read_end()
+        await self.wait_links(1)
+        await self.require_healthy()
+        return ended
+
     async def stop(self) -> None:
         await self.require_healthy()
         await self.healthy.close()
@@ -125,6 +134,8 @@ def hpack_bomb() -> bytes:
 PING = frame(frames.PING, 0, 0, b"12345678")
 MANY_FIELDS = encode_block([(b"x%d" % i, b"") for i in range(2000)])
 OPEN = headers(1, call_block("Count"))
+# The end of who does not listen: no farewell would reach it.
+CUT_OFF = Ended(None)
 
 # What is sent after the greeting, and with which code the connection ends.
 ENDS_THE_CONNECTION: dict[str, tuple[bytes, ErrorCode]] = {
@@ -440,8 +451,8 @@ class TestSlowPeers:
     @pytest.mark.parametrize("what", STOPS)
     async def test_who_stops_halfway_is_given_up(self, served: Served, what: str) -> None:
         async with raw_peer(served.port, says=self.STOPS[what]) as peer:
-            async with asyncio.timeout(20):
-                await peer.read_end()
+            assert await served.read_given_up(peer) == CUT_OFF
+            assert len(served.server.links) == 1
 
     async def test_who_dribbles_a_frame_is_given_up(self, served: Served) -> None:
         async with raw_peer(served.port) as peer:
@@ -468,8 +479,8 @@ class TestSlowPeers:
         # No window: the answer cannot leave, and the peer says nothing of it.
         async with raw_peer(served.port, says=frames.PREFACE + setting(4, 0)) as peer:
             await peer.send(whole_call(1, b"\x0a\x02ok"))
-            async with asyncio.timeout(20):
-                await peer.read_end()
+            assert await served.read_given_up(peer) == CUT_OFF
+            assert len(served.server.links) == 1
 
 
 def resident_bytes() -> int:
