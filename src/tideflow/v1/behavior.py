@@ -1,27 +1,33 @@
-"""What programs call to choose TensorFlow 1 behaviour, which is all that there is here."""
+"""What programs call to choose TensorFlow 1 behaviour."""
 
 from __future__ import annotations
 
 import tideflow
+from tideflow.graph import defaults
+from tideflow.graph.graph import get_default_graph
 from tideflow.graph.graph_def import MIN_CONSUMER, PRODUCER
 from tideflow.ops.export import export, export_value
 
 
 @export(
-    "disable_v2_behavior",
-    "disable_eager_execution",
     "disable_control_flow_v2",
     "disable_v2_tensorshape",
     "disable_tensor_equality",
 )
-def disable_v2_behavior() -> None:
-    """Do nothing: `tideflow.v1` never behaves as TensorFlow 2 does."""
+def choose_v1() -> None:
+    """Do nothing: in this, `tideflow.v1` never behaves as TensorFlow 2 does."""
+
+
+@export("disable_eager_execution", "disable_v2_behavior")
+def disable_eager_execution() -> None:
+    """Put operations into graphs, also where `import tideflow as tf` had made them eager."""
+    defaults.eager.make = None
 
 
 @export("executing_eagerly", "executing_eagerly_outside_functions")
 def executing_eagerly() -> bool:
-    """Return False: operations are put into a graph."""
-    return False
+    """Whether operations are called at once: where `import tideflow as tf` is in use, too."""
+    return get_default_graph().is_eager
 
 
 def _export_values() -> None:

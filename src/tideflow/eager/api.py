@@ -1,0 +1,27 @@
+"""The public names of the eager side."""
+
+from __future__ import annotations
+
+from tideflow.eager.backprop import GradientTape
+from tideflow.eager.context import executing_eagerly
+from tideflow.eager.function import function, functions_run_eagerly, run_functions_eagerly
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.graph import Tensor
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.ops.export import export_value_v2
+from tideflow.ops.variables_base import Variable
+
+for _name, _thing in {
+    "GradientTape": GradientTape,
+    "autodiff.GradientTape": GradientTape,
+    "TensorSpec": TensorSpec,
+    "Variable": Variable,
+    "Tensor": Tensor,
+    "executing_eagerly": executing_eagerly,
+    "function": function,
+    "config.run_functions_eagerly": run_functions_eagerly,
+    "config.functions_run_eagerly": functions_run_eagerly,
+}.items():
+    export_value_v2(_name, _thing)
+
+__all__ = ["EagerTensor"]
