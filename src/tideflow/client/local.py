@@ -22,6 +22,7 @@ from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Graph
 from tideflow.ops.state import held_only_here
+from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
 from tideflow.runtime.context import KernelState, Step
 from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.runtime.device_kernels import to_host
@@ -32,6 +33,7 @@ from tideflow.runtime.loop import run_sync
 from tideflow.runtime.step_stats import StepStatsCollector
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import new_step_id
 
 
@@ -46,7 +48,13 @@ class LocalBackend:
     def __init__(self, config: pb.ConfigProto) -> None:
         self._config = config
         self._devices = DeviceManager(make_devices("localhost", 0, config))
-        self._state = KernelState()
+        self._state = KernelState(
+            CollectiveEngine(
+                task_name(self._devices.client_device.name),
+                lambda name: self._devices.get(name).attributes(),
+                NoRemoteMembers(),
+            )
+        )
         self._library: dict[str, Any] = {}
         self._rewrites = Rewrites.asked(config.graph_options)
         self._jit = jit_mode(config.graph_options)

@@ -1,7 +1,8 @@
 """Calls to a master: waits until it is there, tries again when it is briefly away.
 
-Rule 1: a session is made patiently: an absent master is waited for, and after a few seconds a line
-        on stderr says so.  The caller's deadline bounds the wait.
+Rule 1: a session is made patiently: an absent master, or one that waits for other tasks, is waited
+        for, and after a few seconds a line on stderr says so.  The caller's deadline bounds the
+        wait, or else a long one that the environment may change.
 Rule 2: any other call that finds the master unavailable is sent again a few times, with the same
         request id, and then fails: the session that it belongs to is gone.
 Source: grpc_remote_master.cc of TensorFlow 2.21.
@@ -10,35 +11,40 @@ Source: grpc_remote_master.cc of TensorFlow 2.21.
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from tideflow.client.patience import SWITCH, Progress, most_wait_s
 from tideflow.cluster import local_servers
+from tideflow.cluster.master import Master
 from tideflow.cluster.services import MasterService
+from tideflow.cluster.status import StatusService
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.transport import (
     Channel,
     MethodSpec,
     NotGrpcError,
+    growing_pauses_s,
     make_channel,
     methods_of,
+    stub,
     within,
 )
 from tideflow.transport.channel import deadline_error
 from tideflow.wire import errors
+from tideflow.wire import messages as pb
 
 T = TypeVar("T")
 
 _MOST_RETRIES = 10
 _FIRST_PAUSE_S = 0.005
 _MOST_PAUSE_S = 0.2
-_PATIENT_PAUSE_S = 0.5
-_REPORT_AFTER_S = 3.0
-_REPORT_EVERY_S = 10.0
+_FIRST_PATIENT_PAUSE_S = 0.1
+_MOST_PATIENT_PAUSE_S = 1.0
+_STATUS_S = 1.0
 
 
 class MasterChannel:
@@ -90,7 +96,7 @@ class MasterChannel:
         if blocking is None or not blocking.has_room or on_loop():
             return run_sync(self.call(method, request, timeout_s, retries=retries))
         spec = methods_of(MasterService)[method]
-        pause_s = _FIRST_PAUSE_S
+        pauses_s = growing_pauses_s(_FIRST_PAUSE_S, _MOST_PAUSE_S)
         while True:
             try:
                 return blocking.unary(spec, request, timeout_s=timeout_s)
@@ -99,8 +105,7 @@ class MasterChannel:
                 if not retries or not isinstance(told, errors.UnavailableError):
                     raise told from None
             retries -= 1
-            self._given_up.wait(pause_s)
-            pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+            self._given_up.wait(next(pauses_s))
 
     def _told(self, error: errors.OpError, spec: MethodSpec) -> errors.OpError:
         """Return the error of a call as the client is to see it."""
@@ -141,7 +146,7 @@ class MasterChannel:
     async def _call_with_retries(
         self, method: str, request: Message, timeout_s: float | None, retries: int
     ) -> Message:
-        pause_s = _FIRST_PAUSE_S
+        pauses_s = growing_pauses_s(_FIRST_PAUSE_S, _MOST_PAUSE_S)
         while True:
             try:
                 return await self._call_once(method, request, timeout_s)
@@ -149,8 +154,7 @@ class MasterChannel:
                 if not retries:
                     raise
             retries -= 1
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+            await asyncio.sleep(next(pauses_s))
 
     async def _call_patiently(
         self, method: str, request: Message, timeout_s: float | None
@@ -160,16 +164,19 @@ class MasterChannel:
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)
-        progress = _Progress(self.target, method)
+        limit_s = most_wait_s() if timeout_s is None else timeout_s
+        progress = Progress(method, self.target, limit_s, self._missing_tasks)
         before = task.cancelling()
         try:
-            async with asyncio.timeout(timeout_s) as scope:
-                return await self._until_there(method, request, timeout_s, progress)
+            async with asyncio.timeout(limit_s) as scope:
+                return await self._until_there(method, request, progress)
         except TimeoutError:
             if not scope.expired():
                 raise
+            hint = f"; {SWITCH} says how long to wait" if timeout_s is None else ""
             raise errors.DeadlineExceededError(
-                f"{method} at {self.target} did not end within {timeout_s:g} s; {progress.state}"
+                f"{method} at {self.target} gave up after {limit_s:g} s; it waited for "
+                f"{progress.what}{hint}"
             ) from None
         except asyncio.CancelledError:
             if not self._given_up.is_set():
@@ -183,15 +190,26 @@ class MasterChannel:
             progress.end()
             self._waiting.discard(task)
 
-    async def _until_there(
-        self, method: str, request: Message, timeout_s: float | None, progress: _Progress
-    ) -> Message:
+    async def _until_there(self, method: str, request: Message, progress: Progress) -> Message:
+        pauses_s = growing_pauses_s(_FIRST_PATIENT_PAUSE_S, _MOST_PATIENT_PAUSE_S)
         while True:
             try:
-                return await self._call_once(method, request, timeout_s)
+                progress.trying()
+                return await self._call_once(method, request, None)
             except errors.UnavailableError as error:
                 progress.unavailable(error)
-            await asyncio.sleep(_PATIENT_PAUSE_S)
+            await asyncio.sleep(next(pauses_s))
+
+    async def _missing_tasks(self) -> list[str]:
+        """Return the tasks that the master waits for, as far as it can say."""
+        if self._channel is None:
+            return self.local.waited_for() if isinstance(self.local, Master) else []
+        page = stub(StatusService, self._channel)
+        try:
+            status = await within(_STATUS_S, page.GetServerStatus, pb.ServerStatusRequest())
+        except errors.OpError:  # TensorFlow's servers do not tell
+            return []
+        return list(status.waited_for)
 
     def give_up_waiting(self) -> None:
         """End the patient calls with CancelledError."""
@@ -203,25 +221,3 @@ class MasterChannel:
         """Let the connection go."""
         if self._channel is not None:
             await self._channel.close()
-
-
-class _Progress:
-    """Tells the user on stderr what a long call waits for."""
-
-    def __init__(self, target: str, method: str) -> None:
-        self._target = target
-        self._method = method
-        self.state = "the server has not answered"
-        self._next = asyncio.get_running_loop().call_later(_REPORT_AFTER_S, self._report)
-
-    def unavailable(self, error: errors.UnavailableError) -> None:
-        """Note that the master is not there."""
-        self.state = f"no server can be reached there ({error.message.splitlines()[0]})"
-
-    def _report(self) -> None:
-        print(f"{self._method} waits for {self._target}: {self.state}", file=sys.stderr, flush=True)
-        self._next = asyncio.get_running_loop().call_later(_REPORT_EVERY_S, self._report)
-
-    def end(self) -> None:
-        """Say nothing more."""
-        self._next.cancel()

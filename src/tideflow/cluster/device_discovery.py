@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tideflow.cluster.worker_cache import WorkerCache
-from tideflow.transport import NotGrpcError
+from tideflow.transport import NotGrpcError, growing_pauses_s
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import (
@@ -26,9 +26,9 @@ from tideflow.wire.device_name import (
 _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# How often to say which tasks are still missing, and to ask them again.
-REPORT_EVERY_S = 5.0
-_ASK_AGAIN_S = 0.2
+# How often the log says which tasks are still missing; clients tell their users more often.
+REPORT_EVERY_S = 30.0
+_FIRST_PAUSE_S, _MOST_PAUSE_S = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +98,23 @@ def allowed_tasks(workers: WorkerCache, filters: Sequence[str]) -> list[str]:
 
 
 async def discover_devices(
-    workers: WorkerCache, filters: Sequence[str], why: str
+    workers: WorkerCache,
+    filters: Sequence[str],
+    why: str,
+    missing: dict[str, str] | None = None,
 ) -> ClusterDevices:
     """Ask all allowed tasks for their devices; wait for those that are not there yet.
 
     Args:
       why: what waits, for the log: "CreateSession".
+      missing: is kept up to date meanwhile: the tasks that have not answered, each with the reason
+        ("" while there is none).
     Raises: what a task answers instead; InvalidArgumentError for an address at which something
     else listens than a worker.  Cancelling the wait ends all calls.
     """
     tasks = allowed_tasks(workers, filters)
-    missing = dict.fromkeys(tasks, "")
+    missing = {} if missing is None else missing
+    missing.update(dict.fromkeys(tasks, ""))
     found: dict[str, list[pb.DeviceAttributes]] = {}
 
     async def ask(task: str) -> None:
@@ -134,6 +140,7 @@ async def _status_when_there(
     workers: WorkerCache, task: str, missing: dict[str, str]
 ) -> pb.GetStatusResponse:
     """Ask a task until it is there; note in `missing` why it is not."""
+    pauses_s = growing_pauses_s(_FIRST_PAUSE_S, _MOST_PAUSE_S)
     while True:
         try:
             return await workers.get(task).GetStatus(pb.GetStatusRequest())
@@ -144,7 +151,7 @@ async def _status_when_there(
             ) from None
         except errors.UnavailableError as error:
             missing[task] = error.message.splitlines()[0]
-        await asyncio.sleep(_ASK_AGAIN_S)
+        await asyncio.sleep(next(pauses_s))
 
 
 async def gather_or_cancel(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -162,11 +169,15 @@ async def gather_or_cancel(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 async def _report(workers: WorkerCache, missing: dict[str, str], why: str) -> None:
     while True:
         await asyncio.sleep(REPORT_EVERY_S)
-        waited_for = ", ".join(
-            f"{task} at {workers.address(task)} ({reason or 'no answer yet'})"
-            for task, reason in missing.items()
-        )
-        _LOGGER.warning("%s still waits for %s", why, waited_for)
+        _LOGGER.warning("%s still waits for %s", why, ", ".join(describe(workers, missing)))
+
+
+def describe(workers: WorkerCache, missing: Mapping[str, str]) -> list[str]:
+    """Say of each missing task where it should be, and why it is missing."""
+    return [
+        f"{task} at {workers.address(task)} ({reason or 'no answer yet'})"
+        for task, reason in missing.items()
+    ]
 
 
 def _renamed(device_pb: pb.DeviceAttributes, task: str) -> pb.DeviceAttributes:

@@ -12,7 +12,12 @@ from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
 from tideflow.cluster.callables import Callables
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.device_discovery import ClusterDevices, allowed_tasks, discover_devices
+from tideflow.cluster.device_discovery import (
+    ClusterDevices,
+    allowed_tasks,
+    describe,
+    discover_devices,
+)
 from tideflow.cluster.master_session import MasterSession
 from tideflow.cluster.partial_steps import PartialSteps
 from tideflow.cluster.recent_requests import RecentRequests
@@ -58,6 +63,7 @@ class Master(MasterService):
         self._requests = RecentRequests(_RECENT_REQUESTS)
         self._collector: asyncio.Task[None] | None = None
         self._closed = False
+        self._waiting: list[tuple[WorkerCache, dict[str, str]]] = []
         self._watch = TaskWatch(workers, lambda: [one.session for one in self.sessions.values()])
         if workers.links is not None:
             workers.links.on_lost = self._watch.suspect
@@ -76,7 +82,7 @@ class Master(MasterService):
             )
         workers, owns = self._workers_for(config, request.target)
         try:
-            devices = await discover_devices(workers, config.device_filters, "CreateSession")
+            devices = await self._discover(workers, config.device_filters)
             session = MasterSession(
                 workers, devices, config, owns_workers=owns, suspect=self._watch.suspect
             )
@@ -93,6 +99,20 @@ class Master(MasterService):
         self.sessions[session.handle] = OpenSession(session)
         self._start_collector()
         return pb.CreateSessionResponse(session_handle=session.handle)
+
+    async def _discover(self, workers: WorkerCache, filters: Sequence[str]) -> ClusterDevices:
+        missing: dict[str, str] = {}
+        waiting = (workers, missing)
+        self._waiting.append(waiting)
+        try:
+            return await discover_devices(workers, filters, "CreateSession", missing)
+        finally:
+            self._waiting.remove(waiting)
+
+    def waited_for(self) -> list[str]:
+        """Return the tasks that sessions in the making wait for: where each is, and why."""
+        found = [text for waiting in self._waiting for text in describe(*waiting)]
+        return list(dict.fromkeys(found))
 
     def _note_incarnations(self, devices: ClusterDevices) -> None:
         """Let sessions end whose tasks have restarted."""

@@ -54,6 +54,7 @@ class StatusPage(StatusService):
             resource=[row for device in worker.devices.devices for row in _resources(device)],
             method=[*_method_rows([self._master, worker]), *_peer_rows(worker.workers)],
             running_steps=worker.steps.running_count,
+            waited_for=self._master.waited_for(),
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
 from tideflow.transport.inprocess import LocalChannel
+from tideflow.transport.pauses import growing_pauses_s
 from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.registry import make_channel, make_server
 from tideflow.transport.server import TransportServer
@@ -24,6 +25,7 @@ __all__ = [
     "PipeReceiver",
     "Service",
     "TransportServer",
+    "growing_pauses_s",
     "make_channel",
     "make_server",
     "methods_of",

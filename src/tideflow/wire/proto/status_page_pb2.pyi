@@ -13,7 +13,7 @@ class ServerStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ServerStatusResponse(_message.Message):
-    __slots__ = ("task", "address", "pid", "uptime_s", "version", "cluster", "device", "master_session", "worker_session", "resource", "method", "running_steps")
+    __slots__ = ("task", "address", "pid", "uptime_s", "version", "cluster", "device", "master_session", "worker_session", "resource", "method", "running_steps", "waited_for")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,7 @@ class ServerStatusResponse(_message.Message):
     RESOURCE_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RUNNING_STEPS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     pid: int
@@ -38,7 +39,8 @@ class ServerStatusResponse(_message.Message):
     resource: _containers.RepeatedCompositeFieldContainer[ResourceStatus]
     method: _containers.RepeatedCompositeFieldContainer[MethodStatus]
     running_steps: int
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterDef, _Mapping]] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., master_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., worker_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceStatus, _Mapping]]] = ..., method: _Optional[_Iterable[_Union[MethodStatus, _Mapping]]] = ..., running_steps: _Optional[int] = ...) -> None: ...
+    waited_for: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterDef, _Mapping]] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., master_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., worker_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceStatus, _Mapping]]] = ..., method: _Optional[_Iterable[_Union[MethodStatus, _Mapping]]] = ..., running_steps: _Optional[int] = ..., waited_for: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SessionStatus(_message.Message):
     __slots__ = ("handle", "made_by", "graph_version", "node_count", "step_count", "graph_count", "is_isolated")
