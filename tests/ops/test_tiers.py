@@ -14,14 +14,7 @@ TIERS = json.loads(Path(__file__).with_name("op_tiers.json").read_text())
 
 # What is still to come, by tier; whoever adds one takes it from the list.
 TO_COME = {
-    # These need the groups of workers that come with collectives.
-    "A": {
-        "CollectiveBcastRecv",
-        "CollectiveBcastSend",
-        "CollectiveGather",
-        "CollectiveReduce",
-        "CollectiveReduceV2",
-    },
+    "A": set(),
     "B": {
         "ReaderReadV2",
     },

@@ -27,6 +27,10 @@ class Resources(Protocol):
     Things are kept by container, kind and name.  The default container has the name "".
     """
 
+    @property
+    def drops(self) -> int:
+        """How many things were dropped; while it stays the same, so does what a handle names."""
+
     def lookup(self, handle: Any, kind: type[T]) -> T:
         """Return what a handle names.  Raises: NotFoundError; InvalidArgumentError for a thing
         of another kind or of another device."""
@@ -69,6 +73,10 @@ class KernelContext(Protocol):
 
     def memo(self, make: Callable[[], T]) -> T:
         """Return the node's own state, made on first use; one for each session and node name."""
+
+    @property
+    def collectives(self) -> Any:
+        """The other devices that collective ops compute with (see ops.collective_calls)."""
 
     def function(self, ref: Any) -> Callable[..., Any]:
         """Return a function of the library: `await f(step, *args)` gives its list of results.

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
+from tideflow.ops.collective_calls import Collectives
 from tideflow.runtime.program import Observer
 from tideflow.runtime.rendezvous import Rendezvous, RendezvousLike
 from tideflow.wire import errors
@@ -22,9 +23,13 @@ class KernelState:
 
     It belongs to a session and is shared by all its graphs, so that a node which occurs in the
     graphs of two signatures has one state.
+
+    Args:
+      collectives: the other devices that its collective ops compute with.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, collectives: Collectives | None = None) -> None:
+        self.collectives = collectives
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], Any] = {}
 
@@ -67,6 +72,19 @@ class NodeContext:
     def memo(self, make: Callable[[], T]) -> T:
         """Return the node's own state, made on first use."""
         return self._state.memo(self.device, self.node.name, make)
+
+    @property
+    def collectives(self) -> Collectives:
+        """The other devices that collective ops compute with.
+
+        Raises: FailedPreconditionError where there are none.
+        """
+        found = self._state.collectives
+        if found is None:
+            raise errors.FailedPreconditionError(
+                f"{self.node.op} {self.node.name!r} cannot run here: there are no other devices"
+            )
+        return found
 
     def function(self, ref: FunctionRef) -> Function:
         """Return a function of the library, ready to be awaited with the step and its arguments.

@@ -148,7 +148,11 @@ class FunctionRuntime:
         found = scope.get(self)
         if found is None:
             found = FunctionRuntime(
-                self._library, self._devices, KernelState(), self._resources, self._jit
+                self._library,
+                self._devices,
+                KernelState(self._state.collectives),
+                self._resources,
+                self._jit,
             )
             scope[self] = scope[found] = found
         return found
