@@ -11,11 +11,16 @@ from typing import Any
 
 __version__ = "0.1.0"
 
+_OWN_MODULES = frozenset({"app", "errors", "flags", "logging"})
+
 
 def __getattr__(name: str) -> Any:
     """Open the TF2 front door when the first of its names is asked for (v1 does without it)."""
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _OWN_MODULES:
+        # The package's own `from tideflow import logging` must not open the front door.
+        return importlib.import_module(f"{__name__}.{name}")
     front_door = importlib.import_module(f"{__name__}.v2")
     try:
         found = getattr(front_door, name)
