@@ -29,7 +29,7 @@ class Steps:
 
 
 def both(program):
-    """Assert that a program of steps gives the same on TensorFlow and on a server of ours."""
+    """Return what a program of steps gives, which is the same on TensorFlow and on our server."""
     found = []
     for target in ("", server().target):
         with tf.Graph().as_default():
@@ -39,7 +39,7 @@ def both(program):
             steps.session.close()
     theirs, ours = (named(one) for one in found)
     assert str(ours) == str(theirs)
-    return ours
+    return [plain(one) for one in ours]
 
 
 def named(found):
@@ -47,8 +47,19 @@ def named(found):
     return [str(one) if isinstance(one, Failure) else one for one in found]
 
 
+def plain(result):
+    """Return a result with Python's numbers and lists in place of NumPy's."""
+    if isinstance(result, (list, tuple)):
+        return type(result)(plain(one) for one in result)
+    return result.tolist() if isinstance(result, (np.ndarray, np.generic)) else result
+
+
+END = "OutOfRangeError"
+
+
 def test_one_shot():
-    check(tf, lambda: D.range(4).map(lambda x: x + 1).batch(3), one_shot=True)
+    found = check(tf, lambda: D.range(4).map(lambda x: x + 1).batch(3), one_shot=True)
+    assert [plain(one) for one in found] == [[1, 2, 3], [4], "the end"]
 
 
 def test_the_end_stays_the_end():
@@ -57,7 +68,7 @@ def test_the_end_stays_the_end():
         element = iterator.get_next()
         return [run(fetch) for fetch in (iterator.initializer, *[element] * 3)]
 
-    assert [str(one) for one in both(program)][2:] == ["OutOfRangeError"] * 2
+    assert both(program) == [None, 0, END, END]
 
 
 def test_an_iterator_that_was_not_initialized():
@@ -80,7 +91,8 @@ def test_an_iterator_can_be_begun_again_with_what_is_fed():
             found += [run(element) for _ in range(2 * count + 1)]
         return found
 
-    both(program)
+    twice = [[0, 1], [2, 3]] * 2
+    assert both(program) == [None, *twice, END, None, END, None, [0, 1], [0, 1], END]
 
 
 def test_an_iterator_for_several_datasets():
@@ -92,7 +104,7 @@ def test_an_iterator_for_several_datasets():
         return [run(one) for one in (begin[0], element, begin[1], element, element, element,
                                      begin[0], element)]  # fmt: skip
 
-    both(program)
+    assert both(program) == [None, 0, None, -10, -11, END, None, 0]
 
 
 def test_datasets_of_other_types_and_shapes_are_refused():
@@ -119,7 +131,8 @@ def test_get_next_of_other_types_is_refused():
         )
         return [run(iterator.initializer), run(wrong), run(iterator.get_next())]
 
-    both(program)
+    # It takes its element all the same.
+    assert both(program) == [None, "InvalidArgumentError", 1]
 
 
 def test_an_iterator_chosen_by_its_handle():
@@ -137,7 +150,7 @@ def test_an_iterator_chosen_by_its_handle():
         found.append(run(other, {handle: names[0]}))
         return found
 
-    both(program)
+    assert both(program) == [None, 0, 10, 11, 1, END, *["InvalidArgumentError"] * 2]
 
 
 def test_optionals():
@@ -153,7 +166,10 @@ def test_optionals():
         found += [run([made.has_value(), made.get_value()]), run(none.has_value())]
         return [*found, run(none.get_value())]
 
-    both(program)
+    assert both(program) == [
+        None, [True, 0], [True, 1], [False, -1], [True, (3, [b"a", b"b"])], False,
+        "InvalidArgumentError",
+    ]  # fmt: skip
 
 
 def test_sizes_and_single_elements():
@@ -177,7 +193,12 @@ def test_sizes_and_single_elements():
             found.append(run(single(dataset)))
         return found
 
-    both(program)
+    *sizes, one, too_many, too_few, pair = both(program)
+    assert sizes == [
+        7, 3, 4, -1, 14, 3, 2, -2, -2, 3, 7, 7, 3, 3, 9, 3, 0, -2, 0, -2, 1, -2, 7, 4, 7, 0, -1, 4,
+    ]  # fmt: skip
+    assert (one, pair) == (0, (1, b"a"))
+    assert (too_many, too_few) == ("InvalidArgumentError", "InvalidArgumentError")
 
 
 def test_reducing():
@@ -190,7 +211,7 @@ def test_reducing():
             1 / tf.cast(x - 1, tf.float32), "inf")).reduce(0.0, lambda s, x: s + x)  # fmt: skip
         return [run(total), run(empty), run(failing)]
 
-    both(program)
+    assert both(program) == [(100, b"01234"), 7, "InvalidArgumentError"]
 
 
 def test_batch_sizes():
@@ -206,7 +227,7 @@ def test_batch_sizes():
             for dataset in datasets
         ]
 
-    both(program)
+    assert both(program) == [-1, 3, 3, -1, 2, 3, -1, 3, 2]
 
 
 def test_two_iterators_over_one_cache_and_one_variable():
@@ -217,7 +238,7 @@ def test_two_iterators_over_one_cache_and_one_variable():
         found = [run(v.initializer), run([first.initializer, second.initializer])]
         return found + [run([first.get_next(), second.get_next()]) for _ in range(4)]
 
-    both(program)
+    assert both(program) == [None, [None, None], [3, 3], [4, 4], [5, 5], END]
 
 
 def test_a_random_op_in_a_map_begins_anew_with_each_iterator():
@@ -231,7 +252,10 @@ def test_a_random_op_in_a_map_begins_anew_with_each_iterator():
             found += [run(element) for _ in range(3)]
         return found
 
-    both(program)
+    found = both(program)
+    first, second = found[:4], found[4:]
+    assert first == second
+    assert len(set(first)) == 4
 
 
 def test_shared_names():
@@ -240,7 +264,7 @@ def test_shared_names():
         element = iterator.get_next()
         return [run(iterator.initializer), run(element)]
 
-    both(program)
+    assert both(program) == [None, 0]
     with tf.Graph().as_default():
         iterator = tf.data.make_initializable_iterator(D.range(5), shared_name="shared_by_test")
         element = iterator.get_next()
