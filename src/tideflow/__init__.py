@@ -1,7 +1,7 @@
 """tideflow: a distributed dataflow runtime that speaks TensorFlow's protocol.
 
-`import tideflow as tf` has the TF2 shape: operations are called at once.  `import tideflow.v1 as tf`
-has the TF1 shape: operations are put into graphs, which sessions run.
+`import tideflow as tf` has the TF2 shape: operations are called at once.
+`import tideflow.v1 as tf` has the TF1 shape: they are put into graphs, which sessions run.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,8 @@ from tideflow.runtime.device import Device, DeviceManager, make_devices
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.jit_mode import jit_mode
 from tideflow.wire import messages as pb
+
+_MOST_SEED = 2**31 - 1
 
 
 class Context:
@@ -35,7 +38,7 @@ class Context:
         self.config = config or pb.ConfigProto()
         self.library: dict[str, Any] = {}
         self.seed: int | None = None
-        self.random_calls = itertools.count()
+        self._op_seeds = random.Random()
         self._lock = threading.RLock()
         self._devices: DeviceManager | None = None
         self._names = itertools.count()
@@ -75,6 +78,18 @@ class Context:
     def default_device(self) -> Device:
         """Where an operation runs that asks for no device."""
         return self.devices.client_device
+
+    def set_seed(self, seed: int | None) -> None:
+        """Set the seed from which random operations without their own derive theirs.
+
+        Source: tensorflow/python/eager/context.py (Context._set_global_seed)
+        """
+        self.seed = seed
+        self._op_seeds = random.Random(seed)
+
+    def next_op_seed(self) -> int:
+        """Return the seed of the next random operation that gives none of its own."""
+        return self._op_seeds.randint(0, _MOST_SEED)
 
     def unique_id(self) -> int:
         """Return a number that nothing else in this context has."""

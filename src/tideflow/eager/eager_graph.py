@@ -8,7 +8,7 @@ and the kernel.  Each thread has an eager graph of its own, since scopes belong 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,77 +20,13 @@ from tideflow.graph import defaults
 from tideflow.graph.building import convert_inputs
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
-from tideflow.graph.kernel import bind
-from tideflow.graph.node import FunctionRef, Node, arg_sizes, arg_types
+from tideflow.graph.node import arg_sizes
 from tideflow.graph.op_def import OpDef, get_op_def
-from tideflow.ops.updates import bind_update
-from tideflow.runtime.context import NodeContext
+from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
-from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.loop import run_sync
-from tideflow.runtime.program import explain
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
-
-
-class Bound:
-    """An operation bound to its types, attrs and device: what a call needs.
-
-    Attributes:
-      call: the kernel over flat inputs.
-      output_types: of the flat outputs.
-      single: the type of the only output, where there is exactly one; else None.
-      sizes: how many tensors each declared output holds, None for a single one.
-    """
-
-    __slots__ = (
-        "attrs",
-        "call",
-        "device",
-        "is_async",
-        "node",
-        "op_def",
-        "output_types",
-        "single",
-        "sizes",
-        "takes_step",
-    )
-
-    def __init__(self, home: Context, op_def: OpDef, attrs: dict[str, Any], device: Device) -> None:
-        self.op_def = op_def
-        self.attrs = attrs
-        self.device = device
-        self.node = Node(f"{op_def.name}_{home.unique_id()}", op_def, [], [], attrs, device.name)
-        self.output_types = arg_types(op_def.outputs, attrs)
-        self.sizes = arg_sizes(op_def.outputs, attrs)
-        self.single = self.output_types[0] if self.sizes == [None] else None
-        self.is_async = op_def.is_async
-        self.takes_step = op_def.takes_step
-        self.call = self._bind(home)
-
-    def _bind(self, home: Context) -> Callable[..., Any]:
-        if self.op_def.is_pure:
-            return bind(self.node, np)
-
-        def function(ref: FunctionRef) -> Any:
-            return home.functions.get(ref, self.device)
-
-        ctx = NodeContext(self.node, self.device.name, self.device.resources, home.state, function)
-        return bind_update(self.node, ctx) if self.op_def.updates else bind(self.node, ctx)
-
-    def run(self, values: Sequence[Any]) -> Any:
-        """Return what the kernel gives for flat inputs.
-
-        Raises: OpError that names the operation.
-        """
-        try:
-            with np.errstate(all="ignore"):
-                if self.takes_step:
-                    values = (local_step(0), *values)
-                found = self.call(*values)
-                return run_sync(found) if self.is_async else found
-        except Exception as error:
-            raise explain(error, self.node, values) from error
 
 
 class EagerGraph(Graph):
@@ -102,7 +38,7 @@ class EagerGraph(Graph):
         super().__init__()
         self.context = home
         self.functions = home.library
-        self._bound: dict[Any, Bound] = {}
+        self._bound: dict[Any, BoundOp] = {}
 
     @property
     def seed(self) -> int | None:
@@ -115,6 +51,10 @@ class EagerGraph(Graph):
         home = getattr(self, "context", None)
         if home is not None:
             home.set_seed(value)
+
+    def next_op_seed(self) -> int:
+        """Return the seed of the next random operation that gives none of its own."""
+        return self.context.next_op_seed()
 
     @property
     def default_device(self) -> str:
@@ -151,20 +91,19 @@ class EagerGraph(Graph):
 
     def _bind_plain(
         self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], key: Any
-    ) -> Bound | None:
+    ) -> BoundOp | None:
         """Bind an op whose inputs are single tensors, for calls of the same types and attrs."""
         op_def = get_op_def(op_name)
-        if keeps_nothing(op_def) and not any(arg.is_list for arg in op_def.inputs):
+        if self._is_shared(op_def) and not any(arg.is_list for arg in op_def.inputs):
             _, known = convert_inputs(op_def, args, attrs)
-            made = self._bound[key] = Bound(
-                self.context, op_def, known, self.context.default_device
-            )
+            made = self._bind(op_def, known, self.context.default_device)
+            self._bound[key] = made
             return made
         return None
 
-    def _call_bound(self, bound: Bound, inputs: Sequence[Any]) -> Any:
+    def _call_bound(self, bound: BoundOp, inputs: Sequence[Any]) -> Any:
         if bound.single is not None:
-            found = EagerTensor(bound.run([t._value for t in inputs]), bound.single)
+            found = EagerTensor(self._run(bound, inputs), bound.single)
             if local.tapes:
                 record(bound, inputs, [found])
             return found
@@ -174,12 +113,12 @@ class EagerGraph(Graph):
         device = self._choose_device(inputs)
         return self._finish(self._bound_for(op_def, inputs, attrs, device), inputs)
 
-    def _finish(self, bound: Bound, inputs: Sequence[Any]) -> EagerOperation:
-        found = bound.run([t._value for t in inputs])
-        types = bound.output_types
-        flat = [found] if len(types) == 1 else found or ()
+    def _finish(self, bound: BoundOp, inputs: Sequence[Any]) -> EagerOperation:
+        flat = bound.flat(self._run(bound, inputs))
         device = bound.device.name if bound.device is not self.context.default_device else ""
-        outputs: list[Tensor] = [EagerTensor(v, t, device) for v, t in zip(flat, types)]
+        outputs: list[Tensor] = [
+            EagerTensor(v, t, device) for v, t in zip(flat, bound.output_types)
+        ]
         made = EagerOperation(self, bound.op_def, bound.attrs, inputs, outputs, bound.device.name)
         for tape in local.tapes:
             tape.record(made, inputs)
@@ -187,14 +126,34 @@ class EagerGraph(Graph):
 
     def _bound_for(
         self, op_def: OpDef, inputs: Sequence[Any], attrs: dict[str, Any], device: Device
-    ) -> Bound:
-        if not keeps_nothing(op_def):
-            return Bound(self.context, op_def, attrs, device)
+    ) -> BoundOp:
+        if not self._is_shared(op_def):
+            return self._bind(op_def, attrs, device)
         key = (op_def.name, device.name, *(t.dtype for t in inputs), *_hashable(attrs))
         found = self._bound.get(key)
         if found is None:
-            found = self._bound[key] = Bound(self.context, op_def, attrs, device)
+            found = self._bound[key] = self._bind(op_def, attrs, device)
         return found
+
+    def _is_shared(self, op_def: OpDef) -> bool:
+        """Whether calls of an op share one bound kernel.
+
+        Not the random ones under a seed: each gets an own one, and would be kept for nothing.
+        """
+        is_seeded = "seed2" in op_def.attrs and self.context.seed is not None
+        return keeps_nothing(op_def) and not is_seeded
+
+    def _bind(self, op_def: OpDef, attrs: dict[str, Any], device: Device) -> BoundOp:
+        home = self.context
+        name = f"{op_def.name}_{home.unique_id()}"
+        return BoundOp(name, op_def, attrs, device, home.state, home.functions.get)
+
+    def _run(self, bound: BoundOp, inputs: Sequence[Any]) -> Any:
+        values = [t._value for t in inputs]
+        if bound.is_async:
+            found = run_sync(bound.run_async(values))
+            return found[0] if len(found) == 1 else found
+        return bound.run(values)
 
     def _choose_device(self, inputs: Sequence[Any]) -> Device:
         """Return where an operation runs: where its resources are, else where it is asked for."""
@@ -281,14 +240,7 @@ class _NameScope:
         self._graph._scope = self._previous
 
 
-def keeps_nothing(op_def: OpDef) -> bool:
-    """Whether calls of an op may share one bound kernel: it has no state of its own."""
-    if not op_def.is_stateful:
-        return True
-    return "shared_name" not in op_def.attrs
-
-
-def record(bound: Bound, inputs: Sequence[Any], outputs: list[Tensor]) -> None:
+def record(bound: BoundOp, inputs: Sequence[Any], outputs: list[Tensor]) -> None:
     """Let the tapes in force take note of a call."""
     wanting = [tape for tape in local.tapes if tape.wants(inputs)]
     if wanting:
@@ -315,10 +267,15 @@ def shape_results(op: EagerOperation) -> Any:
 
 
 def _hashable(attrs: dict[str, Any]) -> list[Any]:
-    return [
-        (name, value if type(value) in (int, bool, str, float, DType) else repr(value))
-        for name, value in attrs.items()
-    ]
+    return [(name, _hashable_value(value)) for name, value in attrs.items()]
+
+
+def _hashable_value(value: Any) -> Any:
+    if type(value) in (int, bool, str, float, DType):
+        return value
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    return repr(value)
 
 
 def _own(value: Any) -> Any:

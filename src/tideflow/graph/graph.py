@@ -124,6 +124,12 @@ class Graph:
         """Whether the graph is read-only."""
         return self._finalized
 
+    def unfinalize(self) -> None:
+        """Let the graph grow again."""
+        self._finalized = False
+
+    _unsafe_unfinalize = unfinalize
+
     # ---- making operations
 
     def create_op(
@@ -179,6 +185,10 @@ class Graph:
     ) -> Any:
         """Call an op at once and return its results as apply_op does; an eager graph can."""
         raise RuntimeError("operations of a graph run in a session; none is called while it grows")
+
+    def next_op_seed(self) -> int:
+        """Return the seed of the next random operation without its own; an eager graph can."""
+        raise RuntimeError("random operations of a graph are numbered")
 
     def _add(self, made: Operation, tensors: Sequence[Tensor]) -> None:
         """Enter an operation whose edges are set: shapes, consumers, the table of names."""

@@ -18,6 +18,8 @@ _counts: weakref.WeakKeyDictionary[Graph, int] = weakref.WeakKeyDictionary()
 
 
 def _next_number(graph: Graph) -> int:
+    if graph.is_eager:
+        return graph.next_op_seed()
     number = _counts.get(graph, 0)
     _counts[graph] = number + 1
     return number

@@ -1,0 +1,117 @@
+"""One operation bound to its attrs and device, to be called at once.
+
+What a plan does for a whole graph, this does for a single call: an eager client's, or that of an
+eager context on a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.kernel import bind
+from tideflow.graph.node import FunctionRef, Node, arg_sizes, arg_types
+from tideflow.graph.op_def import OpDef
+from tideflow.ops.updates import bind_update
+from tideflow.runtime.context import Function, KernelState, NodeContext
+from tideflow.runtime.device import Device
+from tideflow.runtime.graph_runner import local_step
+from tideflow.runtime.program import explain
+
+
+class BoundOp:
+    """An operation bound to its attrs and device: what a call needs.
+
+    Args:
+      name: of the node, for messages and for the state that the kernel keeps.
+      state: where stateful kernels keep theirs.
+      functions: finds functions for ops that call them.
+
+    Attributes:
+      call: the kernel over flat inputs.
+      output_types: of the flat outputs.
+      single: the type of the only output, where there is exactly one; else None.
+      sizes: how many tensors each declared output holds, None for a single one.
+    """
+
+    __slots__ = (
+        "attrs",
+        "call",
+        "device",
+        "is_async",
+        "node",
+        "op_def",
+        "output_types",
+        "single",
+        "sizes",
+        "takes_step",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        op_def: OpDef,
+        attrs: dict[str, Any],
+        device: Device,
+        state: KernelState,
+        functions: Callable[[FunctionRef, Device], Function],
+    ) -> None:
+        self.op_def = op_def
+        self.attrs = attrs
+        self.device = device
+        self.node = Node(name, op_def, [], [], attrs, device.name)
+        self.output_types = arg_types(op_def.outputs, attrs)
+        self.sizes = arg_sizes(op_def.outputs, attrs)
+        self.single = self.output_types[0] if self.sizes == [None] else None
+        self.is_async = op_def.is_async
+        self.takes_step = op_def.takes_step
+        self.call = self._bind(state, functions)
+
+    def _bind(
+        self, state: KernelState, functions: Callable[[FunctionRef, Device], Function]
+    ) -> Callable[..., Any]:
+        if self.op_def.is_pure:
+            return bind(self.node, np)
+        device = self.device
+        ctx = NodeContext(
+            self.node, device.name, device.resources, state, lambda ref: functions(ref, device)
+        )
+        return bind_update(self.node, ctx) if self.op_def.updates else bind(self.node, ctx)
+
+    def run(self, values: Sequence[Any]) -> Any:
+        """Return what the kernel gives for flat inputs; a coroutine where `is_async` holds.
+
+        Raises: OpError that names the operation.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                if self.takes_step:
+                    return self.call(local_step(0), *values)
+                return self.call(*values)
+        except Exception as error:
+            raise explain(error, self.node, values) from error
+
+    async def run_async(self, values: Sequence[Any]) -> list[Any]:
+        """Return the flat outputs, on the event loop."""
+        try:
+            found = self.run(values)
+            if self.is_async:
+                found = await found
+        except Exception as error:
+            raise explain(error, self.node, values) from error
+        return self.flat(found)
+
+    def flat(self, found: Any) -> list[Any]:
+        """Return a kernel's result as the list of its outputs."""
+        if len(self.output_types) == 1:
+            return [found]
+        return list(found or ())
+
+
+def keeps_nothing(op_def: OpDef) -> bool:
+    """Whether calls of an op may share one bound kernel: it has no state of its own."""
+    if not op_def.is_stateful:
+        return True
+    return "shared_name" not in op_def.attrs
