@@ -107,10 +107,13 @@ class RefVariableState(VariableState):
 
 
 def uninitialized(name: str, container: str) -> errors.FailedPreconditionError:
-    """Return the error for a use of a variable that has no value."""
+    """Return the error for a use of a variable that has no value.
+
+    TensorFlow's session managers know it by the word "uninitialized".
+    """
     return errors.FailedPreconditionError(
-        f"variable {name!r} (container {container!r}) has no value: it was never initialized, or "
-        "was destroyed. Run its initializer first, "
+        f"variable {name!r} (container {container!r}) has no value: it is uninitialized, or was "
+        "destroyed. Run its initializer first, "
         "session.run(tf.global_variables_initializer()) for all"
     )
 
