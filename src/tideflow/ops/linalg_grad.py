@@ -14,13 +14,8 @@ from tideflow.ops.array import matrix_transpose
 from tideflow.ops.array_matrix import matrix_band_part, matrix_diag, matrix_diag_part
 from tideflow.ops.array_matrix import matrix_set_diag as with_diagonal
 from tideflow.ops.broadcasting import conj
-from tideflow.ops.linalg import (
-    matrix_inverse,
-    matrix_solve,
-    matrix_triangular_solve,
-    self_adjoint_eig,
-    svd,
-)
+from tideflow.ops.linalg import matrix_inverse, matrix_solve, matrix_triangular_solve
+from tideflow.ops.linalg_factors import self_adjoint_eig, svd
 from tideflow.ops.matmul import matmul, sum_batches
 
 
