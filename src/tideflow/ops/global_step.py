@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Graph, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.ops.control_flow_cond import cond
 from tideflow.ops.export import export
 from tideflow.ops.initializers import Zeros
 from tideflow.ops.variable_scope import get_variable
-from tideflow.ops.variables import VariableAggregation
+from tideflow.ops.variables import Variable, VariableAggregation
 from tideflow.wire import dtypes
+
+_READ_KEY = "global_step_read_op_cache"
 
 
 @export("train.global_step")
@@ -77,3 +81,33 @@ def assert_global_step(global_step_tensor: Any) -> None:
         raise TypeError(f'Existing "global_step" does not have integer type: {dtype.name}')
     if shape.rank not in (0, None):
         raise TypeError(f'Existing "global_step" is not scalar: {shape}')
+
+
+def get_or_create_global_step_read(graph: Graph | None = None) -> Tensor | None:
+    """Return a tensor that reads the graph's global step, made if it is missing; None without one.
+
+    It is the value before or after the run's own increment; the initial one where there is none
+    yet.  Raises: RuntimeError when the graph has several such tensors.
+    """
+    graph = graph or get_default_graph()
+    members = graph.get_collection(_READ_KEY)
+    if len(members) > 1:
+        raise RuntimeError(
+            f"there are {len(members)} items in collection {_READ_KEY}; one is wanted"
+        )
+    if members:
+        found: Tensor = members[0]
+        return found
+    step = get_global_step(graph)
+    if step is None:
+        return None
+    with graph.as_default(), graph.name_scope(None), graph.name_scope(step.op.name + "/"):
+        value = step
+        if isinstance(step, Variable):
+            initial = step.initial_value
+            assert initial is not None
+            value = cond(step.is_initialized(), step.read_value, lambda: initial)
+        zero = convert_to_tensor(0, step.dtype.base_dtype)
+        made: Tensor = apply_op("AddV2", value, zero, name="add")
+    graph.add_to_collection(_READ_KEY, made)
+    return made

@@ -131,6 +131,11 @@ class Coordinator:
                 raise RuntimeError(told)
             logging.info(told)
 
+    def live_threads(self) -> list[threading.Thread]:
+        """Return the registered threads that run."""
+        with self._lock:
+            return [thread for thread in self._registered_threads if thread.is_alive()]
+
     def wait_for_threads(
         self, timeout_s: float, threads: Sequence[threading.Thread] | None = None
     ) -> bool:
@@ -160,7 +165,7 @@ def _any_alive(threads: Iterable[threading.Thread]) -> bool:
     return any(thread.is_alive() for thread in threads)
 
 
-def _error_of(ex: BaseException | ExcInfo | None) -> BaseException | None:
+def _error_of(ex: Any) -> BaseException | None:
     if ex is None or isinstance(ex, BaseException):
         return ex
     if isinstance(ex, tuple) and len(ex) == 3 and isinstance(ex[1], BaseException):

@@ -15,9 +15,16 @@ from tideflow.client import Session
 from tideflow.graph.graph import get_default_graph, get_default_session
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import export
+from tideflow.train.collection_protos import register_proto_function
 from tideflow.train.coordinator import Coordinator
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+
+
+class QueueRunnerThread(threading.Thread):
+    """A thread that mostly waits in a step, and has nothing to finish when its session ends."""
+
+    ends_with_session = True
 
 
 @export("train.queue_runner.QueueRunner", "train.QueueRunner")
@@ -136,8 +143,8 @@ class QueueRunner:
                 return []
             self._live_threads[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
-        made = [
-            threading.Thread(
+        made: list[threading.Thread] = [
+            QueueRunnerThread(
                 target=self._fill,
                 args=(sess, op, coord),
                 name=f"QueueRunnerThread-{self.name}-{op.name}",
@@ -147,7 +154,7 @@ class QueueRunner:
         ]
         if coord is not None:
             name = f"QueueRunnerThread-{self.name}-close_on_stop"
-            closer = threading.Thread(
+            closer = QueueRunnerThread(
                 target=self._cancel_on_stop, args=(sess, coord), name=name, daemon=daemon
             )
             made.append(closer)
@@ -274,3 +281,12 @@ def start_queue_runners(
         for runner in runners
         for thread in runner.create_threads(sess, coord=coord, daemon=daemon, start=start)
     ]
+
+
+def _to_proto(runner: QueueRunner, export_scope: str | None = None) -> Any:
+    return runner.to_proto(export_scope)
+
+
+register_proto_function(
+    GraphKeys.QUEUE_RUNNERS, pb.QueueRunnerDef, _to_proto, QueueRunner.from_proto
+)

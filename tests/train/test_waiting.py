@@ -1,0 +1,64 @@
+"""Patience: pauses that grow, end in time, and are told of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tideflow.train.waiting import Patience
+
+
+class Clock:
+    """Time that passes only in sleeps."""
+
+    def __init__(self):
+        self.now_s = 100.0
+        self.pauses_s = []
+
+    def __call__(self):
+        return self.now_s
+
+    def sleep(self, pause_s):
+        self.pauses_s.append(pause_s)
+        self.now_s += pause_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_pauses_grow_up_to_a_bound_and_differ(clock):
+    patience = Patience("ps", float("inf"), 2.0, clock=clock, sleep=clock.sleep)
+    for _ in range(30):
+        assert patience.pause("gone")
+    assert clock.pauses_s[0] <= 0.1
+    assert all(1.0 <= pause <= 2.0 for pause in clock.pauses_s[6:])
+    assert len(set(clock.pauses_s[6:])) > 10
+
+
+def test_the_time_is_over_when_it_is_over(clock):
+    patience = Patience("ps", 5.0, clock=clock, sleep=clock.sleep)
+    while patience.pause("gone"):
+        assert clock.now_s <= 105.0
+    assert clock.now_s == pytest.approx(105.0)
+    assert not patience.pause("gone")
+
+
+def test_without_time_there_is_no_pause(clock):
+    assert not Patience("ps", 0.0, clock=clock, sleep=clock.sleep).pause("gone")
+    assert clock.pauses_s == []
+
+
+def test_the_user_reads_what_is_waited_for_and_until_when(clock, capsys):
+    patience = Patience("ps 0 at host:1", 60.0, report_after_s=1.0, clock=clock, sleep=clock.sleep)
+    while patience.pause("connection refused"):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("waiting for ps 0 at host:1: connection refused; gives up in 59 s")
+    assert 5 <= len(lines) <= 7
+
+
+def test_a_wait_without_end_says_so(clock, capsys):
+    patience = Patience("x", float("inf"), report_after_s=0.0, clock=clock, sleep=clock.sleep)
+    patience.pause("y")
+    assert "never gives up" in capsys.readouterr().err
