@@ -13,8 +13,14 @@ from tideflow.wire import messages as pb
 class FunctionLibrary:
     """Functions by name.  It never changes; `extended` makes a larger one."""
 
-    def __init__(self, functions: Mapping[str, pb.FunctionDef] | None = None) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, pb.FunctionDef] | None = None,
+        gradients: Mapping[str, str] | None = None,
+    ) -> None:
         self._functions = dict(functions or {})
+        # By the name of the function whose gradient another one is.
+        self._gradients = dict(gradients or {})
         self._op_defs: dict[str, OpDef] = {}
 
     def extended(self, library_pb: pb.FunctionDefLibrary) -> FunctionLibrary:
@@ -32,7 +38,8 @@ class FunctionLibrary:
                 raise errors.InvalidArgumentError(
                     f"the graph has a function {name!r} already, with another body"
                 )
-        return FunctionLibrary(found)
+        gradients = {g.function_name: g.gradient_func for g in library_pb.gradient}
+        return FunctionLibrary(found, {**self._gradients, **gradients})
 
     def find_op(self, name: str) -> OpDef | None:
         """Return the definition under which a function is called as an op."""
@@ -56,7 +63,14 @@ class FunctionLibrary:
                 continue
             needed[name] = None
             names.extend(_names_in(self._functions[name].node_def))
+            if name in self._gradients:
+                names.append(self._gradients[name])
         graph_pb.library.function.extend(self._functions[name] for name in needed)
+        for name in needed:
+            if name in self._gradients:
+                graph_pb.library.gradient.add(
+                    function_name=name, gradient_func=self._gradients[name]
+                )
 
 
 def _names_in(nodes: object) -> Iterator[str]:

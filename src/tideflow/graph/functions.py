@@ -103,18 +103,20 @@ class FunctionDefinition:
     Attributes:
       name: unique in the library.
       op_def: the op by which it is called.
+      gradient: the name of the function that is its gradient, "" where that is to be worked out.
 
     Args:
       lookup: finds the op of another function that the body calls by name.
     """
 
-    __slots__ = ("_lookup", "_proto", "name", "op_def")
+    __slots__ = ("_lookup", "_proto", "gradient", "name", "op_def")
 
     def __init__(self, function_pb: pb.FunctionDef, lookup: OpDefLookup | None = None) -> None:
         self._proto = function_pb
         self._lookup = lookup
         self.name = function_pb.signature.name
         self.op_def = op_def_of_function(function_pb.signature)
+        self.gradient = ""
 
     def to_proto(self) -> pb.FunctionDef:
         """Return the function as it travels."""
@@ -300,6 +302,9 @@ def add_to_library(
             raise errors.InvalidArgumentError(
                 f"the library has a function {made.name!r} already, with another body"
             )
+    for gradient_pb in library_pb.gradient:
+        if gradient_pb.function_name in library and gradient_pb.gradient_func in library:
+            library[gradient_pb.function_name].gradient = gradient_pb.gradient_func
 
 
 # ---- building

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, TypeAlias
 
 from tideflow.compile.device_types import runs_on_accelerator
+from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
+from tideflow.ops.symbolic_gradient import GRADIENT, gradient_function
 from tideflow.runtime.context import Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager, kernel_threads
 from tideflow.runtime.device_kernels import fetch_conditions
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.wire import dtypes, errors
-
-
-class FunctionDefinition(Protocol):
-    """A function of a library (see tideflow.graph.functions)."""
-
-    def instantiate(self, attrs: Mapping[str, Any]) -> list[Node]:
-        """Return a new copy of the body's nodes, with the function's own attrs filled in."""
 
 
 class ReadyFunction:
@@ -96,7 +91,7 @@ class FunctionRuntime:
 
     def __init__(
         self,
-        library: Mapping[str, FunctionDefinition],
+        library: MutableMapping[str, FunctionDefinition],
         devices: DeviceManager,
         state: KernelState,
         resources: Callable[[Device], Resources],
@@ -124,6 +119,9 @@ class FunctionRuntime:
 
     def _instantiate(self, ref: FunctionRef, device: Device) -> Function:
         definition = self._library.get(ref.name)
+        if ref.name == GRADIENT:
+            definition = gradient_function(self._library, ref.attrs["f"])
+            ref = FunctionRef(GRADIENT)
         if definition is None:
             known = ", ".join(sorted(self._library)) or "none"
             raise errors.NotFoundError(

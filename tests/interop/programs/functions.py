@@ -274,3 +274,23 @@ def functions_keep_apart_what_they_change(tf: Any, at: Cluster) -> Any:
     with at.session() as session:
         session.run(v.initializer)
         return [session.run(turned), session.run(turned), session.run(queue.dequeue_many(2))]
+
+
+@program(["tensorflow"])
+def a_defun_brings_its_gradient(tf: Any, at: Cluster) -> Any:
+    """What is named as the gradient of a function stands before what would be worked out."""
+
+    @_defun()(tf.float32, tf.float32)
+    def strange(x: Any, dy: Any) -> Any:
+        return x * 100 * dy
+
+    @_defun()(tf.float32, grad_func=strange)
+    def square(x: Any) -> Any:
+        return x * x
+
+    x = tf.placeholder(tf.float32, [2])
+    with tf.device("/job:ps"):
+        y = square(x)
+        (gradient,) = tf.gradients(y, [x])
+    with at.session() as session:
+        return session.run([y, gradient], {x: [3.0, -1.0]})
