@@ -86,6 +86,7 @@ from tideflow.wire.proto.peer_pb2 import PeerHello as PeerHello
 from tideflow.wire.proto.peer_pb2 import PeerRun as PeerRun
 from tideflow.wire.proto.peer_pb2 import PeerRunEnd as PeerRunEnd
 from tideflow.wire.proto.peer_pb2 import PeerTensor as PeerTensor
+from tideflow.wire.proto.reader_pb2 import ReaderBaseState as ReaderBaseState
 from tideflow.wire.proto.rewriter_config_pb2 import AutoParallelOptions as AutoParallelOptions
 from tideflow.wire.proto.rewriter_config_pb2 import RewriterConfig as RewriterConfig
 from tideflow.wire.proto.rewriter_config_pb2 import ScopedAllocatorOptions as ScopedAllocatorOptions
@@ -108,6 +109,10 @@ from tideflow.wire.proto.saved_object_graph_pb2 import SavedResource as SavedRes
 from tideflow.wire.proto.saved_object_graph_pb2 import SavedUserObject as SavedUserObject
 from tideflow.wire.proto.saved_object_graph_pb2 import SavedVariable as SavedVariable
 from tideflow.wire.proto.server_pb2 import ServerDef as ServerDef
+from tideflow.wire.proto.snapshot_pb2 import SnapshotMetadataRecord as SnapshotMetadataRecord
+from tideflow.wire.proto.snapshot_pb2 import SnapshotRecord as SnapshotRecord
+from tideflow.wire.proto.snapshot_pb2 import SnapshotTensorMetadata as SnapshotTensorMetadata
+from tideflow.wire.proto.snapshot_pb2 import TensorMetadata as TensorMetadata
 from tideflow.wire.proto.status_page_pb2 import MethodStatus as MethodStatus
 from tideflow.wire.proto.status_page_pb2 import ResourceStatus as ResourceStatus
 from tideflow.wire.proto.status_page_pb2 import ServerStatusRequest as ServerStatusRequest
