@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
 import jax
 import numpy as np
@@ -510,6 +511,24 @@ def test_rows_of_a_variable_are_read_and_changed_there(use_resource):
     expected[1] -= 0.4 * ROWS[1]
     expected[3] -= 0.2 * ROWS[3]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_variable_that_was_dropped_is_found_no_more():
+    weights = tf.get_variable("weights", initializer=ROWS, use_resource=True)
+    step = weights.assign_add(tf.ones([4, 3])).op
+    drop = apply_op("DestroyResourceOp", weights.handle)
+    with tf.Session() as session:
+        session.run(weights.initializer)
+        session.run(step)
+        first = weakref.ref(states(session)["weights"])
+        session.run(drop)
+        gc.collect()
+        assert first() is None
+        with pytest.raises(tf.errors.OpError, match="weights"):
+            session.run(step)
+        session.run(weights.initializer)
+        session.run(step)
+        assert (session.run(weights) == ROWS + 1).all()
 
 
 def test_random_initial_values_are_those_of_the_cpu():

@@ -144,7 +144,8 @@ class DeviceProgram(Program):
                     Instruction(self._call(one), one.inputs, one.outputs, one.node) for one in run
                 ]
                 part = Program(copies, wanted)
-            touched = wanted.union(*(one.inputs for one in run)) & made_here
+            touched = {slot for one in run for slot in one.inputs if slot not in made} & made_here
+            touched |= wanted
             # What is not held here any more may be donated, and its memory is free.
             frees = tuple(s for s in touched - self.kept if max(users.get(s, {0})) <= number)
             parts.append((part, frees))

@@ -13,7 +13,7 @@ import operator
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,6 @@ from tideflow.graph.node import Node
 from tideflow.ops.state import (
     ResourceVariableState,
     VariableState,
-    in_lock_order,
     uninitialized,
     wrong_dtype,
 )
@@ -34,8 +33,9 @@ from tideflow.runtime.device_trace import (
     compile_for,
     known_slots,
 )
-from tideflow.runtime.jit_compile import load_jax
+from tideflow.runtime.jit_compile import call_unbroken, load_jax
 from tideflow.runtime.program import Instruction, Observer, explain
+from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
 from tideflow.runtime.regions import Cell, RegionPlan
 from tideflow.wire import errors
 
@@ -83,11 +83,10 @@ class DeviceRegion:
         self.instructions = instructions
         self.accelerator = accelerator
         self._lookup = resources.lookup
+        self._cells = RegionCells(plan, resources)
         known = known_slots(plan)
         self._known = [at for at, slot in enumerate(plan.inputs) if slot in known]
         self._free = [at for at, slot in enumerate(plan.inputs) if slot not in known]
-        self._cell_slots = [(cell.slot, cell.is_ref) for cell in plan.cells]
-        self._dtypes = [cell.dtype for cell in plan.cells]
         self._large = tuple(accelerator.put(np.array(plan.constants[s])) for s in plan.large)
         self._ready: OrderedDict[Any, _Ready] = OrderedDict()
         self._has_warned = False
@@ -107,7 +106,8 @@ class DeviceRegion:
             if ready is None:
                 ready = self._compile(key, [], inputs)
             executable = ready.executable
-            results = self._call(executable, given)
+            results = []
+            self._call(executable, given, results)
         for at, value in executable.constants:
             slots[plan.outputs[at]] = value
         for at, result in zip(executable.outputs, results[plan.changed :]):
@@ -156,22 +156,17 @@ class DeviceRegion:
     def _run_with_cells(
         self, slots: list[Any], key: Any, inputs: list[Any], given: list[Any]
     ) -> tuple[Sequence[Any], DeviceExecutable]:
-        lookup = self._lookup
-        try:
-            states = [
-                slots[slot] if is_ref else lookup(slots[slot], ResourceVariableState)
-                for slot, is_ref in self._cell_slots
-            ]
-        except errors.OpError:
-            states = []
-        if [state.dtype for state in states] != self._dtypes:
-            states = [self._state(cell, slots) for cell in self.plan.cells]
-        if len(states) > 1 and len(set(map(id, states))) != len(states):
-            raise TwiceError
         while True:
-            found = self._run_locked(states, key, given)
-            if found is not None:
-                return found
+            held = self._cells.find(slots)
+            if held is None:
+                states = [self._state(cell, slots) for cell in self.plan.cells]
+            elif not held.are_distinct:
+                raise TwiceError
+            else:
+                states = held.states
+                found = self._run_locked(held, key, given)
+                if found is not None:
+                    return found
             # Compiling takes long, so it is done while no variable is locked.
             avals = [self._type_of(state) for state in states]
             ready = self._ready.get(key)
@@ -179,7 +174,7 @@ class DeviceRegion:
                 self._compile(key, avals, inputs)
 
     def _run_locked(
-        self, states: list[VariableState], key: Any, given: list[Any]
+        self, held: HeldCells, key: Any, given: list[Any]
     ) -> tuple[Sequence[Any], DeviceExecutable] | None:
         """Run the executable; None when there is none for these types yet, or when a variable has
         no value on this device at present."""
@@ -187,10 +182,9 @@ class DeviceRegion:
         ready = self._ready.get(key)
         if ready is None:
             return None
+        states = held.states
         changed = states[:count]
-        locked = in_lock_order(changed)
-        for state in locked:
-            state.lock.acquire()
+        take_all(held.locks)
         try:
             values = [state.value for state in states]
             try:
@@ -199,19 +193,17 @@ class DeviceRegion:
                 return None
             if avals != ready.avals:
                 return None
-            for state in changed:
-                state.value = None
-            stored: Sequence[Any] = values
+            results: list[Any] = []
             try:
+                for state in changed:
+                    state.value = None
                 self._make_donatable(values, count)
-                results = self._call(ready.executable, [*values, *given])
-                stored = results
+                self._call(ready.executable, [*values, *given], results)
             finally:
-                for state, value in zip(changed, stored):
+                for state, value in zip(changed, results or values):
                     state.value = value
         finally:
-            for state in locked:
-                state.lock.release()
+            release_all(held.locks)
         return results, ready.executable
 
     def _state(self, cell: Cell, slots: list[Any]) -> VariableState:
@@ -279,33 +271,28 @@ class DeviceRegion:
                 for i, v in enumerate(inputs)
             ),
         )
-        executable = self._guarded(
-            lambda: compile_for(self.plan, self.accelerator, signature, known, self._large)
-        )
+        try:
+            executable = compile_for(self.plan, self.accelerator, signature, known, self._large)
+        except load_jax().errors.JaxRuntimeError as error:
+            raise device_error(error, self.plan.actions[-1].node) from error
         if key not in self._ready and len(self._ready) >= _MOST_SIGNATURES:
             self._ready.popitem(last=False)
             self._warn()
         made = self._ready[key] = _Ready(executable, avals)
         return made
 
-    def _call(self, executable: DeviceExecutable, arguments: Sequence[Any]) -> Sequence[Any]:
+    def _call(
+        self, executable: DeviceExecutable, arguments: Sequence[Any], results: list[Any]
+    ) -> None:
+        """Run the executable and put its results into a list."""
         if executable.call is None:
-            return ()
-        found: Sequence[Any] = self._guarded(lambda: self._call_now(executable, arguments))
-        return found
-
-    def _call_now(self, executable: DeviceExecutable, arguments: Sequence[Any]) -> Sequence[Any]:
-        if executable.is_wide:
-            with load_jax().enable_x64(True):
-                found: Sequence[Any] = executable.call(*arguments, *self._large)
-        else:
-            found = executable.call(*arguments, *self._large)
-        return found
-
-    def _guarded(self, call: Callable[[], Any]) -> Any:
-        """Give errors of the compiler and the device the protocol's classes."""
+            return
         try:
-            return call()
+            if executable.is_wide:
+                with load_jax().enable_x64(True):
+                    call_unbroken(executable.call, (*arguments, *self._large), results)
+            else:
+                call_unbroken(executable.call, (*arguments, *self._large), results)
         except load_jax().errors.JaxRuntimeError as error:
             raise device_error(error, self.plan.actions[-1].node) from error
 

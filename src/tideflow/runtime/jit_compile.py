@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import logging
 import os
 import pickle
@@ -99,6 +100,18 @@ def put(value: Any) -> Any:
     jax = load_jax()
     with jax.enable_x64(True):
         return jax.device_put(value, cpu_sharding())
+
+
+def call_unbroken(compiled: Any, arguments: Sequence[Any], results: list[Any]) -> None:
+    """Call compiled code, and put what it gives into a list.
+
+    An interrupt (Ctrl-C) that comes meanwhile is raised after that: what was donated is lost, so
+    what came in its place must not be.
+    """
+    # Python looks for signals where a call of its own ends; these are ended by C.  The first call
+    # makes jax's shorter way, which has no Python in it.
+    call = getattr(compiled, "_call", None) or compiled
+    results.extend(itertools.chain.from_iterable(itertools.starmap(call, (arguments,))))
 
 
 def signature_of(values: Sequence[Any]) -> Signature:

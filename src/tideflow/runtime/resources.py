@@ -35,7 +35,11 @@ class ResourceInfo:
 
 
 class ResourceManager:
-    """Keeps a device's things; any thread may call it (see tideflow.graph.kernel.Resources)."""
+    """Keeps a device's things; any thread may call it (see tideflow.graph.kernel.Resources).
+
+    Attributes:
+      drops: how many things were dropped; while it stays the same, so does what a handle names.
+    """
 
     def __init__(self, device: str = "", default_container: str = "localhost") -> None:
         self.device = device
@@ -44,6 +48,7 @@ class ResourceManager:
         # All things of a name, so that a lookup by a base class finds one of a subclass.
         self._by_name: dict[tuple[str, str], list[Any]] = {}
         self._lock = threading.RLock()
+        self.drops = 0
         self._anonymous_numbers = itertools.count()
 
     def lookup(self, handle: Any, kind: type[T]) -> T:
@@ -128,6 +133,7 @@ class ResourceManager:
             self._drop(handle.container or self.default_container, handle.name, thing)
 
     def _drop(self, container: str, name: str, thing: Any) -> None:
+        self.drops += 1
         same = self._by_name.get((container, name), [])
         same[:] = [other for other in same if other is not thing]
         if not same:
