@@ -3,7 +3,8 @@
 Rule 1: every task is a process group of its own, so that what a task started ends with it.
 Rule 2: the run is over when all tasks that work (all but parameter servers) have ended well, or one
         has failed, or the run is stopped; the others are then asked to end (SIGTERM), and made to
-        (SIGKILL) after a few seconds.
+        (SIGKILL) after a few seconds.  Parameter servers are asked last, so that a chief can still
+        save what they keep.  A task that died and may be started again has not failed.
 Rule 3: no task outlives this process, even one that is killed: on Linux the kernel sees to that.
 """
 
@@ -22,11 +23,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tideflow.cli.restarts import RestartPolicy, Restarts
 from tideflow.cluster import ClusterSpec
 
-STOP_GRACE_S = 5.0
+# How long tasks that work, and then those that serve, may take to end; all is over in five seconds.
+STOP_GRACE_S = 3.0
+_SERVING_GRACE_S = 1.0
 # What a task's last lines may take to arrive after it ended.
-_DRAIN_S = 2.0
+_DRAIN_S = 0.5
 # Jobs whose tasks serve until they are stopped.
 _SERVING_JOBS = frozenset({"ps"})
 # Below the range from which systems choose ports for outgoing connections, so that none of those
@@ -58,6 +62,23 @@ class Outcome:
 
 # Called with a task, one line of its output without the end, and whether that came on stderr.
 OnLine = Callable[[TaskId, str, bool], None]
+
+
+@dataclass(frozen=True)
+class Death:
+    """A task has died and will be started again.
+
+    Attributes:
+      code: its exit code.
+      number, most: which restart in a row it will be, and of how many at most.
+      pause_s: until then.
+    """
+
+    task: TaskId
+    code: int
+    number: int
+    most: int
+    pause_s: float
 
 
 def local_cluster(ps: int, workers: int, chief: bool = False) -> ClusterSpec:
@@ -93,6 +114,8 @@ class Launcher:
       command: the program and its arguments, the same for all tasks.
       on_line: told each line of output.
       environment: what to set besides.
+      policy: whether tasks that die are started again; not by default.
+      on_death: told of each that will be.
     """
 
     def __init__(
@@ -101,13 +124,18 @@ class Launcher:
         command: Sequence[str],
         on_line: OnLine,
         environment: Mapping[str, str] | None = None,
+        policy: RestartPolicy | None = None,
+        on_death: Callable[[Death], None] = lambda death: None,
     ) -> None:
         self.cluster = cluster
         self.tasks = tasks_of(cluster)
         self._command = list(command)
         self._on_line = on_line
         self._environment = {**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}
+        self._policy = policy or RestartPolicy()
+        self._on_death = on_death
         self._processes: dict[TaskId, Process] = {}
+        self._starting: set[asyncio.Task[Process]] = set()
         self._pumps: list[asyncio.Task[None]] = []
         self._transports: list[asyncio.ReadTransport] = []
         self._stopped_by: asyncio.Future[signal.Signals] | None = None
@@ -115,16 +143,43 @@ class Launcher:
     async def run(self) -> Outcome:
         """Start all tasks, wait for the run's end, and leave no process behind."""
         self._stopped_by = asyncio.get_running_loop().create_future()
-        waits: dict[asyncio.Task[int], TaskId] = {}
+        lives: dict[asyncio.Task[int], TaskId] = {}
         with _signals(self._on_signal):
             try:
                 for task in self.tasks:
                     process = await self._start(task)
-                    waits[asyncio.create_task(process.wait())] = task
-                return await self._watch(waits, self._stopped_by)
+                    lives[asyncio.create_task(self._keep_alive(task, process))] = task
+                return await self._watch(lives, self._stopped_by)
             finally:
+                for life in lives:
+                    life.cancel()
+                await asyncio.gather(*lives, *self._starting, return_exceptions=True)
                 await self._end_all()
-                await asyncio.gather(*waits)
+
+    def process(self, task: TaskId) -> Process:
+        """Return a task's latest process."""
+        return self._processes[task]
+
+    async def _keep_alive(self, task: TaskId, process: Process) -> int:
+        """Wait for a task's end, starting it again while the policy lets it; return its code."""
+        restarts = Restarts(self._policy)
+        clock = asyncio.get_running_loop().time
+        while True:
+            since_s = clock()
+            code = await process.wait()
+            pause_s = None if code == 0 else restarts.next_pause_s(clock() - since_s)
+            if pause_s is None:
+                return code
+            # What it left behind may hold its port.
+            _signal_group(process, signal.SIGKILL)
+            number, most = restarts.in_a_row, self._policy.most
+            self._on_death(Death(task, _exit_code(code), number, most, pause_s))
+            await asyncio.sleep(pause_s)
+            # To its end even when the run ends meanwhile: nobody else knows of the process.
+            starting = asyncio.create_task(self._start(task))
+            self._starting.add(starting)
+            starting.add_done_callback(self._starting.discard)
+            process = await asyncio.shield(starting)
 
     async def _start(self, task: TaskId) -> Process:
         task_json = {"type": task.job, "index": task.index}
@@ -158,18 +213,18 @@ class Launcher:
         return write_end
 
     async def _watch(
-        self, waits: dict[asyncio.Task[int], TaskId], stopped_by: asyncio.Future[signal.Signals]
+        self, lives: dict[asyncio.Task[int], TaskId], stopped_by: asyncio.Future[signal.Signals]
     ) -> Outcome:
-        working = {wait for wait, task in waits.items() if task.job not in _SERVING_JOBS}
-        pending: set[asyncio.Future[int] | asyncio.Future[signal.Signals]] = {*waits, stopped_by}
+        working = {life for life, task in lives.items() if task.job not in _SERVING_JOBS}
+        pending: set[asyncio.Future[int] | asyncio.Future[signal.Signals]] = {*lives, stopped_by}
         while working & pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             if stopped_by in done:
                 by = stopped_by.result()
                 return Outcome(128 + by, stopped_by=by)
-            for wait, task in waits.items():
-                if wait in done and wait.result() != 0:
-                    return Outcome(_exit_code(wait.result()), failed=task)
+            for life, task in lives.items():
+                if life in done and life.result() != 0:
+                    return Outcome(_exit_code(life.result()), failed=task)
         return Outcome(0)
 
     def _on_signal(self, number: signal.Signals) -> None:
@@ -180,13 +235,16 @@ class Launcher:
             self._signal_all(signal.SIGKILL)
 
     async def _end_all(self) -> None:
-        self._signal_all(signal.SIGTERM)
-        running = [process.wait() for process in self._processes.values()]
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_GRACE_S):
-                await asyncio.gather(*running)
+        for serves, grace_s in ((False, STOP_GRACE_S), (True, _SERVING_GRACE_S)):
+            asked = [p for t, p in self._processes.items() if (t.job in _SERVING_JOBS) is serves]
+            for process in asked:
+                _signal_group(process, signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_s):
+                    await asyncio.gather(*(process.wait() for process in asked))
         # Also for groups whose first process has ended: it may have left others.
         self._signal_all(signal.SIGKILL)
+        await asyncio.gather(*(process.wait() for process in self._processes.values()))
         if self._pumps:
             _, late = await asyncio.wait(self._pumps, timeout=_DRAIN_S)
             for pump in late:
@@ -196,8 +254,7 @@ class Launcher:
 
     def _signal_all(self, number: signal.Signals) -> None:
         for process in self._processes.values():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, number)
+            _signal_group(process, number)
 
     async def _pump(self, task: TaskId, stream: asyncio.StreamReader, is_error: bool) -> None:
         try:
@@ -215,6 +272,12 @@ class Launcher:
                 self._on_line(task, _text(line), is_error)
         if rest:
             self._on_line(task, _text(rest), is_error)
+
+
+def _signal_group(process: Process, number: signal.Signals) -> None:
+    """Signal a task's process and what it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
 
 def _text(line: bytes) -> str:

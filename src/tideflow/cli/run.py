@@ -10,13 +10,34 @@ from pathlib import Path
 
 import click
 
-from tideflow.cli.launcher import Launcher, Outcome, TaskId, describe_exit, local_cluster, tasks_of
+from tideflow.cli.launcher import (
+    Death,
+    Launcher,
+    Outcome,
+    TaskId,
+    describe_exit,
+    local_cluster,
+    tasks_of,
+)
 from tideflow.cli.problems import UsageProblem, told_to_user
+from tideflow.cli.restarts import DEFAULT_MOST, RestartPolicy
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
 
 
+class _WithOptionalCount(click.Command):
+    """Lets `--restart` stand without a number, also before the script's name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        for i, arg in enumerate(args[:end]):
+            if arg == "--restart" and not (i + 1 < end and args[i + 1].isdecimal()):
+                args[i] = f"--restart={DEFAULT_MOST}"
+        return super().parse_args(ctx, args)
+
+
 @click.command(
+    cls=_WithOptionalCount,
     short_help="Start a script as a cluster on this machine.",
     context_settings={"allow_interspersed_args": True},
 )
@@ -30,20 +51,41 @@ _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
     "--workers", type=click.IntRange(0, 256), default=2, show_default=True, help="Workers."
 )
 @click.option("--chief", is_flag=True, help="Add a job `chief` with one task.")
+@click.option(
+    "--restart",
+    type=click.IntRange(min=0),
+    metavar="[N]",
+    default=0,
+    help="Start tasks again that die, each up to N times in a row "
+    f"({DEFAULT_MOST} if N is left out).",
+)
 def run(
-    script: str, args: tuple[str, ...], as_module: bool, ps: int, workers: int, chief: bool
+    script: str,
+    args: tuple[str, ...],
+    as_module: bool,
+    ps: int,
+    workers: int,
+    chief: bool,
+    restart: int,
 ) -> None:
     """Start every task of a script as a process of this machine.
 
     Each task runs SCRIPT with ARGS and with TF_CONFIG set to the cluster, on free ports of
     127.0.0.1, and to its own place in it. Its output appears line by line behind its name. The run
     ends when all workers (and the chief) have ended well; parameter servers are then stopped. On
-    the first failure, or on Ctrl-C, all tasks are stopped: SIGTERM, and SIGKILL after 5 seconds.
+    the first failure, or on Ctrl-C, all tasks are stopped: SIGTERM, parameter servers last, and
+    SIGKILL to what is left after 4 seconds.
+
+    With --restart, a task that dies is started again in the same place, after a pause that grows
+    up to half a minute; one that then runs for a minute has recovered. A task that ends with 0 is
+    done. A script that trains with MonitoredTrainingSession and a checkpoint directory goes on from
+    its last checkpoint.
 
     \b
     Examples:
       tideflow run examples/digits_replica.py --ps 1 --workers 2
       tideflow run train.py --workers 4 --chief -- --steps 1000
+      tideflow run --ps 1 --workers 2 --restart train.py
 
     \b
     Exit codes:
@@ -60,7 +102,13 @@ def run(
     with told_to_user("Ask for fewer tasks."):
         cluster = local_cluster(ps, workers, chief)
     command = [sys.executable, *_program(script, as_module), *args]
-    launcher = Launcher(cluster, command, line_printer(tasks_of(cluster)))
+    launcher = Launcher(
+        cluster,
+        command,
+        line_printer(tasks_of(cluster)),
+        policy=RestartPolicy(restart),
+        on_death=tell_death,
+    )
     report(asyncio.run(launcher.run()))
 
 
@@ -88,6 +136,15 @@ def line_printer(tasks: list[TaskId]) -> Callable[[TaskId, str, bool], None]:
         click.echo(f"{prefixes[task]} {line}", err=is_error, color=colour)
 
     return print_line
+
+
+def tell_death(death: Death) -> None:
+    """Say on stderr that a task died and will be started again."""
+    click.echo(
+        f"tideflow run: {death.task} {describe_exit(death.code)}; it is started again in "
+        f"{death.pause_s:.1f} s (restart {death.number} of {death.most})",
+        err=True,
+    )
 
 
 def report(outcome: Outcome) -> None:
