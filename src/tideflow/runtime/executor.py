@@ -7,25 +7,23 @@ all, on the loop; programs that are known to be long go to a worker thread meanw
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
-import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tideflow.compile.plan import RETVAL_OPS, SEND_OPS, Plan, is_waiting, make_plan
+from tideflow.compile.plan import RETVAL_OPS, SEND_OPS, Plan, make_plan
 from tideflow.graph.node import Node
+from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
 from tideflow.runtime.blas_threads import give_back, take_one
 from tideflow.runtime.context import Step
 from tideflow.runtime.device_program import DeviceProgram
+from tideflow.runtime.group_code import GroupCode, Launch, Straight, instructions_of, parts_of
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
 from tideflow.runtime.program import Instruction, Program, explain
@@ -36,46 +34,6 @@ from tideflow.wire import errors
 _LOOP_BUDGET_S = 0.001
 # Runs that bring each other values leave the loop to others after this time.
 _MOST_TURN_S = 0.002
-# Until its own runs tell, a program is guessed from its length.
-_GUESS_PER_INSTRUCTION_S = 20e-6
-# What an accelerator runs is compiled first.
-_COMPILING_S = 1.0
-
-
-@dataclass(slots=True)
-class _Launch:
-    """A waiting node, ready to be started."""
-
-    instruction: Instruction
-    reads: list[Instruction]
-    key: str = ""
-    send_device: str = ""
-
-
-@dataclass(slots=True)
-class _Straight:
-    """Nodes without waiting ones between them, before they become a program."""
-
-    instructions: list[Instruction]
-    nodes: list[Node]
-
-
-class _GroupCode:
-    """The code of one group: programs and launches in order."""
-
-    __slots__ = ("parts", "seconds")
-
-    def __init__(self, parts: list[Program | _Launch]) -> None:
-        self.parts = parts
-        count = sum(len(p.instructions) for p in parts if isinstance(p, Program))
-        self.seconds = count * _GUESS_PER_INSTRUCTION_S
-        if any(isinstance(p, DeviceProgram) for p in parts):
-            self.seconds = max(self.seconds, _COMPILING_S)
-
-    def took(self, seconds: float) -> None:
-        """Take note of a run."""
-        # One quick run shows what the code takes; slow ones may have waited for a thread or a core.
-        self.seconds = min(seconds, self.seconds + 0.3 * (seconds - self.seconds))
 
 
 class Executor:
@@ -94,7 +52,7 @@ class Executor:
         self.threads = threads
         maker = InstructionMaker(self.plan, binder)
         self._binder = binder
-        groups = [_parts(group.nodes, maker) for group in self.plan.groups]
+        groups = [parts_of(group.nodes, maker) for group in self.plan.groups]
         self._groups = self._make_programs(groups, maker.initial)
         self._template: list[Any] = [None] * maker.slot_count
         for slot, value in maker.initial.items():
@@ -111,32 +69,32 @@ class Executor:
         return self._binder.received(value)
 
     def _make_programs(
-        self, groups: list[list[_Straight | _Launch]], constants: dict[int, Any]
-    ) -> list[_GroupCode]:
+        self, groups: list[list[Straight | Launch]], constants: dict[int, Any]
+    ) -> list[GroupCode]:
         """Make programs that know which of their values are wanted outside them."""
         users: dict[int, set[int]] = {}
         for index, part in enumerate(part for group in groups for part in group):
-            for one in _instructions(part):
+            for one in instructions_of(part):
                 for slot in one.inputs:
                     users.setdefault(slot, set()).add(index)
         results = {slot for slot, _ in self.plan.retvals}
         index = -1
         made_groups = []
         for group in groups:
-            parts: list[Program | _Launch] = []
+            parts: list[Program | Launch] = []
             for part in group:
                 index += 1
-                if isinstance(part, _Launch):
+                if isinstance(part, Launch):
                     parts.append(part)
                     continue
                 made = {s for one in part.instructions for s in one.outputs}
                 kept = {s for s in made if s in results or users.get(s, set()) - {index}}
                 parts.append(self._make_program(part, kept, constants))
-            made_groups.append(_GroupCode(parts))
+            made_groups.append(GroupCode(parts))
         return made_groups
 
     def _make_program(
-        self, straight: _Straight, kept: set[int], constants: dict[int, Any]
+        self, straight: Straight, kept: set[int], constants: dict[int, Any]
     ) -> Program:
         binder = self._binder
         if binder.accelerator is not None:
@@ -203,99 +161,6 @@ class Executor:
         return [slots[slot] for slot in self._results]
 
 
-def _instructions(part: _Straight | _Launch) -> list[Instruction]:
-    if isinstance(part, _Straight):
-        return part.instructions
-    return [*part.reads, part.instruction]
-
-
-def _parts(nodes: Sequence[Node], maker: InstructionMaker) -> list[_Straight | _Launch]:
-    parts: list[_Straight | _Launch] = []
-    straight: list[Node] = []
-
-    def flush() -> None:
-        if straight:
-            made = maker.make(straight)
-            if made:
-                parts.append(_Straight(made, list(straight)))
-            straight.clear()
-
-    for node in nodes:
-        if is_waiting(node):
-            flush()
-            parts.append(_launch(node, maker))
-        else:
-            straight.append(node)
-    flush()
-    return parts
-
-
-def _launch(node: Node, maker: InstructionMaker) -> _Launch:
-    reads, inputs = maker.inputs(node)
-    outputs = maker.outputs(node)
-    if is_receive(node):
-        key = send_prefix(node) + "0:0"
-        one = Instruction(_never, inputs, outputs, node)
-        return _Launch(one, reads, key, node.attrs["send_device"])
-    if node.op_def.takes_step:
-        inputs = (0, *inputs)
-    return _Launch(Instruction(maker.binder.bind(node), inputs, outputs, node), reads)
-
-
-def _never() -> None:
-    raise AssertionError("a receive has no kernel to call")
-
-
-class Resumed:
-    """Awaits the rest of a coroutine that was begun by hand and stopped at `first`.
-
-    Most waits are over at once (the tensor is there, the queue has an element); beginning the
-    coroutine in place saves them a task.
-    """
-
-    __slots__ = ("_coro", "_first")
-
-    def __init__(self, coro: Coroutine[Any, Any, Any], first: Any) -> None:
-        self._coro = coro
-        self._first = first
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        wanted = self._first
-        while True:
-            try:
-                sent = yield wanted
-            except BaseException as error:
-                resume: Callable[[], Any] = functools.partial(self._coro.throw, error)
-            else:
-                resume = functools.partial(self._coro.send, sent)
-            try:
-                wanted = resume()
-            except StopIteration as stop:
-                return stop.value
-
-
-def cancel_rest(coro: Coroutine[Any, Any, Any], first: Any) -> None:
-    """Let a begun coroutine whose task ended before it took over clean up after itself.
-
-    As when a task is cancelled, what it waits for is cancelled first.
-    """
-    if inspect.getcoroutinestate(coro) == inspect.CORO_SUSPENDED:
-        if asyncio.isfuture(first):
-            first.cancel()
-        with contextlib.suppress(asyncio.CancelledError, StopIteration):
-            coro.throw(asyncio.CancelledError())
-        coro.close()
-
-
-async def end_all(tasks: set[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait until all have ended, whatever they end with."""
-    left = list(tasks)
-    for task in left:
-        task.cancel()
-    if left:
-        await asyncio.wait(left)
-
-
 class _Turn(threading.local):
     """What runs on this thread's loop now."""
 
@@ -313,7 +178,7 @@ class _Receipt:
 
     __slots__ = ("_is_over", "launch", "run", "started")
 
-    def __init__(self, run: _Run, launch: _Launch, started: int) -> None:
+    def __init__(self, run: _Run, launch: Launch, started: int) -> None:
         self.run = run
         self.launch = launch
         self.started = started
@@ -485,7 +350,7 @@ class _Run:
         self.executor._groups[index].took(took)
         self._done(self.executor.plan.groups[index].then)
 
-    def _run_here(self, parts: Sequence[Program | _Launch]) -> None:
+    def _run_here(self, parts: Sequence[Program | Launch]) -> None:
         count = take_one()
         try:
             for part in parts:
@@ -505,7 +370,7 @@ class _Run:
         launches = {
             id(part.instruction.node): part
             for part in self.executor._groups[index].parts
-            if isinstance(part, _Launch)
+            if isinstance(part, Launch)
         }
         for node in group.nodes:
             if node.op in SEND_OPS:
@@ -540,7 +405,7 @@ class _Run:
             if not self.pending[index]:
                 self.ready.append(index)
 
-    def _launch(self, launch: _Launch) -> None:
+    def _launch(self, launch: Launch) -> None:
         """Start a waiting node; finish it at once if it need not wait."""
         one = launch.instruction
         slots = self.slots
@@ -560,7 +425,7 @@ class _Run:
             raise explain(error, one.node, [slots[i] for i in one.inputs]) from error
         self._wait_for(one, coro, first, started)
 
-    def _launch_receive(self, launch: _Launch, started: int) -> None:
+    def _launch_receive(self, launch: Launch, started: int) -> None:
         rendezvous = self.step.rendezvous
         received = rendezvous.take_nowait(launch.key)
         if received is not None:
@@ -571,7 +436,7 @@ class _Run:
         if not rendezvous.expect(launch.key, launch.send_device, receipt):
             receipt.ask()
 
-    def ask_for(self, launch: _Launch, started: int) -> None:
+    def ask_for(self, launch: Launch, started: int) -> None:
         """Ask for a value that may not come by itself (call on the loop)."""
         one = launch.instruction
         coro = self.step.rendezvous.take(launch.key, launch.send_device)

@@ -17,16 +17,16 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, is_waiting
 from tideflow.graph.node import Node, topological_order
+from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, send_prefix
 from tideflow.runtime.context import Step
-from tideflow.runtime.executor import Resumed, cancel_rest, end_all
+from tideflow.runtime.frame_state import DEAD, Arrivals, Frame, Item, Iteration
 from tideflow.runtime.program import explain
 from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire import errors
@@ -36,15 +36,6 @@ from tideflow.wire.frame_id import child_frame_id
 _LOOP_BUDGET_S = 0.001
 
 
-class _Dead:
-    """What stands in for a value that never came to be."""
-
-    def __repr__(self) -> str:
-        return "<dead>"
-
-
-DEAD = _Dead()
-
 _MERGE = frozenset({"Merge", "RefMerge"})
 _SWITCH = frozenset({"Switch", "RefSwitch"})
 _ENTER = frozenset({"Enter", "RefEnter"})
@@ -52,74 +43,6 @@ _EXIT = frozenset({"Exit", "RefExit"})
 _NEXT = frozenset({"NextIteration", "RefNextIteration"})
 _PASS = _ENTER | _EXIT | _NEXT | {"LoopCond"}
 _EMPTY = frozenset({"NoOp", "ControlTrigger"})
-
-
-@dataclass(slots=True)
-class _Item:
-    """What is known of a node before the run."""
-
-    node: Node
-    index: int
-    input_count: int
-    control_count: int
-    # Dead data inputs that make a Merge dead in iteration 0.
-    merge_inputs: int = 0
-    consumers: list[list[tuple[_Item, int]]] = field(default_factory=list)
-    control_consumers: list[_Item] = field(default_factory=list)
-    reads: list[int] = field(default_factory=list)
-    call: Any = None
-    key: str = ""
-    frame_name: str = ""
-
-
-class _Arrivals:
-    """The inputs of one node in one iteration, as they come."""
-
-    __slots__ = ("controls", "dead", "dead_inputs", "fired", "missing", "values")
-
-    def __init__(self, item: _Item) -> None:
-        self.values: list[Any] = [None] * item.input_count
-        self.missing = item.input_count + item.control_count
-        self.controls = item.control_count
-        self.dead = False
-        self.dead_inputs = 0
-        self.fired = False
-
-
-class _Iteration:
-    """One iteration of a frame."""
-
-    __slots__ = ("arrivals", "children", "frame", "number", "outstanding")
-
-    def __init__(self, frame: _Frame, number: int) -> None:
-        self.frame = frame
-        self.number = number
-        self.outstanding = 0
-        self.children = 0
-        self.arrivals: dict[int, _Arrivals] = {}
-
-
-class _Frame:
-    """A loop that runs, or the root."""
-
-    __slots__ = (
-        "dead_exits", "deferred", "frame_id", "invariants", "iterations", "live_iterations",
-        "missing_enters", "name", "parallel", "parent",
-    )  # fmt: skip
-
-    def __init__(
-        self, name: str, frame_id: int, parent: _Iteration | None, enters: int, parallel: int
-    ) -> None:
-        self.name = name
-        self.frame_id = frame_id
-        self.parent = parent
-        self.missing_enters = enters
-        self.parallel = parallel
-        self.iterations: dict[int, _Iteration] = {}
-        self.invariants: list[tuple[_Item, Any]] = []
-        self.deferred: list[tuple[_Item, Any]] = []
-        self.dead_exits: dict[int, _Item] = {}
-        self.live_iterations = 0
 
 
 class FrameExecutor:
@@ -137,7 +60,7 @@ class FrameExecutor:
         # There, to know which branch is taken is to wait for what is computed.
         self.waits_for_device = binder.accelerator is not None
         self.items = [
-            _Item(node, i, len(node.edges), len(node.controls)) for i, node in enumerate(order)
+            Item(node, i, len(node.edges), len(node.controls)) for i, node in enumerate(order)
         ]
         by_node = {id(item.node): item for item in self.items}
         self.enters: dict[str, int] = {}
@@ -154,7 +77,7 @@ class FrameExecutor:
             is_waiting(item.node) or item.node.op in _NEXT for item in self.items
         )
 
-    def _connect(self, item: _Item, by_node: dict[int, _Item]) -> None:
+    def _connect(self, item: Item, by_node: dict[int, Item]) -> None:
         node = item.node
         item.consumers = item.consumers or [[] for _ in node.output_types]
         for at, (source, port) in enumerate(node.edges):
@@ -187,7 +110,7 @@ class FrameExecutor:
         return await run.finish()
 
 
-def _bind(item: _Item, binder: Binder) -> None:
+def _bind(item: Item, binder: Binder) -> None:
     node = item.node
     item.reads = [i for i, reads in enumerate(reads_reference(node)) if reads]
     if node.op in SEND_OPS or node.op in RECEIVE_OPS:
@@ -216,18 +139,18 @@ class _Run:
         self.step = step
         self.args = args
         self.found: list[Any] = [None] * len(executor.result_rank)
-        self.ready: deque[tuple[_Item, _Iteration, list[Any], bool]] = deque()
-        self.launches: list[tuple[_Item, _Iteration, list[Any]]] = []
-        self.finished: deque[tuple[_Item, _Iteration, Any, int]] = deque()
+        self.ready: deque[tuple[Item, Iteration, list[Any], bool]] = deque()
+        self.launches: list[tuple[Item, Iteration, list[Any]]] = []
+        self.finished: deque[tuple[Item, Iteration, Any, int]] = deque()
         self.tasks: set[asyncio.Task[Any]] = set()
         self.changed: asyncio.Future[None] | None = None
         self.error: BaseException | None = None
         self.is_over = False
-        root = _Frame("", 0, None, 0, 1)
-        self.root = _Iteration(root, 0)
+        root = Frame("", 0, None, 0, 1)
+        self.root = Iteration(root, 0)
         root.iterations[0] = self.root
         root.live_iterations = 1
-        self.children: dict[tuple[int, str], _Frame] = {}
+        self.children: dict[tuple[int, str], Frame] = {}
 
     # ---- driving
 
@@ -294,7 +217,7 @@ class _Run:
 
     # ---- running one node
 
-    def _process(self, item: _Item, iteration: _Iteration, values: list[Any], dead: bool) -> None:
+    def _process(self, item: Item, iteration: Iteration, values: list[Any], dead: bool) -> None:
         op = item.node.op
         if op in SEND_OPS:
             self._send(item, iteration, values, dead)
@@ -314,7 +237,7 @@ class _Run:
             self._propagate(item, iteration, outputs, dead=dead and op in _MERGE)
         self._settle(iteration)
 
-    def _compute(self, item: _Item, values: list[Any]) -> list[Any]:
+    def _compute(self, item: Item, values: list[Any]) -> list[Any]:
         """Return the outputs of a live node that does not wait."""
         node = item.node
         op = node.op
@@ -345,10 +268,10 @@ class _Run:
             self._keep(item, values[0])
         return []
 
-    def _keep(self, item: _Item, value: Any) -> None:
+    def _keep(self, item: Item, value: Any) -> None:
         self.found[self.executor.result_rank[item.node.attrs["index"]]] = value
 
-    def _send(self, item: _Item, iteration: _Iteration, values: list[Any], dead: bool) -> None:
+    def _send(self, item: Item, iteration: Iteration, values: list[Any], dead: bool) -> None:
         key = f"{item.key}{iteration.frame.frame_id}:{iteration.number}"
         if not dead:
             for i in item.reads:
@@ -366,7 +289,7 @@ class _Run:
         for item, iteration, values in launches:
             self._launch(item, iteration, values)
 
-    def _launch(self, item: _Item, iteration: _Iteration, values: list[Any]) -> None:
+    def _launch(self, item: Item, iteration: Iteration, values: list[Any]) -> None:
         started = time.time_ns()
         node = item.node
         try:
@@ -390,15 +313,15 @@ class _Run:
         task.add_done_callback(self._task_done)
         task.add_done_callback(lambda _: cancel_rest(coro, first))
 
-    async def _receive(self, item: _Item, iteration: _Iteration) -> Any:
+    async def _receive(self, item: Item, iteration: Iteration) -> Any:
         key = f"{item.key}{iteration.frame.frame_id}:{iteration.number}"
         received = await self.step.rendezvous.take(key, item.node.attrs["send_device"])
         return DEAD if received.is_dead else self.executor.received(received.value)
 
     async def _wait(
         self,
-        item: _Item,
-        iteration: _Iteration,
+        item: Item,
+        iteration: Iteration,
         coro: Coroutine[Any, Any, Any],
         first: Any,
         started: int,
@@ -431,7 +354,7 @@ class _Run:
     # ---- passing values on
 
     def _propagate(
-        self, item: _Item, iteration: _Iteration, outputs: Sequence[Any], dead: bool
+        self, item: Item, iteration: Iteration, outputs: Sequence[Any], dead: bool
     ) -> None:
         op = item.node.op
         if op in _ENTER:
@@ -445,7 +368,7 @@ class _Run:
             self._deliver(item, iteration, outputs, dead)
 
     def _deliver(
-        self, item: _Item, iteration: _Iteration, outputs: Sequence[Any], dead: bool
+        self, item: Item, iteration: Iteration, outputs: Sequence[Any], dead: bool
     ) -> None:
         for value, consumers in zip(outputs, item.consumers):
             for consumer, at in consumers:
@@ -453,7 +376,7 @@ class _Run:
         for consumer in item.control_consumers:
             self._arrive_control(consumer, iteration, dead)
 
-    def _enter(self, item: _Item, iteration: _Iteration, value: Any) -> None:
+    def _enter(self, item: Item, iteration: Iteration, value: Any) -> None:
         attrs = item.node.attrs
         frame = self._child(iteration, item.frame_name, attrs["parallel_iterations"])
         frame.missing_enters -= 1
@@ -465,27 +388,27 @@ class _Run:
             self._deliver(item, frame.iterations[0], [value], value is DEAD)
         self._maybe_end(frame.iterations.get(0))
 
-    def _child(self, iteration: _Iteration, name: str, parallel: int) -> _Frame:
+    def _child(self, iteration: Iteration, name: str, parallel: int) -> Frame:
         key = (id(iteration), name)
         frame = self.children.get(key)
         if frame is None:
             frame_id = child_frame_id(iteration.frame.frame_id, iteration.number, name)
             enters = self.executor.enters[name]
-            frame = _Frame(name, frame_id, iteration, enters, parallel)
+            frame = Frame(name, frame_id, iteration, enters, parallel)
             self.children[key] = frame
             iteration.children += 1
             self._start_iteration(frame, 0)
         return frame
 
-    def _start_iteration(self, frame: _Frame, number: int) -> _Iteration:
-        iteration = _Iteration(frame, number)
+    def _start_iteration(self, frame: Frame, number: int) -> Iteration:
+        iteration = Iteration(frame, number)
         frame.iterations[number] = iteration
         frame.live_iterations += 1
         for item, value in frame.invariants:
             self._deliver(item, iteration, [value], value is DEAD)
         return iteration
 
-    def _exit(self, item: _Item, iteration: _Iteration, value: Any) -> None:
+    def _exit(self, item: Item, iteration: Iteration, value: Any) -> None:
         frame = iteration.frame
         if value is DEAD:
             frame.dead_exits[item.index] = item
@@ -496,7 +419,7 @@ class _Run:
         frame.dead_exits[-1 - item.index] = item
         self._deliver(item, frame.parent, [value], False)
 
-    def _next(self, item: _Item, iteration: _Iteration, value: Any) -> None:
+    def _next(self, item: Item, iteration: Iteration, value: Any) -> None:
         frame = iteration.frame
         number = iteration.number + 1
         following = frame.iterations.get(number)
@@ -509,7 +432,7 @@ class _Run:
 
     # ---- arrivals
 
-    def _arrive(self, item: _Item, iteration: _Iteration, at: int, value: Any) -> None:
+    def _arrive(self, item: Item, iteration: Iteration, at: int, value: Any) -> None:
         arrivals = self._arrivals(item, iteration)
         if item.node.op in _MERGE:
             self._arrive_at_merge(item, iteration, arrivals, at, value)
@@ -521,7 +444,7 @@ class _Run:
         if not arrivals.missing:
             self._make_ready(item, iteration, arrivals)
 
-    def _arrive_control(self, item: _Item, iteration: _Iteration, dead: bool) -> None:
+    def _arrive_control(self, item: Item, iteration: Iteration, dead: bool) -> None:
         arrivals = self._arrivals(item, iteration)
         arrivals.missing -= 1
         if item.node.op in _MERGE:
@@ -532,16 +455,16 @@ class _Run:
         if not arrivals.missing:
             self._make_ready(item, iteration, arrivals)
 
-    def _arrivals(self, item: _Item, iteration: _Iteration) -> _Arrivals:
+    def _arrivals(self, item: Item, iteration: Iteration) -> Arrivals:
         found = iteration.arrivals.get(item.index)
         if found is None:
-            found = iteration.arrivals[item.index] = _Arrivals(item)
+            found = iteration.arrivals[item.index] = Arrivals(item)
             if item.node.op in _MERGE:
                 found.values = []
         return found
 
     def _arrive_at_merge(
-        self, item: _Item, iteration: _Iteration, arrivals: _Arrivals, at: int, value: Any
+        self, item: Item, iteration: Iteration, arrivals: Arrivals, at: int, value: Any
     ) -> None:
         if value is DEAD:
             arrivals.dead_inputs += 1
@@ -549,7 +472,7 @@ class _Run:
             arrivals.values = [(value, at)]
         self._fire_merge(item, iteration, arrivals)
 
-    def _fire_merge(self, item: _Item, iteration: _Iteration, arrivals: _Arrivals) -> None:
+    def _fire_merge(self, item: Item, iteration: Iteration, arrivals: Arrivals) -> None:
         if arrivals.fired or arrivals.controls:
             return
         if arrivals.values or arrivals.dead_inputs >= item.merge_inputs:
@@ -558,20 +481,20 @@ class _Run:
             iteration.outstanding += 1
             self.ready.append((item, iteration, arrivals.values, arrivals.dead))
 
-    def _make_ready(self, item: _Item, iteration: _Iteration, arrivals: _Arrivals) -> None:
+    def _make_ready(self, item: Item, iteration: Iteration, arrivals: Arrivals) -> None:
         iteration.outstanding += 1
         del iteration.arrivals[item.index]
         self.ready.append((item, iteration, arrivals.values, arrivals.dead))
 
     # ---- ends
 
-    def _settle(self, iteration: _Iteration) -> None:
+    def _settle(self, iteration: Iteration) -> None:
         """Note that a node of an iteration is done."""
         iteration.outstanding -= 1
         if not iteration.outstanding:
             self._maybe_end(iteration)
 
-    def _maybe_end(self, iteration: _Iteration | None) -> None:
+    def _maybe_end(self, iteration: Iteration | None) -> None:
         """End iterations, and then frames, that have nothing left to do."""
         while iteration is not None and iteration.frame.parent is not None:
             frame = iteration.frame
@@ -595,14 +518,14 @@ class _Run:
                 return
             iteration = self._end_frame(frame)
 
-    def _run_deferred(self, frame: _Frame, ended: int) -> None:
+    def _run_deferred(self, frame: Frame, ended: int) -> None:
         number = max([ended, *frame.iterations]) + 1
         deferred, frame.deferred = frame.deferred, []
         following = self._start_iteration(frame, number)
         for item, value in deferred:
             self._deliver(item, following, [value], False)
 
-    def _end_frame(self, frame: _Frame) -> _Iteration:
+    def _end_frame(self, frame: Frame) -> Iteration:
         parent = frame.parent
         assert parent is not None
         self.children.pop((id(parent), frame.name), None)
