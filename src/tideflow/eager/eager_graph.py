@@ -33,6 +33,7 @@ class EagerGraph(Graph):
     """The graph of a thread in which operations are called at once."""
 
     is_eager: ClassVar[bool] = True
+    compares_elementwise = True
 
     def __init__(self, home: Context) -> None:
         super().__init__()
@@ -110,6 +111,9 @@ class EagerGraph(Graph):
         return shape_results(self._finish(bound, inputs))
 
     def _call(self, op_def: OpDef, inputs: list[Any], attrs: dict[str, Any]) -> EagerOperation:
+        for tensor in inputs:
+            if not isinstance(tensor, EagerTensor):
+                self.capture(tensor)  # which says what is wrong with it
         device = self._choose_device(inputs)
         return self._finish(self._bound_for(op_def, inputs, attrs, device), inputs)
 
@@ -194,10 +198,11 @@ class EagerGraph(Graph):
         """
         if isinstance(tensor, EagerTensor):
             return tensor
+        owner = getattr(tensor.graph, "name", "") or "a graph that is being built"
+        file, line = tensor.op.made_at
         raise TypeError(
-            f"tensor {tensor.name!r} is out of scope: it belongs to the function or graph "
-            f"{getattr(tensor.graph, 'name', 'that is being built')!r} and has no value outside; "
-            "return it from the function"
+            f"tensor {tensor.name!r} is out of scope: it belongs to {owner} (made at "
+            f"{file}:{line}) and has no value outside; return it from the function"
         )
 
     # ---- scopes, which cost a call each

@@ -328,6 +328,7 @@ class FuncGraph(Graph):
         self.name = name
         self.outer_graph = outer_graph or get_default_graph()
         self.building_function = True
+        self.compares_elementwise = self.outer_graph.compares_elementwise
         self.seed = self.outer_graph.seed
         self.functions = self.outer_graph.functions
         self._collections = self.outer_graph._collections

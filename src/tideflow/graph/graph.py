@@ -38,6 +38,8 @@ class Graph:
 
     # Whether operations are called at once, and nothing is built.
     is_eager: ClassVar[bool] = False
+    # Whether == compares what tensors hold, as in the TF2 shape, rather than which they are.
+    compares_elementwise = False
 
     def __init__(self) -> None:
         self.operations_by_name: dict[str, Operation] = {}

@@ -1,8 +1,8 @@
 """Python's operators on tensors: x + y, x @ y, -x, x < y and the rest.
 
 Importing this module installs them on Tensor; `install_operators` gives them to another class
-(variables), too.  == and != keep comparing identity, as graph tensors do in the v1 API; indexing
-belongs to tideflow.ops.slicing.
+(variables), too.  == and != compare elementwise where the graph says so (the TF2 shape), and
+identity elsewhere; indexing belongs to tideflow.ops.slicing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops import arithmetic, comparison, elementwise, matmul, powers
 from tideflow.ops.indexed_slices import IndexedSlices
@@ -120,4 +120,24 @@ def install_operators(target: type) -> None:
         setattr(target, name, function)
 
 
+def _equality(op_name: str, when_different: bool) -> Callable[[Any, Any], Any]:
+    """Return == or != of tensors; what cannot be compared is different."""
+
+    def compare(self: Tensor, other: object) -> Any:
+        if self is other and not self.graph.compares_elementwise:
+            return not when_different
+        if other is None or not self.graph.compares_elementwise:
+            return when_different
+        try:
+            y = convert_to_tensor(other, self.dtype.base_dtype)
+        except (TypeError, ValueError):
+            return when_different
+        return apply_op(op_name, self, y, incompatible_shape_error=False)
+
+    compare.__name__ = compare.__qualname__ = f"__{'ne' if when_different else 'eq'}__"
+    return compare
+
+
 install_operators(Tensor)
+Tensor.__eq__ = _equality("Equal", False)  # type: ignore[method-assign]
+Tensor.__ne__ = _equality("NotEqual", True)  # type: ignore[method-assign]

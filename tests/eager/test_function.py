@@ -1,0 +1,169 @@
+"""Functions that are traced."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import tideflow as tf
+
+
+def test_a_function_is_traced_once_for_each_kind_of_arguments() -> None:
+    traces = []
+
+    @tf.function
+    def double(x):
+        traces.append(x)
+        return x + x
+
+    assert double(tf.constant(2)).numpy() == 4
+    assert double(tf.constant(3)).numpy() == 6
+    assert double(np.array([1, 2], np.int32)).numpy().tolist() == [2, 4]
+    assert len(traces) == 2
+    assert double("a").numpy() == b"aa"
+    assert double.experimental_get_tracing_count() == 3
+
+
+def test_effects_keep_their_order_and_all_run() -> None:
+    v = tf.Variable(1.0)
+
+    @tf.function
+    def change():
+        before = v.value()
+        v.assign_add(1.0)
+        between = v.value()
+        v.assign(between * 10.0)
+        return before, between
+
+    before, between = change()
+    assert (before.numpy(), between.numpy(), v.numpy()) == (1, 2, 20)
+
+
+def test_a_function_trains_as_its_operations_do_one_by_one() -> None:
+    x = tf.constant(np.random.RandomState(0).rand(16, 4).astype(np.float32))
+    y = tf.reduce_sum(x, 1, keepdims=True)
+
+    def make():
+        w = tf.Variable(tf.zeros([4, 1]))
+
+        def step():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((tf.matmul(x, w) - y) ** 2)
+            w.assign_sub(0.5 * tape.gradient(loss, w))
+            return loss
+
+        return step
+
+    plain, traced = make(), tf.function(make())
+    losses = [[float(step()) for _ in range(60)] for step in (plain, traced)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert losses[1][-1] < 0.01 * losses[1][0]
+
+
+def test_a_tape_around_a_call_differentiates_it_also_twice() -> None:
+    w = tf.Variable(2.0)
+
+    @tf.function
+    def cube(x):
+        return w * x * x * x
+
+    x = tf.constant(3.0)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape(persistent=True) as inner:
+            inner.watch(x)
+            y = cube(x)
+        first = inner.gradient(y, x)
+    assert first.numpy() == 54
+    assert inner.gradient(y, w).numpy() == 27
+    assert outer.gradient(first, x).numpy() == 36
+
+
+def test_variables_are_made_in_the_first_call_alone() -> None:
+    class Model:
+        v = None
+
+        @tf.function
+        def __call__(self, x):
+            if self.v is None:
+                self.v = tf.Variable(tf.ones([2]) * 3.0)
+            return self.v * x
+
+    assert Model()(tf.constant(2.0)).numpy().tolist() == [6, 6]
+
+    @tf.function
+    def wrong():
+        return tf.Variable(1.0) + 1.0
+
+    with pytest.raises(ValueError, match="singleton"):
+        wrong()
+
+
+def test_a_method_does_not_keep_its_object() -> None:
+    class Model:
+        @tf.function
+        def __call__(self, x):
+            return x + 1
+
+    model = Model()
+    assert model(tf.constant(1)).numpy() == 2
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_input_signatures_cast_and_refuse() -> None:
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def total(x):
+        return tf.reduce_sum(x)
+
+    assert total([1, 2]).numpy() == 3
+    assert total(tf.ones([5])).numpy() == 5
+    assert total.experimental_get_tracing_count() == 1
+    with pytest.raises(TypeError, match="Can not cast"):
+        total(tf.constant([1, 2]))
+
+
+def test_open_sizes_on_request() -> None:
+    @tf.function(reduce_retracing=True)
+    def total(x):
+        return tf.reduce_sum(x)
+
+    assert [float(total(tf.ones([n]))) for n in (1, 2, 3, 4)] == [1, 2, 3, 4]
+    assert len(total._specs) == 2
+
+
+def test_a_tensor_that_leaks_is_refused_by_name() -> None:
+    leaked = []
+
+    @tf.function
+    def leaky(x):
+        leaked.append(x * 2)
+        return x
+
+    leaky(tf.constant(1))
+    with pytest.raises(TypeError, match=r"(?s)out of scope.*leaky.*test_function.py:\d+"):
+        leaked[0] + 1
+
+
+def test_functions_call_functions() -> None:
+    v = tf.Variable(2.0)
+
+    @tf.function
+    def inner(x):
+        return x * v
+
+    @tf.function
+    def outer(x):
+        return inner(x) + inner(x + 1.0)
+
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = outer(x)
+    assert y.numpy() == 14
+    assert [g.numpy() for g in tape.gradient(y, [x, v])] == [4, 7]
