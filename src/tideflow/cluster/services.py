@@ -1,13 +1,16 @@
 # mypy: disable-error-code="empty-body"
-"""The services of a cluster: TensorFlow's master and worker, by its names and messages.
+"""The services of a cluster, by TensorFlow's names and messages: master, worker, eager service.
 
-Source: master_service.proto and worker_service.proto of TensorFlow 2.21.
+Source: master_service.proto, worker_service.proto and eager_service.proto of TensorFlow 2.21.
 """
 
 from __future__ import annotations
 
-from tideflow.transport import Service, rpc
+from collections.abc import AsyncIterator
+
+from tideflow.transport import Service, rpc, rpc_stream
 from tideflow.wire import messages as pb
+from tideflow.wire.buffer_reply import BufferReply
 from tideflow.wire.parted import MaybeParted
 from tideflow.wire.tensor_reply import TensorReply
 
@@ -104,7 +107,7 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
     async def Tracing(self, request: pb.TracingRequest) -> pb.TracingResponse: ...
 
     @rpc
-    async def RecvBuf(self, request: pb.RecvBufRequest) -> pb.RecvBufResponse: ...
+    async def RecvBuf(self, request: pb.RecvBufRequest) -> BufferReply: ...
 
     @rpc
     async def GetStepSequence(
@@ -118,3 +121,35 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
     async def CompleteInstance(
         self, request: pb.CompleteInstanceRequest
     ) -> pb.CompleteInstanceResponse: ...
+
+
+class EagerService(Service, name="tensorflow.eager.EagerService"):
+    """What an eager client asks of a worker, and a worker of the client and of other workers."""
+
+    @rpc
+    async def CreateContext(self, request: pb.CreateContextRequest) -> pb.CreateContextResponse: ...
+
+    @rpc
+    async def UpdateContext(self, request: pb.UpdateContextRequest) -> pb.UpdateContextResponse: ...
+
+    @rpc
+    async def Enqueue(self, request: pb.EnqueueRequest) -> pb.EnqueueResponse: ...
+
+    @rpc_stream
+    def StreamingEnqueue(
+        self, requests: AsyncIterator[pb.EnqueueRequest]
+    ) -> AsyncIterator[pb.EnqueueResponse]: ...
+
+    @rpc
+    async def WaitQueueDone(self, request: pb.WaitQueueDoneRequest) -> pb.WaitQueueDoneResponse: ...
+
+    @rpc
+    async def RunComponentFunction(
+        self, request: pb.RunComponentFunctionRequest
+    ) -> pb.RunComponentFunctionResponse: ...
+
+    @rpc
+    async def KeepAlive(self, request: pb.KeepAliveRequest) -> pb.KeepAliveResponse: ...
+
+    @rpc
+    async def CloseContext(self, request: pb.CloseContextRequest) -> pb.CloseContextResponse: ...

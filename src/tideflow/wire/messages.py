@@ -37,6 +37,33 @@ from tideflow.wire.proto.device_pb2 import DeviceAttributes as DeviceAttributes
 from tideflow.wire.proto.device_pb2 import DeviceLocality as DeviceLocality
 from tideflow.wire.proto.device_pb2 import InterconnectLink as InterconnectLink
 from tideflow.wire.proto.device_pb2 import LocalLinks as LocalLinks
+from tideflow.wire.proto.eager_pb2 import CleanupFunctionOp as CleanupFunctionOp
+from tideflow.wire.proto.eager_pb2 import CloseContextRequest as CloseContextRequest
+from tideflow.wire.proto.eager_pb2 import CloseContextResponse as CloseContextResponse
+from tideflow.wire.proto.eager_pb2 import CreateContextRequest as CreateContextRequest
+from tideflow.wire.proto.eager_pb2 import CreateContextResponse as CreateContextResponse
+from tideflow.wire.proto.eager_pb2 import EagerOperation as EagerOperation
+from tideflow.wire.proto.eager_pb2 import EagerQueueItem as EagerQueueItem
+from tideflow.wire.proto.eager_pb2 import EagerQueueResponse as EagerQueueResponse
+from tideflow.wire.proto.eager_pb2 import EnqueueRequest as EnqueueRequest
+from tideflow.wire.proto.eager_pb2 import EnqueueResponse as EnqueueResponse
+from tideflow.wire.proto.eager_pb2 import KeepAliveRequest as KeepAliveRequest
+from tideflow.wire.proto.eager_pb2 import KeepAliveResponse as KeepAliveResponse
+from tideflow.wire.proto.eager_pb2 import RegisterFunctionOp as RegisterFunctionOp
+from tideflow.wire.proto.eager_pb2 import RemoteTensorHandle as RemoteTensorHandle
+from tideflow.wire.proto.eager_pb2 import RemoveFunctionOp as RemoveFunctionOp
+from tideflow.wire.proto.eager_pb2 import ResourceDtypeAndShape as ResourceDtypeAndShape
+from tideflow.wire.proto.eager_pb2 import RunComponentFunctionRequest as RunComponentFunctionRequest
+from tideflow.wire.proto.eager_pb2 import (
+    RunComponentFunctionResponse as RunComponentFunctionResponse,
+)
+from tideflow.wire.proto.eager_pb2 import SendPackedHandleOp as SendPackedHandleOp
+from tideflow.wire.proto.eager_pb2 import SendTensorOp as SendTensorOp
+from tideflow.wire.proto.eager_pb2 import SyncRemoteExecutorForStream as SyncRemoteExecutorForStream
+from tideflow.wire.proto.eager_pb2 import UpdateContextRequest as UpdateContextRequest
+from tideflow.wire.proto.eager_pb2 import UpdateContextResponse as UpdateContextResponse
+from tideflow.wire.proto.eager_pb2 import WaitQueueDoneRequest as WaitQueueDoneRequest
+from tideflow.wire.proto.eager_pb2 import WaitQueueDoneResponse as WaitQueueDoneResponse
 from tideflow.wire.proto.event_pb2 import Event as Event
 from tideflow.wire.proto.event_pb2 import LogMessage as LogMessage
 from tideflow.wire.proto.event_pb2 import SessionLog as SessionLog
