@@ -1,0 +1,86 @@
+"""What each task of a chaos run does: it serves variables, or trains until it has made its steps.
+
+TF_CONFIG says which task it is; CHAOS says where this task is and through which relays it reaches
+the others, and the rest.  Workers tell of each step, and of each session, in a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+import tideflow.v1 as tf
+
+SIZE, BATCH = 8, 16
+TRUTH = np.linspace(-1.0, 1.0, SIZE, dtype=np.float32)
+COUNTER = "counter"
+# What a step of a larger model would take.
+_STEP_S = 0.004
+
+
+def tell(**facts: Any) -> None:
+    """Tell the run something; t is the same clock in all processes."""
+    print(json.dumps({"t": time.monotonic(), **facts}), flush=True)
+
+
+class TellSessions(tf.train.SessionRunHook):
+    """Tells of each session that is made, and in which step it begins."""
+
+    def __init__(self, step: Any) -> None:
+        self._step = step
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        tell(begins_at=int(session.run(self._step)))
+
+
+def train(server: Any, index: int, steps: int, checkpoints: str) -> None:
+    own = f"/job:worker/task:{index}"
+    with tf.device(tf.train.replica_device_setter(worker_device=own, cluster=server.cluster_spec)):
+        step = tf.train.get_or_create_global_step()
+        counter = tf.get_variable(COUNTER, initializer=np.int64(0), trainable=False, dtype=tf.int64)
+        weights = tf.get_variable("weights", initializer=np.zeros([SIZE, 1], np.float32))
+        x = tf.placeholder(tf.float32, [BATCH, SIZE])
+        y = tf.placeholder(tf.float32, [BATCH, 1])
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, weights) - y))
+        applied = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+        with tf.control_dependencies([applied]):
+            counted = tf.group(tf.assign_add(step, 1), tf.assign_add(counter, 1))
+    with tf.train.MonitoredTrainingSession(
+        server.target,
+        is_chief=index == 0,
+        checkpoint_dir=checkpoints,
+        hooks=[tf.train.StopAtStepHook(last_step=steps), TellSessions(step)],
+        config=tf.ConfigProto(device_filters=["/job:ps", own]),
+        save_checkpoint_steps=20,
+        save_summaries_steps=None,
+        log_step_count_steps=None,
+        stop_grace_period_secs=5,
+        max_wait_secs=60,
+    ) as session:
+        order = np.random.RandomState(os.getpid())
+        while not session.should_stop():
+            batch = order.standard_normal([BATCH, SIZE]).astype(np.float32)
+            feeds = {x: batch, y: batch @ TRUTH[:, None]}
+            _, found, at = session.run([counted, loss, step], feeds)
+            tell(step=int(at), loss=float(found))
+            time.sleep(_STEP_S)
+    tell(done=True)
+
+
+def main() -> None:
+    place = json.loads(os.environ["TF_CONFIG"])
+    chaos = json.loads(os.environ["CHAOS"])
+    job, index = place["task"]["type"], int(place["task"]["index"])
+    server = tf.train.Server(chaos["clusters"][f"{job}:{index}"], job, index)
+    if job == "ps":
+        server.join()
+    else:
+        train(server, index, chaos["steps"], chaos["checkpoints"])
+
+
+if __name__ == "__main__":
+    main()
