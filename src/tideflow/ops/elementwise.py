@@ -1,4 +1,4 @@
-"""Functions of one operand: powers, exponentials, rounding, signs and their gradients.
+"""Functions of one operand: powers, rounding, signs and their gradients.
 
 Each op works elementwise and keeps shape and type.  Where the gradient is cheaper from the output
 than from the input, it is an op of its own (SqrtGrad(y, dy) and so on), as in TensorFlow.
@@ -28,7 +28,8 @@ _SQUARABLE = (
 )
 
 
-def _times(*factors: Any) -> Any:
+def times(*factors: Any) -> Any:
+    """Return the product of tensors of one shape."""
     product = factors[0]
     for factor in factors[1:]:
         product = apply_op("Mul", product, factor)
@@ -73,7 +74,7 @@ def _abs(xp: Any, x: Any) -> Any:
 
 @gradient("Abs")
 def _abs_grad(op: Any, grad: Any) -> Any:
-    return [_times(grad, apply_op("Sign", op.inputs[0]))]
+    return [times(grad, apply_op("Sign", op.inputs[0]))]
 
 
 @export("math.abs", "abs")
@@ -123,7 +124,7 @@ def _square(xp: Any, x: Any) -> Any:
 
 @gradient("Square")
 def _square_grad(op: Any, grad: Any) -> Any:
-    return [_times(grad, apply_op("Mul", conj(op.inputs[0]), 2))]
+    return [times(grad, apply_op("Mul", conj(op.inputs[0]), 2))]
 
 
 @export("math.square", "square")
@@ -165,7 +166,7 @@ def _sqrt_grad_grad(op: Any, grad: Any) -> Any:
     y, _ = (conj(t) for t in op.inputs)
     scaled = apply_op("RealDiv", grad, y)
     return [
-        apply_op("Neg", _times(conj(scaled), op.outputs[0])),
+        apply_op("Neg", times(conj(scaled), op.outputs[0])),
         apply_op("RealDiv", scaled, 2),
     ]
 
@@ -208,7 +209,7 @@ def _rsqrt_grad(op: Any, grad: Any) -> Any:
 @gradient("RsqrtGrad")
 def _rsqrt_grad_grad(op: Any, grad: Any) -> Any:
     y, dy = (conj(t) for t in op.inputs)
-    slope = apply_op("RealDiv", _times(grad, dy, apply_op("Square", y), 3), -2)
+    slope = apply_op("RealDiv", times(grad, dy, apply_op("Square", y), 3), -2)
     return [slope, apply_op("RsqrtGrad", op.inputs[0], grad)]
 
 
@@ -278,7 +279,7 @@ def _reciprocal_grad(op: Any, grad: Any) -> Any:
 @gradient("ReciprocalGrad", "InvGrad")
 def _reciprocal_grad_grad(op: Any, grad: Any) -> Any:
     y, dy = (conj(t) for t in op.inputs)
-    slope = _times(grad, dy, y, -2)
+    slope = times(grad, dy, y, -2)
     return [slope, apply_op("ReciprocalGrad", op.inputs[0], grad)]
 
 
@@ -293,186 +294,6 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
     """Return 1 / x, and 0 where x is 0."""
     x = convert_to_tensor(x)
     return apply_op("DivNoNan", np.ones((), x.dtype.as_numpy_dtype), x, name=name)
-
-
-# ---- exponentials and logarithms
-
-
-@op(
-    """
-Exp(x: T) -> y: T
-T: type in floats_and_complex
-""",
-    shape=_same,
-)
-def _exp(xp: Any, x: Any) -> Any:
-    return xp.exp(x)
-
-
-@gradient("Exp")
-def _exp_grad(op: Any, grad: Any) -> Any:
-    return [_times(grad, conj(op.outputs[0]))]
-
-
-@export("math.exp", "exp")
-def exp(x: Any, name: str | None = None) -> Any:
-    """Return e to the power x."""
-    return apply_op("Exp", x, name=name)
-
-
-@op(
-    """
-Expm1(x: T) -> y: T
-T: type in floats_and_complex
-""",
-    shape=_same,
-)
-def _expm1(xp: Any, x: Any) -> Any:
-    return xp.expm1(x)
-
-
-@gradient("Expm1")
-def _expm1_grad(op: Any, grad: Any) -> Any:
-    return [_times(grad, apply_op("Exp", conj(op.inputs[0])))]
-
-
-@export("math.expm1", "expm1")
-def expm1(x: Any, name: str | None = None) -> Any:
-    """Return exp(x) - 1, exact for small x too."""
-    return apply_op("Expm1", x, name=name)
-
-
-@op(
-    """
-Log(x: T) -> y: T
-T: type in floats_and_complex
-""",
-    shape=_same,
-)
-def _log(xp: Any, x: Any) -> Any:
-    return xp.log(x)
-
-
-@gradient("Log")
-def _log_grad(op: Any, grad: Any) -> Any:
-    return [_times(grad, apply_op("Reciprocal", conj(op.inputs[0])))]
-
-
-@export("math.log", "log")
-def log(x: Any, name: str | None = None) -> Any:
-    """Return the natural logarithm; NaN for negative numbers."""
-    return apply_op("Log", x, name=name)
-
-
-@op(
-    """
-Log1p(x: T) -> y: T
-T: type in floats_and_complex
-""",
-    shape=_same,
-)
-def _log1p(xp: Any, x: Any) -> Any:
-    return xp.log1p(x)
-
-
-@gradient("Log1p")
-def _log1p_grad(op: Any, grad: Any) -> Any:
-    return [apply_op("RealDiv", grad, apply_op("AddV2", conj(op.inputs[0]), 1))]
-
-
-@export("math.log1p", "log1p")
-def log1p(x: Any, name: str | None = None) -> Any:
-    """Return log(1 + x), exact for small x too."""
-    return apply_op("Log1p", x, name=name)
-
-
-@op(
-    """
-Tanh(x: T) -> y: T
-T: type in floats_and_complex
-""",
-    shape=_same,
-)
-def _tanh(xp: Any, x: Any) -> Any:
-    return xp.tanh(x)
-
-
-@op(
-    """
-TanhGrad(y: T, dy: T) -> z: T
-T: type in floats_and_complex
-""",
-    shape=merged,
-)
-@of_one_shape
-def _tanh_slope(xp: Any, y: Any, dy: Any) -> Any:
-    return dy * (1 - y * y)
-
-
-@gradient("Tanh")
-def _tanh_grad(op: Any, grad: Any) -> Any:
-    return [apply_op("TanhGrad", conj(op.outputs[0]), grad)]
-
-
-@gradient("TanhGrad")
-def _tanh_grad_grad(op: Any, grad: Any) -> Any:
-    y, dy = (conj(t) for t in op.inputs)
-    return [_times(grad, dy, y, -2), apply_op("TanhGrad", y, grad)]
-
-
-@export("math.tanh", "tanh")
-def tanh(x: Any, name: str | None = None) -> Any:
-    """Return the hyperbolic tangent."""
-    return apply_op("Tanh", x, name=name)
-
-
-@op(
-    """
-Sigmoid(x: T) -> y: T
-T: type in floats_and_complex
-""",
-    shape=_same,
-)
-def _sigmoid(xp: Any, x: Any) -> Any:
-    return xp.reciprocal(1 + xp.exp(-x))
-
-
-@op(
-    """
-SigmoidGrad(y: T, dy: T) -> z: T
-T: type in floats_and_complex
-""",
-    shape=merged,
-)
-@of_one_shape
-def _sigmoid_slope(xp: Any, y: Any, dy: Any) -> Any:
-    return dy * y * (1 - y)
-
-
-@gradient("Sigmoid")
-def _sigmoid_grad(op: Any, grad: Any) -> Any:
-    return [apply_op("SigmoidGrad", conj(op.outputs[0]), grad)]
-
-
-@gradient("SigmoidGrad")
-def _sigmoid_grad_grad(op: Any, grad: Any) -> Any:
-    y, dy = (conj(t) for t in op.inputs)
-    weighted = _times(grad, dy)
-    slope = apply_op("Sub", weighted, _times(weighted, y, 2))
-    return [slope, apply_op("SigmoidGrad", y, grad)]
-
-
-@export("math.sigmoid", "sigmoid")
-def sigmoid(x: Any, name: str | None = None) -> Any:
-    """Return 1 / (1 + exp(-x))."""
-    return apply_op("Sigmoid", x, name=name)
-
-
-@export("math.log_sigmoid", "log_sigmoid")
-def log_sigmoid(x: Any, name: str | None = None) -> Any:
-    """Return log(sigmoid(x)), without overflow for x far below zero."""
-    negated = apply_op("Softplus", apply_op("Neg", x))
-    return apply_op("Neg", negated, name=name or "LogSigmoid")
 
 
 # ---- rounding
