@@ -10,9 +10,9 @@ from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.ops.array import matrix_transpose
 from tideflow.ops.array_matrix import matrix_band_part, matrix_diag, matrix_diag_part
 from tideflow.ops.array_matrix import matrix_set_diag as with_diagonal
+from tideflow.ops.array_transpose import matrix_transpose
 from tideflow.ops.broadcasting import conj
 from tideflow.ops.linalg import matrix_inverse, matrix_solve, matrix_triangular_solve
 from tideflow.ops.linalg_factors import self_adjoint_eig, svd
