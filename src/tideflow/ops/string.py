@@ -1,15 +1,12 @@
 """Strings.  They are bytes in object arrays, so these ops run on the host.
 
-Source: tensorflow/core/ops/string_ops.cc and its kernels; regular expressions are RE2 there and
-Python's here, which agree on what both accept.
+Source: tensorflow/core/ops/string_ops.cc and its kernels.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import functools
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +26,7 @@ from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError, OutOfRangeError
 
 
-def _map(function: Callable[[bytes], Any], x: Any, dtype: Any = object) -> Any:
+def map_strings(function: Callable[[bytes], Any], x: Any, dtype: Any = object) -> Any:
     """Return the function of each string, as an array of the type (bytes by default)."""
     given = np.asarray(x, object)
     made = np.empty(given.shape, dtype)
@@ -37,6 +34,18 @@ def _map(function: Callable[[bytes], Any], x: Any, dtype: Any = object) -> Any:
     for i, item in enumerate(given.reshape(-1)):
         flat[i] = function(item)
     return made
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of an attr."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def scalar_string(x: Any, what: str) -> bytes:
+    """Return a string that must be a scalar.  Raises: InvalidArgumentError."""
+    check_scalar(x, what)
+    found: bytes = np.asarray(x, object).reshape(-1)[0]
+    return found
 
 
 # ---- joining
@@ -140,121 +149,6 @@ def reduce_join(
     made: Tensor = apply_op(
         "ReduceJoin", given, axes, keep_dims=keep, separator=separator, name=name
     )
-    return made
-
-
-# ---- regular expressions
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(pattern: bytes) -> re.Pattern[bytes]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise InvalidArgumentError(f"invalid pattern {pattern!r}: {error}") from None
-
-
-def encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
-def _full_match(x: Any, pattern: bytes) -> Any:
-    compiled = _compiled(pattern)
-    return _map(lambda item: compiled.fullmatch(item) is not None, x, np.bool_)
-
-
-@op(
-    """
-    StaticRegexFullMatch(input: string) -> output: bool
-    pattern: string
-    """,
-    shape=same_as(0),
-)
-def static_regex_full_match_kernel(ctx: Any, x: Any, *, pattern: str) -> Any:
-    """Tell which strings match the pattern as a whole."""
-    return _full_match(x, encoded(pattern))
-
-
-@op("RegexFullMatch(input: string, pattern: string) -> output: bool", shape=same_as(0))
-def regex_full_match_kernel(ctx: Any, x: Any, pattern: Any) -> Any:
-    """Tell which strings match the pattern as a whole."""
-    return _full_match(x, _scalar(pattern, "pattern"))
-
-
-def _scalar(x: Any, what: str) -> bytes:
-    check_scalar(x, what)
-    found: bytes = np.asarray(x, object).reshape(-1)[0]
-    return found
-
-
-@export("strings.regex_full_match")
-def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
-    """Tell which strings match the pattern as a whole."""
-    made: Tensor
-    if isinstance(pattern, (str, bytes)):
-        made = apply_op("StaticRegexFullMatch", input, pattern=pattern, name=name)
-    else:
-        made = apply_op("RegexFullMatch", input, pattern, name=name)
-    return made
-
-
-def _replace(x: Any, pattern: bytes, rewrite: bytes, replace_global: bool) -> Any:
-    compiled = _compiled(pattern)
-    # RE2 writes the whole match as \0; Python knows that as \g<0> only.
-    template = rewrite.replace(b"\\0", b"\\g<0>")
-    count = 0 if replace_global else 1
-    return _map(lambda item: compiled.sub(template, item, count=count), x)
-
-
-@op(
-    """
-    StaticRegexReplace(input: string) -> output: string
-    pattern: string
-    rewrite: string
-    replace_global: bool = true
-    """,
-    shape=same_as(0),
-)
-def static_regex_replace_kernel(
-    ctx: Any, x: Any, *, pattern: str, rewrite: str, replace_global: bool
-) -> Any:
-    """Return the strings with matches (or the first of each) rewritten."""
-    return _replace(x, encoded(pattern), encoded(rewrite), replace_global)
-
-
-@op(
-    """
-    RegexReplace(input: string, pattern: string, rewrite: string) -> output: string
-    replace_global: bool = true
-    """,
-    shape=same_as(0),
-)
-def regex_replace_kernel(
-    ctx: Any, x: Any, pattern: Any, rewrite: Any, *, replace_global: bool
-) -> Any:
-    """Return the strings with matches (or the first of each) rewritten."""
-    return _replace(x, _scalar(pattern, "pattern"), _scalar(rewrite, "rewrite"), replace_global)
-
-
-@export("regex_replace", "strings.regex_replace")
-def regex_replace(
-    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
-) -> Tensor:
-    """Return strings with matches (or the first of each) rewritten; \\1 stands for a group."""
-    made: Tensor
-    if isinstance(pattern, (str, bytes)) and isinstance(rewrite, (str, bytes)):
-        made = apply_op(
-            "StaticRegexReplace",
-            input,
-            pattern=pattern,
-            rewrite=rewrite,
-            replace_global=replace_global,
-            name=name,
-        )
-    else:
-        made = apply_op(
-            "RegexReplace", input, pattern, rewrite, replace_global=replace_global, name=name
-        )
     return made
 
 
@@ -369,7 +263,7 @@ def string_to_number_kernel(ctx: Any, x: Any, *, out_type: DType) -> Any:
         return value
 
     with np.errstate(over="ignore"):
-        return _map(convert, x, out_type.as_numpy_dtype)
+        return map_strings(convert, x, out_type.as_numpy_dtype)
 
 
 @export("string_to_number", "strings.to_number")
@@ -398,9 +292,9 @@ def string_to_number(
 def string_length_kernel(ctx: Any, x: Any, *, unit: str) -> Any:
     """Return the length of each string in bytes or characters."""
     if unit == "BYTE":
-        return _map(len, x, np.int32)
+        return map_strings(len, x, np.int32)
     # Every byte but those that continue a character begins one.
-    return _map(lambda item: sum((b & 0xC0) != 0x80 for b in item), x, np.int32)
+    return map_strings(lambda item: sum((b & 0xC0) != 0x80 for b in item), x, np.int32)
 
 
 @export("strings.length", "string_length")
@@ -453,10 +347,10 @@ def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = 
 
 def _case(x: Any, encoding: str, change: str) -> Any:
     if encoding == "":
-        return _map(lambda item: getattr(item, change)(), x)
+        return map_strings(lambda item: getattr(item, change)(), x)
     if encoding != "utf-8":
         raise InvalidArgumentError(f"encoding {encoding!r} is neither '' nor 'utf-8'")
-    return _map(lambda item: getattr(item.decode("utf-8", "replace"), change)().encode(), x)
+    return map_strings(lambda item: getattr(item.decode("utf-8", "replace"), change)().encode(), x)
 
 
 @op(
@@ -486,7 +380,7 @@ def string_upper_kernel(ctx: Any, x: Any, *, encoding: str) -> Any:
 @op("StringStrip(input: string) -> output: string", shape=same_as(0))
 def string_strip_kernel(ctx: Any, x: Any) -> Any:
     """Return the strings without white space at their ends."""
-    return _map(bytes.strip, x)
+    return map_strings(bytes.strip, x)
 
 
 @export("strings.lower")
@@ -526,7 +420,7 @@ def _split_shape(c: ShapeContext) -> list[Dims]:
 )
 def string_split_v2_kernel(ctx: Any, x: Any, sep: Any, *, maxsplit: int) -> Any:
     """Return the parts of each string as a sparse matrix, a row for each string."""
-    between = _scalar(sep, "sep") or None
+    between = scalar_string(sep, "sep") or None
     if np.ndim(x) != 1:
         raise InvalidArgumentError(f"StringSplitV2 wants a vector; found {list(np.shape(x))}")
     rows = [item.split(between, maxsplit) for item in x.tolist()]
@@ -557,8 +451,8 @@ def string_split_v2_kernel(ctx: Any, x: Any, sep: Any, *, maxsplit: int) -> Any:
 def encode_base64_kernel(ctx: Any, x: Any, *, pad: bool) -> Any:
     """Return the strings in web-safe base64."""
     if pad:
-        return _map(base64.urlsafe_b64encode, x)
-    return _map(lambda item: base64.urlsafe_b64encode(item).rstrip(b"="), x)
+        return map_strings(base64.urlsafe_b64encode, x)
+    return map_strings(lambda item: base64.urlsafe_b64encode(item).rstrip(b"="), x)
 
 
 @op("DecodeBase64(input: string) -> output: string", shape=same_as(0))
@@ -572,7 +466,7 @@ def decode_base64_kernel(ctx: Any, x: Any) -> Any:
         except binascii.Error as error:
             raise InvalidArgumentError(f"{item!r} is no base64: {error}") from None
 
-    return _map(decode, x)
+    return map_strings(decode, x)
 
 
 @export("io.encode_base64", "encode_base64")
@@ -592,10 +486,6 @@ def decode_base64(input: Any, name: str | None = None) -> Tensor:
 not_differentiable(
     "StringJoin",
     "ReduceJoin",
-    "StaticRegexFullMatch",
-    "RegexFullMatch",
-    "StaticRegexReplace",
-    "RegexReplace",
     "AsString",
     "StringToNumber",
     "StringLength",
