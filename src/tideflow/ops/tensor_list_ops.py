@@ -17,119 +17,21 @@ from tideflow.graph import shapes
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, scalar, unknown, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.tensor_list_args import (
+    as_dims,
+    as_list,
+    as_scalar,
+    as_vector,
+    check_fits,
+    element_dims,
+    fail,
+    full_dims,
+    rows_of,
+    stacked,
+    unset_value,
+)
 from tideflow.ops.tensor_list_values import UNSET, TensorList, merge_shapes, zeros
-from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
-from tideflow.wire.handles import Variant
-
-
-def fail(what: str) -> errors.InvalidArgumentError:
-    """Return the error for an op that was asked for what its list cannot do."""
-    return errors.InvalidArgumentError(what)
-
-
-# ---- reading arguments
-
-
-def _list(value: Any, dtype: DType | None = None) -> TensorList:
-    """Return the list that an input is, of the element type that the op names."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if not isinstance(value, TensorList):
-        kind = value.type_name if isinstance(value, Variant) else type(value).__name__
-        raise fail(f"the input handle is no TensorList but {kind or 'an empty variant'}")
-    if dtype is not None and value.element_dtype is not dtype:
-        raise fail(f"the list holds {value.element_dtype.name}; the op is for {dtype.name}")
-    return value
-
-
-def _scalar(value: Any, what: str) -> int:
-    if np.ndim(value):
-        found = shapes.format_dims(np.shape(value))
-        raise fail(f"{what} must be a scalar; its shape is {found}")
-    return int(value)
-
-
-def _vector(value: Any, what: str) -> list[int]:
-    if np.ndim(value) != 1:
-        found = shapes.format_dims(np.shape(value))
-        raise fail(f"{what} must be a vector; its shape is {found}")
-    found_list: list[int] = np.asarray(value).tolist()
-    return found_list
-
-
-def _dims(value: Any) -> Dims:
-    """Return the shape that an element_shape input stands for: a vector, or -1 for any."""
-    if np.ndim(value) == 0:
-        if int(value) != -1:
-            raise fail(f"a scalar element_shape must be -1, for any shape; it is {int(value)}")
-        return None
-    sizes = _vector(value, "element_shape")
-    for size in sizes:
-        if size < -1:
-            raise fail(f"element_shape {sizes} has size {size}; a size is at least -1")
-    return tuple(None if size < 0 else size for size in sizes)
-
-
-def _check_fits(dims: Dims, value: Any, what: str) -> None:
-    if not shapes.compatible(dims, np.shape(value)):
-        raise fail(
-            f"{what} has shape {shapes.format_dims(np.shape(value))}; the list's elements have "
-            f"{shapes.format_dims(dims)}"
-        )
-
-
-def _rows(value: Any, dims: Dims) -> list[Any]:
-    """Return the rows of a tensor as elements of a shape."""
-    if not np.ndim(value):
-        raise fail("the tensor must have at least one axis, along which it is cut; it is a scalar")
-    if not shapes.compatible(dims, np.shape(value)[1:]):
-        raise fail(
-            f"a list of elements {shapes.format_dims(dims)} cannot be made of a tensor of shape "
-            f"{shapes.format_dims(np.shape(value))}"
-        )
-    return list(value)
-
-
-def _element_dims(dims: Dims, items: Sequence[Any]) -> Dims:
-    """Return an element's shape as far as dims and the elements that are set tell."""
-    if dims is None or None in dims:
-        for item in items:
-            if item is not UNSET:
-                dims = merge_shapes(dims, np.shape(item), "the list's elements")
-    return dims
-
-
-def _full(dims: Dims, what: str) -> tuple[int, ...]:
-    if dims is None or None in dims:
-        raise fail(
-            f"{what}, and the elements' shape {shapes.format_dims(dims)} is not known in full; "
-            "give element_shape"
-        )
-    return tuple(size for size in dims if size is not None)
-
-
-def _unset_value(source: TensorList, dims: Dims) -> Any:
-    found = _full(_element_dims(dims, source.items()), "an element that was never set is read")
-    return zeros(found, source.element_dtype)
-
-
-def _stacked(items: Sequence[Any], dims: tuple[int, ...], dtype: DType) -> Any:
-    stacked = np.empty((len(items), *dims), dtype.as_numpy_dtype)
-    zero: Any = UNSET
-    for i, item in enumerate(items):
-        if item is UNSET:
-            zero = zeros(dims, dtype) if zero is UNSET else zero
-            item = zero
-        elif np.shape(item) != dims:
-            raise fail(
-                f"element {i} has shape {shapes.format_dims(np.shape(item))}; elements of shape "
-                f"{shapes.format_dims(dims)} are stacked"
-            )
-        # A scalar object may come as an array of rank 0, which must not become an element.
-        stacked[i] = item if dims or not isinstance(item, np.ndarray) else item[()]
-    return stacked
-
 
 # ---- shape rules
 
@@ -185,8 +87,8 @@ def _batch_shape(c: ShapeContext) -> list[Dims]:
 )
 def empty_tensor_list(ctx: Any, element_shape: Any, most: Any, *, element_dtype: DType) -> Any:
     """Return a list without elements."""
-    most = _scalar(most, "max_num_elements")
-    return TensorList(element_dtype, _dims(element_shape), most=most)
+    most = as_scalar(most, "max_num_elements")
+    return TensorList(element_dtype, as_dims(element_shape), most=most)
 
 
 @op(
@@ -199,10 +101,10 @@ def empty_tensor_list(ctx: Any, element_shape: Any, most: Any, *, element_dtype:
 )
 def tensor_list_reserve(ctx: Any, element_shape: Any, count: Any, *, element_dtype: DType) -> Any:
     """Return a list of elements that are not set."""
-    count = _scalar(count, "num_elements")
+    count = as_scalar(count, "num_elements")
     if count < 0:
         raise fail(f"num_elements must be at least 0; it is {count}")
-    return TensorList(element_dtype, _dims(element_shape), [UNSET] * count)
+    return TensorList(element_dtype, as_dims(element_shape), [UNSET] * count)
 
 
 @op(
@@ -217,8 +119,8 @@ def tensor_list_from_tensor(
     ctx: Any, tensor: Any, element_shape: Any, *, element_dtype: DType
 ) -> Any:
     """Return a list of the rows of a tensor."""
-    dims = _dims(element_shape)
-    return TensorList(element_dtype, dims, _rows(tensor, dims))
+    dims = as_dims(element_shape)
+    return TensorList(element_dtype, dims, rows_of(tensor, dims))
 
 
 @op(
@@ -234,10 +136,10 @@ def tensor_list_split(
     ctx: Any, tensor: Any, element_shape: Any, lengths: Any, *, element_dtype: DType
 ) -> Any:
     """Return a list of parts of a tensor, of the lengths given."""
-    dims = _dims(element_shape)
+    dims = as_dims(element_shape)
     if not np.ndim(tensor):
         raise fail("the tensor must have at least one axis, along which it is cut; it is a scalar")
-    sizes = _vector(lengths, "lengths")
+    sizes = as_vector(lengths, "lengths")
     tail = None if dims is None else dims[1:]
     if dims == () or not shapes.compatible(tail, np.shape(tensor)[1:]):
         raise fail(
@@ -252,13 +154,13 @@ def tensor_list_split(
     ends = np.cumsum(sizes, dtype=np.int64).tolist()
     parts = [tensor[end - size : end] for end, size in zip(ends, sizes)]
     for part in parts:
-        _check_fits(dims, part, "a part of the tensor")
+        check_fits(dims, part, "a part of the tensor")
     return TensorList(element_dtype, dims, parts)
 
 
 def _scattered(tensor: Any, indices: Any, dims: Dims) -> list[tuple[int, Any]]:
-    where = _vector(indices, "indices")
-    rows = _rows(tensor, dims)
+    where = as_vector(indices, "indices")
+    rows = rows_of(tensor, dims)
     if len(rows) != len(where):
         raise fail(f"{len(where)} indices for the {len(rows)} rows of the tensor")
     if any(index < 0 for index in where):
@@ -303,8 +205,8 @@ def tensor_list_scatter_v2(
     element_dtype: DType,
 ) -> Any:
     """Return a list (of num_elements unless that is -1) set at some indices to rows of a tensor."""
-    dims = _dims(element_shape)
-    count = _scalar(num_elements, "num_elements")
+    dims = as_dims(element_shape)
+    count = as_scalar(num_elements, "num_elements")
     if count < -1:
         raise fail(f"num_elements must be at least -1; it is {count}")
     pairs = _scattered(tensor, indices, dims)
@@ -329,7 +231,7 @@ def tensor_list_scatter_into_existing_list(
     ctx: Any, handle: Any, tensor: Any, indices: Any, *, element_dtype: DType
 ) -> Any:
     """Return a list after elements were set to the rows of a tensor; it grows where needed."""
-    source = _list(handle, element_dtype)
+    source = as_list(handle, element_dtype)
     pairs = _scattered(tensor, indices, source.element_shape)
     items = source.items()
     needed = max((index for index, _ in pairs), default=-1) + 1
@@ -345,7 +247,7 @@ def tensor_list_scatter_into_existing_list(
 @op("TensorListLength(input_handle: variant) -> length: int32", shape=scalar)
 def tensor_list_length(ctx: Any, handle: Any) -> Any:
     """Return how many elements there are."""
-    return np.int32(_list(handle).size())
+    return np.int32(as_list(handle).size())
 
 
 @op(
@@ -357,7 +259,7 @@ def tensor_list_length(ctx: Any, handle: Any) -> Any:
 )
 def tensor_list_element_shape(ctx: Any, handle: Any, *, shape_type: DType) -> Any:
     """Return what is known of the elements' shape: sizes with -1 for unknown, or the scalar -1."""
-    dims = _list(handle).element_shape
+    dims = as_list(handle).element_shape
     sizes = -1 if dims is None else [-1 if size is None else size for size in dims]
     return np.array(sizes, shape_type.as_numpy_dtype)
 
@@ -374,11 +276,11 @@ def tensor_list_element_shape(ctx: Any, handle: Any, *, shape_type: DType) -> An
 )
 def tensor_list_push_back(ctx: Any, handle: Any, tensor: Any, *, element_dtype: DType) -> Any:
     """Return a list with one more element."""
-    return _pushed(_list(handle, element_dtype), tensor)
+    return _pushed(as_list(handle, element_dtype), tensor)
 
 
 def _pushed(source: TensorList, value: Any) -> TensorList:
-    _check_fits(source.element_shape, value, "the value to push")
+    check_fits(source.element_shape, value, "the value to push")
     size = source.size()
     if 0 <= source.most <= size:
         raise fail(f"the list is full: it has {size} elements, the most that it may have")
@@ -395,14 +297,14 @@ def _pushed(source: TensorList, value: Any) -> TensorList:
 )
 def tensor_list_pop_back(ctx: Any, handle: Any, element_shape: Any, *, element_dtype: DType) -> Any:
     """Return a list without its last element, and that element."""
-    source = _list(handle, element_dtype)
+    source = as_list(handle, element_dtype)
     size = source.size()
     if not size:
         raise fail("cannot pop from an empty list")
     value = source.item(size - 1)
     if value is UNSET:
-        dims = merge_shapes(_dims(element_shape), source.element_shape, "element_shape and list")
-        value = _unset_value(source, dims)
+        dims = merge_shapes(as_dims(element_shape), source.element_shape, "element_shape and list")
+        value = unset_value(source, dims)
     return source.changed(size - 1, 1, []), value
 
 
@@ -419,15 +321,15 @@ def tensor_list_get_item(
     ctx: Any, handle: Any, index: Any, element_shape: Any, *, element_dtype: DType
 ) -> Any:
     """Return one element."""
-    source = _list(handle, element_dtype)
-    index, size = _scalar(index, "index"), source.size()
+    source = as_list(handle, element_dtype)
+    index, size = as_scalar(index, "index"), source.size()
     if not 0 <= index < size:
         raise fail(f"cannot read element {index} of a list of {size} elements")
     value = source.item(index)
     if value is not UNSET:
         return value
-    dims = merge_shapes(_dims(element_shape), source.element_shape, "element_shape and list")
-    return _unset_value(source, dims)
+    dims = merge_shapes(as_dims(element_shape), source.element_shape, "element_shape and list")
+    return unset_value(source, dims)
 
 
 @op(
@@ -449,11 +351,11 @@ def tensor_list_set_item(
     resize_if_index_out_of_bounds: bool,
 ) -> Any:
     """Return a list with one element set."""
-    source = _list(handle, element_dtype)
-    index, size = _scalar(index, "index"), source.size()
+    source = as_list(handle, element_dtype)
+    index, size = as_scalar(index, "index"), source.size()
     if index < 0 or (index >= size and not resize_if_index_out_of_bounds):
         raise fail(f"cannot set element {index} of a list of {size} elements")
-    _check_fits(source.element_shape, item, f"the value for element {index}")
+    check_fits(source.element_shape, item, f"the value for element {index}")
     if index < size:
         return source.changed(index, 1, [item])
     return source.changed(size, 0, [*[UNSET] * (index - size), item])
@@ -465,8 +367,8 @@ def tensor_list_set_item(
 )
 def tensor_list_resize(ctx: Any, handle: Any, size: Any) -> Any:
     """Return a list of another length: cut, or with further elements that are not set."""
-    source = _list(handle)
-    wanted, size = _scalar(size, "size"), source.size()
+    source = as_list(handle)
+    wanted, size = as_scalar(size, "size"), source.size()
     if wanted < 0:
         raise fail(f"the size of a list must be at least 0; it is {wanted}")
     if wanted <= size:
@@ -489,13 +391,13 @@ def tensor_list_stack(
     ctx: Any, handle: Any, element_shape: Any, *, element_dtype: DType, num_elements: int
 ) -> Any:
     """Return all elements, stacked along a new first axis."""
-    source = _list(handle, element_dtype)
+    source = as_list(handle, element_dtype)
     items = source.items()
     if num_elements != -1 and len(items) != num_elements:
         raise fail(f"the list has {len(items)} elements; the op expects {num_elements}")
-    dims = merge_shapes(_dims(element_shape), source.element_shape, "element_shape and list")
-    full = _full(_element_dims(dims, items), "no element that is set tells a shape")
-    return _stacked(items, full, element_dtype)
+    dims = merge_shapes(as_dims(element_shape), source.element_shape, "element_shape and list")
+    full = full_dims(element_dims(dims, items), "no element that is set tells a shape")
+    return stacked(items, full, element_dtype)
 
 
 @op(
@@ -510,16 +412,16 @@ def tensor_list_gather(
     ctx: Any, handle: Any, indices: Any, element_shape: Any, *, element_dtype: DType
 ) -> Any:
     """Return some elements, stacked along a new first axis."""
-    source = _list(handle, element_dtype)
+    source = as_list(handle, element_dtype)
     every = source.items()
     items = []
-    for index in _vector(indices, "indices"):
+    for index in as_vector(indices, "indices"):
         if not 0 <= index < len(every):
             raise fail(f"cannot read element {index} of a list of {len(every)} elements")
         items.append(every[index])
-    dims = merge_shapes(_dims(element_shape), source.element_shape, "element_shape and list")
-    full = _full(_element_dims(dims, every), "no element that is set tells a shape")
-    return _stacked(items, full, element_dtype)
+    dims = merge_shapes(as_dims(element_shape), source.element_shape, "element_shape and list")
+    full = full_dims(element_dims(dims, every), "no element that is set tells a shape")
+    return stacked(items, full, element_dtype)
 
 
 @op(
@@ -534,7 +436,7 @@ def tensor_list_concat(
     ctx: Any, handle: Any, *, element_dtype: DType, element_shape: TensorShape
 ) -> Any:
     """Return all elements joined along their first axis, and their lengths."""
-    return _joined(_list(handle, element_dtype), element_shape.dims, [])
+    return _joined(as_list(handle, element_dtype), element_shape.dims, [])
 
 
 @op(
@@ -553,8 +455,8 @@ def tensor_list_concat_v2(
 
     leading_dims says how long elements are that were never set.
     """
-    source = _list(handle, element_dtype)
-    return _joined(source, _dims(element_shape), _vector(leading_dims, "leading_dims"))
+    source = as_list(handle, element_dtype)
+    return _joined(source, as_dims(element_shape), as_vector(leading_dims, "leading_dims"))
 
 
 def _joined(source: TensorList, given: Dims, lengths: Sequence[int]) -> tuple[Any, Any]:
@@ -569,7 +471,7 @@ def _joined(source: TensorList, given: Dims, lengths: Sequence[int]) -> tuple[An
             if not np.ndim(item):
                 raise fail("elements must have an axis along which to join; one is a scalar")
             tail = merge_shapes(tail, np.shape(item)[1:], "the elements (all sizes but the first)")
-    full = _full(tail, "the list has no element that is set")
+    full = full_dims(tail, "the list has no element that is set")
     parts = []
     for index, item in enumerate(items):
         if item is UNSET:
@@ -618,7 +520,7 @@ def tensor_list_push_back_batch(
             f"the lists have shape {shapes.format_dims(batch)}; the tensor's shape "
             f"{shapes.format_dims(np.shape(tensor))} must begin so"
         )
-    return _each(handles, tensor, lambda one, row: _pushed(_list(one, element_dtype), row))
+    return _each(handles, tensor, lambda one, row: _pushed(as_list(one, element_dtype), row))
 
 
 @op(
@@ -637,7 +539,7 @@ def tensor_list_concat_lists(ctx: Any, a: Any, b: Any, *, element_dtype: DType) 
         )
 
     def join(one: Any, other: Any) -> TensorList:
-        first, second = _list(one, element_dtype), _list(other, element_dtype)
+        first, second = as_list(one, element_dtype), as_list(other, element_dtype)
         dims = merge_shapes(first.element_shape, second.element_shape, "the lists to join")
         return TensorList(element_dtype, dims, [*first.items(), *second.items()], first.most)
 
