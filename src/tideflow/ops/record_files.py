@@ -94,6 +94,12 @@ class RecordFile:
         """Close the file."""
         self._file.close()
 
+    def __del__(self) -> None:
+        # Who stops in the middle of a file merely forgets it.
+        file = getattr(self, "_file", None)
+        if file is not None:
+            file.close()
+
     def read(self, count: int) -> bytes:
         """Return the next bytes, fewer at the end.
 
