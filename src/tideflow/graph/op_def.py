@@ -32,6 +32,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -307,6 +309,9 @@ def _parse_default(text: str, kind: str) -> Any:
         return [TensorShape(dims) for dims in ast.literal_eval(text)]
     if kind == "bool":
         return text in ("true", "True")
+    if kind == "tensor":
+        dtype, _, items = text.partition(" ")
+        return np.array(ast.literal_eval(items), dtypes.as_dtype(dtype).as_numpy_dtype)
     value = ast.literal_eval(text)
     return float(value) if kind == "float" else value
 
