@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.eager_service import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
 from tideflow.cluster.status import StatusPage
@@ -48,6 +49,7 @@ class TaskServer:
             peer_extensions=options.peer_extensions,
         )
         self.master = Master(self.worker.workers, config, options.session_gc_s)
+        self.eager = EagerWorker(self.worker)
         self._listen_all = options.listen_all
         self._transport: TransportServer | None = None
         self._is_stopping = False
@@ -63,7 +65,7 @@ class TaskServer:
         Raises: AlreadyExistsError when the port is taken, or another error that names the address.
         """
         page = StatusPage(self.worker, self.master)
-        services: list[Service] = [self.master, self.worker, page]
+        services: list[Service] = [self.master, self.worker, self.eager, page]
         peer = self.worker.peer()
         if peer is not None:
             services.append(peer)
@@ -84,6 +86,7 @@ class TaskServer:
         if self._transport is not None:
             await _within(self._transport.stop(), "the calls in flight")
         await _within(self.master.close(), "the master's sessions")
+        await _within(self.eager.close(), "the eager contexts")
         await _within(self.worker.close(), "the worker's sessions")
 
 

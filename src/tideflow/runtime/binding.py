@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +80,11 @@ class Binder:
 
 def send_prefix(node: Node) -> str:
     """Return the rendezvous key of a Send or Recv, without its frame and iteration."""
-    attrs = node.attrs
+    return transfer_prefix(node.attrs)
+
+
+def transfer_prefix(attrs: Mapping[str, Any]) -> str:
+    """Return the rendezvous key that the attrs of a Send or Recv name."""
     return key_prefix(
         attrs["send_device"],
         attrs["send_device_incarnation"],

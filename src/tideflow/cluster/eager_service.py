@@ -1,0 +1,233 @@
+"""EagerService: what an eager client asks of a worker, without a session.
+
+Each RPC decodes, asks the context, encodes.  Items run in order; an error ends the stream with its
+status, and the tensors made before stay.
+Source: runtime facts on EagerService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.eager_context import EagerContext, is_on, shape_of
+from tideflow.cluster.services import EagerService
+from tideflow.cluster.worker import Worker
+from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.cluster.worker_session import WorkerSession
+from tideflow.runtime.binding import transfer_prefix
+from tideflow.runtime.context import Step
+from tideflow.wire import errors
+from tideflow.wire import messages as pb
+from tideflow.wire.tensor_codec import Value, decode_tensor
+
+_SWEEP_S = 1.0
+
+
+class EagerWorker(EagerService):
+    """Implements EagerService on a worker's devices.  Use it on the loop."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.contexts: dict[int, EagerContext] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # ---- contexts
+
+    async def CreateContext(self, request: pb.CreateContextRequest) -> pb.CreateContextResponse:
+        if request.clear_existing_contexts:
+            for context_id in list(self.contexts):
+                await self._close(context_id)
+        known = self.contexts.get(request.context_id)
+        if known is not None:
+            if request.context_view_id <= known.view_id:
+                raise errors.InvalidArgumentError(
+                    f"EagerService:CreateContext failed. Context id: <{request.context_id}> "
+                    f"already exists with view id {known.view_id}."
+                )
+            await self._close(request.context_id)
+        session = self._make_session(request)
+        keep_alive_s = float(request.keep_alive_secs) or None
+        made = EagerContext(request.context_id, request.context_view_id, session, keep_alive_s)
+        self.contexts[request.context_id] = made
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        return pb.CreateContextResponse(device_attributes=self._device_attributes(made))
+
+    def _make_session(self, request: pb.CreateContextRequest) -> WorkerSession:
+        """Return the session of a context: the worker's devices, the client's cluster."""
+        server_pb = request.server_def
+        return WorkerSession(
+            f"eager_{request.context_id}",
+            self._worker.devices,
+            self._workers(server_pb),
+            isolated=server_pb.default_session_config.isolate_session_state,
+            owns_workers=True,
+        )
+
+    def _workers(self, server_pb: pb.ServerDef) -> WorkerCache:
+        """Return what finds the workers of a client's cluster.
+
+        Raises: InvalidArgumentError for a cluster that makes no sense.
+        """
+        try:
+            cluster = ClusterSpec(server_pb.cluster)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(f"the context's server_def: {error}") from None
+        return WorkerCache(self._worker.task, self._worker, cluster)
+
+    def _device_attributes(self, context: EagerContext) -> list[pb.DeviceAttributes]:
+        return [device.attributes() for device in context.session.devices.devices]
+
+    async def UpdateContext(self, request: pb.UpdateContextRequest) -> pb.UpdateContextResponse:
+        context = self._context(request.context_id)
+        if request.context_view_id != context.view_id + 1:
+            raise errors.InvalidArgumentError(
+                f"EagerService:UpdateContext failed. Context id: <{request.context_id}> currently "
+                f"at view {context.view_id}, so that view {request.context_view_id} cannot be next"
+            )
+        if request.server_def.cluster.job:
+            await context.change_cluster(self._workers(request.server_def))
+        context.view_id = request.context_view_id
+        return pb.UpdateContextResponse(device_attributes=self._device_attributes(context))
+
+    async def KeepAlive(self, request: pb.KeepAliveRequest) -> pb.KeepAliveResponse:
+        return pb.KeepAliveResponse(context_view_id=self._context(request.context_id).view_id)
+
+    async def CloseContext(self, request: pb.CloseContextRequest) -> pb.CloseContextResponse:
+        known = self.contexts.get(request.context_id)
+        if known is not None and request.context_view_id >= known.view_id:
+            await self._close(request.context_id)
+        return pb.CloseContextResponse()
+
+    def _context(self, context_id: int) -> EagerContext:
+        """Return a context, and keep it alive.  Raises: AbortedError for one that is not here."""
+        found = self.contexts.get(context_id)
+        if found is None:
+            raise errors.AbortedError(
+                "Unable to find a context_id matching the specified one "
+                f"({context_id}). Perhaps the worker was restarted, or the context was GC'd?"
+            )
+        found.touch()
+        return found
+
+    async def _sweep(self) -> None:
+        """Close the contexts whose clients are gone."""
+        while self.contexts:
+            await asyncio.sleep(_SWEEP_S)
+            for context_id, context in list(self.contexts.items()):
+                if context.is_abandoned:
+                    await self._close(context_id)
+        self._sweeper = None
+
+    async def _close(self, context_id: int) -> None:
+        context = self.contexts.pop(context_id)
+        self._worker.steps.fail_where(
+            lambda record: record.owner is context.session,
+            errors.CancelledError(f"context {context_id} was closed"),
+        )
+        context.tensors.clear()
+        await context.session.close()
+
+    async def close(self) -> None:
+        """Close all contexts."""
+        for context_id in list(self.contexts):
+            await self._close(context_id)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+
+    # ---- the queue
+
+    async def Enqueue(self, request: pb.EnqueueRequest) -> pb.EnqueueResponse:
+        context = self._context(request.context_id)
+        response = pb.EnqueueResponse()
+        for item in request.queue:
+            response.queue_response.append(await self._do(context, item))
+        return response
+
+    async def StreamingEnqueue(
+        self, requests: AsyncIterator[pb.EnqueueRequest]
+    ) -> AsyncIterator[pb.EnqueueResponse]:
+        async for request in requests:
+            yield await self.Enqueue(request)
+
+    async def WaitQueueDone(self, request: pb.WaitQueueDoneRequest) -> pb.WaitQueueDoneResponse:
+        self._context(request.context_id)
+        if request.op_id:
+            raise errors.UnimplementedError("EagerService:WaitQueueDone waits for all operations")
+        return pb.WaitQueueDoneResponse()
+
+    async def _do(self, context: EagerContext, item: pb.EagerQueueItem) -> pb.EagerQueueResponse:
+        kind = item.WhichOneof("item")
+        if kind == "operation":
+            return await self._call(context, item.operation)
+        if kind == "send_tensor":
+            sent = item.send_tensor
+            context.keep(sent.op_id, [decode_tensor(tensor_pb) for tensor_pb in sent.tensors])
+        elif kind == "handle_to_decref":
+            context.drop(item.handle_to_decref)
+        elif kind == "register_function":
+            context.register_function(item.register_function)
+        elif kind == "remove_function":
+            context.remove_function(item.remove_function.function_name)
+        elif kind == "cleanup_function":
+            self._worker.steps.clean_up(item.cleanup_function.step_id)
+        elif kind != "sync_remote_executor_for_stream":
+            raise errors.UnimplementedError(f"EagerService: queue item {kind!r} is not known here")
+        return pb.EagerQueueResponse()
+
+    # ---- operations
+
+    async def _call(
+        self, context: EagerContext, operation: pb.EagerOperation
+    ) -> pb.EagerQueueResponse:
+        inputs = [await self._input(context, given) for given in operation.op_inputs]
+        if operation.name in ("_Send", "_Recv"):
+            values = await self._transfer(context, operation, inputs)
+        else:
+            bound = context.bind(operation.name, context.device(operation.device), operation.attrs)
+            values = await bound.run_async(inputs)
+        context.keep(operation.id, values)
+        response = pb.EagerQueueResponse()
+        for value in values:
+            response.shape.append(shape_of(value))
+            if operation.is_function:
+                response.device.append(operation.device or context.device("").name)
+        return response
+
+    async def _input(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value:
+        if given.WhichOneof("item") == "tensor":
+            return decode_tensor(given.tensor)
+        handle_pb = given.remote_handle
+        task = context.session.workers.own_task
+        if is_on(handle_pb.op_device, task) or is_on(handle_pb.device, task):
+            return context.find(handle_pb)
+        raise errors.InvalidArgumentError(
+            f"operation input {handle_pb.op_id}:{handle_pb.output_num} lies on {handle_pb.device}; "
+            f"this is {task}"
+        )
+
+    async def _transfer(
+        self, context: EagerContext, operation: pb.EagerOperation, inputs: list[Value]
+    ) -> list[Value]:
+        """Carry out a _Send or _Recv in the rendezvous of the context."""
+        step = self._step(context)
+        attrs = context.attrs(context.op_def(operation.name), operation.attrs)
+        key = transfer_prefix(attrs) + "0:0"
+        if operation.name == "_Send":
+            step.rendezvous.put(key, inputs[0])
+            return []
+        received = await step.rendezvous.take(key, attrs["send_device"])
+        return [received.value]
+
+    def _step(self, context: EagerContext) -> Step:
+        """Return the step in which a context's tensors travel: the one of its own number."""
+        step_id = context.context_id
+        signed = step_id - (1 << 64) if step_id >= 1 << 63 else step_id
+        record = self._worker.steps.start(signed, context.session)
+        assert record.rendezvous is not None
+        return Step(signed, record.rendezvous)
