@@ -1,10 +1,11 @@
 # Everything here sets up what it needs; a fresh machine with Python 3.11 to 3.13 is enough.
 PYTHON ?= python3
 VENV ?= .venv
+SEEDS ?= 20
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop lint bench docs protos clean
+.PHONY: help demo test chaos interop lint bench docs protos clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +33,9 @@ demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on 
 
 test: $(VENV)/.ready-dev  ## the tests (those that need TensorFlow are skipped where it is missing)
 	@$(RUN) -m pytest -n auto
+
+chaos: $(VENV)/.ready-dev  ## training while tasks die, hang and are cut off (SEEDS=200 for more runs)
+	@PYTHONPATH=tests $(RUN) -m chaos.run --seeds $(SEEDS)
 
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
 	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow

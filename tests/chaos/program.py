@@ -37,7 +37,23 @@ class TellSessions(tf.train.SessionRunHook):
         tell(begins_at=int(session.run(self._step)))
 
 
-def train(server: Any, index: int, steps: int, checkpoints: str) -> None:
+class StopWhenAllowed(tf.train.SessionRunHook):
+    """Stops after a step, once a file is there: not before all has gone wrong that is to."""
+
+    def __init__(self, step: Any, last_step: int, may_end: str) -> None:
+        self._step = step
+        self._last_step = last_step
+        self._may_end = may_end
+
+    def before_run(self, run_context: Any) -> Any:
+        return tf.train.SessionRunArgs(self._step)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if run_values.results >= self._last_step and os.path.exists(self._may_end):
+            run_context.request_stop()
+
+
+def train(server: Any, index: int, chaos: dict[str, Any]) -> None:
     own = f"/job:worker/task:{index}"
     with tf.device(tf.train.replica_device_setter(worker_device=own, cluster=server.cluster_spec)):
         step = tf.train.get_or_create_global_step()
@@ -52,8 +68,8 @@ def train(server: Any, index: int, steps: int, checkpoints: str) -> None:
     with tf.train.MonitoredTrainingSession(
         server.target,
         is_chief=index == 0,
-        checkpoint_dir=checkpoints,
-        hooks=[tf.train.StopAtStepHook(last_step=steps), TellSessions(step)],
+        checkpoint_dir=chaos["checkpoints"],
+        hooks=[StopWhenAllowed(step, chaos["steps"], chaos["may_end"]), TellSessions(step)],
         config=tf.ConfigProto(device_filters=["/job:ps", own]),
         save_checkpoint_steps=20,
         save_summaries_steps=None,
@@ -68,7 +84,6 @@ def train(server: Any, index: int, steps: int, checkpoints: str) -> None:
             _, found, at = session.run([counted, loss, step], feeds)
             tell(step=int(at), loss=float(found))
             time.sleep(_STEP_S)
-    tell(done=True)
 
 
 def main() -> None:
@@ -79,7 +94,7 @@ def main() -> None:
     if job == "ps":
         server.join()
     else:
-        train(server, index, chaos["steps"], chaos["checkpoints"])
+        train(server, index, chaos)
 
 
 if __name__ == "__main__":
