@@ -129,7 +129,7 @@ def _input_names(
     node_pb: pb.NodeDef, by_name: Mapping[str, pb.NodeDef], mapped: Mapping[str, Any]
 ) -> list[str]:
     sources = [(text, split_input(text)[0]) for text in node_pb.input]
-    names = [n for text, n in sources if n not in by_name or _canonical(text) not in mapped]
+    names = [n for text, n in sources if _canonical(text) not in mapped]
     if node_pb.op in ("Merge", "RefMerge"):
         return [n for n in names if n not in by_name or "NextIteration" not in by_name[n].op]
     return names
