@@ -148,7 +148,7 @@ class LocalBackend:
     def _timeout_s(self, options: pb.RunOptions | None) -> float | None:
         given = options.timeout_in_ms if options is not None else 0
         timeout_ms = given or self._config.operation_timeout_in_ms
-        return timeout_ms / 1000 if timeout_ms else None
+        return timeout_ms / 1000 if timeout_ms > 0 else None
 
     async def _run_async(self, runner: GraphRunner, step: Step, feeds: list[Any]) -> list[Any]:
         task = asyncio.current_task()

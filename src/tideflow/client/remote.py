@@ -221,7 +221,7 @@ class RemoteBackend:
     def _timeout_s(self, options: pb.RunOptions | None) -> float | None:
         given = options.timeout_in_ms if options is not None else 0
         timeout_ms = given or self._config.operation_timeout_in_ms
-        return timeout_ms / 1000 if timeout_ms else None
+        return timeout_ms / 1000 if timeout_ms > 0 else None
 
     def _call(
         self,

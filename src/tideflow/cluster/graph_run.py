@@ -38,6 +38,7 @@ class GraphRun:
     is_partial: bool = False
     is_last_partial_run: bool = False
     args: Sequence[Value] | None = None
+    record_costs: bool = False
 
 
 @dataclass(slots=True)
@@ -48,3 +49,4 @@ class GraphResult:
     values: list[Value]
     step_stats: pb.StepStats | None = None
     partition_graphs: list[pb.GraphDef] = field(default_factory=list)
+    cost_graph: pb.CostGraphDef | None = None

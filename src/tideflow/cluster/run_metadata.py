@@ -1,4 +1,5 @@
-"""What a step records for its client: times of nodes and transfers, and the graphs of the parts."""
+"""What a step records for its client: times of nodes and transfers, what nodes cost, and the graphs
+of the parts."""
 
 from __future__ import annotations
 
@@ -63,4 +64,6 @@ def make_metadata(
             merged.MergeFrom(device_pb)
     for result in results.values():
         metadata.partition_graphs.extend(result.partition_graphs)
+        if result.cost_graph is not None:
+            metadata.cost_graph.node.extend(result.cost_graph.node)
     return metadata

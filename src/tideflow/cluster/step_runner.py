@@ -77,12 +77,12 @@ class StepOptions:
     @property
     def records(self) -> bool:
         """Whether there is anything to be read from the results."""
-        return self.record_timeline or self.record_partition_graphs or self.log_transfers
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether nothing is to be recorded."""
-        return not (self.records or self.record_costs)
+        return (
+            self.record_timeline
+            or self.record_partition_graphs
+            or self.record_costs
+            or self.log_transfers
+        )
 
 
 @dataclass(slots=True)
@@ -191,7 +191,7 @@ def _ask_peer(part: Part, run: StepRun) -> asyncio.Future[GraphResult] | None:
     line = None if part.link is None else part.link.line
     if line is None or part.task == run.client_task or run.is_partial:
         return None
-    if not run.options.is_nothing:
+    if run.options.records:
         return None
     return line.ask_run(GraphRun(run.session_handle, part.graph_handle, run.step_id))
 
@@ -212,6 +212,7 @@ async def _run_part(part: Part, run: StepRun) -> GraphResult:
                 run.is_partial,
                 run.is_last_partial_run,
                 run.args if is_client else None,
+                run.options.record_costs,
             )
         )
     return await _run_remotely(part, run, is_client)
@@ -248,8 +249,10 @@ async def _run_remotely(part: Part, run: StepRun, is_client: bool) -> GraphResul
     }
     return GraphResult(
         [values[key] for key in request.recv_key],
-        response.step_stats if response.HasField("step_stats") else None,
+        # TensorFlow's workers send what they timed for the costs, too.
+        response.step_stats if run.options.record_timeline else None,
         list(response.partition_graph),
+        response.cost_graph,
     )
 
 

@@ -25,6 +25,7 @@ from tideflow.cluster.step_table import StepRecord, StepTable
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.cluster.worker_session import RegisteredGraph, WorkerSession, renamed_devices
 from tideflow.runtime.context import Step
+from tideflow.runtime.cost_graph import cost_graph
 from tideflow.runtime.device import DeviceManager, kernel_threads
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.step_stats import StepStatsCollector
@@ -218,15 +219,12 @@ class Worker(WorkerService):
         session.run_count += 1
         record = self.steps.start(run.step_id, session)
         async with self.steps.running(record):
-            collector = StepStatsCollector() if run.record_timeline else None
+            is_observed = run.record_timeline or run.record_costs
+            collector = StepStatsCollector() if is_observed else None
             values = await _execute(graph, record, run.sends, collector, run.args or ())
             if run.args is None:
                 values = await _collect(record, run.recv_keys)
-        return GraphResult(
-            values,
-            None if collector is None else collector.to_proto(),
-            graph.partition_graphs() if run.record_partition_graphs else [],
-        )
+        return _recorded(run, graph, values, collector)
 
     def run_at_once(
         self, session_handle: str, graph_handle: str, args: Sequence[Value]
@@ -420,9 +418,29 @@ def _decode_run(given: MaybeParted[pb.RunGraphRequest]) -> GraphRun:
         record_timeline=opts.record_timeline,
         record_partition_graphs=opts.record_partition_graphs,
         request_id=request.request_id,
+        record_costs=opts.record_costs,
         is_partial=request.is_partial,
         is_last_partial_run=request.is_last_partial_run,
     )
+
+
+def _recorded(
+    run: GraphRun,
+    graph: RegisteredGraph,
+    values: list[Value],
+    collector: StepStatsCollector | None,
+) -> GraphResult:
+    """Return the results of a run with the records that it asks for."""
+    result = GraphResult(values)
+    if run.record_partition_graphs:
+        result.partition_graphs = graph.partition_graphs()
+    if collector is not None:
+        stats_pb = collector.to_proto()
+        if run.record_timeline:
+            result.step_stats = stats_pb
+        if run.record_costs:
+            result.cost_graph = cost_graph(graph.partition_graphs(), stats_pb)
+    return result
 
 
 def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGraphResponse]:
@@ -431,7 +449,9 @@ def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGrap
         _require_sendable(value, key)
     if result.step_stats is not None:
         response.step_stats.CopyFrom(result.step_stats)
-    if not run.is_partial:
+    if result.cost_graph is not None:
+        response.cost_graph.CopyFrom(result.cost_graph)
+    elif not run.is_partial:
         response.cost_graph.SetInParent()
     return with_tensors(response, zip(run.recv_keys, result.values))
 
