@@ -234,6 +234,8 @@ def differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:
             return
         for i, (a, b) in enumerate(zip(expected, found)):
             yield from differences(a, b, f"{where}[{i}]")
+    elif any(isinstance(value, dict | list | tuple) for value in (expected, found)):
+        yield f"{where}: expected {expected!r}, found {found!r}"
     else:
         a, b = np.asarray(expected), np.asarray(found)
         same = a.dtype == b.dtype and a.shape == b.shape

@@ -206,3 +206,116 @@ def _propagated_cluster(tf: Any, at: Cluster) -> Any:
 
 
 add_program("a_cluster_comes_with_the_session", _propagated_cluster)
+
+
+@program()
+def partial_runs_that_are_misused(tf: Any, at: Cluster) -> Any:
+    a, b = (tf.placeholder(tf.float32, []) for _ in range(2))
+    with tf.device("/job:ps"):
+        first, second = a + 1, a * b
+    found = []
+
+    def attempt(call: Any) -> None:
+        # The client itself may refuse what is wrong, in whichever way it does.
+        try:
+            outcome = at.attempt(call)
+        except (ValueError, RuntimeError) as error:
+            outcome = {"error": type(error).__name__}
+        found.append(outcome["error"] if isinstance(outcome, dict) else outcome)
+
+    with at.session() as session:
+        handle = session.partial_run_setup([first, second], [a, b])
+        attempt(lambda: session.partial_run(handle, second, {a: 2.0}))
+        attempt(lambda: session.partial_run("nobody", first, {a: 2.0}))
+        other = session.partial_run_setup([first], [a])
+        attempt(lambda: session.partial_run(other, second, {a: 2.0}))
+        again = session.partial_run_setup([first, second], [a, b])
+        attempt(lambda: session.partial_run(again, first, {a: 2.0}))
+        attempt(lambda: session.partial_run(again, second, {a: 3.0, b: 1.0}))
+        fresh = session.partial_run_setup([first, second], [a, b])
+        attempt(lambda: session.partial_run(fresh, first, {a: 5.0}))
+        attempt(lambda: session.partial_run(fresh, second, {b: 5.0}))
+    return found
+
+
+@program()
+def a_partial_run_waits_for_a_queue(tf: Any, at: Cluster) -> Any:
+    """Parts of one step meet state that other steps change in between."""
+    x = tf.placeholder(tf.float32, [])
+    with tf.device("/job:ps"):
+        queue = tf.FIFOQueue(3, [tf.float32], shapes=[[]], shared_name=f"{at.name}/queue")
+        v = tf.get_variable(f"{at.name}/v", initializer=1.0, use_resource=True)
+        grown = v.assign_add(x)
+    with tf.device("/job:worker/task:1"), tf.control_dependencies([grown]):
+        taken = queue.dequeue() + x
+    with at.session() as session, at.session("worker:1") as other:
+        session.run(v.initializer)
+        handle = session.partial_run_setup([grown, taken], [x])
+        found = [session.partial_run(handle, grown, {x: 5.0}), other.run(v)]
+        other.run(queue.enqueue(100.0))
+        return [*found, session.partial_run(handle, taken)]
+
+
+@program(["tensorflow"])
+def callables_with_targets_and_records(tf: Any, at: Cluster) -> Any:
+    """Callables may run ops for what they do, be traced, time out, and tell errors."""
+    config_pb2 = importlib.import_module("tensorflow.core.protobuf.config_pb2")
+    with tf.device("/job:ps"):
+        v = tf.get_variable(f"{at.name}/v", initializer=1.0, use_resource=True)
+        grow = v.assign_add(2.0)
+        queue = tf.FIFOQueue(3, [tf.float32], shapes=[[]], shared_name=f"{at.name}/queue")
+        x = tf.placeholder(tf.float32, None)
+        checked = tf.check_numerics(x, "bad", name="checked")
+    blocked = queue.dequeue()
+
+    def options(**fields: Any) -> Any:
+        made = config_pb2.CallableOptions(**fields)
+        made.run_options.trace_level = tf.RunOptions.FULL_TRACE
+        return made
+
+    with at.session() as session:
+        session.run(v.initializer)
+        grows = session._make_callable_from_options(
+            config_pb2.CallableOptions(target=[grow.op.name])
+        )
+        found = [grows(), grows(), session.run(v)]
+        traced = session._make_callable_from_options(options(fetch=[v.value().name]))
+        metadata = tf.RunMetadata()
+        found += [traced(run_metadata=metadata), bool(metadata.step_stats.dev_stats)]
+        late = config_pb2.CallableOptions(fetch=[blocked.name])
+        late.run_options.timeout_in_ms = 300
+        waits = session._make_callable_from_options(late)
+        found.append(at.attempt(waits)["error"])
+        checks = session._make_callable_from_options(
+            config_pb2.CallableOptions(feed=[x.name], fetch=[checked.name])
+        )
+        found.append(checks(np.float32([1.0])))
+        found.append(at.attempt(lambda: checks(np.float32([np.nan]))))
+        return found
+
+
+@program()
+def a_reset_ends_the_sessions_of_a_master(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps"):
+        v = tf.get_variable(f"{at.name}/v", initializer=1.0, use_resource=True)
+    session = at.session()
+    session.run(v.initializer)
+    found = [session.run(v)]
+    tf.Session.reset(at.targets["worker:0"])
+    found.append(at.attempt(lambda: session.run(v))["error"])
+    with at.session() as fresh:
+        return [*found, at.attempt(lambda: fresh.run(v))]
+
+
+@program()
+def a_session_that_is_closed_is_of_no_use(tf: Any, at: Cluster) -> Any:
+    x = tf.constant(1.0)
+    session = at.session()
+    found = [session.run(x)]
+    session.close()
+    session.close()
+    try:
+        session.run(x)
+    except RuntimeError as error:
+        found.append(type(error).__name__)
+    return found

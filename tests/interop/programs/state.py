@@ -171,3 +171,123 @@ def containers_can_be_reset(tf: Any, at: Cluster) -> Any:
     tf.Session.reset(at.targets["worker:0"], [f"{at.name}_box"])
     with at.session() as session:
         return [*found, at.attempt(lambda: session.run(boxed)), session.run(free)]
+
+
+@program()
+def variables_of_each_type(tf: Any, at: Cluster) -> Any:
+    """Each is set, changed and read on one task, and read from another."""
+    found = {}
+    for name in ("float16", "bfloat16", "float64", "int8", "int32", "int64", "uint8", "complex64"):
+        dtype = tf.as_dtype(name)
+        value = np.array([1, 2, 3]).astype(dtype.as_numpy_dtype)
+        for use_resource in (False, True):
+            with tf.device("/job:ps"):
+                v = tf.get_variable(
+                    f"{at.name}/{name}_{use_resource}", initializer=value, use_resource=use_resource
+                )
+                set_ = tf.assign(v, value + value)
+            with tf.device("/job:worker/task:1"):
+                there = tf.identity(v)
+            with at.session() as session:
+                session.run(v.initializer)
+                before = session.run(there)
+                session.run(tf.group(set_))
+                after = session.run(there)
+            kind = f"{name} {'resource' if use_resource else 'ref'}"
+            found[kind] = [str(after.dtype), before.astype("c16"), after.astype("c16")]
+    with tf.device("/job:ps"):
+        words = tf.get_variable(f"{at.name}/words", initializer=["a", "bc"], use_resource=True)
+        flag = tf.get_variable(f"{at.name}/flag", initializer=[True, False], use_resource=True)
+    with tf.device("/job:worker/task:1"):
+        joined, inverted = tf.strings.join([words, words]), tf.logical_not(flag)
+    with at.session() as session:
+        session.run([words.initializer, flag.initializer])
+        return [found, session.run([joined, inverted])]
+
+
+@program()
+def counting_up_to_a_limit(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps"):
+        v = tf.get_variable(f"{at.name}/v", initializer=0, use_resource=False)
+        count = v.count_up_to(2)
+    with at.session() as session:
+        session.run(v.initializer)
+        return [at.attempt(lambda: session.run(count)) for _ in range(3)]
+
+
+@program()
+def pending_calls_of_a_queue_are_cancelled(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps"):
+        queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]], shared_name=f"{at.name}/queue")
+        ready = tf.FIFOQueue(2, [tf.float32], shapes=[[]], shared_name=f"{at.name}/ready")
+        fill, more = queue.enqueue(1.0), queue.enqueue(2.0, name="more")
+    tell, told = ready.enqueue(0.0), ready.dequeue()
+    with tf.device("/job:ps"), tf.control_dependencies([tell]):
+        blocked = queue.enqueue(3.0, name="blocked")
+    found = []
+    with at.session() as session, at.session("worker:1") as other:
+        session.run(fill)
+        thread = threading.Thread(
+            target=lambda: found.append(at.attempt(lambda: session.run(blocked)))
+        )
+        thread.start()
+        other.run(told)
+        other.run(queue.close(cancel_pending_enqueues=True))
+        thread.join(20)
+        found.append(at.attempt(lambda: other.run(more)))
+        found.append(other.run([queue.size(), queue.is_closed()]))
+        found.append(other.run(queue.dequeue()))
+        return [*found, at.attempt(lambda: other.run(queue.dequeue(name="last")))]
+
+
+@program()
+def gradients_are_accumulated(tf: Any, at: Cluster) -> Any:
+    """What SyncReplicasOptimizer is made of: stale gradients are dropped, the others averaged."""
+    step = tf.placeholder(tf.int64, [])
+    with tf.device("/job:ps"):
+        dense = tf.ConditionalAccumulator(tf.float32, [2], shared_name=f"{at.name}/dense")
+        sparse = tf.SparseConditionalAccumulator(
+            tf.float32, [4, 1], shared_name=f"{at.name}/sparse"
+        )
+        taken, rows = dense.take_grad(2), sparse.take_indexed_slices_grad(2)
+    with tf.device("/job:worker/task:1"):
+        gradient = tf.cast(step, tf.float32) * [1.0, 10.0]
+        give = [
+            dense.apply_grad(gradient, step),
+            sparse.apply_grad([step, 0], [[1.0], [tf.cast(step, tf.float32)]], [4, 1], step),
+        ]
+    with at.session("worker:0") as session, at.session("worker:1") as other:
+        session.run([dense.set_global_step(1), sparse.set_global_step(1)])
+        for value in (0, 1, 3):
+            other.run(give, {step: value})
+        found = [session.run([dense.num_accumulated(), sparse.num_accumulated()])]
+        found.append(session.run(taken))
+        found.append(list(session.run([rows.indices, rows.values])))
+        other.run(give, {step: 1})
+        return [*found, session.run([dense.num_accumulated(), sparse.num_accumulated()])]
+
+
+@program(["tensorflow"])
+def tables_are_shared(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps"):
+        fixed = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(["a", "b"], np.int64([1, 2])), -1
+        )
+        mutable = tf.lookup.experimental.MutableHashTable(
+            tf.string, tf.float32, 0.0, name=f"{at.name}_table"
+        )
+        put = mutable.insert(tf.constant(["x", "y"]), tf.constant([1.0, 3.0]))
+        drop = mutable.remove(tf.constant(["x"]))
+    words = tf.placeholder(tf.string, [None])
+    with tf.device("/job:worker/task:1"):
+        ids = fixed.lookup(words) * 10
+        rows = mutable.lookup(words) + 1
+    with at.session() as session, at.session("worker:1") as other:
+        found = [at.attempt(lambda: session.run(ids, {words: ["a"]}))["error"]]
+        session.run(tf.tables_initializer())
+        found.append(other.run(ids, {words: ["b", "a", "zzz"]}))
+        session.run(put)
+        found.append(other.run([rows, mutable.size()], {words: ["y", "x", "q"]}))
+        other.run(drop)
+        keys, values = mutable.export()
+        return [*found, session.run([keys, values, mutable.size()])]
