@@ -31,14 +31,14 @@ $(VENV)/.ready-tensorflow: $(VENV)/.ready-dev
 demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on this machine
 	@$(VENV)/bin/tideflow demo
 
-test: $(VENV)/.ready-dev  ## the tests (those that need TensorFlow are skipped where it is missing)
-	@$(RUN) -m pytest -n auto
+test: $(VENV)/.ready-dev  ## the tests, but for those that need a real TensorFlow (interop)
+	@$(RUN) -m pytest -n auto -m "not tensorflow" --durations=10 --durations-min=5
 
 chaos: $(VENV)/.ready-dev  ## training while tasks die, hang and are cut off (SEEDS=200 for more runs)
 	@PYTHONPATH=tests $(RUN) -m chaos.run --seeds $(SEEDS)
 
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
-	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow
+	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow --durations=10 --durations-min=5
 
 lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
 	@$(VENV)/bin/ruff check .
