@@ -12,6 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tideflow.cluster.services import EagerService
+from tideflow.cluster.spanning import SpanningFunction
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.cluster.worker_session import WorkerSession
 from tideflow.graph.attr_value import decode_attr
@@ -21,6 +23,7 @@ from tideflow.graph.op_def import OpDef, get_op_def, is_registered
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
 from tideflow.runtime.functions import FunctionRuntime
+from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.tensor_codec import Value, value_dtype
@@ -34,6 +37,7 @@ class EagerContext:
       view_id: which version of the cluster it sees.
       session: devices, named state and the workers of the cluster.
       keep_alive_s: how long it stays unused; None for ever.
+      cluster_devices: incarnations of all devices of the cluster, this task's first, by name.
 
     Attributes:
       tensors: what the client's operations gave, by (operation, output).
@@ -45,6 +49,7 @@ class EagerContext:
         view_id: int,
         session: WorkerSession,
         keep_alive_s: float | None,
+        cluster_devices: dict[str, int],
     ) -> None:
         self.context_id = context_id
         self.view_id = view_id
@@ -52,10 +57,14 @@ class EagerContext:
         self.keep_alive_s = keep_alive_s
         self.tensors: dict[tuple[int, int], Value] = {}
         self.library: dict[str, FunctionDefinition] = {}
-        self.functions = FunctionRuntime(
+        self.function_runtime = FunctionRuntime(
             self.library, session.devices, session.state, session.resources
         )
+        self.functions = self.function_runtime.get
+        self.cluster_devices = cluster_devices
         self._bound: dict[Any, BoundOp] = {}
+        self._spanning: dict[Any, SpanningFunction] = {}
+        self._peers: dict[str, EagerService] = {}
         self._used_s = time.monotonic()
 
     # ---- its life
@@ -74,6 +83,8 @@ class EagerContext:
     async def change_cluster(self, workers: WorkerCache) -> None:
         """See another version of the cluster from now on."""
         before, self.session.workers = self.session.workers, workers
+        self._peers.clear()
+        self._spanning.clear()
         await before.close()
 
     # ---- tensors
@@ -131,7 +142,7 @@ class EagerContext:
             attrs,
             device,
             self.session.state,
-            self.functions.get,
+            self.functions,
         )
         if keeps_nothing(op_def):
             self._bound[key] = made
@@ -169,6 +180,29 @@ class EagerContext:
     def remove_function(self, name: str) -> None:
         """Drop a function.  One that is not there is dropped already."""
         self.library.pop(name, None)
+
+    def spanning(
+        self,
+        name: str,
+        attrs_pb: Mapping[str, pb.AttrValue],
+        default_device: str,
+        arg_devices: Sequence[str],
+    ) -> SpanningFunction:
+        """Return a function ready to be called with arguments that lie on the devices given."""
+        ref = self.function(name, attrs_pb)
+        key = (name, repr(sorted(ref.attrs.items())), default_device, *arg_devices)
+        found = self._spanning.get(key)
+        if found is None:
+            found = self._spanning[key] = SpanningFunction(self, ref, default_device, arg_devices)
+        return found
+
+    def eager_service(self, task: str) -> EagerService:
+        """Return the eager service of another task."""
+        found = self._peers.get(task)
+        if found is None:
+            found = stub(EagerService, self.session.workers.channel(task))
+            self._peers[task] = found
+        return found
 
     def function(self, name: str, attrs_pb: Mapping[str, pb.AttrValue]) -> FunctionRef:
         """Return a reference to a function with the attrs that instantiate it."""

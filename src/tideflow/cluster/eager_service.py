@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager_context import EagerContext, is_on, shape_of
 from tideflow.cluster.services import EagerService
+from tideflow.cluster.spanning import Remote
 from tideflow.cluster.worker import Worker
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.cluster.worker_session import WorkerSession
@@ -21,6 +22,8 @@ from tideflow.runtime.binding import transfer_prefix
 from tideflow.runtime.context import Step
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.device_name import task_name
+from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.tensor_codec import Value, decode_tensor
 
 _SWEEP_S = 1.0
@@ -50,7 +53,13 @@ class EagerWorker(EagerService):
             await self._close(request.context_id)
         session = self._make_session(request)
         keep_alive_s = float(request.keep_alive_secs) or None
-        made = EagerContext(request.context_id, request.context_view_id, session, keep_alive_s)
+        incarnations = {
+            **{d.name: d.incarnation for d in self._worker.devices.devices},
+            **{d.name: d.incarnation for d in request.cluster_device_attributes},
+        }
+        made = EagerContext(
+            request.context_id, request.context_view_id, session, keep_alive_s, incarnations
+        )
         self.contexts[request.context_id] = made
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
@@ -185,7 +194,9 @@ class EagerWorker(EagerService):
     async def _call(
         self, context: EagerContext, operation: pb.EagerOperation
     ) -> pb.EagerQueueResponse:
-        inputs = [await self._input(context, given) for given in operation.op_inputs]
+        if operation.is_function:
+            return await self._call_function(context, operation)
+        inputs = [self._input(context, given) for given in operation.op_inputs]
         if operation.name in ("_Send", "_Recv"):
             values = await self._transfer(context, operation, inputs)
         else:
@@ -193,22 +204,68 @@ class EagerWorker(EagerService):
             values = await bound.run_async(inputs)
         context.keep(operation.id, values)
         response = pb.EagerQueueResponse()
-        for value in values:
-            response.shape.append(shape_of(value))
-            if operation.is_function:
-                response.device.append(operation.device or context.device("").name)
+        response.shape.extend(map(shape_of, values))
         return response
 
-    async def _input(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value:
+    async def _call_function(
+        self, context: EagerContext, operation: pb.EagerOperation
+    ) -> pb.EagerQueueResponse:
+        """Call a function, whose nodes may be on other tasks, too."""
+        args = [self._argument(context, given) for given in operation.op_inputs]
+        own = operation.device or context.device("").name
+        ready = context.spanning(
+            operation.name, operation.attrs, own, [_place(a, own) for a in args]
+        )
+        found = await ready.run(self._worker.steps, operation.id, args)
+        response = pb.EagerQueueResponse(device=ready.result_devices)
+        for number, value in enumerate(found):
+            if isinstance(value, Remote):
+                response.shape.add()
+            else:
+                context.tensors[operation.id, number] = value
+                response.shape.append(shape_of(value))
+        return response
+
+    async def RunComponentFunction(
+        self, request: pb.RunComponentFunctionRequest
+    ) -> pb.RunComponentFunctionResponse:
+        context = self._context(request.context_id)
+        operation = request.operation
+        if not operation.is_component_function:
+            raise errors.InternalError("RunComponentFunction is for component functions only")
+        args = [self._input(context, given) for given in operation.op_inputs]
+        ref = context.function(operation.name, operation.attrs)
+        function = context.functions(ref, context.device(operation.device))
+        steps, step_id = self._worker.steps, operation.func_step_id
+        record = steps.start(step_id, context.session)
+        async with steps.running(record):
+            assert record.rendezvous is not None
+            values = await function(Step(step_id, record.rendezvous), *args)
+        numbers = request.output_num or range(len(values))
+        for number, value in zip(numbers, values):
+            context.tensors[operation.id, number] = value
+        return pb.RunComponentFunctionResponse(shape=map(shape_of, values))
+
+    def _input(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value:
+        """Return an input that must be here.  Raises: InvalidArgumentError for one that is not."""
+        found = self._argument(context, given)
+        if isinstance(found, Remote):
+            raise errors.InvalidArgumentError(
+                f"input {found.op_id}:{found.output_num} lies on {found.device}; this is "
+                f"{context.session.workers.own_task}"
+            )
+        return found
+
+    def _argument(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value | Remote:
+        """Return an input, or where it is."""
         if given.WhichOneof("item") == "tensor":
             return decode_tensor(given.tensor)
         handle_pb = given.remote_handle
         task = context.session.workers.own_task
         if is_on(handle_pb.op_device, task) or is_on(handle_pb.device, task):
             return context.find(handle_pb)
-        raise errors.InvalidArgumentError(
-            f"operation input {handle_pb.op_id}:{handle_pb.output_num} lies on {handle_pb.device}; "
-            f"this is {task}"
+        return Remote(
+            task_name(handle_pb.device), handle_pb.device, handle_pb.op_id, handle_pb.output_num
         )
 
     async def _transfer(
@@ -231,3 +288,10 @@ class EagerWorker(EagerService):
         record = self._worker.steps.start(signed, context.session)
         assert record.rendezvous is not None
         return Step(signed, record.rendezvous)
+
+
+def _place(value: Value | Remote, default: str) -> str:
+    """Return where an argument lies: a handle counts as being where its resource is."""
+    if isinstance(value, Remote):
+        return value.device
+    return value.device if isinstance(value, ResourceHandle) and value.device else default

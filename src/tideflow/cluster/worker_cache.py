@@ -67,7 +67,7 @@ class WorkerCache:
 
         scope is the session whose cluster this is, "" for the servers' own; host is the own worker.
         """
-        self.links = PeerLinks(self._channel, self.own_task, frozenset(self._names), scope, host)
+        self.links = PeerLinks(self.channel, self.own_task, frozenset(self._names), scope, host)
 
     def get(self, task: str) -> WorkerService:
         """Return the worker of a task: the local object for the own task, else a stub.
@@ -76,7 +76,7 @@ class WorkerCache:
         """
         found = self._workers.get(task)
         if found is None:
-            found = self._workers[task] = stub(WorkerService, self._channel(task))
+            found = self._workers[task] = stub(WorkerService, self.channel(task))
         return found
 
     def link(self, task: str) -> PeerLink | None:
@@ -115,7 +115,8 @@ class WorkerCache:
         """Return the channels that were made so far."""
         return list(self._channels.values())
 
-    def _channel(self, task: str) -> Channel:
+    def channel(self, task: str) -> Channel:
+        """Return the channel to a task; errors as in `get`."""
         if self._closed:
             raise errors.CancelledError(f"the connections of {self.own_task} were closed")
         found = self._channels.get(task)

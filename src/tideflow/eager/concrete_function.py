@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tideflow.compile.inline import inline_calls
 from tideflow.compile.place import place
 from tideflow.compile.prune import Signature, prune
 from tideflow.compile.rewrite import rewrite
@@ -82,7 +83,8 @@ class GraphFunction:
             tuple(t.name for i, t in enumerate(self.outputs) if i not in self._handed_on),
             tuple(op.name for op in self.effects),
         )
-        nodes = rewrite(prune(self.graph.operations_by_name, signature).nodes)
+        nodes = prune(self.graph.operations_by_name, signature).nodes
+        nodes = rewrite(inline_calls(nodes, home.library.get))
         place(nodes, [d.name for d in home.devices.devices], allow_soft_placement=True)
         return GraphRunner(
             nodes,

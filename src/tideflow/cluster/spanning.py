@@ -1,0 +1,290 @@
+"""Functions whose nodes lie on several tasks: cut into parts, registered, run together.
+
+Whoever holds such a call (an eager client, or a worker that was given it) places the body on the
+devices of the cluster, keeps its own part, and gives every other task its part as a component
+function.  A call is a step: all parts run in it, and pass tensors by its rendezvous.
+Source: runtime facts on component functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tideflow.cluster.services import EagerService
+from tideflow.cluster.step_table import StepTable
+from tideflow.cluster.worker_session import WorkerSession
+from tideflow.compile.inline import inline_calls
+from tideflow.compile.partition import partition
+from tideflow.compile.place import place
+from tideflow.graph.function_writer import ARG_OPS, RETVAL_OPS, function_of_nodes
+from tideflow.graph.functions import FunctionDefinition
+from tideflow.graph.node import FunctionRef, Node
+from tideflow.runtime.context import Function, Step
+from tideflow.runtime.device import Device
+from tideflow.runtime.graph_runner import GraphRunner
+from tideflow.wire import dtypes
+from tideflow.wire import messages as pb
+from tideflow.wire.device_name import task_name
+from tideflow.wire.ids import new_step_id
+from tideflow.wire.tensor_codec import Value
+
+_numbers = itertools.count()
+
+
+class Home(Protocol):
+    """Who holds the calls: a context of a worker, or of a client."""
+
+    @property
+    def context_id(self) -> int:
+        """The client's number of the context, the same on all tasks."""
+
+    @property
+    def session(self) -> WorkerSession:
+        """This task's devices and the workers of the cluster."""
+
+    @property
+    def library(self) -> Mapping[str, FunctionDefinition]:
+        """Functions by name."""
+
+    @property
+    def cluster_devices(self) -> Mapping[str, int]:
+        """Incarnations of all devices of the cluster, this task's first, by full name."""
+
+    @property
+    def functions(self) -> Callable[[FunctionRef, Device], Function]:
+        """Finds functions that are called within this task's part."""
+
+    def eager_service(self, task: str) -> EagerService:
+        """Return the eager service of another task."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One task's part of a function.
+
+    Attributes:
+      args, results: positions among those of the whole function.
+      name: of the component function.
+    """
+
+    task: str
+    name: str
+    args: list[int]
+    results: list[int]
+    function_pb: pb.FunctionDef = field(default_factory=pb.FunctionDef)
+
+
+@dataclass(slots=True)
+class Remote:
+    """A tensor that stays with another task: which one, and by which name it knows it."""
+
+    task: str
+    device: str
+    op_id: int
+    output_num: int
+
+
+class SpanningFunction:
+    """A function made ready to run on the tasks that its nodes need.
+
+    Args:
+      home: who holds it.
+      ref: the function and its attrs.
+      default_device: of nodes that ask for none.
+      arg_devices: where each argument lies.
+
+    Attributes:
+      result_devices: where each result lies.
+    """
+
+    def __init__(
+        self, home: Home, ref: FunctionRef, default_device: str, arg_devices: Sequence[str]
+    ) -> None:
+        self._home = home
+        self._name = ref.name
+        nodes = inline_calls(home.library[ref.name].instantiate(ref.attrs), home.library.get)
+        for node in nodes:
+            if node.op in ARG_OPS:
+                node.device = arg_devices[node.attrs["index"]]
+        names = [default_device, *(n for n in home.cluster_devices if n != default_device)]
+        place(nodes, names, allow_soft_placement=True)
+        self.result_devices = _result_devices(nodes, default_device)
+        parts = partition(
+            nodes,
+            location=lambda node: task_name(node.device),
+            incarnation=home.cluster_devices.__getitem__,
+            suffix="F",
+        )
+        own = home.session.workers.own_task
+        self._own = self._make_own(parts.pop(own, []))
+        self._parts = [self._describe(task, part) for task, part in parts.items()]
+        self._is_registered = False
+        self._registering = asyncio.Lock()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it runs on this task."""
+        return not self._parts
+
+    def _make_own(self, nodes: list[Node]) -> tuple[GraphRunner | None, Part]:
+        session = self._home.session
+        part = Part(session.workers.own_task, self._name, _indices(nodes, ARG_OPS), [])
+        part.results = _indices(nodes, RETVAL_OPS)
+        _number_from_zero(nodes)
+        if not nodes:
+            return None, part
+        runner = GraphRunner(
+            nodes, session.devices, session.state, session.resources, self._home.functions
+        )
+        return runner, part
+
+    def _describe(self, task: str, nodes: list[Node]) -> Part:
+        name = f"{self._name}_partitioned_{next(_numbers)}"
+        part = Part(task, name, _indices(nodes, ARG_OPS), _indices(nodes, RETVAL_OPS))
+        part.function_pb = function_of_nodes(name, nodes)
+        return part
+
+    # ---- running
+
+    async def run(
+        self, steps: StepTable, op_id: int, args: Sequence[Value | Remote]
+    ) -> list[Value | Remote]:
+        """Run all parts in a step of their own.
+
+        The first part that fails ends the others; its error is raised.
+
+        Args:
+          op_id: the client's number of the call, under which other tasks keep their results.
+          args: values of this task's arguments; for the others, where they are.
+        """
+        await self._register()
+        step_id = new_step_id()
+        record = steps.start(step_id, self._home.session)
+        found: list[Any] = [None] * len(self.result_devices)
+        try:
+            async with steps.running(record):
+                assert record.rendezvous is not None
+                step = Step(step_id, record.rendezvous)
+                works = [self._run_part(part, step_id, op_id, args) for part in self._parts]
+                await _together([self._run_own(step, args, found), *works])
+        finally:
+            steps.clean_up(step_id)
+            self._clean_up_elsewhere(step_id)
+        for part in self._parts:
+            for at in part.results:
+                found[at] = Remote(part.task, self.result_devices[at], op_id, at)
+        return found
+
+    async def _run_own(self, step: Step, args: Sequence[Value | Remote], found: list[Any]) -> None:
+        runner, part = self._own
+        if runner is not None:
+            values = await runner.run_async(step, [args[i] for i in part.args])
+            for at, value in zip(part.results, values):
+                found[at] = value
+
+    async def _run_part(
+        self, part: Part, step_id: int, op_id: int, args: Sequence[Value | Remote]
+    ) -> None:
+        operation = pb.EagerOperation(
+            id=op_id,
+            name=part.name,
+            func_step_id=step_id,
+            is_component_function=True,
+            is_function=True,
+            device=next(d for d in self._home.cluster_devices if task_name(d) == part.task),
+        )
+        for i in part.args:
+            given = args[i]
+            assert isinstance(given, Remote)
+            operation.op_inputs.add().remote_handle.CopyFrom(
+                pb.RemoteTensorHandle(
+                    op_id=given.op_id,
+                    output_num=given.output_num,
+                    device=given.device,
+                    op_device=given.device,
+                )
+            )
+        request = pb.RunComponentFunctionRequest(
+            context_id=self._home.context_id, operation=operation, output_num=part.results
+        )
+        await self._home.eager_service(part.task).RunComponentFunction(request)
+
+    async def _register(self) -> None:
+        """Give every other task its part, once."""
+        if self._is_registered:
+            return
+        async with self._registering:
+            if not self._is_registered:
+                await asyncio.gather(*(self._register_part(part) for part in self._parts))
+                self._is_registered = True
+
+    async def _register_part(self, part: Part) -> None:
+        item = pb.EagerQueueItem()
+        item.register_function.function_def.CopyFrom(part.function_pb)
+        item.register_function.is_component_function = True
+        for definition in self._home.library.values():
+            item.register_function.library.function.append(definition.to_proto())
+        request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
+        await self._home.eager_service(part.task).Enqueue(request)
+
+    def _clean_up_elsewhere(self, step_id: int) -> None:
+        item = pb.EagerQueueItem(cleanup_function=pb.CleanupFunctionOp(step_id=step_id))
+        request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
+        for part in self._parts:
+            _in_background(self._home.eager_service(part.task).Enqueue(request))
+
+
+async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run all; the first error cancels the others and is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+_background: set[asyncio.Task[Any]] = set()
+
+
+def _in_background(work: Coroutine[Any, Any, Any]) -> None:
+    """Start something whose failure nobody needs to hear of."""
+    task = asyncio.get_running_loop().create_task(work)
+    _background.add(task)
+    task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _background.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+def _indices(nodes: Sequence[Node], ops: Sequence[str]) -> list[int]:
+    return sorted(node.attrs["index"] for node in nodes if node.op in ops)
+
+
+def _number_from_zero(nodes: Sequence[Node]) -> None:
+    """Let the arguments of a part be its first, second and so on."""
+    for ops in (ARG_OPS, RETVAL_OPS):
+        for at, node in enumerate(
+            sorted((n for n in nodes if n.op in ops), key=lambda n: n.attrs["index"])
+        ):
+            node.attrs = {**node.attrs, "index": at}
+
+
+def _result_devices(nodes: Sequence[Node], default_device: str) -> list[str]:
+    """Let handles stay where they were made, and all other results come to the caller."""
+    found: dict[int, str] = {}
+    for node in nodes:
+        if node.op in RETVAL_OPS:
+            source, port = node.edges[0]
+            stays = source.output_types[port] in (dtypes.resource, dtypes.variant)
+            node.device = source.device if stays else default_device
+            found[node.attrs["index"]] = node.device
+    return [found[index] for index in sorted(found)]
