@@ -415,6 +415,6 @@ def _pad_and_stack(column: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
     batch = np.zeros((len(arrays), *sizes), dtype.as_numpy_dtype)
     if batch.dtype == object:
         batch.fill(b"")
-    for row, array in zip(batch, arrays):
-        row[tuple(slice(size) for size in array.shape)] = array
+    for i, array in enumerate(arrays):
+        batch[(i, *(slice(size) for size in array.shape))] = array
     return batch

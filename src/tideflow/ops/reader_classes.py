@@ -142,7 +142,7 @@ class TFRecordReader(ReaderBase):
 def _compression(options: Any) -> str:
     """Return "", "ZLIB" or "GZIP"; TFRecordOptions have a number for it, or the name."""
     kind = getattr(options, "compression_type", options) or ""
-    return {0: "", 1: "ZLIB", 2: "GZIP"}.get(kind, kind) if isinstance(kind, int) else str(kind)
+    return ("", "ZLIB", "GZIP")[kind] if isinstance(kind, int) else str(kind)
 
 
 @export("WholeFileReader")
