@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import logging
+import random
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
 
 import tideflow.v1 as tf
 from tideflow.graph.building import apply_op
+from tideflow.ops.state import OwnMemory
 from tideflow.runtime import jit_compile
 from tideflow.runtime.jit_mode import JitMode, jit_mode
 from tideflow.runtime.jit_program import JitProgram
@@ -139,9 +144,10 @@ def test_two_handles_of_one_variable_are_seen_to_be_one(graph):
         assert session.run(v).tolist() == [7.0]
 
 
-def test_a_value_that_was_fetched_never_changes(graph):
-    v = tf.get_variable("v", initializer=tf.zeros([1000]), use_resource=True)
-    step = v.assign_add(tf.ones([1000]) * tf.exp(0.0), read_value=False)
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_a_value_that_was_fetched_never_changes(graph, size):
+    v = tf.get_variable("v", initializer=tf.zeros([size]), use_resource=True)
+    step = v.assign_add(tf.ones([size]) * tf.exp(0.0), read_value=False)
     with tf.Session(config=ALWAYS) as session:
         session.run(v.initializer)
         kept = []
@@ -255,6 +261,100 @@ def test_results_are_the_callers_own(graph):
         found = session.run(y, {x: np.zeros(4)})
         found[:] = 5
         assert session.run(y, {x: np.zeros(4)}).tolist() == [1, 1, 1, 1]
+
+
+def aligned(count):
+    """Return ones whose memory compiled code takes as it is."""
+    memory = np.empty(count * 4 + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    ones = memory[begin : begin + count * 4].view(np.float32)
+    ones[:] = 1
+    return ones
+
+
+def test_large_results_are_handed_on_and_nobody_else_has_them(graph):
+    size = 1 << 16
+    x = tf.placeholder(tf.float32, [size])
+    v = tf.get_variable("v", initializer=tf.zeros([size]), use_resource=True)
+    y = tf.exp(x)
+    with tf.control_dependencies([y]):
+        kept = v.assign(y, read_value=False)
+    same, again = tf.identity(y), tf.reshape(y, [2, -1])
+    given = aligned(size)
+    with tf.Session(config=ALWAYS) as session:
+        session.run(v.initializer)
+        found = [session.run([y, same, again, kept], {x: given}) for _ in range(2)]
+        # Not copied: this is compiled code's memory.
+        alone = session.run(y, {x: given})
+        assert isinstance(alone.base, OwnMemory)
+        arrays = [alone, *found[0][:3], *found[1][:3]]
+        for i, array in enumerate(arrays):
+            assert array.flags.writeable
+            assert not np.shares_memory(array, given)
+            assert not any(np.shares_memory(array, other) for other in arrays[:i])
+            array[:] = i
+        assert np.allclose(session.run(v), np.e)
+        assert np.allclose(session.run(y, {x: given}), np.e)
+        assert [array.flat[-1] for array in arrays] == list(range(7))
+        assert (given == 1).all()
+
+
+def test_large_results_are_free_when_nobody_has_them(graph):
+    x = tf.placeholder(tf.float32, [1 << 16])
+    y = tf.exp(x)
+    with tf.Session(config=ALWAYS) as session:
+        found = session.run(y, {x: aligned(1 << 16)})
+        part = found[10:20]
+        keeper = weakref.ref(found.base)
+        del found
+        assert np.allclose(part, np.e)
+        assert keeper() is not None
+        del part
+        assert keeper() is None
+
+
+def test_a_fed_array_serves_as_it_is_and_stays_what_it_is(graph):
+    size = 1 << 16
+    x = tf.placeholder(tf.float32, [size])
+    v = tf.get_variable("v", initializer=tf.zeros([size]), use_resource=True)
+    step = tf.group(v.assign(x + 0.0, read_value=False), v.assign_add(x, read_value=False))
+    given = aligned(size)
+    with tf.Session(config=ALWAYS) as session:
+        session.run(v.initializer)
+        for i in range(3):
+            given[:] = i
+            session.run(step, {x: given})
+            assert (given == i).all()
+            found = session.run(v)
+            given[:] = 9
+            assert set(session.run(v)) == set(found) <= {i, 2 * i}
+
+
+def test_an_interrupted_step_leaves_the_variables_as_they_are_or_shall_be(graph):
+    v = tf.get_variable("v", initializer=tf.zeros([1 << 19]), use_resource=True)
+    step = v.assign_add(tf.exp(tf.sin(v) * 0.0), read_value=False)
+    chance = random.Random(3)
+    with tf.Session(config=ALWAYS) as session:
+        session.run(v.initializer)
+        session.run(step)
+        started = time.perf_counter()
+        session.run(step)
+        took = time.perf_counter() - started
+        count = 2
+        for _ in range(20):
+            timer = threading.Timer(chance.random() * took, _thread.interrupt_main)
+            with pytest.raises(KeyboardInterrupt):
+                timer.start()
+                session.run(step)
+                timer.join()
+                # What came too late for the step is raised here.
+                for _ in range(1000):
+                    pass
+            timer.join()
+            found = session.run(v)
+            assert (found == found[0]).all()
+            assert count <= found[0] <= count + 1
+            count = int(found[0])
 
 
 def test_a_shape_that_keeps_changing_is_named_once(graph, caplog):

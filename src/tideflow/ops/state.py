@@ -156,6 +156,26 @@ def _order(state: VariableState) -> int:
     return state.order
 
 
+class OwnMemory:
+    """Another library's memory that a single array of NumPy, made from this, has for its own.
+
+    Args:
+      view: an array of the memory, in rows one after the other; it keeps the memory.
+      address: where it begins.
+    """
+
+    __slots__ = ("__array_interface__", "__weakref__", "_view")
+
+    def __init__(self, view: Any, address: int) -> None:
+        self._view = view
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": view.shape,
+            "typestr": view.dtype.str,
+            "version": 3,
+        }
+
+
 def held_only_here(arrays: list[Any]) -> list[bool]:
     """Tell of each array whether the list is all that holds it, so that it may be changed.
 
@@ -165,7 +185,7 @@ def held_only_here(arrays: list[Any]) -> list[bool]:
     return [
         sys.getrefcount(array) == _REFS_WHEN_ALONE
         and type(array) is np.ndarray
-        and array.base is None
+        and (array.base is None or type(array.base) is OwnMemory)
         and array.flags.writeable
         for array in arrays
     ]

@@ -6,9 +6,9 @@ nothing for them.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import logging
+import operator
 import sys
 import time
 import weakref
@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.kernel import Resources
-from tideflow.ops.state import ResourceVariableState, VariableState, in_lock_order
+from tideflow.ops.state import VariableState
 from tideflow.runtime import jit_compile, jit_thread
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
+from tideflow.runtime.jit_memory import as_own
 from tideflow.runtime.program import Program
-from tideflow.runtime.regions import Cell, NotCompiledError, RegionPlan
-from tideflow.wire import errors
+from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
+from tideflow.runtime.regions import NotCompiledError, RegionPlan
 
 _LOGGER = logging.getLogger(__name__)
+
+_aval = operator.attrgetter("aval")
 
 # Each tier is timed so often before the faster one is chosen.
 _TRIALS = 9
@@ -79,10 +82,12 @@ class Region:
         self.plan = plan
         self.fallback = fallback
         self.resources = resources
-        self.lookup = resources.lookup
+        self._cells = RegionCells(plan, resources)
         self.is_forced = is_forced
         self.entries: dict[Signature, _Entry] = {}
         self.is_off = False
+        # The types of the last step, and their entry.
+        self._last: tuple[list[Any], Signature, _Entry] | None = None
         self._failed = failed
         self._settled = settled
         self._has_warned = False
@@ -93,15 +98,15 @@ class Region:
             self.fallback.run(slots)
             return
         inputs = [slots[slot] for slot in self.plan.inputs]
-        states = self._states(slots)
-        if states is None or not all(isinstance(v, (np.ndarray, np.generic)) for v in inputs):
+        held = self._held(slots)
+        if held is None or not all(isinstance(v, (np.ndarray, np.generic)) for v in inputs):
             self.fallback.run(slots)
             return
-        entry = self._run_compiled(slots, states, inputs)
+        entry = self._run_compiled(slots, held, inputs)
         if entry is not None and self.is_forced and entry.signature is not None:
             # Compiling takes long, so it is done while no variable is locked.
             self.compile(entry.signature, entry)
-            entry = self._run_compiled(slots, states, inputs)
+            entry = self._run_compiled(slots, held, inputs)
         if entry is not None:
             self._run_timed(slots, entry)
 
@@ -113,46 +118,26 @@ class Region:
 
     # ---- variables
 
-    def _states(self, slots: list[Any]) -> list[VariableState] | None:
-        """Return the variables, or None when they are not there or not as expected."""
-        states: list[VariableState] = []
-        try:
-            for cell in self.plan.cells:
-                state = self._state(cell, slots)
-                if state.dtype is not cell.dtype or state.value is None:
-                    return None
-                states.append(state)
-        except errors.OpError:
-            return None  # the straight code raises it again, with the node's name
-        if len(set(map(id, states))) != len(states):
-            self.is_off = True  # two handles of one variable: only straight code sees the order
-            return None
-        return states
-
-    def _state(self, cell: Cell, slots: list[Any]) -> VariableState:
-        found = slots[cell.slot]
-        if cell.is_ref:
-            state: VariableState = found
-            return state
-        return self.lookup(found, ResourceVariableState)
+    def _held(self, slots: list[Any]) -> HeldCells | None:
+        """Return the variables, or None when they are not there or not as expected: the straight
+        code then says so, with the node's name."""
+        held = self._cells.find(slots)
+        if held is None or held.are_distinct:
+            return held
+        self.is_off = True  # two handles of one variable: only straight code sees the order
+        return None
 
     # ---- the compiled tier
 
     def _run_compiled(
-        self, slots: list[Any], states: list[VariableState], inputs: list[Any]
+        self, slots: list[Any], held: HeldCells, inputs: list[Any]
     ) -> _Entry | None:
         """Run the executable if there is one to run; else return the entry to run for."""
-        changed = states[: self.plan.changed]
-        with contextlib.ExitStack() as held:
-            for state in in_lock_order(changed):
-                held.enter_context(state.lock)
+        states = held.states
+        take_all(held.locks)
+        try:
             values = [state.value for state in states]
-            if any(value is None for value in values):
-                return _Entry()
-            signature = signature_of([*values, *inputs])
-            entry = self.entries.get(signature)
-            if entry is None:
-                entry = self._new_entry(signature)
+            entry = self._entry_for(values, inputs)
             executable = entry.executable
             if executable is None or entry.choice is Choice.NUMPY:
                 return entry
@@ -160,8 +145,6 @@ class Region:
                 return _Entry()
             if entry.choice is Choice.TRYING and len(entry.numpy_s) < _TRIALS:
                 return entry
-            for state in changed:
-                state.value = None
             started = time.perf_counter()
             results = self._call(executable, states, values, inputs)
             if results is None:
@@ -170,10 +153,31 @@ class Region:
                 # A caller may change the arrays that he fed once the step is over, and another
                 # step give away the variables once they are free.
                 results[0].block_until_ready()
+        finally:
+            release_all(held.locks)
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
             self._note_trial(entry, time.perf_counter() - started)
         return None
+
+    def _entry_for(self, values: list[Any], inputs: list[Any]) -> _Entry:
+        """Return the entry for these types; an empty one when a variable has no value."""
+        given = signature_of(inputs)
+        try:
+            avals = list(map(_aval, values))
+        except AttributeError:  # None, or an array of NumPy
+            avals = None
+            if any(value is None for value in values):
+                return _Entry()
+        if avals is not None and self._last is not None:
+            last_avals, last_given, entry = self._last
+            if last_avals == avals and last_given == given:
+                return entry
+        signature = (*signature_of(values), *given)
+        entry = self.entries.get(signature) or self._new_entry(signature)
+        if avals is not None:
+            self._last = (avals, given, entry)
+        return entry
 
     def _call(
         self,
@@ -187,35 +191,35 @@ class Region:
         Returns: the results, or None after a failure, which leaves the region to NumPy.
         """
         count = self.plan.changed
+        results: list[Any] = []
+        has_failed = False
         try:
+            for state in states[:count]:
+                state.value = None
             _make_donatable(values, count)
             for i in range(count, len(values)):
                 if isinstance(values[i], (np.ndarray, np.generic)):
                     values[i] = _keep(states[i], values[i])
+            arguments = (*values, *inputs, *executable.large)
             if executable.is_wide:
                 with jit_compile.load_jax().enable_x64(True):
-                    results = executable.call(*values, *inputs, *executable.large)
+                    jit_compile.call_unbroken(executable.call, arguments, results)
             else:
-                results = executable.call(*values, *inputs, *executable.large)
-        except BaseException as error:
-            for state, value in zip(states[:count], values):
-                state.value = value
-            if not isinstance(error, Exception):
-                raise
+                jit_compile.call_unbroken(executable.call, arguments, results)
+        except Exception:
             _LOGGER.debug("compiled code failed; its region goes back to NumPy", exc_info=True)
-            self.is_off = True
-            return None
-        for state, value in zip(states[:count], results):
-            state.value = value
-        return list(results)
+            self.is_off = has_failed = True
+        finally:
+            for state, value in zip(states[:count], results or values):
+                state.value = value
+        return None if has_failed else results
 
     def _finish(self, slots: list[Any], executable: Executable, results: list[Any]) -> None:
         plan = self.plan
         for at, value in executable.constants:
             slots[plan.outputs[at]] = value
         for at, result in zip(executable.outputs, results[plan.changed :]):
-            value = np.asarray(result)
-            slots[plan.outputs[at]] = value if value.shape else value[()]
+            slots[plan.outputs[at]] = as_own(result)
         for slot, source in plan.forwarded:
             slots[slot] = slots[source]
 
