@@ -8,7 +8,8 @@ resize_nearest_neighbor_op.cc.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from tideflow.wire import errors
 
 _ATTRS = ("align_corners", "half_pixel_centers")
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def _resized_shape(c: ShapeContext) -> list[Dims]:
     batch, _, _, channels = with_rank(c.inputs[0], 4, "images")
@@ -31,6 +34,17 @@ def _resized_shape(c: ShapeContext) -> list[Dims]:
         raise ValueError(f"size must be two numbers, height and width; found {size.tolist()}")
     height, width = (None, None) if size is None else size.tolist()
     return [(batch, height, width, channels)]
+
+
+def _resizing(
+    signature: str,
+    types: str,
+    shape: Callable[..., Any] = _resized_shape,
+    static: Sequence[str] = ("size",),
+) -> Callable[[F], F]:
+    """Declare an op that resizes images, or the gradient of one."""
+    attrs = [f"T: type in {types}", *[f"{name}: bool = false" for name in _ATTRS]]
+    return op("\n".join([signature, *attrs]), shape=shape, static=static)
 
 
 def _size_of(size: Any) -> tuple[int, int]:
@@ -51,11 +65,13 @@ def _check_images(x: Any, what: str = "images") -> None:
         raise errors.InvalidArgumentError(f"{what} must have pixels; its shape is {list(x.shape)}")
 
 
-def _check_choice(align_corners: bool, half_pixel_centers: bool) -> None:
+def _ways(align_corners: bool, half_pixel_centers: bool) -> tuple[bool, bool]:
+    """Return both attrs, which exclude each other.  Raises: InvalidArgumentError."""
     if align_corners and half_pixel_centers:
         raise errors.InvalidArgumentError(
             "If half_pixel_centers is True, align_corners must be False."
         )
+    return align_corners, half_pixel_centers
 
 
 def _scale(size: int, out: int, align_corners: bool) -> np.float32:
@@ -83,23 +99,16 @@ def _nearest(size: int, out: int, align_corners: bool, half: bool) -> Any:
     return np.clip(chosen.astype(np.int64), 0, size - 1)
 
 
-@op(
-    """
-    ResizeBilinear(images: T, size: int32) -> resized_images: float
-    T: type in {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16}
-    align_corners: bool = false
-    half_pixel_centers: bool = false
-    """,
-    shape=_resized_shape,
-    static=("size",),
+@_resizing(
+    "ResizeBilinear(images: T, size: int32) -> resized_images: float",
+    "{int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16}",
 )
 def resize_bilinear_kernel(
     xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    _check_choice(align_corners, half_pixel_centers)
+    ways = _ways(align_corners, half_pixel_centers)
     height, width = _size_of(size)
     _check_images(images)
-    ways = (align_corners, half_pixel_centers)
     top, bottom, down = _between(images.shape[1], height, *ways)
     left, right, across = _between(images.shape[2], width, *ways)
     x = images.astype(np.float32)
@@ -112,22 +121,18 @@ def resize_bilinear_kernel(
     return above + (below - above) * down
 
 
-@op(
-    """
-    ResizeBilinearGrad(grads: float, original_image: T) -> output: T
-    T: type in floats
-    align_corners: bool = false
-    half_pixel_centers: bool = false
-    """,
-    shape=lambda c: [with_rank(c.inputs[1], 4, "original_image")],
+@_resizing(
+    "ResizeBilinearGrad(grads: float, original_image: T) -> output: T",
+    "floats",
+    lambda c: [with_rank(c.inputs[1], 4, "original_image")],
+    static=(),
 )
 def resize_bilinear_grad_kernel(
     xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    _check_choice(align_corners, half_pixel_centers)
+    ways = _ways(align_corners, half_pixel_centers)
     _check_images(grads, "grads")
     _check_images(original_image, "original_image")
-    ways = (align_corners, half_pixel_centers)
     _, height, width, _ = original_image.shape
     rows = _spreading(height, _between(height, grads.shape[1], *ways))
     columns = _spreading(width, _between(width, grads.shape[2], *ways))
@@ -154,44 +159,30 @@ def resize_bilinear_gradient(op: Any, grad: Any) -> list[Any]:
     return [apply_op("ResizeBilinearGrad", grad, images, **attrs), None]
 
 
-@op(
-    """
-    ResizeNearestNeighbor(images: T, size: int32) -> resized_images: T
-    T: type in {int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}
-    align_corners: bool = false
-    half_pixel_centers: bool = false
-    """,
-    shape=_resized_shape,
-    static=("size",),
+@_resizing(
+    "ResizeNearestNeighbor(images: T, size: int32) -> resized_images: T",
+    "{int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}",
 )
 def resize_nearest_neighbor_kernel(
     xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    _check_choice(align_corners, half_pixel_centers)
+    ways = _ways(align_corners, half_pixel_centers)
     height, width = _size_of(size)
     _check_images(images)
-    ways = (align_corners, half_pixel_centers)
     rows = _nearest(images.shape[1], height, *ways)
     return images[:, rows][:, :, _nearest(images.shape[2], width, *ways)]
 
 
-@op(
-    """
-    ResizeNearestNeighborGrad(grads: T, size: int32) -> output: T
-    T: type in {uint8, int8, int32, half, float, double, bfloat16}
-    align_corners: bool = false
-    half_pixel_centers: bool = false
-    """,
-    shape=_resized_shape,
-    static=("size",),
+@_resizing(
+    "ResizeNearestNeighborGrad(grads: T, size: int32) -> output: T",
+    "{uint8, int8, int32, half, float, double, bfloat16}",
 )
 def resize_nearest_neighbor_grad_kernel(
     xp: Any, grads: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    _check_choice(align_corners, half_pixel_centers)
+    ways = _ways(align_corners, half_pixel_centers)
     height, width = _size_of(size)
     _check_images(grads, "grads")
-    ways = (align_corners, half_pixel_centers)
     rows = np.eye(height, dtype=np.float32)[_nearest(height, grads.shape[1], *ways)]
     columns = np.eye(width, dtype=np.float32)[_nearest(width, grads.shape[2], *ways)]
     wide = np.float64 if grads.dtype == np.float64 else np.float32
@@ -200,20 +191,19 @@ def resize_nearest_neighbor_grad_kernel(
     return found.astype(grads.dtype)
 
 
-@gradient("ResizeNearestNeighbor")
-def resize_nearest_neighbor_gradient(op: Any, grad: Any) -> list[Any]:
-    shape = apply_op("Shape", op.inputs[0])
-    size = apply_op("StridedSlice", shape, [1], [3], [1])
-    attrs = {name: op.attrs[name] for name in _ATTRS}
-    return [apply_op("ResizeNearestNeighborGrad", grad, size, **attrs), None]
+def _nearest_gradient(back: str) -> Callable[[Any, Any], list[Any]]:
+    """Return a gradient that resizes back by an op."""
+
+    def gradient_of(op: Any, grad: Any) -> list[Any]:
+        size = apply_op("StridedSlice", apply_op("Shape", op.inputs[0]), [1], [3], [1])
+        attrs = {name: op.attrs[name] for name in _ATTRS}
+        return [apply_op(back, grad, size, **attrs), None]
+
+    return gradient_of
 
 
-@gradient("ResizeNearestNeighborGrad")
-def resize_nearest_neighbor_grad_gradient(op: Any, grad: Any) -> list[Any]:
-    shape = apply_op("Shape", op.inputs[0])
-    size = apply_op("StridedSlice", shape, [1], [3], [1])
-    attrs = {name: op.attrs[name] for name in _ATTRS}
-    return [apply_op("ResizeNearestNeighbor", grad, size, **attrs), None]
+gradient("ResizeNearestNeighbor")(_nearest_gradient("ResizeNearestNeighborGrad"))
+gradient("ResizeNearestNeighborGrad")(_nearest_gradient("ResizeNearestNeighbor"))
 
 
 def _resized(

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
-from tideflow.graph.op_def import OpDef, get_op_def, op
+from tideflow.graph.op_def import OpDef, get_op_def, op, with_attrs
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.conv import conv2d_kernel, conv2d_shape
@@ -84,42 +85,67 @@ def _normalized(xp: Any, x: Any, own: list[Any], data_format: str, epsilon: floa
     return x * factor.reshape(shape) + shift.reshape(shape)
 
 
+# What the attrs of a fused op end with.
+_FUSION = """
+    fused_ops: list(string) = []
+    epsilon: float = 9.999999747378752e-05
+    leakyrelu_alpha: float = 0.20000000298023224
+"""
+
+
+def _fused(first: Callable[..., Any], *attr_names: str) -> Callable[..., Any]:
+    """Return the kernel of an op that begins with `first`, whose attrs it takes, too."""
+
+    def kernel(
+        xp: Any,
+        a: Any,
+        b: Any,
+        args: list[Any],
+        *_host_args: Any,
+        fused_ops: list[str],
+        epsilon: float,
+        leakyrelu_alpha: float,
+        **attrs: Any,
+    ) -> Any:
+        found = first(xp, a, b, **attrs)
+        # A bias goes to the channels, wherever they are.
+        layout = "NCHW" if attrs.get("data_format", "").startswith("NC") else "NHWC"
+        return _finished(xp, found, args, fused_ops, layout, epsilon, leakyrelu_alpha)
+
+    return with_attrs(kernel, [*attr_names, "fused_ops", "epsilon", "leakyrelu_alpha"])
+
+
 def _matmul_shape(c: ShapeContext) -> list[Dims]:
     a, b = with_rank(c.inputs[0], 2, "a"), with_rank(c.inputs[1], 2, "b")
     rows = a[1] if c.attrs["transpose_a"] else a[0]
     return [(rows, b[0] if c.attrs["transpose_b"] else b[1])]
 
 
-@op(
+def _product(xp: Any, a: Any, b: Any, **attrs: Any) -> Any:
+    return _kernel("MatMul")(xp, a, b, **attrs)
+
+
+def _convolution(xp: Any, x: Any, filter: Any, *, filter_format: str, **attrs: Any) -> Any:
+    if filter_format != "HWIO":
+        raise errors.UnimplementedError(f"filters must be HWIO; filter_format is {filter_format}")
+    return conv2d_kernel(xp, x, filter, **attrs)
+
+
+_CONVOLUTION = ("strides", "padding", "data_format", "dilations")
+
+op(
     """
     _FusedMatMul(a: T, b: T, args: num_args * T) -> product: T
     transpose_a: bool = false
     transpose_b: bool = false
     T: type in {bfloat16, half, float}
     num_args: int >= 0
-    fused_ops: list(string) = []
-    epsilon: float = 9.999999747378752e-05
-    leakyrelu_alpha: float = 0.20000000298023224
-    """,
+    """
+    + _FUSION,
     shape=_matmul_shape,
-)
-def fused_mat_mul_kernel(
-    xp: Any,
-    a: Any,
-    b: Any,
-    args: list[Any],
-    *,
-    transpose_a: bool,
-    transpose_b: bool,
-    fused_ops: list[str],
-    epsilon: float,
-    leakyrelu_alpha: float,
-) -> Any:
-    product = _kernel("MatMul")(xp, a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    return _finished(xp, product, args, fused_ops, "NHWC", epsilon, leakyrelu_alpha)
+)(_fused(_product, "transpose_a", "transpose_b"))
 
-
-@op(
+op(
     """
     _FusedConv2D(input: T, filter: T, args: *TArgs, host_args: num_host_args * float) -> output: T
     T: type in {half, float, double, int8, qint8}
@@ -133,45 +159,12 @@ def fused_mat_mul_kernel(
     filter_format: string in {HWIO, OIHW, OIHW_VECT_I} = 'HWIO'
     dilations: list(int) = [1, 1, 1, 1]
     use_cudnn_on_gpu: bool = true
-    fused_ops: list(string) = []
-    epsilon: float = 9.999999747378752e-05
-    leakyrelu_alpha: float = 0.20000000298023224
-    """,
+    """
+    + _FUSION,
     shape=conv2d_shape,
-)
-def fused_conv2d_kernel(
-    xp: Any,
-    input: Any,
-    filter: Any,
-    args: list[Any],
-    host_args: list[Any],
-    *,
-    strides: list[int],
-    padding: str,
-    explicit_paddings: list[int],
-    data_format: str,
-    filter_format: str,
-    dilations: list[int],
-    fused_ops: list[str],
-    epsilon: float,
-    leakyrelu_alpha: float,
-) -> Any:
-    if filter_format != "HWIO":
-        raise errors.UnimplementedError(f"filters must be HWIO; filter_format is {filter_format}")
-    found = conv2d_kernel(
-        xp,
-        input,
-        filter,
-        strides=strides,
-        padding=padding,
-        explicit_paddings=explicit_paddings,
-        data_format=data_format,
-        dilations=dilations,
-    )
-    return _finished(xp, found, args, fused_ops, data_format, epsilon, leakyrelu_alpha)
+)(_fused(_convolution, *_CONVOLUTION, "explicit_paddings", "filter_format"))
 
-
-@op(
+op(
     """
     _FusedConv3D(input: T, filter: T, args: num_args * T) -> output: T
     T: type in {bfloat16, float, half}
@@ -181,41 +174,12 @@ def fused_conv2d_kernel(
     data_format: string in {NDHWC, NCDHW} = 'NDHWC'
     dilations: list(int) = [1, 1, 1, 1, 1]
     padding_list: list(int) = []
-    fused_ops: list(string) = []
-    epsilon: float = 9.999999747378752e-05
-    leakyrelu_alpha: float = 0.20000000298023224
-    """,
+    """
+    + _FUSION,
     shape=conv3d_shape,
-)
-def fused_conv3d_kernel(
-    xp: Any,
-    input: Any,
-    filter: Any,
-    args: list[Any],
-    *,
-    strides: list[int],
-    padding: str,
-    data_format: str,
-    dilations: list[int],
-    fused_ops: list[str],
-    epsilon: float,
-    leakyrelu_alpha: float,
-) -> Any:
-    found = conv3d_kernel(
-        xp,
-        input,
-        filter,
-        strides=strides,
-        padding=padding,
-        data_format=data_format,
-        dilations=dilations,
-    )
-    # A bias goes to the channels, wherever they are.
-    layout = "NCHW" if data_format == "NCDHW" else "NHWC"
-    return _finished(xp, found, args, fused_ops, layout, epsilon, leakyrelu_alpha)
+)(_fused(conv3d_kernel, *_CONVOLUTION))
 
-
-@op(
+op(
     """
     _FusedDepthwiseConv2dNative(input: T, filter: T, args: num_args * T) -> output: T
     T: type in floats
@@ -224,37 +188,10 @@ def fused_conv3d_kernel(
     padding: string in {SAME, VALID}
     data_format: string in {NHWC, NCHW} = 'NHWC'
     dilations: list(int) = [1, 1, 1, 1]
-    fused_ops: list(string) = []
-    epsilon: float = 9.999999747378752e-05
-    leakyrelu_alpha: float = 0.20000000298023224
-    """,
+    """
+    + _FUSION,
     shape=depthwise_shape,
-)
-def fused_depthwise_conv2d_kernel(
-    xp: Any,
-    input: Any,
-    filter: Any,
-    args: list[Any],
-    *,
-    strides: list[int],
-    padding: str,
-    data_format: str,
-    dilations: list[int],
-    fused_ops: list[str],
-    epsilon: float,
-    leakyrelu_alpha: float,
-) -> Any:
-    found = depthwise_kernel(
-        xp,
-        input,
-        filter,
-        strides=strides,
-        padding=padding,
-        explicit_paddings=[],
-        data_format=data_format,
-        dilations=dilations,
-    )
-    return _finished(xp, found, args, fused_ops, data_format, epsilon, leakyrelu_alpha)
+)(_fused(functools.partial(depthwise_kernel, explicit_paddings=[]), *_CONVOLUTION))
 
 
 @op(

@@ -14,7 +14,7 @@ from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops import (
-    array,
+    array_transpose,
     conv_depthwise,
     einsum,
     matmul,
@@ -35,7 +35,16 @@ from tideflow.ops.volume_pools import (
 )
 
 # The families whose ops get further names; named here because they must be declared before.
-_FAMILIES = (array, conv_depthwise, einsum, matmul, nn_batch_norm, nn_fused, softmax, volumes)
+_FAMILIES = (
+    array_transpose,
+    conv_depthwise,
+    einsum,
+    matmul,
+    nn_batch_norm,
+    nn_fused,
+    softmax,
+    volumes,
+)
 
 _CONSTANT_FILTER = "is_filter_const: bool = false"
 

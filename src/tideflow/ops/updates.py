@@ -14,7 +14,6 @@ How bind_update keeps memory traffic low, by the kind of rule:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -294,20 +293,7 @@ def rows_kernel(update: Update, attr_names: Sequence[str]) -> Callable[..., Any]
             return tuple(arrays)
         return _trace_rows(xp, update, arrays, others, attrs)
 
-    kernel.__signature__ = _kernel_signature(attr_names)  # type: ignore[attr-defined]
-    return kernel
-
-
-def _kernel_signature(attr_names: Sequence[str]) -> inspect.Signature:
-    """Return what the op registry reads: xp, any inputs, and the attrs by keyword."""
-    parameter = inspect.Parameter
-    return inspect.Signature(
-        [
-            parameter("xp", parameter.POSITIONAL_OR_KEYWORD),
-            parameter("inputs", parameter.VAR_POSITIONAL),
-            *[parameter(name, parameter.KEYWORD_ONLY) for name in attr_names],
-        ]
-    )
+    return op_def.with_attrs(kernel, attr_names)
 
 
 def _trace_rows(
