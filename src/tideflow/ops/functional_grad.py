@@ -28,17 +28,22 @@ from tideflow.wire import errors
 _uids = itertools.count()
 
 
+# Those made from messages, by definition.
+_rebuilt: dict[Any, Body] = {}
+
+
 def forward_body(ref: FunctionRef) -> Body:
     """Return the body of a function: the one that was traced, or one rebuilt from its message."""
-    found = bodies.get(ref.name)
-    if found is not None:
-        return found
     graph = get_default_graph()
     definition = graph.functions.get(ref.name)
+    # A server's sessions may have different functions of one name.
+    found = _rebuilt.get(definition) or bodies.get(ref.name)
+    if found is not None:
+        return found
     if definition is None:
         raise LookupError(f"function {ref.name!r} is not in the graph's library")
     rebuilt = body_graph(definition, graph)
-    made = bodies[ref.name] = Body(rebuilt, rebuilt.outputs)
+    made = _rebuilt[definition] = Body(rebuilt, rebuilt.outputs)
     return made
 
 
