@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tideflow.transport.h2.memory import ALIGNMENT, Lender
+from tideflow.runtime.memory import ALIGNMENT, Lender
 from tideflow.transport.h2.messages import BufferPool
 
 MIB = 1 << 20

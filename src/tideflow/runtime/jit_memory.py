@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from tideflow.ops.state import OwnMemory
+from tideflow.runtime.memory import ALIGNMENT, Lender
 
 # To copy less is quicker than to hand it on.
 _COPIED_BYTES = 1 << 15
+# The compiler copies what is not aligned to fresh memory, which costs more than the copying where
+# it is this much.
+_ALIGNED_BYTES = 1 << 22
+_MOST_BYTES = 256 << 20
+_lender = Lender(_MOST_BYTES)
+# In a fork's child: a thread that it does not have may have been within, with the lock.
+os.register_at_fork(after_in_child=_lender.reset)
+
+
+def aligned(value: Any) -> Any:
+    """Return a value as compiled code takes it without a copy of its own: a large array that lies
+    otherwise is copied to memory that is used again."""
+    if type(value) is not np.ndarray or not _ALIGNED_BYTES <= value.nbytes <= _MOST_BYTES:
+        return value
+    if value.flags.c_contiguous and not value.ctypes.data % ALIGNMENT:
+        return value
+    found = np.ndarray(value.shape, value.dtype, _lender.lend(value.nbytes))
+    np.copyto(found, value)
+    return found
 
 
 def as_own(result: Any) -> Any:

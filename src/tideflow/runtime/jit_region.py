@@ -21,7 +21,7 @@ from tideflow.graph.kernel import Resources
 from tideflow.ops.state import VariableState
 from tideflow.runtime import jit_compile, jit_thread
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
-from tideflow.runtime.jit_memory import as_own
+from tideflow.runtime.jit_memory import aligned, as_own
 from tideflow.runtime.program import Program
 from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
 from tideflow.runtime.regions import NotCompiledError, RegionPlan
@@ -129,9 +129,7 @@ class Region:
 
     # ---- the compiled tier
 
-    def _run_compiled(
-        self, slots: list[Any], held: HeldCells, inputs: list[Any]
-    ) -> _Entry | None:
+    def _run_compiled(self, slots: list[Any], held: HeldCells, inputs: list[Any]) -> _Entry | None:
         """Run the executable if there is one to run; else return the entry to run for."""
         states = held.states
         take_all(held.locks)
@@ -200,7 +198,7 @@ class Region:
             for i in range(count, len(values)):
                 if isinstance(values[i], (np.ndarray, np.generic)):
                     values[i] = _keep(states[i], values[i])
-            arguments = (*values, *inputs, *executable.large)
+            arguments = (*values, *map(aligned, inputs), *executable.large)
             if executable.is_wide:
                 with jit_compile.load_jax().enable_x64(True):
                     jit_compile.call_unbroken(executable.call, arguments, results)

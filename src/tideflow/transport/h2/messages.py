@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from google.protobuf.message import Message
 
+from tideflow.runtime.memory import Lender
 from tideflow.transport.encoding import reader_of, require_readable, serialize
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.memory import Lender
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
 
