@@ -1,6 +1,8 @@
 """Memory that large messages are received into, and that comes back by itself.
 
-Large feeds that compiled code would not take as they lie are copied to it, too.  A message is viewed where it arrived, by arrays that live as long as somebody wants them.  When the
+Large feeds that compiled code would not take as they lie are copied to it, too.
+
+A message is viewed where it arrived, by arrays that live as long as somebody wants them.  When the
 last of them is gone the memory serves another message of that size: fresh pages cost more than the
 transfer, and the first ones of a process ten times that.
 """
