@@ -33,15 +33,21 @@ class TaskServer:
     Args:
       server_pb: what to be (see server_config).
       options: where it listens, and how long its master keeps what nobody uses.
+      devices: those of the task, where they are there already.
     """
 
-    def __init__(self, server_pb: pb.ServerDef, options: ServerOptions) -> None:
+    def __init__(
+        self,
+        server_pb: pb.ServerDef,
+        options: ServerOptions,
+        devices: DeviceManager | None = None,
+    ) -> None:
         job, task = server_pb.job_name, server_pb.task_index
         config = server_pb.default_session_config
         self.server_pb = server_pb
         self.task = worker_name(job, task)
         self.address = listen_address(server_pb)
-        self.devices = DeviceManager(make_devices(job, task, config))
+        self.devices = devices or DeviceManager(make_devices(job, task, config))
         self.worker = Worker(
             self.task,
             self.devices,

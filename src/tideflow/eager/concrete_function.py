@@ -21,13 +21,15 @@ from tideflow.eager.arguments import Arguments, tensor_arguments
 from tideflow.eager.context import context
 from tideflow.eager.func_graph import FunctionGraph
 from tideflow.eager.operation import EagerOperation
+from tideflow.eager.remote_tensor import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import local
-from tideflow.graph.functions import FuncGraph
+from tideflow.graph.function_writer import function_of_nodes
+from tideflow.graph.functions import FuncGraph, FunctionDefinition
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
-from tideflow.graph.node import FunctionRef
+from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.ops import nest
 from tideflow.ops.control_flow_grad import ControlFlowGradients
@@ -64,6 +66,7 @@ class GraphFunction:
         }
         self._lock = threading.RLock()
         self._differentiable: _Differentiable | None = None
+        self._name: str | None = None
 
     # ---- running
 
@@ -76,15 +79,18 @@ class GraphFunction:
                 runner = self._runner
         return runner
 
-    def _make_runner(self) -> GraphRunner:
-        home = context()
+    def _pruned(self) -> list[Node]:
+        """Return a copy of what the results and effects need."""
         signature = Signature(
             tuple(t.name for t in self.graph.inputs),
             tuple(t.name for i, t in enumerate(self.outputs) if i not in self._handed_on),
             tuple(op.name for op in self.effects),
         )
-        nodes = prune(self.graph.operations_by_name, signature).nodes
-        nodes = rewrite(inline_calls(nodes, home.library.get))
+        return prune(self.graph.operations_by_name, signature).nodes
+
+    def _make_runner(self) -> GraphRunner:
+        home = context()
+        nodes = rewrite(inline_calls(self._pruned(), home.library.get))
         place(nodes, [d.name for d in home.devices.devices], allow_soft_placement=True)
         return GraphRunner(
             nodes,
@@ -123,7 +129,39 @@ class GraphFunction:
         tapes = [tape for tape in local.tapes if tape.wants(inputs)]
         if tapes and any(is_trainable(t) for t in self.outputs):
             return self._call_under(tapes, inputs)
+        return self._run_tensors(inputs)
+
+    def _run_tensors(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Run the graph, on other tasks where its nodes or inputs need it."""
+        cluster = context().cluster
+        if cluster is not None:
+            wanted = get_default_graph().wanted_device()  # type: ignore[attr-defined]
+            device = cluster.find_device(wanted) if wanted else None
+            if self._spans(cluster, inputs, device):
+                default = device or context().default_device.name
+                return cluster.call_function(self._entered(), inputs, self.output_types, default)
         return self._wrap(self.run([t._value for t in inputs]))  # type: ignore[attr-defined]
+
+    def _spans(self, cluster: Any, inputs: Sequence[Tensor], device: str | None) -> bool:
+        if device is not None and cluster.is_remote(device):
+            return True
+        if any(isinstance(t, RemoteTensor) for t in inputs):
+            return True
+        return any(
+            op.device and cluster.is_remote(cluster.find_device(op.device) or "")
+            for op in self.graph.get_operations()
+        )
+
+    def _entered(self) -> str:
+        """Return the function's name in the library, where it is entered first."""
+        if self._name is None:
+            with self._lock:
+                if self._name is None:
+                    name = f"{self.graph.name}_{context().unique_id()}"
+                    definition = FunctionDefinition(function_of_nodes(name, self._pruned()))
+                    context().library[name] = definition
+                    self._name = name
+        return self._name
 
     def _wrap(self, values: Sequence[Any]) -> list[Tensor]:
         return [
@@ -149,8 +187,7 @@ class GraphFunction:
         versions = [self]
         for _ in range(depth):
             versions.append(versions[-1].differentiable.forward)
-        values = [t._value for t in inputs]  # type: ignore[attr-defined]
-        everything = versions[-1]._wrap(versions[-1].run(values))
+        everything = versions[-1]._run_tensors(inputs)
         for level, tape in enumerate(reversed(tapes)):
             version = versions[depth - 1 if tape.is_persistent else level]
             made = EagerOperation(

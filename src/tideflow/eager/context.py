@@ -14,12 +14,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.eager.cluster import Cluster
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
 from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device, DeviceManager, make_devices
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.jit_mode import jit_mode
+from tideflow.runtime.loop import run_sync
 from tideflow.wire import messages as pb
 
 _MOST_SEED = 2**31 - 1
@@ -32,12 +35,14 @@ class Context:
       config: takes effect when the context is initialized.
       library: functions by name, of all graphs that are traced.
       seed: from which random operations derive theirs, or None.
+      cluster: what it is connected to, or None.
     """
 
     def __init__(self, config: pb.ConfigProto | None = None) -> None:
         self.config = config or pb.ConfigProto()
         self.library: dict[str, Any] = {}
         self.seed: int | None = None
+        self.cluster: Cluster | None = None
         self._op_seeds = random.Random()
         self._lock = threading.RLock()
         self._devices: DeviceManager | None = None
@@ -78,6 +83,24 @@ class Context:
     def default_device(self) -> Device:
         """Where an operation runs that asks for no device."""
         return self.devices.client_device
+
+    # ---- the cluster
+
+    def connect(self, spec: ClusterSpec, job: str, task: int) -> None:
+        """Become a task of a cluster; operations may then be asked to run on the others.
+
+        Raises: UnavailableError naming a task that cannot be reached.
+        """
+        self.disconnect()
+        made = Cluster(spec, job, task, self.devices, self.library, self.config)
+        run_sync(made.connect())
+        self.cluster = made
+
+    def disconnect(self) -> None:
+        """Leave the cluster, if there is one; what lies on its tasks is lost."""
+        cluster, self.cluster = self.cluster, None
+        if cluster is not None:
+            run_sync(cluster.close())
 
     def set_seed(self, seed: int | None) -> None:
         """Set the seed from which random operations without their own derive theirs.

@@ -15,6 +15,7 @@ import numpy as np
 
 from tideflow.eager.context import Context, context
 from tideflow.eager.operation import EagerOperation
+from tideflow.eager.remote_tensor import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph import defaults
 from tideflow.graph.building import convert_inputs
@@ -115,7 +116,21 @@ class EagerGraph(Graph):
             if not isinstance(tensor, EagerTensor):
                 self.capture(tensor)  # which says what is wrong with it
         device = self._choose_device(inputs)
+        if isinstance(device, str):
+            return self._call_remotely(op_def, inputs, attrs, device)
         return self._finish(self._bound_for(op_def, inputs, attrs, device), inputs)
+
+    def _call_remotely(
+        self, op_def: OpDef, inputs: list[Any], attrs: dict[str, Any], device: str
+    ) -> EagerOperation:
+        """Have an operation run by another task."""
+        cluster = self.context.cluster
+        assert cluster is not None
+        outputs = cluster.call(op_def, inputs, attrs, device)
+        made = EagerOperation(self, op_def, attrs, inputs, outputs, device)
+        for tape in local.tapes:
+            tape.record(made, inputs)
+        return made
 
     def _finish(self, bound: BoundOp, inputs: Sequence[Any]) -> EagerOperation:
         flat = bound.flat(self._run(bound, inputs))
@@ -159,14 +174,26 @@ class EagerGraph(Graph):
             return found[0] if len(found) == 1 else found
         return bound.run(values)
 
-    def _choose_device(self, inputs: Sequence[Any]) -> Device:
-        """Return where an operation runs: where its resources are, else where it is asked for."""
+    def _choose_device(self, inputs: Sequence[Any]) -> Device | str:
+        """Return where an operation runs: where its resources are, else where it is asked for.
+
+        A name is that of another task's device.
+        Raises: InvalidArgumentError for a device that is nowhere.
+        """
         home = self.context
         for tensor in inputs:
-            if tensor.dtype is dtypes.resource and tensor.held.device in home.devices:
-                return home.devices.get(tensor.held.device)
+            if tensor.dtype is dtypes.resource:
+                if isinstance(tensor, RemoteTensor):
+                    return tensor.device
+                if tensor.held.device in home.devices:
+                    return home.devices.get(tensor.held.device)
         wanted = self.wanted_device()
-        return home.devices.get(wanted) if wanted else home.default_device
+        if not wanted:
+            return home.default_device
+        found = None if home.cluster is None else home.cluster.find_device(wanted)
+        if found is not None and home.cluster is not None and home.cluster.is_remote(found):
+            return found
+        return home.devices.get(found or wanted)
 
     def wanted_device(self) -> str:
         """Return what the device scopes in force ask for, "" for nothing."""

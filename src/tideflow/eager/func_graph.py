@@ -18,7 +18,6 @@ from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.op_def import OpDef
 from tideflow.wire import dtypes
-from tideflow.wire.handles import ResourceHandle
 
 # They use a variable without changing it.
 _READS = frozenset(
@@ -108,7 +107,7 @@ class FunctionGraph(FuncGraph):
 
     def _bring_in(self, tensor: Tensor) -> Tensor:
         made = super()._bring_in(tensor)
-        if isinstance(tensor, EagerTensor) and isinstance(tensor.held, ResourceHandle):
+        if isinstance(tensor, EagerTensor) and tensor.dtype is dtypes.resource:
             # What uses a resource runs where the resource is.
-            made.op.device = tensor.held.device
+            made.op.device = tensor.held.device if tensor.is_here else tensor.device
         return made

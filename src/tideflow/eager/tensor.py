@@ -111,6 +111,19 @@ class EagerTensor(Tensor):
     # ---- its value
 
     @property
+    def is_here(self) -> bool:
+        """Whether the value lies in this process."""
+        return True
+
+    @property
+    def handle_data(self) -> tuple[DType, Dims] | None:
+        """What a handle stands for, its element type and shape, as far as that is known."""
+        value = self._value
+        if isinstance(value, ResourceHandle) and value.dtypes_and_shapes:
+            return value.dtypes_and_shapes[0]
+        return None
+
+    @property
     def held(self) -> Any:
         """The value as the runtime holds it; not to be changed."""
         return self._value
@@ -223,18 +236,16 @@ class Leaf(Operation):
     __slots__ = ()
 
     def __init__(self, tensor: EagerTensor) -> None:
-        value, dtype = tensor.held, tensor.dtype
-        attrs: dict[str, Any] = {"dtype": dtype}
-        if dtype in _HANDLES:
+        attrs: dict[str, Any] = {"dtype": tensor.dtype}
+        if tensor.dtype in _HANDLES or not tensor.is_here:
             op_def = get_op_def("Placeholder")
             attrs["shape"] = TensorShape(tensor.dims)
-            if isinstance(value, ResourceHandle) and value.dtypes_and_shapes:
-                held, dims = value.dtypes_and_shapes[0]
-                attrs["_handle_dtypes"] = [held]
-                attrs["_handle_shapes"] = [TensorShape(dims)]
+            if tensor.handle_data is not None:
+                attrs["_handle_dtypes"] = [tensor.handle_data[0]]
+                attrs["_handle_shapes"] = [TensorShape(tensor.handle_data[1])]
         else:
             op_def = get_op_def("Const")
-            attrs["value"] = np.asarray(value)
+            attrs["value"] = np.asarray(tensor.held)
         fill_operation(self, eager_home(), op_def, attrs, tensor.device)
         self.outputs = [tensor]
         self.edges = []

@@ -1,0 +1,362 @@
+"""The cluster that an eager client is connected to.
+
+The client is a task of it, with a full server of its own: workers fetch tensors from it, and run
+its part of functions.  On every other task it has a context, in which its operations run.
+
+Source: runtime facts on EagerService (connecting, ids and handles, data movement).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.eager_context import EagerContext
+from tideflow.cluster.server_config import ServerOptions
+from tideflow.cluster.services import EagerService, WorkerService
+from tideflow.cluster.spanning import Remote, SpanningFunction
+from tideflow.cluster.task_server import TaskServer
+from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.cluster.worker_session import WorkerSession
+from tideflow.eager.remote_queue import RemoteQueue
+from tideflow.eager.remote_tensor import RemoteTensor
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.attr_value import encode_attr, encode_unknown_attr
+from tideflow.graph.functions import FunctionDefinition
+from tideflow.graph.graph import Tensor
+from tideflow.graph.node import FunctionRef, arg_types
+from tideflow.graph.op_def import OpDef
+from tideflow.runtime.device import DeviceManager
+from tideflow.runtime.loop import run_sync
+from tideflow.transport import stub
+from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
+from tideflow.wire.device_name import matches, parse_device_name, task_name
+from tideflow.wire.ids import new_request_id
+from tideflow.wire.rendezvous_key import key_prefix
+from tideflow.wire.tensor_codec import encode_tensor
+
+_KEEP_ALIVE_S = 600
+_INT64_SIGN = 2**63
+
+
+class RemoteTask:
+    """Another task, as the client calls it.
+
+    Attributes:
+      devices: incarnations by full name.
+    """
+
+    def __init__(self, name: str, worker: WorkerService, service: EagerService) -> None:
+        self.name = name
+        self.worker = worker
+        self.service = service
+        self.devices: dict[str, int] = {}
+        self.attributes: list[pb.DeviceAttributes] = []
+        self.queue: RemoteQueue
+
+
+class Cluster:
+    """The client's side of a cluster.
+
+    Args:
+      spec: all tasks; the client's own is added where it is missing.
+      job, task: the client's own place.
+      devices: the client's devices, if they have the names of that place.
+      library: the client's functions, by name.
+      config: of the contexts on the other tasks.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        job: str,
+        task: int,
+        devices: DeviceManager,
+        library: dict[str, FunctionDefinition],
+        config: pb.ConfigProto,
+    ) -> None:
+        self.context_id = secrets.randbits(64)
+        self.view_id = 0
+        self._jobs = {name: dict(spec.tasks(name)) for name in spec.jobs}
+        self._jobs.setdefault(job, {}).setdefault(task, "localhost:0")
+        self._job, self._task = job, task
+        self._config = config
+        self._devices = devices
+        self._library = library
+        self._op_ids = itertools.count(1)
+        self._send_numbers = itertools.count()
+        self._tasks: dict[str, RemoteTask] = {}
+        self.own_task = worker_name(job, task)
+        self._functions: dict[Any, SpanningFunction] = {}
+        self._is_closed = False
+
+    # ---- connecting
+
+    async def connect(self) -> None:
+        """Start the own server, and make a context on every other task, waiting for those that
+        are not up yet.
+
+        Raises: UnavailableError naming a task that cannot be reached.
+        """
+        server_pb = pb.ServerDef(
+            cluster=ClusterSpec(self._jobs).as_cluster_def(),
+            job_name=self._job,
+            task_index=self._task,
+            protocol="grpc",
+            default_session_config=self._config,
+        )
+        self._server = TaskServer(server_pb, ServerOptions(), self._devices)
+        await self._server.start()
+        self._jobs[self._job][self._task] = self._server.address
+        server_pb.cluster.CopyFrom(ClusterSpec(self._jobs).as_cluster_def())
+        self._workers = WorkerCache(
+            self.own_task, self._server.worker, ClusterSpec(server_pb.cluster)
+        )
+        for name in self._workers.task_names():
+            if name != self.own_task:
+                service = stub(EagerService, self._workers.channel(name))
+                self._tasks[name] = RemoteTask(name, self._workers.get(name), service)
+        tasks = list(self._tasks.values())
+        await asyncio.gather(*(self._ask_devices(task) for task in tasks))
+        await asyncio.gather(*(self._make_context(task, server_pb) for task in tasks))
+        self.home = self._own_context()
+
+    async def _ask_devices(self, task: RemoteTask) -> None:
+        status = await task.worker.GetStatus(pb.GetStatusRequest())
+        task.attributes = list(status.device_attributes)
+        task.devices = {d.name: d.incarnation for d in task.attributes}
+
+    async def _make_context(self, task: RemoteTask, server_pb: pb.ServerDef) -> None:
+        spec = parse_device_name(task.name)
+        own_pb = pb.ServerDef()
+        own_pb.CopyFrom(server_pb)
+        own_pb.job_name, own_pb.task_index = spec.job or "", spec.task or 0
+        request = pb.CreateContextRequest(
+            server_def=own_pb,
+            keep_alive_secs=_KEEP_ALIVE_S,
+            context_id=self.context_id,
+            context_view_id=self.view_id,
+            lazy_copy_remote_function_inputs=True,
+            cluster_device_attributes=[
+                *(a for other in self._tasks.values() for a in other.attributes),
+                *(device.attributes() for device in self._devices.devices),
+            ],
+        )
+        await task.service.CreateContext(request)
+        task.queue = RemoteQueue(self.context_id, task.service, task.name)
+
+    def _own_context(self) -> EagerContext:
+        """Return the client's own context, in which workers run its part of functions."""
+        session = WorkerSession(
+            f"eager_{self.context_id}", self._devices, self._workers, owns_workers=True
+        )
+        made = EagerContext(self.context_id, self.view_id, session, None, self.cluster_devices)
+        made.library = self._library
+        self._server.eager.contexts[self.context_id] = made
+        return made
+
+    @property
+    def cluster_devices(self) -> dict[str, int]:
+        """Incarnations of all devices, the client's first, by full name."""
+        found = {device.name: device.incarnation for device in self._devices.devices}
+        for task in self._tasks.values():
+            found.update(task.devices)
+        return found
+
+    def find_device(self, wanted: str) -> str | None:
+        """Return the full name of the first device that a (partial) name means, or None."""
+        spec = parse_device_name(wanted)
+        return next((name for name in self.cluster_devices if matches(spec, name)), None)
+
+    def is_remote(self, device: str) -> bool:
+        """Whether a device belongs to another task."""
+        return task_name(device) in self._tasks
+
+    # ---- operations
+
+    def call(
+        self, op_def: OpDef, inputs: Sequence[Any], attrs: dict[str, Any], device: str
+    ) -> list[Tensor]:
+        """Have an operation run on another task's device; returns its outputs to come."""
+        task = self._tasks[task_name(device)]
+        op_id = next(self._op_ids)
+        item = pb.EagerQueueItem()
+        operation = item.operation
+        operation.id, operation.name, operation.device = op_id, op_def.name, device
+        # Copies are held until the operation that uses them is enqueued.
+        held = [self._add_input(operation, tensor, device) for tensor in inputs]
+        for name, value in attrs.items():
+            declared = op_def.attrs.get(name)
+            if declared is None:
+                operation.attrs[name].CopyFrom(encode_unknown_attr(value))
+            else:
+                operation.attrs[name].CopyFrom(encode_attr(declared.kind, value))
+        made = task.queue.put(item)
+        del held
+        names = None
+        if op_def.name == "VarHandleOp":
+            names = (attrs["dtype"], attrs["shape"].dims)
+        types = arg_types(op_def.outputs, attrs)
+        return [
+            RemoteTensor(self, dtype, device, op_id, i, made, names)
+            for i, dtype in enumerate(types)
+        ]
+
+    def _add_input(self, operation: pb.EagerOperation, tensor: Any, device: str) -> Any:
+        """Name an input in a request; returns the tensor that is named."""
+        given = operation.op_inputs.add()
+        if isinstance(tensor, RemoteTensor):
+            if task_name(tensor.device) != task_name(device):
+                tensor = self._copied(tensor, device)
+            given.remote_handle.CopyFrom(tensor.handle_proto())
+        else:
+            given.tensor.CopyFrom(encode_tensor(tensor.held, tensor.dtype))
+        return tensor
+
+    def _copied(self, tensor: RemoteTensor, device: str) -> RemoteTensor:
+        """Return a copy of a tensor of another task on a device."""
+        attrs = self._send(tensor, device)
+        op_id = next(self._op_ids)
+        item = pb.EagerQueueItem()
+        item.operation.id, item.operation.name, item.operation.device = op_id, "_Recv", device
+        item.operation.attrs["tensor_type"].type = tensor.dtype.number
+        for name, value in attrs.items():
+            item.operation.attrs[name].CopyFrom(value)
+        made = self._tasks[task_name(device)].queue.put(item)
+        return RemoteTensor(self, tensor.dtype, device, op_id, 0, made)
+
+    def _send(self, tensor: RemoteTensor, device: str) -> dict[str, pb.AttrValue]:
+        """Have a tensor sent to a device; returns what its receiver needs to know."""
+        task = self._tasks[task_name(tensor.device)]
+        number = next(self._send_numbers)
+        attrs = {
+            "tensor_name": pb.AttrValue(s=f"{self.context_id:x}_{number}".encode()),
+            "send_device": pb.AttrValue(s=tensor.device.encode()),
+            "send_device_incarnation": pb.AttrValue(i=_signed(task.devices[tensor.device])),
+            "recv_device": pb.AttrValue(s=device.encode()),
+            "client_terminated": pb.AttrValue(b=False),
+        }
+        item = pb.EagerQueueItem()
+        operation = item.operation
+        operation.id, operation.name, operation.device = next(self._op_ids), "_Send", tensor.device
+        operation.op_inputs.add().remote_handle.CopyFrom(tensor.handle_proto())
+        operation.attrs["T"].type = tensor.dtype.number
+        for name, value in attrs.items():
+            operation.attrs[name].CopyFrom(value)
+        task.queue.put(item)
+        return attrs
+
+    # ---- tensors
+
+    def fetch(self, tensor: RemoteTensor) -> Any:
+        """Return a remote tensor's value.  Raises: the error of whatever was to make it."""
+        if self._is_closed:
+            raise errors.AbortedError(
+                f"the tensor lay on {tensor.device}, in a context that was closed; its value is "
+                "lost"
+            )
+        return run_sync(self._fetch(tensor))
+
+    async def _fetch(self, tensor: RemoteTensor) -> Any:
+        device = self._devices.client_device.name
+        attrs = self._send(tensor, device)
+        task = self._tasks[task_name(tensor.device)]
+        prefix = key_prefix(
+            tensor.device,
+            task.devices[tensor.device],
+            device,
+            attrs["tensor_name"].s.decode(),
+        )
+        request = pb.RecvTensorRequest(
+            step_id=_signed(self.context_id),
+            rendezvous_key=prefix + "0:0",
+            request_id=new_request_id(),
+        )
+        receiving = asyncio.ensure_future(task.worker.RecvTensor(request))
+        sent = task.queue.last
+        assert sent is not None
+        sending = asyncio.wrap_future(sent)
+        try:
+            both: list[asyncio.Future[Any]] = [receiving, sending]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done() and not receiving.done():
+                sending.result()  # raises what went wrong before
+            return (await receiving).value
+        finally:
+            receiving.cancel()
+
+    def let_go(self, device: str, op_id: int, output_num: int) -> None:
+        """Tell a tensor's task, with the next operations, that nobody holds it any more."""
+        task = self._tasks.get(task_name(device))
+        if task is not None and not self._is_closed:
+            item = pb.EagerQueueItem()
+            item.handle_to_decref.op_id = op_id
+            item.handle_to_decref.output_num = output_num
+            item.handle_to_decref.device = item.handle_to_decref.op_device = device
+            task.queue.put_quietly(item)
+
+    # ---- functions
+
+    def call_function(
+        self, name: str, inputs: Sequence[Any], types: Sequence[Any], default_device: str
+    ) -> list[Tensor]:
+        """Run a function of the library whose nodes or arguments lie on several tasks."""
+        places = [_place(tensor, self._devices.client_device.name) for tensor in inputs]
+        key = (name, default_device, *places)
+        ready = self._functions.get(key)
+        if ready is None:
+            ready = SpanningFunction(self.home, FunctionRef(name), default_device, places)
+            self._functions[key] = ready
+        op_id = next(self._op_ids)
+        found = run_sync(self._run(ready, op_id, [_argument(t) for t in inputs]))
+        return [
+            RemoteTensor(self, dtype, value.device, value.op_id, value.output_num, None)
+            if isinstance(value, Remote)
+            else EagerTensor(value, dtype)
+            for value, dtype in zip(found, types)
+        ]
+
+    async def _run(self, ready: SpanningFunction, op_id: int, args: Sequence[Any]) -> list[Any]:
+        """Run a function once what was enqueued before is done."""
+        for task in self._tasks.values():
+            last = task.queue.last
+            if last is not None and not last.done():
+                await asyncio.wrap_future(last)
+        return await ready.run(self._server.worker.steps, op_id, args)
+
+    # ---- the end
+
+    async def close(self) -> None:
+        """Close the contexts on the other tasks, and the own server."""
+        self._is_closed = True
+        for task in self._tasks.values():
+            await task.queue.close()
+        request = pb.CloseContextRequest(context_id=self.context_id, context_view_id=self.view_id)
+        closing = [task.service.CloseContext(request) for task in self._tasks.values()]
+        await asyncio.gather(*closing, return_exceptions=True)
+        await self._server.stop()
+
+
+def _argument(tensor: Any) -> Any:
+    if isinstance(tensor, RemoteTensor):
+        device = tensor.device
+        return Remote(task_name(device), device, tensor.op_id, tensor.output_num)
+    return tensor.held
+
+
+def _place(tensor: Any, default: str) -> str:
+    if isinstance(tensor, RemoteTensor):
+        return tensor.device
+    if tensor.dtype is dtypes.resource:
+        found: str = tensor.held.device
+        return found
+    return default
+
+
+def _signed(number: int) -> int:
+    return number - 2 * _INT64_SIGN if number >= _INT64_SIGN else number

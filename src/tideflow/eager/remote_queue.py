@@ -1,0 +1,131 @@
+"""What an eager client has another task do, in order, without waiting for each answer.
+
+User threads append items; the loop sends all that have come up meanwhile in one message of a
+stream, and matches the answers.  When the stream ends with an error, everything sent and not
+answered fails with it, and the next item opens a new stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TypeAlias
+
+from tideflow.cluster.services import EagerService
+from tideflow.graph.shapes import Dims
+from tideflow.runtime.loop import get_loop, spawn
+from tideflow.wire import errors
+from tideflow.wire import messages as pb
+from tideflow.wire.shapes import decode_shape
+
+# The shapes of an operation's outputs.
+Answer: TypeAlias = "concurrent.futures.Future[list[Dims]]"
+
+
+class RemoteQueue:
+    """The queue of one task.
+
+    Args:
+      context_id: the client's number of its context.
+      service: the task's eager service.
+      task: its name, for messages.
+    """
+
+    def __init__(self, context_id: int, service: EagerService, task: str) -> None:
+        self._context_id = context_id
+        self._service = service
+        self._task = task
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[pb.EagerQueueItem, Answer | None]] = []
+        self._is_woken = False
+        self._stream: _Stream | None = None
+        self._last: Answer | None = None
+
+    def put(self, item: pb.EagerQueueItem, *, wants_answer: bool = True) -> Answer:
+        """Add an item, from any thread; returns its answer to come."""
+        answer: Answer = concurrent.futures.Future()
+        with self._lock:
+            self._waiting.append((item, answer))
+            wake = not self._is_woken
+            self._is_woken = True
+            if wants_answer:
+                self._last = answer
+        if wake:
+            get_loop().call_soon_threadsafe(self._flush)
+        return answer
+
+    def put_quietly(self, item: pb.EagerQueueItem) -> None:
+        """Add an item that can wait for the next one (safe where objects are collected)."""
+        self._waiting.append((item, None))
+
+    @property
+    def last(self) -> Answer | None:
+        """The answer to the last item that has one to wait for; None before the first."""
+        return self._last
+
+    def _flush(self) -> None:
+        """Send what waits (on the loop)."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._is_woken = False
+        if not waiting:
+            return
+        if self._stream is None or self._stream.is_over:
+            self._stream = _Stream(self._service, self._task)
+        request = pb.EnqueueRequest(context_id=self._context_id)
+        request.queue.extend(item for item, _ in waiting)
+        self._stream.send(request, [answer for _, answer in waiting])
+
+    async def close(self) -> None:
+        """End the stream; what was not answered fails (on the loop)."""
+        if self._stream is not None:
+            await self._stream.close()
+
+
+class _Stream:
+    """One StreamingEnqueue call."""
+
+    def __init__(self, service: EagerService, task: str) -> None:
+        self._requests: asyncio.Queue[pb.EnqueueRequest | None] = asyncio.Queue()
+        self._unanswered: deque[list[Answer | None]] = deque()
+        self._task = task
+        self.is_over = False
+        self._reader = spawn(self._read(service))
+
+    def send(self, request: pb.EnqueueRequest, answers: list[Answer | None]) -> None:
+        """Send a message whose items have these answers."""
+        self._unanswered.append(answers)
+        self._requests.put_nowait(request)
+
+    async def _outgoing(self) -> AsyncIterator[pb.EnqueueRequest]:
+        while (request := await self._requests.get()) is not None:
+            yield request
+
+    async def _read(self, service: EagerService) -> None:
+        error: errors.OpError = errors.UnavailableError(f"{self._task} ended the stream of operations")
+        try:
+            async for response in service.StreamingEnqueue(self._outgoing()):
+                answers = self._unanswered.popleft()
+                for answer, answer_pb in zip(answers, response.queue_response):
+                    if answer is not None:
+                        answer.set_result([decode_shape(shape) for shape in answer_pb.shape])
+        except errors.OpError as found:
+            error = found
+        except asyncio.CancelledError:
+            error = errors.CancelledError(f"the connection to {self._task} was closed")
+        finally:
+            self.is_over = True
+            for answers in self._unanswered:
+                for answer in answers:
+                    if answer is not None and not answer.done():
+                        answer.set_exception(error)
+            self._unanswered.clear()
+
+    async def close(self) -> None:
+        """End the call."""
+        self._requests.put_nowait(None)
+        self._reader.cancel()
+        await asyncio.wait([self._reader])

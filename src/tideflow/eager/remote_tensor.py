@@ -1,0 +1,106 @@
+"""Tensors that lie with another task of the cluster.
+
+The client knows a remote tensor by the number of the operation that makes it.  Its shape comes with
+the task's answer, and its value only when somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from typing import Any, Protocol
+
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.shapes import Dims
+from tideflow.wire import dtypes
+from tideflow.wire import messages as pb
+from tideflow.wire.dtypes import DType
+
+
+class Owner(Protocol):
+    """Who can fetch a remote tensor, and lets it go."""
+
+    def fetch(self, tensor: RemoteTensor) -> Any:
+        """Return the value, waiting for it.  Raises: the error of whatever was to make it."""
+
+    def let_go(self, device: str, op_id: int, output_num: int) -> None:
+        """Tell the task that nobody holds the tensor any more."""
+
+
+class RemoteTensor(EagerTensor):
+    """A tensor on a device of another task.
+
+    Attributes:
+      op_id, output_num: how all tasks know it.
+      made: done once its task has answered; with the shapes of the operation's outputs.
+    """
+
+    __slots__ = ("_fetched", "_handle_data", "_owner", "made", "op_id", "output_num")
+
+    def __init__(
+        self,
+        owner: Owner,
+        dtype: DType,
+        device: str,
+        op_id: int,
+        output_num: int,
+        made: concurrent.futures.Future[list[Dims]] | None,
+        handle_data: tuple[DType, Dims] | None = None,
+    ) -> None:
+        self._dtype = dtype
+        self._device = device
+        self._leaf = None
+        self._owner = owner
+        self._fetched: Any = None
+        self.op_id = op_id
+        self.output_num = output_num
+        self.made = made
+        self._handle_data = handle_data
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the value lies in this process."""
+        return False
+
+    @property
+    def handle_data(self) -> tuple[DType, Dims] | None:
+        """What a handle stands for, its element type and shape, as far as that is known."""
+        return self._handle_data
+
+    @property
+    def _value(self) -> Any:
+        if self._fetched is None:
+            self._fetched = self._owner.fetch(self)
+        return self._fetched
+
+    @property
+    def dims(self) -> Dims:
+        """The shape; waits until the operation has run."""
+        if self._dtype in (dtypes.resource, dtypes.variant):
+            return ()
+        if self.made is not None:
+            found = self.made.result()
+            if self.output_num < len(found):
+                return found[self.output_num]
+        return tuple(getattr(self._value, "shape", ()))
+
+    @property
+    def device(self) -> str:
+        """Full name of the device that holds it."""
+        return self._device
+
+    backing_device = device
+
+    def handle_proto(self) -> pb.RemoteTensorHandle:
+        """Return the tensor as requests name it."""
+        return pb.RemoteTensorHandle(
+            op_id=self.op_id,
+            output_num=self.output_num,
+            device=self._device,
+            op_device=self._device,
+            dtype=self._dtype.number,
+        )
+
+    def __del__(self) -> None:
+        owner = getattr(self, "_owner", None)
+        if owner is not None:
+            owner.let_go(self._device, self.op_id, self.output_num)
