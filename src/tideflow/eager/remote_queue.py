@@ -105,7 +105,8 @@ class _Stream:
             yield request
 
     async def _read(self, service: EagerService) -> None:
-        error: errors.OpError = errors.UnavailableError(f"{self._task} ended the stream of operations")
+        error: errors.OpError
+        error = errors.UnavailableError(f"{self._task} ended the stream of operations")
         try:
             async for response in service.StreamingEnqueue(self._outgoing()):
                 answers = self._unanswered.popleft()
