@@ -30,12 +30,17 @@ from tideflow.train.coordinator import Coordinator, LooperThread
 from tideflow.train.graph_io import write_graph
 from tideflow.train.meta_graph import export_scoped_meta_graph
 from tideflow.train.saver import Saver
+from tideflow.train.session_layers import LOST
 from tideflow.train.session_manager import SessionManager
 from tideflow.train.summary_writer import FileWriter
 from tideflow.train.supervisor_services import CheckpointThread, StepCounterThread, SummaryThread
 from tideflow.train.termination import LastSave, TerminationHandler
+from tideflow.train.waiting import Patience
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
+
+# How long a loop that loses its session goes on trying to get another one.
+_MOST_WAIT_S = 7200.0
 
 
 @export("train.Supervisor")
@@ -482,3 +487,29 @@ def _default_global_step() -> Any:
         logging.warning("Found 'global_step' is not an int type: %s", found.dtype)
         return None
     return found
+
+
+@export("train.basic_train_loop")
+def basic_train_loop(
+    supervisor: Supervisor,
+    train_step_fn: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    master: str = "",
+) -> None:
+    """Call train_step_fn(session, *args, **kwargs) until the supervisor stops.
+
+    When a task is lost, the loop goes on in a new session.
+    """
+    patience: Patience | None = None
+    while True:
+        try:
+            with supervisor.managed_session(master) as sess:
+                while not supervisor.should_stop():
+                    train_step_fn(sess, *args or (), **kwargs or {})
+                    patience = None
+            return
+        except LOST as error:
+            patience = patience or Patience("a new session", _MOST_WAIT_S, report_after_s=0.0)
+            if not patience.pause(f"{type(error).__name__}: {error.message.splitlines()[0]}"):
+                raise
