@@ -28,6 +28,10 @@ $(VENV)/.ready-tensorflow: $(VENV)/.ready-dev
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev,tensorflow]'
 	@touch $@
 
+$(VENV)/.ready-bench: $(VENV)/.ready-tensorflow
+	@$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[dev,tensorflow,bench]'
+	@touch $@
+
 demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on this machine
 	@$(VENV)/bin/tideflow demo
 
@@ -46,7 +50,7 @@ lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-cache
 
-bench: $(VENV)/.ready-tensorflow  ## the same programs on tideflow and TensorFlow, as ratios
+bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write
 
 docs: $(VENV)/.ready-tensorflow  ## the generated parts of the documentation (compares all ops with TensorFlow)

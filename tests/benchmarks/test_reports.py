@@ -14,7 +14,7 @@ from benchmarks.report import Result, as_markdown, show, write_part
 from benchmarks.rounds import Measured, Pair
 from benchmarks.scaling import SWEEPS
 from benchmarks.scaling import as_markdown as sweep_as_markdown
-from benchmarks.svg import Series, in_bytes, plain, plot
+from benchmarks.svg import Series, draw, in_bytes, plain, plot
 
 OURS = Pair("tideflow", "tideflow")
 
@@ -66,10 +66,14 @@ def test_only_the_named_part_of_a_page_is_written(tmp_path: Path) -> None:
 
 def test_a_plot_has_a_line_for_each_series_and_names_its_axes() -> None:
     series = [Series("a", [(1, 1e-3), (10, 2e-3)]), Series("b", [(1, 5e-3), (10, 0.1)])]
+    (axes,) = draw("title", "workers", series).axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert drawn == {one.name: [list(point) for point in one.points] for one in series}
+    assert [text.get_text() for text in axes.get_legend().texts] == ["a", "b"]
     text = plot("title", "workers", series)
-    assert text.count("<polyline") == 2
-    assert "workers" in text
-    assert "100 ms" in text
+    for words in ("title", "workers", "1 ms", "100 ms", "10", "a", "b"):
+        assert f">{words}</text>" in text
+    assert plot("title", "workers", series) == text
 
 
 def test_the_page_names_command_ratio_and_what_failed() -> None:
