@@ -332,15 +332,8 @@ async def test_transfers_are_recorded_while_that_is_on(both):
 async def test_what_is_not_offered_says_so(ps):
     async with Driver(ps) as driver:
         worker = driver.workers[PS]
-        for method, request in (
-            (worker.Tracing, pb.TracingRequest()),
-            (worker.RecvBuf, pb.RecvBufRequest()),
-            (worker.CompleteGroup, pb.CompleteGroupRequest()),
-            (worker.CompleteInstance, pb.CompleteInstanceRequest()),
-            (worker.GetStepSequence, pb.GetStepSequenceRequest()),
-        ):
-            with pytest.raises(errors.UnimplementedError):
-                await method(request)
+        with pytest.raises(errors.UnimplementedError):
+            await worker.Tracing(pb.TracingRequest())
         await worker.MarkRecvFinished(pb.MarkRecvFinishedRequest(request_id=1))
 
 

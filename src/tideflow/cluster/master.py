@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
 from tideflow.cluster.callables import Callables
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.collective_steps import CollectiveSteps
 from tideflow.cluster.device_discovery import (
     ClusterDevices,
     allowed_tasks,
@@ -45,6 +46,7 @@ class Master(MasterService):
         `run_graph(GraphRun) -> GraphResult`, the rest by its RPC methods.
       default_config: merged under each client's ConfigProto (ServerDef.default_session_config).
       session_gc_s: sessions that nobody used for so long are closed; 0 keeps them for ever.
+      collective_steps: chooses the ids of steps with collectives.
 
     Make it anywhere, use it on the event loop.  A server calls `await master.close()` at its end,
     which cancels all steps and closes all sessions, and reads `master.sessions` for its status.
@@ -55,8 +57,10 @@ class Master(MasterService):
         workers: WorkerCache,
         default_config: pb.ConfigProto | None = None,
         session_gc_s: float = 0.0,
+        collective_steps: CollectiveSteps | None = None,
     ) -> None:
         self.workers = workers
+        self._collective_steps = collective_steps
         self.default_config = default_config or pb.ConfigProto()
         self.session_gc_s = session_gc_s
         self.sessions: dict[str, OpenSession] = {}
@@ -84,7 +88,12 @@ class Master(MasterService):
         try:
             devices = await self._discover(workers, config.device_filters)
             session = MasterSession(
-                workers, devices, config, owns_workers=owns, suspect=self._watch.suspect
+                workers,
+                devices,
+                config,
+                owns_workers=owns,
+                suspect=self._watch.suspect,
+                collective_steps=self._collective_steps,
             )
         except BaseException:
             if owns:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideflow.cluster.collective_steps import CollectiveSteps
 from tideflow.cluster.device_discovery import ClusterDevices, gather_or_cancel
 from tideflow.cluster.graph_run import GraphResult
 from tideflow.cluster.partitioned_graph import Connections, PartitionedGraph, SessionGraph
@@ -31,6 +32,7 @@ from tideflow.cluster.step_runner import (
     clean_up,
     run_parts,
 )
+from tideflow.cluster.step_sequences import StepSequences
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
 from tideflow.compile.rewrite import Rewrites
@@ -76,6 +78,7 @@ class MasterSession:
       config: the client's, merged over the server's.
       owns_workers: whether the session closes them (a cluster of its own).
       suspect: is told of tasks that may be gone.
+      collective_steps: chooses the ids of steps with collectives.
     """
 
     def __init__(
@@ -85,8 +88,10 @@ class MasterSession:
         config: pb.ConfigProto,
         owns_workers: bool = False,
         suspect: Callable[[str], None] = lambda task: None,
+        collective_steps: CollectiveSteps | None = None,
     ) -> None:
         self.handle = new_handle()
+        self._collective_steps = collective_steps or CollectiveSteps(StepSequences(), "")
         self.workers = workers
         self.devices = devices
         self.config = config
@@ -242,6 +247,8 @@ class MasterSession:
         return made
 
     async def _register(self, graph: PartitionedGraph) -> list[Part]:
+        key = graph.collective_key
+
         async def register(task: str, graph_pb: pb.GraphDef) -> Part:
             worker = self.workers.get(task)
             link = self.workers.link(task)
@@ -254,6 +261,7 @@ class MasterSession:
                     graph_def=graph_pb,
                     graph_options=self.config.graph_options,
                     config_proto=self.config,
+                    collective_graph_key=key,
                 )
             )
             self._rely_on(task)
@@ -362,7 +370,25 @@ class MasterSession:
         recorded = step_options(options, self.config)
         async with self.active():
             prepared = await self.prepare(signature, connections, is_recorded=recorded.records)
-            return await self._run_prepared(prepared, feeds, recorded)
+            asked = 0 if options is None else options.experimental.collective_graph_key
+            key = asked or prepared.graph.collective_key
+            if not key:
+                return await self._run_prepared(prepared, feeds, recorded, new_step_id())
+            return await self._run_collective(prepared, feeds, recorded, key)
+
+    async def _run_collective(
+        self, prepared: PreparedStep, feeds: Sequence[Value], recorded: StepOptions, key: int
+    ) -> tuple[list[Value], pb.RunMetadata]:
+        """Run a step whose id the masters of all members of its collectives agree on."""
+        steps = self._collective_steps
+        step_id = await steps.next_id(self.workers, key)
+        is_good = False
+        try:
+            found = await self._run_prepared(prepared, feeds, recorded, step_id)
+            is_good = True
+        finally:
+            steps.retire(key, step_id, is_good)
+        return found
 
     def run_at_once(self, part: Part, feeds: Sequence[Value]) -> list[Value] | None:
         """Run a step that has one part, here, and return the fetched values; None when it would
@@ -378,10 +404,10 @@ class MasterSession:
         return values
 
     async def _run_prepared(
-        self, prepared: PreparedStep, feeds: Sequence[Value], recorded: StepOptions
+        self, prepared: PreparedStep, feeds: Sequence[Value], recorded: StepOptions, step_id: int
     ) -> tuple[list[Value], pb.RunMetadata]:
         graph = prepared.graph
-        run = StepRun(self.handle, new_step_id(), self.client_task, options=recorded)
+        run = StepRun(self.handle, step_id, self.client_task, options=recorded)
         if graph.by_value:
             run.args = feeds
         else:

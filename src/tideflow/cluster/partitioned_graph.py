@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tideflow.cluster.collective_steps import collective_key
 from tideflow.cluster.device_discovery import ClusterDevices
 from tideflow.cluster.library import FunctionLibrary
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
@@ -47,6 +48,7 @@ class PartitionedGraph:
       feed_types: their element types, by number.
       fetch_keys: rendezvous keys of the fetches.
       partial: state of a partial run that begins, if asked for.
+      collective_key: what the ids of its steps are counted by; 0 without collectives.
     """
 
     signature: Signature
@@ -56,6 +58,7 @@ class PartitionedGraph:
     feed_types: list[int]
     fetch_keys: list[str]
     partial: PartialRun | None
+    collective_key: int
 
 
 class SessionGraph:
@@ -137,9 +140,10 @@ class SessionGraph:
         )
         if not is_partial:
             mark_waves(parts)
+        graphs = {task: self._graph_def(nodes) for task, nodes in parts.items()}
         return PartitionedGraph(
             signature,
-            {task: self._graph_def(nodes) for task, nodes in parts.items()},
+            graphs,
             by_value,
             [
                 None if node is None else self._key(name)
@@ -148,6 +152,7 @@ class SessionGraph:
             [self._type_of(name) for name in signature.feeds],
             [self._key(name) for name in signature.fetches],
             partial,
+            collective_key(graphs.values()),
         )
 
     def _prune(self, signature: Signature, connections: Connections) -> ClientGraph:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.collective_steps import CollectiveSteps
 from tideflow.cluster.eager_service import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
@@ -53,8 +54,15 @@ class TaskServer:
             self.devices,
             ClusterSpec(server_pb.cluster),
             peer_extensions=options.peer_extensions,
+            collective_leader=config.experimental.collective_group_leader,
         )
-        self.master = Master(self.worker.workers, config, options.session_gc_s)
+        collectives = self.worker.collectives
+        self.master = Master(
+            self.worker.workers,
+            config,
+            options.session_gc_s,
+            CollectiveSteps(collectives.sequences, collectives.leader),
+        )
         self.eager = EagerWorker(self.worker)
         self._listen_all = options.listen_all
         self._transport: TransportServer | None = None
@@ -75,6 +83,9 @@ class TaskServer:
         peer = self.worker.peer()
         if peer is not None:
             services.append(peer)
+        lines = self.worker.collectives.lines()
+        if lines is not None:
+            services.append(lines)
         transport = make_server(
             self.server_pb.protocol, services, self.address, listen_all=self._listen_all
         )

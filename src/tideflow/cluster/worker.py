@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.collective_host import CollectiveHost
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peer import Peer, WorkerHost
 from tideflow.cluster.peer_link import PeerLinks
@@ -29,9 +30,10 @@ from tideflow.runtime.cost_graph import cost_graph
 from tideflow.runtime.device import DeviceManager, kernel_threads
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.step_stats import StepStatsCollector
-from tideflow.transport import MethodStatistics
+from tideflow.transport import MethodStatistics, has_pipes
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.buffer_reply import BufferReply
 from tideflow.wire.device_name import local_name
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.rendezvous_key import RendezvousKey
@@ -52,6 +54,7 @@ class Worker(WorkerService):
       devices: its devices, named for that task.
       cluster: the tasks that the worker may fetch tensors from.
       peer_extensions: whether to use them with tideflow peers; None for what the environment says.
+      collective_leader: the task that leads groups of collectives; "" to choose one.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Worker(WorkerService):
         cluster: ClusterSpec,
         *,
         peer_extensions: bool | None = None,
+        collective_leader: str = "",
     ) -> None:
         self.task = task
         self.devices = devices
@@ -72,7 +76,12 @@ class Worker(WorkerService):
             runs = self.statistics.setdefault("RunGraph", MethodStatistics())
             self._host = WorkerHost(self.steps, self.run_graph, runs)
             self.workers.link_peers("", self._host)
-        self.legacy_session = WorkerSession("", devices, self.workers)
+        has_lines = self._host is not None and has_pipes()
+        self.collectives = CollectiveHost(collective_leader, has_lines)
+        self._own_collectives = self.collectives.engine(self.workers, devices)
+        self.legacy_session = WorkerSession(
+            "", devices, self.workers, collectives=self._own_collectives
+        )
         self.sessions: dict[str, WorkerSession] = {}
         self._run_requests = RecentRequests(_RECENT_REQUESTS)
         self._receive_requests = RecentRequests(_RECENT_REQUESTS)
@@ -114,7 +123,12 @@ class Worker(WorkerService):
             master_incarnation=request.master_incarnation,
         )
         if not server_pb.cluster.job:
-            return maker(self.devices, self.workers, isolated=request.isolate_session_state)
+            return maker(
+                self.devices,
+                self.workers,
+                isolated=request.isolate_session_state,
+                collectives=self._own_collectives,
+            )
         job, task = server_pb.job_name, server_pb.task_index
         try:
             cluster = ClusterSpec(server_pb.cluster)
@@ -127,7 +141,8 @@ class Worker(WorkerService):
         workers = WorkerCache(worker_name(job, task), self, cluster)
         if self._host is not None:
             workers.link_peers(request.session_handle, self._host)
-        return maker(devices, workers, isolated=True, owns_workers=True)
+        collectives = self.collectives.engine(workers, devices)
+        return maker(devices, workers, isolated=True, owns_workers=True, collectives=collectives)
 
     async def DeleteWorkerSession(
         self, request: pb.DeleteWorkerSessionRequest
@@ -141,6 +156,8 @@ class Worker(WorkerService):
         del self.sessions[session.handle]
         error = errors.AbortedError(f"{self.task} dropped session {session.handle!r}")
         self.steps.fail_where(lambda record: record.owner is session, mark_derived(error))
+        if session.state.collectives is not self._own_collectives:
+            self.collectives.drop(session.state.collectives)
         await session.close()
 
     def _session(self, handle: str, created: bool) -> WorkerSession:
@@ -305,15 +322,7 @@ class Worker(WorkerService):
 
     def _check_source(self, key: RendezvousKey, step_id: int) -> None:
         """Refuse a key that no device of this task can serve."""
-        device = self.devices.get(local_name(key.src_device))
-        if device.incarnation != key.src_incarnation:
-            raise mark_possibly_restarted(
-                errors.AbortedError(
-                    f"{key.src_device} is in incarnation {device.incarnation:016x} now; the "
-                    f"tensor {key.name!r} is wanted from {key.src_incarnation:016x}, which is "
-                    "gone: the task has restarted. Make a new session"
-                )
-            )
+        self._check_incarnation(key.src_device, key.src_incarnation, key.name)
         record = self.steps.find(step_id)
         session = None if record is None else record.owner
         if isinstance(session, WorkerSession) and key.src_device not in session.devices:
@@ -322,11 +331,41 @@ class Worker(WorkerService):
                 f"{session.workers.own_task}"
             )
 
+    def _check_incarnation(self, src_device: str, incarnation: int, name: str) -> None:
+        device = self.devices.get(local_name(src_device))
+        if device.incarnation != incarnation:
+            raise mark_possibly_restarted(
+                errors.AbortedError(
+                    f"{src_device} is in incarnation {device.incarnation:016x} now; "
+                    f"{name!r} is wanted from {incarnation:016x}, which is gone: the task has "
+                    "restarted. Make a new session"
+                )
+            )
+
     async def MarkRecvFinished(
         self, request: pb.MarkRecvFinishedRequest
     ) -> pb.MarkRecvFinishedResponse:
         # Responses are never kept for a second try, so there is nothing to let go.
         return pb.MarkRecvFinishedResponse()
+
+    # ---- collectives
+
+    async def CompleteGroup(self, request: pb.CompleteGroupRequest) -> pb.CompleteGroupResponse:
+        return await self.collectives.complete_group(request)
+
+    async def CompleteInstance(
+        self, request: pb.CompleteInstanceRequest
+    ) -> pb.CompleteInstanceResponse:
+        return await self.collectives.complete_instance(request)
+
+    async def GetStepSequence(
+        self, request: pb.GetStepSequenceRequest
+    ) -> pb.GetStepSequenceResponse:
+        return self.collectives.get_step_sequence(request)
+
+    async def RecvBuf(self, request: pb.RecvBufRequest) -> BufferReply:
+        self._receive_requests.check(request.request_id, "RecvBuf")
+        return await self.collectives.receive_buffer(request, self._check_incarnation)
 
     # ---- records
 
@@ -349,6 +388,7 @@ class Worker(WorkerService):
         for session in [*self.sessions.values(), self.legacy_session]:
             await session.close()
         self.sessions.clear()
+        self.collectives.close()
         await self.workers.close()
 
 

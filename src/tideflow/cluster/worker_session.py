@@ -15,6 +15,7 @@ from tideflow.graph.collection import collection_paused
 from tideflow.graph.functions import FunctionDefinition, add_to_library, library_lookup
 from tideflow.graph.graph_def import nodes_to_graph_def, read_nodes
 from tideflow.graph.node import Node
+from tideflow.ops.collective_calls import Collectives
 from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.functions import FunctionRuntime
@@ -50,6 +51,7 @@ class WorkerSession:
       isolated: whether the session has named state of its own.
       master_task, master_incarnation: who made it.
       owns_workers: whether the connections go with the session.
+      collectives: the other devices that its collective ops compute with.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class WorkerSession:
         master_task: str = "",
         master_incarnation: int = 0,
         owns_workers: bool = False,
+        collectives: Collectives | None = None,
     ) -> None:
         self.handle = handle
         self.devices = devices
@@ -69,7 +72,7 @@ class WorkerSession:
         self.isolated = isolated
         self.master_task = master_task
         self.master_incarnation = master_incarnation
-        self.state = KernelState()
+        self.state = KernelState(collectives)
         self.graphs: dict[str, RegisteredGraph] = {}
         self.run_count = 0
         self._owns_workers = owns_workers

@@ -36,6 +36,8 @@ class BufferTable:
         self._takers: dict[_Key, deque[asyncio.Future[Any]]] = {}
         # Failed groups by step, oldest first.
         self._failed: dict[tuple[int, int], errors.OpError] = {}
+        # Numbers of groups that are over, oldest first.
+        self._over: dict[int, None] = {}
 
     def put(self, step_id: int, key: str, value: Any) -> asyncio.Future[None] | None:
         """Offer a buffer; return what is done when it is taken, None if it was at once.
@@ -93,6 +95,18 @@ class BufferTable:
                 takers.remove(taker)
                 if not takers:
                     del self._takers[where]
+
+    def accept(self, key: str, value: Any) -> None:
+        """Take in what a member gives without being asked; of a group that is over nothing."""
+        _, _, number, *_ = key.split(":", 3)
+        if int(number, 16) not in self._over:
+            self.put(0, key, value)
+
+    def end_group(self, number: int) -> None:
+        """Take in nothing more of a group."""
+        self._over[number] = None
+        while len(self._over) > _MOST_FAILED:
+            del self._over[next(iter(self._over))]
 
     def fail(self, group_key: int, error: errors.OpError, step_id: int | None = None) -> None:
         """Fail all who wait in a group, and who ask later for the step in which it failed."""

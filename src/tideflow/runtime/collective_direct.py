@@ -85,6 +85,8 @@ class _Exchange:
 
     def _empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         size_bytes = int(np.prod(shape)) * dtype.itemsize
+        if not size_bytes:
+            return np.empty(shape, dtype)
         return np.frombuffer(self.peers.lend(size_bytes), dtype).reshape(shape)
 
     async def _merge_local(self, values: Values) -> Array:

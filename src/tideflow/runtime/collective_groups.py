@@ -183,6 +183,12 @@ class GroupTable:
 
         Raises: InternalError where members do not agree on the group, or it has others already.
         """
+        if request.size < 1:
+            raise errors.InvalidArgumentError(
+                f"{request.member.device!r} joins group {request.key} with size {request.size}; a "
+                "group has at least one member"
+            )
+        parse_device_name(request.member.device)
         record = self._record_for(request)
         member = request.member
         if record.error is None:

@@ -31,8 +31,8 @@ from tideflow.runtime.collective_groups import Group
 class RingPeers(Protocol):
     """The buffers of one call."""
 
-    async def send(self, key: str, buffer: Array) -> None:
-        """Offer a buffer to whoever asks for it; wait until somebody has."""
+    async def send(self, rank: int, key: str, buffer: Array) -> None:
+        """Offer a buffer to a member; wait until it has asked for it."""
 
     async def receive(self, rank: int, key: str, buffer: Array) -> Array:
         """Ask a member for a buffer of the size and type of the given one; return it."""
@@ -65,6 +65,7 @@ class _Place:
         self.size = len(ring)
         self.rank = ring.index(member)
         self.before = ring[self.rank - 1]
+        self.next = ring[(self.rank + 1) % self.size]
         self._rank_before = (self.rank - 1) % self.size
         self._section = section
 
@@ -87,11 +88,11 @@ async def _reduce_field(place: _Place, chunk: int, peers: RingPeers, buffer: Arr
     if place.rank == last:
         finish(call, buffer)
     else:
-        await peers.send(place.key(0), buffer)
+        await peers.send(place.next, place.key(0), buffer)
         result = await peers.receive(place.before, place.key_before(1), buffer)
         await off_loop(buffer.nbytes, lambda: np.copyto(buffer, result))
     if place.rank != (chunk - 2) % place.size:
-        await peers.send(place.key(1), buffer)
+        await peers.send(place.next, place.key(1), buffer)
 
 
 async def ring_gather(call: CollectiveCall, group: Group, peers: RingPeers, value: Array) -> Array:
@@ -118,7 +119,7 @@ async def _gather_field(place: _Place, chunk: int, peers: RingPeers, buffer: Arr
         found = await peers.receive(place.before, place.key_before(0), buffer)
         await off_loop(buffer.nbytes, lambda: np.copyto(buffer, found))
     if place.rank != (chunk - 1) % place.size:
-        await peers.send(place.key(0), buffer)
+        await peers.send(place.next, place.key(0), buffer)
 
 
 def _rings(call: CollectiveCall, group: Group, size_bytes: int) -> list[list[int]]:
@@ -148,7 +149,7 @@ async def tree_broadcast(
             # It comes once: along the tree of tasks, or within the own task.
             value = output
         await together(
-            peers.send(f"{call.exec_key}:{number}:{own}:{below}", flat)
+            peers.send(ranks[below], f"{call.exec_key}:{number}:{own}:{below}", flat)
             for below in tree_children(own, at_root, len(ranks))
         )
     return output
@@ -201,7 +202,7 @@ async def all_to_all(call: CollectiveCall, group: Group, peers: RingPeers, value
         [
             *(take(at) for at in range(group.size)),
             *(
-                peers.send(f"{call.exec_key}{rank}{at}", np.ascontiguousarray(value[at]))
+                peers.send(at, f"{call.exec_key}{rank}{at}", np.ascontiguousarray(value[at]))
                 for at in range(group.size)
             ),
         ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,11 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.status import mark_derived
 
+T = TypeVar("T")
+
 _MOST_INSTANCES = 10_000
+# How long a member may take to ask for a buffer before it is looked at.
+_WATCH_AFTER_S = 0.5
 
 
 class RemoteMembers(Protocol):
@@ -134,16 +138,25 @@ class CollectiveEngine:
     async def run(self, call: CollectiveCall, step_id: int, value: Any) -> Any:
         """Take part in a collective (see Collectives.run)."""
         given = None if value is None else np.asarray(value)
-        if call.timeout_s <= 0:
-            return await self._run(call, step_id, given)
         stage = ["waiting for other workers"]
+        return await self._in_time(call, stage, self._run(call, step_id, given, stage))
+
+    async def _in_time(
+        self, call: CollectiveCall, stage: list[str], work: Coroutine[Any, Any, T]
+    ) -> T:
+        """Do the work of a call within its time."""
+        if call.timeout_s <= 0:
+            return await work
+        # A task of its own: a kernel's coroutine may begin in a task that is not its own.
+        task = asyncio.ensure_future(work)
         try:
-            async with asyncio.timeout(call.timeout_s) as scope:
-                return await self._run(call, step_id, given, stage)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            raise self._late(call, stage[0]) from None
+            await asyncio.wait([task], timeout=call.timeout_s)
+            if task.done():
+                return task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+        raise self._late(call, stage[0])
 
     def _late(self, call: CollectiveCall, stage: str) -> errors.OpError:
         group = self._groups.get(call.group_key)
@@ -159,7 +172,7 @@ class CollectiveEngine:
         call: CollectiveCall,
         step_id: int,
         value: Array | None,
-        stage: list[str] | None = None,
+        stage: list[str],
     ) -> Any:
         who = (call.group_key, call.device)
         group = self._joined.get(who)
@@ -174,9 +187,10 @@ class CollectiveEngine:
                 f"{call.device} takes part in group {call.group_key} with size {call.group_size}, "
                 f"but that group has size {group.size}: {group.names}"
             )
-        if stage is not None:
-            stage[0] = "during execution"
+        stage[0] = "during execution"
         self._in_progress[who] += 1
+        # Buffers that are pushed belong to no step.
+        failed_step = None if group.has_lines else step_id
         try:
             return await self._take_part(call, group, step_id, value)
         except asyncio.CancelledError:
@@ -184,24 +198,17 @@ class CollectiveEngine:
                 f"{call.device} gave up its part in collective {call.instance_key} of group "
                 f"{group.key} ({call.name}): its step was cancelled or took too long"
             )
-            self.fail(group, mark_derived(error), step_id)
+            self.fail(group, mark_derived(error), failed_step)
             raise
         except errors.OpError as error:
-            self.fail(group, error, step_id)
+            self.fail(group, error, failed_step)
             raise
         finally:
             self._in_progress[who] -= 1
 
     async def join(self, call: CollectiveCall) -> None:
         """Wait until the call's group is complete (see Collectives.join)."""
-        async with asyncio.timeout(call.timeout_s or None) as scope:
-            try:
-                await self._join(call)
-            except TimeoutError:
-                if not scope.expired():
-                    raise
-        if scope.expired():
-            raise self._late(call, "waiting for other workers")
+        await self._in_time(call, ["waiting for other workers"], self._join(call))
 
     async def _join(self, call: CollectiveCall) -> Group:
         key = call.group_key
@@ -334,12 +341,19 @@ class CollectiveEngine:
                 )
                 self.fail(group, lost)
 
+    def close(self) -> None:
+        """Fail all that runs: this task ends, or leaves the cluster (call on the loop)."""
+        for group in list(self._groups.values()):
+            gone = errors.CancelledError(f"{self.own_task} leaves collective group {group.key}")
+            self._end(group, gone, None)
+
     def _end(self, group: Group, error: errors.OpError, step_id: int | None) -> None:
         key = group.key
         del self._groups[key]
         self._given_up[key] = group.number
         if group.number:
             self._errors = {group.number: error}
+            self.buffers.end_group(group.number)
         for who in [who for who in self._joined if who[0] == key]:
             del self._joined[who]
             if not self._in_progress[who]:
@@ -377,10 +391,37 @@ class _RingPeers:
         self._group = group
         self._step_id = step_id
 
-    async def send(self, key: str, buffer: Array) -> None:
+    async def send(self, rank: int, key: str, buffer: Array) -> None:
         seen = self._engine.buffers.put(self._step_id, key, buffer)
-        if seen is not None:
+        if seen is None:
+            return
+        if self._group.members[rank].task == self._engine.own_task:
             await seen
+            return
+        await asyncio.wait([seen], timeout=_WATCH_AFTER_S)
+        if not seen.done():
+            await self._watch(rank, seen)
+        seen.result()
+
+    async def _watch(self, rank: int, seen: asyncio.Future[None]) -> None:
+        """Wait until a member has asked for a buffer, or it is known that it never will.
+
+        It is asked for something that it does not have: it answers when its collectives fail.
+        """
+        key = f"{self._call.exec_key}:watch:{self._call.device}"
+        asking = self._engine.ask(self._group, rank, self._step_id, key, 0, self._call.device)
+        failure = asyncio.ensure_future(asking)
+        try:
+            either: list[asyncio.Future[Any]] = [seen, failure]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if failure.done() and not seen.done():
+                failure.result()
+                await seen
+        finally:
+            failure.cancel()
+            await asyncio.wait([failure])
+            if not failure.cancelled():
+                failure.exception()
 
     async def receive(self, rank: int, key: str, buffer: Array) -> Array:
         engine = self._engine

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
+from tideflow.transport.h2 import lend_memory
 from tideflow.transport.inprocess import LocalChannel
 from tideflow.transport.pauses import growing_pauses_s
 from tideflow.transport.pipe import Pipe, PipeReceiver
-from tideflow.transport.registry import make_channel, make_server
+from tideflow.transport.registry import has_pipes, make_channel, make_server
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import AtOnce, MethodSpec, Service, methods_of, rpc, rpc_stream
 from tideflow.transport.statistics import MethodStatistics
@@ -26,6 +27,8 @@ __all__ = [
     "Service",
     "TransportServer",
     "growing_pauses_s",
+    "has_pipes",
+    "lend_memory",
     "make_channel",
     "make_server",
     "methods_of",

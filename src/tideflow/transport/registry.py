@@ -110,6 +110,11 @@ def schemes() -> tuple[str, ...]:
     return tuple(sorted(_TRANSPORTS))
 
 
+def has_pipes() -> bool:
+    """Whether the transport that serves gRPC addresses has pipes."""
+    return _chosen == "h2"
+
+
 def make_server(
     scheme: str,
     services: Iterable[Service],

@@ -77,9 +77,10 @@ class BufferReply:
             if piece is not None:
                 return cls(np.frombuffer(view[piece.body : piece.end], np.uint8))
         response = pb.RecvBufResponse.FromString(bytes(view))
-        extra = pb.RecvBufRespExtra()
-        if not response.transport_options.Unpack(extra):
+        options_pb = response.transport_options
+        if not options_pb.type_url.endswith(".RecvBufRespExtra"):
             raise DecodeError("a RecvBufResponse carries no RecvBufRespExtra")
+        extra = pb.RecvBufRespExtra.FromString(options_pb.value)
         return cls(np.frombuffer(b"".join(extra.tensor_content), np.uint8))
 
 

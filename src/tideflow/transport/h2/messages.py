@@ -94,6 +94,11 @@ os.register_at_fork(after_in_child=_POOL.reset)
 os.register_at_fork(after_in_child=_LENDER.reset)
 
 
+def lend_memory(size: int) -> memoryview:
+    """Return aligned memory of so many bytes, used again when nothing views it any more."""
+    return _LENDER.lend(size)
+
+
 def parts_of(message: Message, path: str) -> list[Buffer]:
     """Return a message of the method at `path` as it travels: its prefix and its bytes.
 
