@@ -43,6 +43,18 @@ def test_a_demo_with_too_few_steps_says_what_to_do(start: Start) -> None:
     assert "more steps" in err
 
 
+def test_a_demo_with_chaos_goes_on_when_tasks_are_killed(start: Start, tmp_path: Path) -> None:
+    picture = tmp_path / "demo.svg"
+    code, out, err = start("demo", "--chaos", "--svg", str(picture)).end()
+    assert (code, err) == (0, "")
+    assert accuracy_in(out) >= 0.95
+    assert "kill -9 ps:0" in out
+    assert "ps:0 is gone; it is started again in" in out
+    assert re.search(r"all train again, [0-9.]+ s after ps:0 was killed", out)
+    text = "".join(ET.parse(picture).getroot().itertext()).replace("\xa0", " ")
+    assert "all train again" in text
+
+
 def test_an_interrupted_demo_ends_cleanly(start: Start) -> None:
     command = start("demo", "--steps", "1000000")
     command.read_until("examples/s")

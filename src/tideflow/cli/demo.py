@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import subprocess
 import sys
+import tempfile
 from collections import deque
 from pathlib import Path
 
@@ -11,16 +14,25 @@ import click
 from rich.console import Console
 from rich.live import Live
 
+from tideflow.cli.demo_chaos import Saboteur
 from tideflow.cli.demo_report import read_report
-from tideflow.cli.demo_view import DemoView
+from tideflow.cli.demo_view import LOST, DemoView
 from tideflow.cli.launcher import Launcher, Outcome, TaskId, describe_exit, local_cluster, tasks_of
 from tideflow.cli.problems import Problem, told_to_user
+from tideflow.cli.restarts import RestartPolicy
+from tideflow.cluster import ClusterSpec
 
 GOOD_ACCURACY = 0.95
 
-# Named and not imported: importing it brings in scikit-learn, which takes seconds.
 _PROGRAM = "tideflow.cli.demo_program"
+# Named and not imported: importing it brings in scikit-learn, which takes seconds.
+_DATA_PROGRAM = "tideflow.cli.demo_data"
 _KEPT_LINES = 15
+
+_STEPS, _CHAOS_STEPS = 2000, 4000
+_CHAOS_RESTARTS = 5
+# How a monitored session begins to tell that a task was lost.
+_LOST_MARK = "the session was lost"
 
 
 @click.command(short_help="Watch a cluster train, on this machine.")
@@ -33,29 +45,34 @@ _KEPT_LINES = 15
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
-    default=2000,
-    show_default=True,
-    help="Training steps of all workers together.",
+    help="Training steps of all workers together.  [default: 2000; with --chaos, 4000]",
 )
 @click.option(
     "--seed", type=int, default=1, show_default=True, help="Of the weights and the batches."
 )
+@click.option("--chaos", is_flag=True, help="Kill tasks on the way, and show how it goes on.")
 @click.option(
     "--svg",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Also save the last picture as SVG.",
 )
-def demo(workers: int, ps: int, steps: int, seed: int, svg: Path | None) -> None:
+def demo(
+    workers: int, ps: int, steps: int | None, seed: int, chaos: bool, svg: Path | None
+) -> None:
     """Train a classifier of handwritten digits on a cluster of processes on this machine.
 
     Each worker builds its own graph, whose variables live on the parameter servers, and applies
     its gradients without waiting for the others. The data come with scikit-learn; nothing is
     downloaded. The same program as a script: examples/digits_replica.py.
 
+    With --chaos a parameter server, a worker and the chief are killed, one after the other. Each is
+    started again, and the training goes on from the last checkpoint.
+
     \b
     Examples:
       tideflow demo
       tideflow demo --workers 3 --ps 2 --steps 5000
+      tideflow demo --chaos
 
     \b
     Exit codes:
@@ -65,6 +82,7 @@ def demo(workers: int, ps: int, steps: int, seed: int, svg: Path | None) -> None
     """
     with told_to_user("Ask for fewer tasks."):
         cluster = local_cluster(ps, workers)
+    steps = steps or (_CHAOS_STEPS if chaos else _STEPS)
     view = DemoView(tasks_of(cluster), steps)
     console = Console(highlight=False)
     console.print(
@@ -73,20 +91,50 @@ def demo(workers: int, ps: int, steps: int, seed: int, svg: Path | None) -> None
     )
     listener = _Listener(view, console)
     program = [sys.executable, "-m", _PROGRAM, f"--steps={steps}", f"--seed={seed}"]
-    # Tasks share the machine's cores; threads of their own for each product would fight for them.
-    launcher = Launcher(cluster, program, listener.hear, {"OMP_NUM_THREADS": "1"})
-    if console.is_terminal:
-        with Live(view, console=console, refresh_per_second=8):
-            outcome = asyncio.run(launcher.run())
-            view.end()
-    else:
-        outcome = asyncio.run(launcher.run())
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tideflow-demo-")))
+        if chaos:
+            listener.saboteur = Saboteur(view, steps, listener.tell)
+            program.append(f"--checkpoints={directory / 'checkpoints'}")
+        if console.is_terminal:
+            stack.enter_context(Live(view, console=console, refresh_per_second=8))
+        program.append(f"--data={_save_data(directory)}")
+        outcome = asyncio.run(_train(cluster, program, listener))
         view.end()
-        if view.accuracy is not None:
-            console.print(f"test accuracy {view.accuracy:.4f} after {view.elapsed_s:.1f} s")
+    if not console.is_terminal and view.accuracy is not None:
+        console.print(f"test accuracy {view.accuracy:.4f} after {view.elapsed_s:.1f} s")
     if svg is not None:
-        svg.write_text(view.svg("tideflow demo"), encoding="utf-8")
+        svg.write_text(view.svg("tideflow demo --chaos" if chaos else "tideflow demo"), "utf-8")
     _conclude(outcome, view, listener)
+
+
+def _save_data(directory: Path) -> Path:
+    """Write the data set for all tasks."""
+    path = directory / "digits.npz"
+    command = [sys.executable, "-m", _DATA_PROGRAM, str(path)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise Problem(
+            f"the digits could not be read:\n{done.stderr.strip()}",
+            "They come with scikit-learn; install it again.",
+        )
+    return path
+
+
+async def _train(cluster: ClusterSpec, program: list[str], listener: _Listener) -> Outcome:
+    # Tasks share the machine's cores; threads of their own for each product would fight for them.
+    environment = {"OMP_NUM_THREADS": "1"}
+    saboteur = listener.saboteur
+    if saboteur is None:
+        return await Launcher(cluster, program, listener.hear, environment).run()
+    policy = RestartPolicy(_CHAOS_RESTARTS)
+    launcher = Launcher(cluster, program, listener.hear, environment, policy, saboteur.note_death)
+    sabotage = asyncio.create_task(saboteur.work(launcher))
+    try:
+        return await launcher.run()
+    finally:
+        sabotage.cancel()
+        await asyncio.gather(sabotage, return_exceptions=True)
 
 
 class _Listener:
@@ -96,15 +144,25 @@ class _Listener:
         self._view = view
         self._console = console
         self.said: dict[TaskId, deque[str]] = {}
+        self.saboteur: Saboteur | None = None
 
     def hear(self, task: TaskId, line: str, is_error: bool) -> None:
         facts = read_report(line)
         if facts is None:
             self.said.setdefault(task, deque(maxlen=_KEPT_LINES)).append(line)
+            if line.startswith(_LOST_MARK):
+                self._view.set_state(task, LOST)
             return
         self._view.update(task, facts)
+        if self.saboteur is not None:
+            self.saboteur.hear(task, facts)
         if not self._console.is_terminal and (state := self._view.line()):
             self._console.print(state, soft_wrap=True)
+
+    def tell(self, line: str) -> None:
+        """Print a line where there is no terminal to show it."""
+        if not self._console.is_terminal:
+            self._console.print(line, soft_wrap=True)
 
 
 def _conclude(outcome: Outcome, view: DemoView, listener: _Listener) -> None:

@@ -1,7 +1,8 @@
 """What each task of `tideflow demo` runs: asynchronous training on handwritten digits.
 
-The same training as in examples/digits_replica.py, with two differences: it takes its place from
-TF_CONFIG only, and reports its progress to the demo, which shows a table of it.
+The same training as in examples/digits_replica.py, with these differences: it takes its place from
+TF_CONFIG only, and reports its progress to the demo, which shows a table of it.  With --checkpoints
+it survives the loss of any task.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 import tideflow.v1 as tf
 from tideflow.cli.demo_report import report
+from tideflow.train.session_run_hook import SessionRunHook
 
 _REPORT_EVERY_S = 0.2
 _BATCH_SIZE = 64
 _LEARNING_RATE = 0.2
+_SAVE_EVERY_STEPS = 50
 
 Array = NDArray[Any]
 
@@ -47,7 +48,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Data:
-    """The digits of scikit-learn: 1437 images for training, 360 for the test."""
+    """Images for training and for the test, with their labels (see demo_data)."""
 
     train_images: Array
     test_images: Array
@@ -55,12 +56,10 @@ class Data:
     test_labels: Array
 
 
-def load_data() -> Data:
-    """Return the data set, split in the same way each time."""
-    digits = load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
-    labels = digits.target.astype(np.int64)
-    return Data(*train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels))
+def load_data(path: str) -> Data:
+    """Return the data set."""
+    with np.load(path) as arrays:
+        return Data(**arrays)
 
 
 def build_model() -> Model:
@@ -83,8 +82,11 @@ def build_model() -> Model:
     )
 
 
-def train(session: tf.Session, model: Model, data: Data, last_step: int, seed: int) -> None:
-    """Make steps until all workers together have made last_step of them."""
+def train(session: Any, model: Model, data: Data, last_step: int, seed: int) -> None:
+    """Make steps until all workers together have made last_step of them.
+
+    session: a Session, or what stands for one.
+    """
     order = np.random.RandomState(seed)
     fetches = [model.train, model.loss, model.step]
     step, examples, since = 0, 0, time.perf_counter()
@@ -99,17 +101,17 @@ def train(session: tf.Session, model: Model, data: Data, last_step: int, seed: i
             examples, since = 0, now
 
 
-def work(server: tf.train.Server, place: dict[str, Any], last_step: int, seed: int) -> None:
+def work(server: tf.train.Server, place: dict[str, Any], options: argparse.Namespace) -> None:
     """Do a worker's part; the first worker also initialises the variables and runs the test."""
     index = int(place["task"]["index"])
     own = f"/job:worker/task:{index}"
-    tf.set_random_seed(seed)
+    tf.set_random_seed(options.seed)
     setter = tf.train.replica_device_setter(worker_device=own, cluster=server.cluster_spec)
     with tf.device(setter):
         model = build_model()
         missing = tf.report_uninitialized_variables()
         initialize = tf.global_variables_initializer()
-    data = load_data()
+    data = load_data(options.data)
     # A worker needs the parameter servers only: other workers may come later and go earlier.
     config = tf.ConfigProto(device_filters=["/job:ps", own])
     with tf.Session(server.target, config=config) as session:
@@ -117,10 +119,47 @@ def work(server: tf.train.Server, place: dict[str, Any], last_step: int, seed: i
             session.run(initialize)
         while len(session.run(missing)):
             time.sleep(0.05)
-        train(session, model, data, last_step, seed + index)
+        train(session, model, data, options.steps, options.seed + index)
         if index == 0:
             feeds = {model.images: data.test_images, model.labels: data.test_labels}
             report(accuracy=float(session.run(model.accuracy, feeds)))
+
+
+class ReportSessions(SessionRunHook):
+    """Reports each session that is made."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        report(session=True)
+
+
+def work_through(
+    server: tf.train.Server, place: dict[str, Any], options: argparse.Namespace
+) -> None:
+    """Do a worker's part, whichever task dies meanwhile: the first worker saves checkpoints, and
+    restores the last one when variables are lost."""
+    index = int(place["task"]["index"])
+    own = f"/job:worker/task:{index}"
+    tf.set_random_seed(options.seed)
+    with tf.device(tf.train.replica_device_setter(worker_device=own, cluster=server.cluster_spec)):
+        model = build_model()
+    data = load_data(options.data)
+    feeds = {model.images: data.test_images, model.labels: data.test_labels}
+    test = tf.train.FinalOpsHook(model.accuracy if index == 0 else None, feeds)
+    with tf.train.MonitoredTrainingSession(
+        server.target,
+        is_chief=index == 0,
+        checkpoint_dir=options.checkpoints,
+        hooks=[ReportSessions(), test],
+        config=tf.ConfigProto(device_filters=["/job:ps", own]),
+        save_checkpoint_steps=_SAVE_EVERY_STEPS,
+        save_summaries_steps=None,
+        log_step_count_steps=None,
+        stop_grace_period_secs=2,
+        max_wait_secs=60,
+    ) as session:
+        train(session, model, data, options.steps, options.seed + index)
+    if index == 0:
+        report(accuracy=float(test.final_ops_values))
 
 
 def main() -> None:
@@ -128,6 +167,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--data", required=True, help="what demo_data has written")
+    parser.add_argument("--checkpoints", help="save here, and survive the loss of tasks")
     options = parser.parse_args()
     place = json.loads(os.environ["TF_CONFIG"])
     job, index = place["task"]["type"], int(place["task"]["index"])
@@ -135,8 +176,10 @@ def main() -> None:
     report(ready=server.target)
     if job == "ps":
         server.join()
+    elif options.checkpoints:
+        work_through(server, place, options)
     else:
-        work(server, place, options.steps, options.seed)
+        work(server, place, options)
 
 
 if __name__ == "__main__":

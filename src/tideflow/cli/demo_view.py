@@ -26,6 +26,16 @@ _HISTORY = 24
 _LINE_EVERY_S = 1.0
 _SVG_WIDTH = 88
 
+# What a task is at that was killed, and one that waits for such a task.
+KILLED, LOST = "killed", "session lost"
+_STYLES = {
+    "starting": "dim",
+    "waiting": "yellow",
+    "done": "green",
+    KILLED: "bold red",
+    LOST: "yellow",
+}
+
 
 @dataclass
 class TaskRow:
@@ -55,14 +65,29 @@ class DemoView:
         self._ended_s: float | None = None
         self._line_due_s = 0.0
         self.accuracy: float | None = None
+        self._events: list[Text] = []
+        self._step = 0
+
+    def add_event(self, text: str, style: str = "") -> None:
+        """Show a line below, with the time."""
+        when = f" {self.elapsed_s:5.1f} s  step {self.step:>5,}  "
+        self._events.append(Text.assemble((when, "dim"), (text, style)))
+
+    def set_state(self, task: TaskId, state: str) -> None:
+        """Show what a task is at."""
+        self._rows[task].state = state
 
     def update(self, task: TaskId, facts: dict[str, Any]) -> None:
-        """Take in what a task reports: ready; step, loss and rate; or accuracy."""
+        """Take in what a task reports: ready; a session; step, loss and rate; or accuracy."""
         row = self._rows[task]
         if "ready" in facts:
             row.state = "serving variables" if task.job == "ps" else "waiting"
+        if "session" in facts:
+            row.state = "training"
         if "step" in facts:
-            row.step, row.loss, row.rate = facts["step"], facts["loss"], facts["rate"]
+            # The latest is the one that counts: a restored checkpoint takes steps back.
+            self._step = row.step = facts["step"]
+            row.loss, row.rate = facts["loss"], facts["rate"]
             row.losses.append(facts["loss"])
             row.state = "training" if facts["step"] < self._last_step else "done"
         if "accuracy" in facts:
@@ -75,8 +100,7 @@ class DemoView:
     @property
     def step(self) -> int:
         """The step that the workers have reached together."""
-        reached = max((row.step or 0 for row in self._rows.values()), default=0)
-        return min(reached, self._last_step)
+        return min(self._step, self._last_step)
 
     @property
     def elapsed_s(self) -> float:
@@ -84,7 +108,7 @@ class DemoView:
         return (self._ended_s or time.monotonic()) - self._started_s
 
     def __rich__(self) -> RenderableType:
-        parts: list[RenderableType] = [self._table(), self._progress()]
+        parts: list[RenderableType] = [self._table(), self._progress(), *self._events]
         if self.accuracy is not None:
             parts.append(Text.assemble(" test accuracy ", (f"{self.accuracy:.4f}", "bold green")))
         return Group(*parts)
@@ -138,7 +162,7 @@ class DemoView:
 
 
 def _style(state: str) -> str:
-    return {"starting": "dim", "waiting": "yellow", "done": "green"}.get(state, "")
+    return _STYLES.get(state, "")
 
 
 def sparkline(values: Sequence[float], width: int = _HISTORY) -> str:
