@@ -60,9 +60,16 @@ def ops() -> str:
     for tier, names in tiers.items():
         here = [name for name in names if name in known]
         missing = ", ".join(name for name in names if name not in known) or "none"
-        beside = sum(name in compared for name in here)
-        rows.append([tier, _TIER_TEXTS[tier], f"{len(here)} of {len(names)}", str(beside), missing])
-    heads = ["tier", "what is in it", "there", "compared one by one", "missing"]
+        alone = sum(bool(compared.get(name, {}).get("types")) for name in here)
+        beside = sum(
+            bool(one.get("programs")) and not one["types"]
+            for one in (compared.get(name, {}) for name in here)
+        )
+        there = f"{len(here)} of {len(names)}"
+        rows.append([tier, _TIER_TEXTS[tier], there, str(alone), str(beside), missing])
+    heads = [
+        "tier", "what is in it", "there", "compared one by one", "in whole programs", "missing"
+    ]  # fmt: skip
     return _table(heads, rows)
 
 

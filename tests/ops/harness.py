@@ -30,6 +30,7 @@ class Case:
 
     jit: whether the op can be traced with these inputs; static inputs are held constant.
     rtol, atol: tolerance for floats against TensorFlow.
+    oracle: TensorFlow's op, where it is another one.
     """
 
     op: str
@@ -39,6 +40,7 @@ class Case:
     rtol: float = 1e-5
     atol: float = 1e-6
     id: str = ""
+    oracle: str = ""
 
     def __str__(self) -> str:
         shapes = "-".join(
@@ -111,10 +113,12 @@ def check_against_tensorflow(case: Case) -> None:
         for name in (arg.type_attr, arg.number_attr, arg.type_list_attr)
     }
     attrs = {
-        name: _for_tensorflow(op.attrs[name]) for name in op.op_def.attrs if name not in inferred
+        name: _for_tensorflow(op.attrs[name])
+        for name in get_op_def(case.oracle or case.op).attrs
+        if name not in inferred
     }
     tensors = [tf.constant(value) for value in flat]
-    raw_op = getattr(tf.raw_ops, case.op)
+    raw_op = getattr(tf.raw_ops, case.oracle or case.op)
     # TensorFlow's Python functions rename some inputs, but keep their order.
     names = list(inspect.signature(raw_op).parameters)
     grouped: dict[str, Any] = {}
