@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import fcntl
+import glob
 import os
+import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
@@ -31,6 +35,8 @@ _CODES: dict[int, type[errors.OpError]] = {
     errno.EINVAL: errors.InvalidArgumentError,
     errno.ENAMETOOLONG: errors.InvalidArgumentError,
     errno.ENOSPC: errors.ResourceExhaustedError,
+    # TensorFlow says OutOfRangeError, which training takes for the end of its input.
+    errno.EFBIG: errors.ResourceExhaustedError,
     errno.EDQUOT: errors.ResourceExhaustedError,
     errno.EMFILE: errors.ResourceExhaustedError,
     errno.ENOMEM: errors.ResourceExhaustedError,
@@ -95,20 +101,31 @@ def path_of(value: Any, what: str) -> str:
     return os.fsdecode(item)
 
 
-class AtomicFile:
-    """A file that appears under its name only once it is complete.
+# Behind it come 16 digits.
+_TEMPORARY = ".tempstate"
+_is_temporary = re.compile(rf".*{re.escape(_TEMPORARY)}[0-9a-f]{{16}}", re.DOTALL).fullmatch
+# Within so many seconds a writer may not have its lock yet.
+_ABANDONED_S = 60.0
 
-    Use as a context manager: leaving it with an error drops what was written.
+
+class AtomicFile:
+    """A file that appears under its name only once it is complete, and is on the disk.
+
+    Use as a context manager: leaving it with an error drops what was written.  With publish=False
+    it stays under its temporary name until `publish` is called, or is dropped by `discard`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, publish: bool = True) -> None:
         self.path = path
-        self._temporary = f"{path}.tempstate{uuid.uuid4().hex[:16]}"
+        self._temporary = f"{path}{_TEMPORARY}{uuid.uuid4().hex[:16]}"
         self._file: BinaryIO | None = None
+        self._publish = publish
 
     def __enter__(self) -> AtomicFile:
         with file_errors("write", self.path):
             self._file = open(self._temporary, "wb", buffering=1 << 16)
+            with contextlib.suppress(OSError):  # not all file systems have locks
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return self
 
     def write(self, data: bytes | memoryview) -> None:
@@ -118,16 +135,58 @@ class AtomicFile:
             self._file.write(data)
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        assert self._file is not None
+        if kind is not None:
+            self.discard()
+            return
         try:
-            with file_errors("write", self.path):
-                self._file.close()
-                if kind is None:
-                    os.replace(self._temporary, self.path)
-                    return
-        except errors.OpError:
-            if kind is None:
-                raise
-        finally:
+            self._complete()
+            if self._publish:
+                self.publish(self.path)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _complete(self) -> None:
+        """Bring all of the file to the disk, so that a machine that stops loses nothing of it."""
+        assert self._file is not None
+        with file_errors("write", self.path), self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
+
+    def publish(self, path: str) -> None:
+        """Give the file its name, in place of any other file that has it."""
+        with file_errors("write", path):
+            os.replace(self._temporary, path)
+            sync_directory(os.path.dirname(path))
+
+    def discard(self) -> None:
+        """Drop the file, unless it was published."""
+        if self._file is not None:
             with contextlib.suppress(OSError):
-                os.unlink(self._temporary)
+                self._file.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self._temporary)
+
+
+def remove_abandoned(directory: str) -> None:
+    """Delete what writers that were killed left in a directory under temporary names.
+
+    A writer that lives holds the lock of its file.
+    """
+    for path in glob.glob(os.path.join(glob.escape(directory), f"*{_TEMPORARY}*")):
+        with contextlib.suppress(OSError):
+            if not _is_temporary(path) or time.time() - os.stat(path).st_mtime < _ABANDONED_S:
+                continue
+            with open(path, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+
+
+def sync_directory(path: str) -> None:
+    """Bring the names in a directory to the disk, where the file system can."""
+    with contextlib.suppress(OSError):
+        directory = os.open(path or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tideflow.ops.file_system import AtomicFile, file_errors
+from tideflow.ops.file_system import AtomicFile, file_errors, remove_abandoned
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.checksum import extend, mask
@@ -66,7 +66,9 @@ def _go_on() -> None:
 class BundleWriter:
     """Writes a bundle of one shard.
 
-    Use as a context manager; the files appear under their names when it is left without an error.
+    Use as a context manager; the files appear under their names when it is left without an error,
+    and are on the disk then.  A bundle that had the name is whole until the new one takes its
+    place.
 
     Args:
       check: called between pieces; may raise, to stop.
@@ -76,19 +78,26 @@ class BundleWriter:
         self.prefix = prefix
         self._check = check
         self._entries: dict[bytes, pb.BundleEntryProto] = {}
-        self._data = AtomicFile(data_path(prefix, 0, 1))
+        self._data = AtomicFile(data_path(prefix, 0, 1), publish=False)
         self._offset = 0
         self._checksum = 0
 
     def __enter__(self) -> BundleWriter:
         make_directory(os.path.dirname(self.prefix))
+        remove_abandoned(os.path.dirname(self.prefix) or os.curdir)
         self._data.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
         self._data.__exit__(kind, *rest)
-        if kind is None:
-            _write_index(self.prefix, self._entries, 1)
+        if kind is not None:
+            return
+        try:
+            with _replaced(self.prefix, self._entries, 1) as (place,):
+                self._data.publish(place)
+        except BaseException:
+            self._data.discard()
+            raise
 
     def add(self, name: str, value: Any, dtype: DType) -> None:
         """Write a tensor.
@@ -179,14 +188,66 @@ def _pieces(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
         yield part.reshape(-1).view(np.uint8).data
 
 
-def _write_index(prefix: str, entries: dict[bytes, pb.BundleEntryProto], shards: int) -> None:
+@contextlib.contextmanager
+def _replaced(
+    prefix: str, entries: dict[bytes, pb.BundleEntryProto], count: int
+) -> Iterator[list[str]]:
+    """Put a bundle in place of the one that has its name, if there is one.
+
+    Yields the names that the data files, one for each shard, are to get in the block.  They differ
+    from those of the present bundle, so that until the index is replaced, which is one step, that
+    one is whole.  Where anything fails it stays, and nothing of the new one does.
+    """
+    old = _data_files(prefix)
+    first, total = 0, count
+    places = [data_path(prefix, i, total) for i in range(count)]
+    if not old.isdisjoint(places):
+        # Names tell the number of shards: one more, of which the first is never used, are others.
+        first, total = 1, count + 1
+        places = [data_path(prefix, first + i, total) for i in range(count)]
+    for entry in entries.values():
+        entry.shard_id += first
+    index = AtomicFile(index_path(prefix), publish=False)
+    with index:
+        for piece in write_table(_index_rows(entries, total)):
+            index.write(piece)
+    try:
+        yield places
+        index.publish(index_path(prefix))
+    except BaseException:
+        index.discard()
+        for place in places:
+            with contextlib.suppress(OSError):
+                os.unlink(place)
+        raise
+    for path in old:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _data_files(prefix: str) -> set[str]:
+    """Return the data files of the bundle that has a name, none where it is not there or damaged.
+
+    What is in a directory of parts is not to be kept: it is what a save that failed left.
+    """
+    if os.path.dirname(prefix).endswith("_temp") or not os.path.exists(index_path(prefix)):
+        return set()
+    try:
+        header, entries = _read_index(prefix)
+    except errors.OpError:
+        return set()
+    shards = {entry.shard_id for entry in entries.values()}
+    return {data_path(prefix, shard, header.num_shards) for shard in shards}
+
+
+def _index_rows(
+    entries: dict[bytes, pb.BundleEntryProto], shards: int
+) -> Iterator[tuple[bytes, bytes]]:
     header = pb.BundleHeaderProto(num_shards=shards)
     header.version.producer = _PRODUCER
-    rows = [(b"", header.SerializeToString())]
-    rows += [(key, entries[key].SerializeToString()) for key in sorted(entries)]
-    with AtomicFile(index_path(prefix)) as file:
-        for piece in write_table(rows):
-            file.write(piece)
+    yield b"", header.SerializeToString()
+    for key in sorted(entries):
+        yield key, entries[key].SerializeToString()
 
 
 def make_directory(path: str) -> None:
@@ -472,10 +533,12 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
                 f"the checkpoint {prefix} that is to be merged is not there"
             )
         header, found = _read_index(prefix)
-        first = len(moves)
-        moves += [data_path(prefix, i, header.num_shards) for i in range(header.num_shards)]
+        numbers: dict[int, int] = {}
+        for shard in sorted({entry.shard_id for entry in found.values() if not entry.slices}):
+            numbers[shard] = len(moves)
+            moves.append(data_path(prefix, shard, header.num_shards))
         for key, entry in found.items():
-            entry.shard_id += first
+            entry.shard_id = numbers.get(entry.shard_id, 0)
             _merge_entry(entries, key, entry)
         merged.append(prefix)
     if not merged:
@@ -483,10 +546,10 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
             f"none of the checkpoints to merge is there: {list(prefixes)}"
         )
     make_directory(os.path.dirname(destination))
-    for i, path in enumerate(moves):
-        with file_errors("rename", path):
-            os.replace(path, data_path(destination, i, len(moves)))
-    _write_index(destination, entries, len(moves))
+    with _replaced(destination, entries, max(1, len(moves))) as places:
+        for path, place in zip(moves, places):
+            with file_errors("rename", path):
+                os.replace(path, place)
     for prefix in merged:
         if os.path.abspath(prefix) != os.path.abspath(destination):
             with contextlib.suppress(OSError):
