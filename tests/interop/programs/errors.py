@@ -186,6 +186,65 @@ def a_failing_step_leaves_the_others_whole(tf: Any, at: Cluster) -> Any:
     return sorted(found, key=str)
 
 
+@program()
+def limits_of_memory_and_of_types(tf: Any, at: Cluster) -> Any:
+    size = tf.placeholder(tf.int64, [None])
+    x = tf.placeholder(tf.float32, None)
+    with tf.device("/job:ps"):
+        huge = tf.fill(size, 1.0, name="huge")
+        bits = tf.decode_raw(tf.placeholder_with_default(b"abc", []), tf.float32, name="bits")
+        index = tf.gather_nd(x, [[5]], name="index")
+        parts = tf.dynamic_partition(x, [0, 9], 2, name="parts")
+        top = tf.nn.top_k(x, 9, name="top")[0]
+        solved = tf.matrix_inverse(tf.reshape(x, [2, 2]), name="solved")
+        read = tf.read_file("/nowhere/at/all", name="read")
+    with at.session() as session:
+        found = [at.attempt(lambda: session.run(huge, {size: [1 << 41]}))]
+        found.append(at.attempt(lambda: session.run(bits)))
+        for op in (index, parts, top):
+            found.append(at.attempt(lambda op=op: session.run(op, {x: [1.0, 2.0]})))
+        found.append(at.attempt(lambda: session.run(solved, {x: [1.0, 2.0, 2.0, 4.0]})))
+        found.append(at.attempt(lambda: session.run(read)))
+        return [*found, session.run(solved, {x: [1.0, 0.0, 0.0, 4.0]})]
+
+
+@program()
+def the_first_error_of_a_step_is_told(tf: Any, at: Cluster) -> Any:
+    """The other parts are cancelled, which is no error of its own."""
+    x = tf.placeholder(tf.float32, [])
+    with tf.device("/job:ps"):
+        queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]], shared_name=f"{at.name}/queue")
+        waits = queue.dequeue() + 1
+    with tf.device("/job:worker/task:1"):
+        fails = tf.check_numerics(x, "bad", name="fails")
+    with tf.device("/job:worker/task:0"):
+        both = fails + waits
+    with at.session() as session:
+        found = [at.attempt(lambda: session.run(both, {x: np.inf}))]
+        session.run(queue.enqueue(3.0))
+        # The step that failed has taken nothing.
+        return [*found, session.run([both, queue.size()], {x: 1.0})[0]]
+
+
+@program()
+def errors_tell_where(tf: Any, at: Cluster) -> Any:
+    """The message of an error names the node, and the task on which it failed."""
+    x = tf.placeholder(tf.float32, [])
+    found = []
+    with at.session() as session:
+        for device in ("/job:ps/task:0", "/job:worker/task:1", "/job:worker/task:0"):
+            with tf.device(device):
+                bad = tf.check_numerics(x, "bad", name="culprit")
+            y = tf.identity(bad)
+            try:
+                session.run(y, {x: np.nan})
+            except tf.errors.InvalidArgumentError as error:
+                job, task = device.split("/")[1:]
+                where = f"/{job}/replica:0/{task}"
+                found.append([bad.op.name in error.message, where in error.message])
+    return found
+
+
 @program([])
 def uses_an_op_that_only_tensorflow_has(tf: Any, at: Cluster) -> Any:
     with tf.device("/job:ps"):

@@ -137,3 +137,132 @@ def summaries_of_each_sort(tf: Any, at: Cluster) -> Any:
         [one.tag, one.simple_value, list(one.histo.bucket), list(one.histo.bucket_limit)]
         for one in summary.value
     ]
+
+
+@program(clients=["tensorflow"])
+def checkpoints_pass_between_runtimes(tf: Any, at: Cluster) -> Any:
+    """TensorFlow in the client's process reads what the cluster wrote, and the other way round;
+    the parts of a variable are written as slices of one."""
+    big = np.random.RandomState(1).rand(300, 40).astype(np.float32)
+
+    def build(devices: Any) -> Any:
+        with tf.device(devices[0]):
+            dense = tf.get_variable(f"{at.name}/dense", initializer=big, use_resource=True)
+            words = tf.get_variable(f"{at.name}/words", initializer=["", "a" * 300, "b"])
+        with tf.device(devices[1]):
+            parts = tf.get_variable(
+                f"{at.name}/parts", shape=[7, 2], initializer=tf.ones_initializer(),
+                partitioner=tf.fixed_size_partitioner(3), use_resource=True,
+            )  # fmt: skip
+            half = tf.get_variable(f"{at.name}/half", initializer=np.float16([1, 2]))
+        change = [tf.assign_add(dense, big), tf.assign(half, half * 2)]
+        change += [tf.assign_add(part, part * 3) for part in parts]
+        values = [tf.reduce_sum(dense), dense[7], words, tf.convert_to_tensor(parts), half]
+        saver = tf.train.Saver(sharded=True)
+        return saver, tf.global_variables_initializer(), change, values
+
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        for writer in ("cluster", "local"):
+            with tf.Graph().as_default():
+                here = build(["/cpu:0", "/cpu:0"])
+                with tf.Session() as local:
+                    if writer == "local":
+                        local.run(here[1])
+                        local.run(here[2])
+                        here[0].save(local, os.path.join(directory, "local"))
+            with tf.Graph().as_default():
+                there = build(["/job:ps", "/job:worker/task:1"])
+                with at.session() as session:
+                    session.run(there[1])
+                    if writer == "cluster":
+                        session.run(there[2])
+                        there[0].save(session, os.path.join(directory, "cluster"))
+                    else:
+                        there[0].restore(session, os.path.join(directory, "local"))
+                    found.append(session.run(there[3]))
+            if writer == "cluster":
+                with tf.Graph().as_default():
+                    here = build(["/cpu:0", "/cpu:0"])
+                    with tf.Session() as local:
+                        here[0].restore(local, os.path.join(directory, "cluster"))
+                        found.append(local.run(here[3]))
+    return found
+
+
+@program(clients=["tensorflow"])
+def a_supervisor_trains(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+    w = _variable(tf, at, "w", np.float32([4, -2]))
+    loss = tf.reduce_sum(tf.square(w))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+    found = []
+    with tempfile.TemporaryDirectory() as directory:
+        for _ in range(2):
+            supervisor = tf.train.Supervisor(
+                logdir=directory, global_step=step, summary_op=None, save_model_secs=0
+            )
+            with supervisor.managed_session(at.targets["worker:0"]) as session:
+                for _ in range(2):
+                    session.run(train)
+                    found.append(session.run([loss, step]))
+                supervisor.saver.save(session, supervisor.save_path, global_step=step)
+            found.append(os.path.basename(tf.train.latest_checkpoint(directory)))
+    return found
+
+
+@program(clients=["tensorflow"])
+def monitored_replicas_in_step(tf: Any, at: Cluster) -> Any:
+    """A chief and a worker, each with its own graph and monitored session, train synchronously."""
+    found: dict[int, list[Any]] = {0: [], 1: []}
+    ready, together = threading.Event(), threading.Barrier(2, timeout=30)
+
+    def replica(task: int) -> None:
+        device = tf.train.replica_device_setter(1, worker_device=f"/job:worker/task:{task}")
+        with tf.Graph().as_default(), tf.device(device):
+            step = tf.train.get_or_create_global_step()
+            w = tf.get_variable(f"{at.name}/w", initializer=np.float32([4, -2]))
+            loss = tf.reduce_sum(tf.square(w)) * (task + 1)
+            optimizer = tf.train.SyncReplicasOptimizer(
+                tf.train.GradientDescentOptimizer(0.1), 2, total_num_replicas=2
+            )
+            train = optimizer.minimize(loss, global_step=step)
+            config = tf.ConfigProto(
+                device_filters=["/job:ps", f"/job:worker/task:{task}"],
+                operation_timeout_in_ms=15_000,
+            )
+            if task:
+                # Later a worker looks again only after half a minute.
+                ready.wait(30)
+            with tf.train.MonitoredTrainingSession(
+                master=at.targets[f"worker:{task}"],
+                is_chief=task == 0,
+                hooks=[optimizer.make_session_run_hook(task == 0, num_tokens=0)],
+                config=config,
+                stop_grace_period_secs=0.3,
+            ) as session:
+                ready.set()
+                for _ in range(3):
+                    session.run(train)
+                    # Each takes one of the two tokens of a step, so that none is short of any.
+                    together.wait()
+                    found[task].append(session.run([w, step]))
+                    together.wait()
+
+    threads = [threading.Thread(target=replica, args=[task]) for task in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return found
+
+
+@program(clients=["tensorflow"])
+def summaries_of_tensors(tf: Any, at: Cluster) -> Any:
+    with tf.device("/job:ps"):
+        tensor = tf.summary.tensor_summary("tensor", tf.constant([[1.5, 2.5]]))
+        text = tf.summary.text("text", tf.constant(["a", "b"]))
+    with at.session() as session:
+        found = [tf.Summary.FromString(one) for one in session.run([tensor, text])]
+    return [[one.value[0].tag, tf.make_ndarray(one.value[0].tensor).tolist()] for one in found]

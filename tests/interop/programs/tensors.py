@@ -156,3 +156,79 @@ def stateless_and_seeded_random(tf: Any, at: Cluster) -> Any:
         ]
     with at.session() as session:
         return [session.run(found), session.run(found)]
+
+
+@program()
+def gradients_of_many_sorts(tf: Any, at: Cluster) -> Any:
+    """Each is built by the client and computed on the task of what it belongs to."""
+    random = np.random.RandomState(11)
+    images = random.rand(2, 6, 6, 3).astype(np.float32)
+    rows = random.rand(4, 6).astype(np.float32)
+    nn = tf.nn
+    with tf.device("/job:ps"):
+        x, m = tf.constant(images), tf.constant(rows)
+        kernel = tf.constant(random.rand(3, 3, 3, 2).astype(np.float32))
+        deep = tf.constant(random.rand(2, 2, 3, 1).astype(np.float32))
+    with tf.device("/job:worker/task:1"):
+        normal = nn.fused_batch_norm(x, tf.ones([3]), tf.zeros([3]), is_training=True)[0]
+        ys = [
+            nn.conv2d(x, kernel, [1, 2, 2, 1], "SAME"),
+            nn.depthwise_conv2d(x, deep, [1, 1, 1, 1], "VALID"),
+            nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME"),
+            nn.avg_pool(x, [1, 3, 3, 1], [1, 2, 2, 1], "VALID"),
+            normal * tf.range(3, dtype=tf.float32),
+            nn.l2_normalize(x, -1),
+            nn.lrn(x),
+            tf.pad(x, [[0, 0], [1, 1], [2, 0], [0, 0]], "REFLECT"),
+            tf.transpose(x, [3, 1, 2, 0]),
+            tf.image.resize_bilinear(x, [3, 4]),
+            tf.space_to_depth(x, 2),
+        ]
+        zs = [
+            nn.softmax(m) * tf.range(6, dtype=tf.float32),
+            nn.log_softmax(m)[:, 1],
+            nn.elu(m - 0.5),
+            nn.selu(m),
+            nn.softplus(m),
+            nn.softsign(m),
+            nn.relu6(m * 9),
+            nn.leaky_relu(m - 0.5),
+            tf.gather(m, [3, 0, 0]),
+            tf.gather_nd(m, [[1, 2], [1, 2]]),
+            tf.cumsum(m, 1) ** 2,
+            tf.concat(tf.split(m, 3, 1)[::-1], 1)[:, :3],
+            tf.stack(tf.unstack(m)[1:]),
+            tf.tile(m, [2, 1]),
+            tf.reduce_max(m, 1),
+            tf.reduce_prod(m, 0),
+            tf.reduce_logsumexp(m, 1),
+            tf.norm(m, axis=1),
+            tf.dynamic_stitch([[0, 2], [1, 3]], tf.dynamic_partition(m, [0, 1, 0, 1], 2))[:3],
+            tf.segment_sum(m, [0, 0, 1, 2]),
+            tf.unsorted_segment_max(m, [1, 0, 1, 1], 2),
+            tf.matmul(m, m, transpose_a=True),
+            tf.linalg.det(tf.matmul(m, m, transpose_b=True)),
+            tf.einsum("ij,kj->ik", m, m),
+            tf.where(m > 0.5, m * m, tf.sqrt(m)),
+            m[1:3, ::2] ** 3,
+            tf.clip_by_value(m, 0.2, 0.8),
+            tf.maximum(m, tf.reverse(m, [0])),
+            tf.erf(m),
+            tf.atan2(m, m + 1),
+            nn.sigmoid_cross_entropy_with_logits(labels=m, logits=m * 2),
+            tf.lgamma(m + 1),
+            m**m,
+            nn.softmax_cross_entropy_with_logits(labels=nn.softmax(m), logits=m),
+            nn.top_k(m, 2)[0],
+            nn.dropout(m, keep_prob=1.0),
+            tf.reshape(m, [2, 12])[1],
+            tf.sin(m) / m,
+            tf.scatter_nd([[1], [3]], m[:2], [5, 6]) ** 2,
+            tf.linalg.cholesky(tf.matmul(m, m, transpose_b=True) + tf.eye(4)),
+        ]
+    pairs = [(y, x) for y in ys] + [(z, m) for z in zs]
+    gradients = [tf.gradients(tf.reduce_sum(y * 1.5), source)[0] for y, source in pairs]
+    dense = [tf.convert_to_tensor(g) for g in gradients]
+    with at.session() as session:
+        found = session.run([dense, [tf.reduce_sum(tf.abs(y)) for y in [*ys, *zs]]])
+    return [list(found[0]), list(found[1])]
