@@ -34,7 +34,7 @@ from tideflow.train.meta_graph import (
 from tideflow.train.object_names import keys_of_names
 from tideflow.train.restore_check import find_differences
 from tideflow.train.saveables import all_saveable_objects, by_name, saveables_by_name
-from tideflow.train.saver_ops import BaseSaverBuilder, BulkSaverBuilder
+from tideflow.train.saver_ops import BaseSaverBuilder, BulkSaverBuilder, remove_parts
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -302,6 +302,10 @@ class Saver:
                 raise ValueError(
                     f"Parent directory of {prefix} doesn't exist, can't save."
                 ) from error
+            raise
+        except errors.OpError:
+            if self.saver_def.sharded:
+                remove_parts(prefix)
             raise
         return os.fsdecode(found)
 

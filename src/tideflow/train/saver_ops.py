@@ -12,6 +12,9 @@ Source: tensorflow/python/training/saver.py; recorded graphs.
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -241,6 +244,15 @@ def _restore(prefix: Tensor, specs: Sequence[SaveSpec]) -> list[Tensor]:
 def _shape_of(tensor: Any) -> Any:
     shape = tensor.get_shape()
     return shape.as_list() if shape.is_fully_defined() else apply_op("Shape", tensor)
+
+
+def remove_parts(prefix: str) -> None:
+    """Delete what a sharded save that failed has written, as far as it is seen from here."""
+    for path in glob.glob(f"{glob.escape(prefix + _TEMPORARY_SUFFIX)}-*"):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(prefix + _TEMPORARY_SUFFIX))
 
 
 def _by_device(saveables: Sequence[SaveableObject]) -> list[tuple[str, list[SaveableObject]]]:
