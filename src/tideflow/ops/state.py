@@ -185,7 +185,7 @@ def held_only_here(arrays: list[Any]) -> list[bool]:
     return [
         sys.getrefcount(array) == _REFS_WHEN_ALONE
         and type(array) is np.ndarray
-        and (array.base is None or type(array.base) is OwnMemory)
+        and (array.base is None or isinstance(array.base, OwnMemory))
         and array.flags.writeable
         for array in arrays
     ]
