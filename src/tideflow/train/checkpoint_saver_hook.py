@@ -13,6 +13,7 @@ from tideflow import logging
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import export
+from tideflow.train.chief_lock import ChiefLock
 from tideflow.train.control_hooks import global_step_read
 from tideflow.train.coordinator import Coordinator
 from tideflow.train.graph_io import write_graph
@@ -85,9 +86,14 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = list(listeners or ())
         self._save_graph_def = save_graph_def
+        self._lock: ChiefLock | None = None
 
     def begin(self) -> None:
-        """Open the event file, and find the global step."""
+        """Claim the directory, open the event file, and find the global step.
+
+        Raises: FailedPreconditionError where another process is chief.
+        """
+        self._lock = ChiefLock(self._checkpoint_dir)
         self._summary_writer = FileWriterCache.get(self._checkpoint_dir)
         self._global_step = global_step_read(self)
         for listener in self._listeners:
@@ -127,6 +133,12 @@ class CheckpointSaverHook(SessionRunHook):
         step = self.save_last(session)
         for listener in self._listeners:
             listener.end(session, step)
+        self.release()
+
+    def release(self) -> None:
+        """Let another process save here."""
+        if self._lock is not None:
+            self._lock.release()
 
     def save_last(self, session: Any) -> int:
         """Save, if steps were made since the last time; return the global step."""

@@ -101,6 +101,8 @@ class _MonitoredSession:
         self._release()
 
     def _release(self) -> None:
+        for hook in self._savers:
+            hook.release()
         if not self._graph_was_finalized:
             get_default_graph().unfinalize()
         if self._termination is not None:
