@@ -32,6 +32,7 @@ from chaos.program import COUNTER, TRUTH
 from chaos.proxy import Relay
 from tideflow.cli.launcher import Death, Launcher, TaskId, local_cluster
 from tideflow.cli.restarts import RestartPolicy
+from tideflow.cluster import ClusterSpec
 
 _SOURCE = Path(__file__).parents[2] / "src"
 
@@ -89,8 +90,7 @@ class ChaosRun:
         # Steps from which sessions began, with the checkpoint that was the last at the time.
         self._least_begin = -1
         self._said: list[str] = []
-        cluster = local_cluster(1, 2)
-        self._relays = _relays(cluster)
+        cluster, self._relays = _make_cluster()
         chaos = {
             "clusters": {str(task): self._seen_from(task, cluster) for task in TASKS},
             "steps": STEPS,
@@ -112,13 +112,13 @@ class ChaosRun:
             self._note_death,
         )
 
-    def _seen_from(self, task: TaskId, cluster: Any) -> dict[str, list[str]]:
+    def _seen_from(self, task: TaskId, cluster: ClusterSpec) -> dict[str, list[str]]:
         """Return the cluster with the relays through which a task reaches the others."""
         return {
             job: [
                 f"127.0.0.1:{self._relays[task, other].port}"
                 if (other := TaskId(job, index)) != task
-                else cluster.task_address(job, index)
+                else _address(cluster, task)
                 for index in cluster.task_indices(job)
             ]
             for job in cluster.jobs
@@ -267,18 +267,26 @@ class ChaosRun:
             raise ChaosError(f"the weights are wrong by up to {error}")
 
 
-def _relays(cluster: Any) -> dict[tuple[TaskId, TaskId], Relay]:
-    """Return a relay for each way from one task to another."""
+def _make_cluster() -> tuple[ClusterSpec, dict[tuple[TaskId, TaskId], Relay]]:
+    """Return a cluster of the tasks, and a relay for each way from one to another."""
     ways = list(itertools.permutations(TASKS, 2))
-    spare = local_cluster(0, len(ways))
-    return {
-        (source, target): Relay(_port(spare, TaskId("worker", number)), _port(cluster, target))
-        for number, (source, target) in enumerate(ways)
+    # All ports in one go, so that none is taken twice.
+    found = local_cluster(1, 2 + len(ways)).as_dict()
+    workers, spare = found["worker"][:2], found["worker"][2:]
+    cluster = ClusterSpec({"ps": found["ps"], "worker": workers})
+    relays = {
+        (source, target): Relay(_port_of(address), _port_of(_address(cluster, target)))
+        for (source, target), address in zip(ways, spare)
     }
+    return cluster, relays
 
 
-def _port(cluster: Any, task: TaskId) -> int:
-    return int(cluster.task_address(task.job, task.index).rpartition(":")[2])
+def _address(cluster: ClusterSpec, task: TaskId) -> str:
+    return cluster.task_address(task.job, task.index)
+
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def _step_of(checkpoint: str | None) -> int:
