@@ -21,7 +21,7 @@ from tideflow.graph.node import Node
 from tideflow.ops.state import VariableState
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device import kernel_threads
-from tideflow.runtime.device_region import DeviceRegion
+from tideflow.runtime.device_region import COPIED_BYTES, DeviceRegion
 from tideflow.runtime.jit_compile import load_jax
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.program import Instruction
@@ -221,8 +221,13 @@ def _offer_later(step: Any, key: str, node: Node, value: Any) -> None:
 
 
 def receive(value: Any, accelerator: Accelerator) -> Any:
-    """Return a received value on the device; the copy goes on while the program does."""
+    """Return a received value on the device; the copy goes on while the program does.
+
+    Small ones are left to the region that takes them: it hands all of them over in one call.
+    """
     if value is None or not hasattr(value, "dtype") or value.dtype == object:
+        return value
+    if isinstance(value, (np.ndarray, np.generic)) and value.nbytes <= COPIED_BYTES:
         return value
     if isinstance(value, np.ndarray) and accelerator.shares_host_memory:
         value = value.copy()

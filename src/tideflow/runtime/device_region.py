@@ -42,7 +42,7 @@ from tideflow.wire import errors
 _LOGGER = logging.getLogger(__name__)
 
 # A caller's array is copied up to this size; with a larger one the step waits for its transfer.
-_COPIED_BYTES = 1 << 18
+COPIED_BYTES = 1 << 18
 # Executables that a region keeps at hand; the shapes of a program's batches.
 _MOST_SIGNATURES = 64
 
@@ -140,7 +140,7 @@ class DeviceRegion:
             value = inputs[at]
             if type(value) is np.ndarray and value.base is not None:
                 # A view may belong to a caller, who changes it after the step.
-                if value.nbytes <= _COPIED_BYTES or self.accelerator.shares_host_memory:
+                if value.nbytes <= COPIED_BYTES or self.accelerator.shares_host_memory:
                     value = value.copy()
                 else:
                     value = self.accelerator.put(value)
