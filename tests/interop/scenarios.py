@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,37 @@ TASKS = (("worker", 0), ("worker", 1), ("ps", 0))
 # The first answer waits for the import of TensorFlow, slow where many share the machine.
 REPLY_TIMEOUT_S = 120.0
 
-# Which runtime serves worker 0 (the master of most sessions), worker 1 and ps 0.
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of cluster.
+
+    Attributes:
+      runtimes: which serves worker 0 (the master of most sessions), worker 1 and ps 0.
+      environment: settings of tideflow's servers.
+    """
+
+    runtimes: tuple[str, str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+# Neither compiled code nor peer extensions; and everything compiled at once.
+_PLAIN = {"TIDEFLOW_JIT": "never", "TIDEFLOW_PEER": "off", "TIDEFLOW_SHARED_MEMORY": "off"}
+_COMPILED = {"TIDEFLOW_JIT": "always", "TIDEFLOW_PEER": "on"}
+_OURS = ("tideflow", "tideflow", "tideflow")
+_THEIRS_LEADS = ("tensorflow", "tideflow", "tideflow")
 CLUSTERS = {
-    "tensorflow": ("tensorflow", "tensorflow", "tensorflow"),
-    "tideflow": ("tideflow", "tideflow", "tideflow"),
-    "tensorflow-leads": ("tensorflow", "tideflow", "tideflow"),
-    "tideflow-leads": ("tideflow", "tensorflow", "tensorflow"),
+    "tensorflow": Kind(("tensorflow", "tensorflow", "tensorflow")),
+    "tideflow": Kind(_OURS),
+    "tensorflow-leads": Kind(_THEIRS_LEADS),
+    "tideflow-leads": Kind(("tideflow", "tensorflow", "tensorflow")),
+}
+# For TensorFlow's client alone: test_every_way.py has our own on all ways.
+SETTINGS = {
+    "tideflow, plain": Kind(_OURS, _PLAIN),
+    "tideflow, compiled": Kind(_OURS, _COMPILED),
+    "tensorflow-leads, plain": Kind(_THEIRS_LEADS, _PLAIN),
+    "tensorflow-leads, compiled": Kind(_THEIRS_LEADS, _COMPILED),
 }
 
 
@@ -107,6 +133,11 @@ class Process:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
+    def wait(self) -> None:
+        """Wait for the end of the process, which must have been started."""
+        assert self._process is not None
+        self._process.wait()
+
     @property
     def pid(self) -> int:
         """The id of the process, which must have been started."""
@@ -162,7 +193,9 @@ class Bench:
 
     def __init__(self) -> None:
         self._scratch = tempfile.TemporaryDirectory()
-        environment = {"INTEROP_SCRATCH": self._scratch.name}
+        scratch = self._scratch.name
+        environment = {"INTEROP_SCRATCH": scratch, "TMPDIR": scratch}
+        self._settings = {"TIDEFLOW_JIT_CACHE": os.path.join(scratch, "executables")}
         self.tensorflow_server = Process("serve.py", "tensorflow")
         self._clients = {
             kind: Process("client.py", kind, environment=environment)
@@ -173,7 +206,10 @@ class Bench:
 
     def cluster(self, name: str) -> RunningCluster:
         if name not in self._clusters:
-            self._clusters[name] = RunningCluster(CLUSTERS[name], self.tensorflow_server)
+            kind = {**CLUSTERS, **SETTINGS}[name]
+            settings = {**self._settings, **kind.environment}
+            made = RunningCluster(kind.runtimes, self.tensorflow_server, settings)
+            self._clusters[name] = made
         return self._clusters[name]
 
     def run(self, program: str, client: str, cluster: str) -> Any:
@@ -249,8 +285,9 @@ def differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:
 
 def ways() -> Iterator[tuple[str, str]]:
     """Return the pairs of client and cluster that are compared with TensorFlow alone."""
-    for cluster in ("tideflow", "tensorflow-leads", "tideflow-leads"):
-        yield "tensorflow", cluster
+    for cluster in (*CLUSTERS, *SETTINGS):
+        if cluster != "tensorflow":
+            yield "tensorflow", cluster
     for cluster in CLUSTERS:
         yield "tideflow", cluster
 
@@ -283,7 +320,7 @@ def main() -> None:
                 bad += bool(found)
                 mark = "ok " if not found else "BAD"
                 spent_s = time.monotonic() - start_s
-                print(f"{mark} {name:45} {client:10} on {cluster:18} {spent_s:6.2f} s", flush=True)
+                print(f"{mark} {name:45} {client:10} on {cluster:26} {spent_s:6.2f} s", flush=True)
                 for text in found[:6]:
                     lines = [line for line in text.splitlines() if line.strip()]
                     shown = [line for line in lines if "Error" in line] or lines

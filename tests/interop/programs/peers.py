@@ -1,9 +1,10 @@
-"""A program that loses a task in the middle of a step; the test ends and restarts its process."""
+"""Programs that lose a task in the middle of their work; the test restarts its process."""
 
 from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 from typing import Any
 
@@ -52,5 +53,32 @@ def _meets_a_restarted_task(tf: Any, at: Cluster) -> Any:
         return [*found, session.run(v)]
 
 
+def _trains_over_a_restart(tf: Any, at: Cluster) -> Any:
+    """End the ps between steps; the monitored session goes on from its checkpoint."""
+    with tf.device("/job:ps/task:0"):
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", initializer=[4.0, -2.0], use_resource=True)
+    loss = tf.reduce_sum(tf.square(w))
+    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss, global_step=step)
+    found: list[Any] = []
+    with tempfile.TemporaryDirectory() as directory:
+        with tf.train.MonitoredTrainingSession(
+            master=at.targets["worker:0"],
+            checkpoint_dir=directory,
+            save_checkpoint_steps=1,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            log_step_count_steps=None,
+            hooks=[tf.train.StopAtStepHook(last_step=6)],
+            config=tf.ConfigProto(operation_timeout_in_ms=10_000),
+        ) as session:
+            while not session.should_stop():
+                found.append(session.run([train, loss])[1])
+                if len(found) == 3:
+                    os.kill(int(at.targets["pid of ps:0"]), signal.SIGKILL)
+    return found
+
+
 add_program("loses_a_task_in_mid_step", _loses_a_task_in_mid_step, ())
 add_program("meets_a_restarted_task", _meets_a_restarted_task, ())
+add_program("trains_over_a_restart", _trains_over_a_restart, ())

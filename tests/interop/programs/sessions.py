@@ -282,16 +282,16 @@ def callables_with_targets_and_records(tf: Any, at: Cluster) -> Any:
         traced = session._make_callable_from_options(options(fetch=[v.value().name]))
         metadata = tf.RunMetadata()
         found += [traced(run_metadata=metadata), bool(metadata.step_stats.dev_stats)]
-        late = config_pb2.CallableOptions(fetch=[blocked.name])
-        late.run_options.timeout_in_ms = 300
-        waits = session._make_callable_from_options(late)
-        found.append(at.attempt(waits)["error"])
         checks = session._make_callable_from_options(
             config_pb2.CallableOptions(feed=[x.name], fetch=[checked.name])
         )
         found.append(checks(np.float32([1.0])))
         found.append(at.attempt(lambda: checks(np.float32([np.nan]))))
-        return found
+    with at.session(operation_timeout_in_ms=700) as session:
+        waits = session._make_callable_from_options(
+            config_pb2.CallableOptions(fetch=[blocked.name])
+        )
+        return [*found, at.attempt(waits)["error"]]
 
 
 @program()
