@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 
-_STEP_ID_BITS = 56
+_STEP_ID_BITS = 57
 
 
 class StepSequences:

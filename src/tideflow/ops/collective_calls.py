@@ -40,7 +40,7 @@ class CollectiveCall:
       is_source: whether this member sends, in a broadcast.
       timeout_s: how long the other members may take; 0 waits for ever.
       subdivisions: offsets of rings within a task, chosen by the runtime where empty.
-      most_subdivisions: how many it may choose for each device; -1 for TensorFlow's two.
+      most_subdivisions: how many it may choose for each device; 0 for two, -1 for one in all.
       rank: this member's place in the group; None for the order of the devices' names.
     """
 
@@ -57,7 +57,7 @@ class CollectiveCall:
     is_source: bool = False
     timeout_s: float = 0.0
     subdivisions: Sequence[int] = ()
-    most_subdivisions: int = -1
+    most_subdivisions: int = 0
     rank: int | None = None
 
     @property

@@ -75,12 +75,14 @@ def chunk_bounds(count: int, chunk: int, elements: int) -> tuple[int, int]:
 
 
 def ring_offsets(call: CollectiveCall, size_bytes: int, tasks: int) -> list[int]:
-    """Return the offsets of the rings that share the work: as many as keep chunks below 4 MiB, up
-    to two (or what the op allows) for each device of a task."""
+    """Return the offsets of the rings that share the work: one, or where the op leaves it open as
+    many as keep chunks below 4 MiB, up to two (or what it allows) for each device of a task."""
     if call.subdivisions:
         return list(call.subdivisions)
+    if call.most_subdivisions < 0:
+        return [0]
     per_task = call.group_size // tasks
-    most = per_task * (call.most_subdivisions if call.most_subdivisions > 0 else _SUBDIVISIONS)
+    most = per_task * (call.most_subdivisions or _SUBDIVISIONS)
     count = 1
     while size_bytes // (call.group_size * count) > _MOST_CHUNK_BYTES and count < most:
         count += 1
