@@ -14,10 +14,10 @@ import numpy as np
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.ops.dataset_file_cache import file_cached
 from tideflow.ops.dataset_sources import Listed
 from tideflow.ops.dataset_values import Dataset, Element, Iterator, as_dataset, owned, scalar
 from tideflow.ops.iterator import Deleter
-from tideflow.wire import errors
 
 
 class MemoryCache:
@@ -60,10 +60,7 @@ class _Cached:
 def _cached(source: Dataset, filename: Any, cache: MemoryCache) -> Dataset:
     path = scalar(filename, "filename")
     if path:
-        raise errors.UnimplementedError(
-            f"CacheDataset with a file ({path!r}) is not there; leave out the filename to keep the "
-            "elements in memory"
-        )
+        return file_cached(source, path.decode("utf-8", "surrogateescape"))
     return source.like("Cache", lambda: _Cached(source, cache))
 
 
