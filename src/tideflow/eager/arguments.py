@@ -20,7 +20,6 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import Dims
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops import nest
-from tideflow.ops.indexed_slices import IndexedSlices
 from tideflow.ops.variables_base import Variable
 from tideflow.wire.dtypes import DType
 
@@ -62,8 +61,8 @@ class Arguments:
             return (dict, *[(name, self._walk(value[name])) for name in sorted(value)])
         if isinstance(value, Variable):
             return value.ref()
-        if isinstance(value, IndexedSlices):
-            return (IndexedSlices, *map(self._walk, nest.flatten(value, expand_composites=True)))
+        if nest.is_composite(value):
+            return (type(value), *map(self._walk, nest.flatten(value, expand_composites=True)))
         try:
             hash(value)
         except TypeError:
@@ -86,9 +85,10 @@ class Arguments:
             if isinstance(value, Mapping):
                 made = {key: replace(value[key], name) for key in sorted(value)}
                 return {key: made[key] for key in value}
-            if isinstance(value, IndexedSlices):
+            if nest.is_composite(value):
                 parts = nest.flatten(value, expand_composites=True)
-                return IndexedSlices(*[replace(part, name) for part in parts])
+                made_parts = [replace(part, name) for part in parts]
+                return nest.pack_sequence_as(value, made_parts, expand_composites=True)
             return value
 
         args = [replace(value, f"arg{i}") for i, value in enumerate(self.args)]

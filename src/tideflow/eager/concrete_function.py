@@ -29,6 +29,7 @@ from tideflow.graph.defaults import local
 from tideflow.graph.function_writer import function_of_nodes
 from tideflow.graph.functions import FuncGraph, FunctionDefinition
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.ops import nest
@@ -37,12 +38,18 @@ from tideflow.ops.functional import bodies, call_op, finish
 from tideflow.ops.gradient_walk import Walk, WalkOptions, is_trainable, zeros_like_output
 from tideflow.ops.indexed_slices import IndexedSlices
 from tideflow.ops.state import as_numpy
+from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import GraphRunner, local_step
+from tideflow.runtime.host_resources import HostResources
 from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
 
 # What a call looks like to a tape.
 _CALL = get_op_def("StatefulPartitionedCall")
+
+
+def _own_resources(device: Device) -> Resources:
+    return device.resources
 
 
 class GraphFunction:
@@ -86,17 +93,31 @@ class GraphFunction:
             tuple(t.name for i, t in enumerate(self.outputs) if i not in self._handed_on),
             tuple(op.name for op in self.effects),
         )
-        return prune(self.graph.operations_by_name, signature).nodes
+        found = prune(self.graph.operations_by_name, signature)
+        for arg, tensor in zip(found.args, self.graph.inputs):
+            if arg is not None:
+                arg.device = tensor.op.device
+        return found.nodes
 
     def _make_runner(self) -> GraphRunner:
         home = context()
+        devices = home.devices.devices
         nodes = rewrite(inline_calls(self._pruned(), home.library.get))
-        place(nodes, [d.name for d in home.devices.devices], allow_soft_placement=True)
+        resources: Callable[[Device], Resources]
+        if any(device.accelerator is not None for device in devices):
+            place(nodes, [d.name for d in devices], allow_soft_placement=True)
+            resources = _own_resources
+        else:
+            # All of it can run as one program, whichever CPU it was asked to run on.
+            for node in nodes:
+                node.device = ""
+            together = HostResources(devices)
+            resources = lambda device: together  # noqa: E731
         return GraphRunner(
             nodes,
             home.devices,
             home.state,
-            lambda device: device.resources,
+            resources,
             home.functions.get,
             jit_mode(home.config.graph_options),
         )

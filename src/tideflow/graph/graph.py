@@ -269,6 +269,34 @@ class Graph:
         """Return the scope in force, without its slash."""
         return self._scope
 
+    def scopes(self) -> tuple[Any, ...]:
+        """Return the scopes in force, for whoever lets several threads build in turn."""
+        return (
+            self._scope,
+            self._devices,
+            self._controls,
+            self._colocation,
+            self._gradient_overrides,
+            self._extra_attrs,
+            self.control_flow_context,
+        )
+
+    def copied_scopes(self) -> tuple[Any, ...]:
+        """Return the scopes in force, to go on from them without changing them."""
+        return tuple(list(part) if isinstance(part, list) else part for part in self.scopes())
+
+    def restore_scopes(self, scopes: tuple[Any, ...]) -> None:
+        """Put scopes in force."""
+        (
+            self._scope,
+            self._devices,
+            self._controls,
+            self._colocation,
+            self._gradient_overrides,
+            self._extra_attrs,
+            self.control_flow_context,
+        ) = scopes
+
     # ---- devices, controls, colocation
 
     @contextlib.contextmanager
@@ -469,9 +497,14 @@ def _static_input(made: Operation, index: int) -> Any:
     return static_value(source, port)
 
 
+def with_slash(device: str) -> str:
+    """Return a device's name as users may abbreviate it, `CPU:0`, as the protocol spells it."""
+    return device if device.startswith("/") else f"/{device}"
+
+
 def _device_string(device: Any) -> str:
     if isinstance(device, str):
-        return DeviceSpec.from_string(device).to_string() if device else ""
+        return DeviceSpec.from_string(with_slash(device)).to_string() if device else ""
     text: str = device.to_string()
     return text
 

@@ -35,6 +35,11 @@ def _composite(value: Any) -> tuple[type, Flatten, Rebuild] | None:
     return None
 
 
+def is_composite(value: Any) -> bool:
+    """Whether a value stands for several tensors."""
+    return _composite(value) is not None
+
+
 @export("nest.is_nested")
 def is_nested(seq: Any) -> bool:
     """Whether seq is a list, tuple or dict."""

@@ -107,6 +107,21 @@ def variable_creator_scope(variable_creator: Creator) -> Iterator[None]:
         _making.creators.pop()
 
 
+def creators_in_force() -> list[Creator]:
+    """Return the creators of the calling thread, for another thread to go on with."""
+    return list(_making.creators)
+
+
+@contextlib.contextmanager
+def with_creators(creators: list[Creator]) -> Iterator[None]:
+    """Let these be the creators of the calling thread."""
+    before, _making.creators = _making.creators, list(creators)
+    try:
+        yield
+    finally:
+        _making.creators = before
+
+
 class _KindChoice:
     """Which class a new variable gets when the caller does not say."""
 

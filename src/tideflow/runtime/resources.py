@@ -22,6 +22,10 @@ from tideflow.wire.handles import ResourceHandle
 T = TypeVar("T")
 
 
+# The same for all devices, so that a name tells things of several devices apart.
+_anonymous_numbers = itertools.count()
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceInfo:
     """One line of a status report.  size_bytes is 0 where a thing does not tell."""
@@ -49,7 +53,6 @@ class ResourceManager:
         self._by_name: dict[tuple[str, str], list[Any]] = {}
         self._lock = threading.RLock()
         self.drops = 0
-        self._anonymous_numbers = itertools.count()
 
     def lookup(self, handle: Any, kind: type[T]) -> T:
         """Return what a handle names.
@@ -163,7 +166,7 @@ class ResourceManager:
 
         Copies that travelled do not count: they keep nothing alive.
         """
-        name = f"_anonymous_{next(self._anonymous_numbers)}"
+        name = f"_anonymous_{next(_anonymous_numbers)}"
         made = self.handle("", name, kind, **facts)
         weakref.finalize(made, _forget, weakref.ref(self), made.container, name)
         return made

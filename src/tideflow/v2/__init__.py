@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import tideflow.client
 import tideflow.cluster
+import tideflow.distribute.mirrored
 import tideflow.eager.api
 import tideflow.ops
 import tideflow.train

@@ -1,0 +1,155 @@
+"""Datasets whose elements are parted among replicas.
+
+Source: tensorflow/python/distribute/input_lib.py; runtime facts on strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from tideflow.distribute.values import regroup
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.ops import nest
+from tideflow.ops.export import export_v2
+from tideflow.wire import errors
+
+if TYPE_CHECKING:
+    from tideflow.distribute.strategy import Strategy
+
+
+@export_v2("distribute.InputContext")
+class InputContext:
+    """Which of several input pipelines a dataset is made for."""
+
+    def __init__(
+        self,
+        num_input_pipelines: int = 1,
+        input_pipeline_id: int = 0,
+        num_replicas_in_sync: int = 1,
+    ) -> None:
+        self.num_input_pipelines = num_input_pipelines
+        self.input_pipeline_id = input_pipeline_id
+        self.num_replicas_in_sync = num_replicas_in_sync
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """Return a replica's share of a batch.
+
+        Raises: ValueError for a batch that cannot be parted evenly.
+        """
+        if global_batch_size % self.num_replicas_in_sync:
+            raise ValueError(
+                f"The `global_batch_size` {global_batch_size} is not divisible by "
+                f"`num_replicas_in_sync` {self.num_replicas_in_sync}"
+            )
+        return global_batch_size // self.num_replicas_in_sync
+
+    def __repr__(self) -> str:
+        return (
+            f"tf.distribute.InputContext(input pipeline id {self.input_pipeline_id}, total: "
+            f"{self.num_input_pipelines})"
+        )
+
+
+@export_v2("distribute.InputOptions")
+class InputOptions:
+    """Accepted for programs that give them."""
+
+    def __init__(self, **options: Any) -> None:
+        self.__dict__.update(options)
+
+
+class DistributedDataset:
+    """Elements for all replicas: each a PerReplica of what one replica gets.
+
+    Args:
+      start: gives a new iterator over such elements.
+      dataset: what they are made from, or None.
+    """
+
+    def __init__(self, start: Callable[[], Iterator[Any]], dataset: Any = None) -> None:
+        self._start = start
+        self._dataset = dataset
+
+    def __iter__(self) -> DistributedIterator:
+        return DistributedIterator(self._start())
+
+    @property
+    def element_spec(self) -> Any:
+        """The specs of an element before it is parted."""
+        return getattr(self._dataset, "element_spec", None)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+
+class DistributedIterator:
+    """Walks over a distributed dataset."""
+
+    def __init__(self, elements: Iterator[Any]) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> DistributedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._elements)
+
+    def get_next(self) -> Any:
+        """Return the next element.  Raises: OutOfRangeError at the end."""
+        try:
+            return next(self._elements)
+        except StopIteration:
+            raise errors.OutOfRangeError("End of sequence") from None
+
+
+def distribute_dataset(strategy: Strategy, dataset: Any) -> DistributedDataset:
+    """Return the dataset with every batch parted among the replicas, short ones, too."""
+    count = len(strategy.extended.worker_devices)
+    sharded = strategy.extended.shard(dataset)
+
+    def start() -> Iterator[Any]:
+        for element in sharded:
+            yield _parted(element, count)
+
+    return DistributedDataset(start, sharded)
+
+
+def _parted(element: Any, count: int) -> Any:
+    """Return a batch as a PerReplica of its parts; the first ones get what is left over."""
+    if count == 1:
+        return element
+    flat = [convert_to_tensor(leaf) for leaf in nest.flatten(element)]
+    parts: list[list[Any]] = [[] for _ in range(count)]
+    for tensor in flat:
+        rows = int(tensor.shape.as_list()[0] or 0)
+        sizes = [rows // count + (i < rows % count) for i in range(count)]
+        for part, piece in zip(parts, apply_op("SplitV", tensor, sizes, 0, num_split=count)):
+            part.append(piece)
+    return regroup([nest.pack_sequence_as(element, part) for part in parts])
+
+
+def distribute_from_function(
+    strategy: Strategy, dataset_fn: Callable[[InputContext], Any]
+) -> DistributedDataset:
+    """Return the datasets of the input pipelines, from which each replica takes whole batches; a
+    replica for which none is left gets an empty one."""
+    count = len(strategy.extended.worker_devices)
+    context = strategy.extended.input_contexts()[0]
+    dataset = dataset_fn(context)
+
+    def start() -> Iterator[Any]:
+        elements = iter(dataset)
+        while True:
+            taken = [element for element, _ in zip(elements, range(count))]
+            if not taken:
+                return
+            while len(taken) < count:
+                taken.append(nest.map_structure(_emptied, taken[0]))
+            yield taken[0] if count == 1 else regroup(taken)
+
+    return DistributedDataset(start, dataset)
+
+
+def _emptied(leaf: Any) -> Any:
+    return convert_to_tensor(leaf)[:0]

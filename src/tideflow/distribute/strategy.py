@@ -1,0 +1,435 @@
+"""Strategies: how one program runs on many replicas.
+
+`Strategy` is what programs use; `StrategyExtended` is what libraries that build on it use, and what
+each kind of strategy defines.
+
+Source: tensorflow/python/distribute/distribute_lib.py; runtime facts on strategies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tideflow.distribute.input import InputContext, distribute_dataset, distribute_from_function
+from tideflow.distribute.reduce_op import ReduceOp
+from tideflow.distribute.replica_context import (
+    Entry,
+    ReplicaContext,
+    current,
+    entered,
+    has_strategy,
+    require_cross_replica_context,
+    set_default_strategy,
+)
+from tideflow.distribute.replica_threads import call_for_each_replica
+from tideflow.distribute.values import PerReplica, local_results, regroup
+from tideflow.distribute.variables import (
+    DistributedVariable,
+    MirroredVariable,
+    SyncOnReadVariable,
+    make_copies,
+)
+from tideflow.eager.function import Function, distinguish_traces
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops import nest
+from tideflow.ops.export import export_v2
+from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.variables_base import (
+    VariableAggregation,
+    VariableSynchronization,
+    variable_creator_scope,
+)
+
+
+@export_v2("distribute.RunOptions")
+class RunOptions:
+    """Accepted for programs that give them."""
+
+    def __init__(self, **options: Any) -> None:
+        self.__dict__.update(options)
+
+
+@export_v2("distribute.StrategyExtended")
+class StrategyExtended:
+    """What a strategy does, for libraries.
+
+    Attributes:
+      worker_devices: full names, one for each replica of this process.
+      first_replica_id: the number of this process's first replica among all.
+    """
+
+    first_replica_id = 0
+
+    def __init__(self, strategy: Strategy, worker_devices: Sequence[str]) -> None:
+        self._strategy = strategy
+        self.worker_devices = tuple(worker_devices)
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """Where variables are put."""
+        return self.worker_devices
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """How many replicas there are in all."""
+        return len(self.worker_devices)
+
+    # ---- running
+
+    def call_for_each_replica(
+        self, fn: Callable[..., Any], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Return what fn gives in each replica, joined leaf by leaf.
+
+        Raises: RuntimeError in a replica context.
+        """
+        require_cross_replica_context(self._strategy)
+        return call_for_each_replica(self._strategy, fn, args, kwargs or {})
+
+    def update(
+        self,
+        var: Any,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        group: bool = True,
+    ) -> Any:
+        """Call fn(copy, *args) for each copy of a variable, with the replica's part of args."""
+        del group
+        copies = local_results(var)
+        results = []
+        for number, copy in enumerate(copies):
+            parts, named = _parts_for(number, (list(args), kwargs or {}))
+            with (
+                entered(Entry(self._strategy, None, copy.device)),
+                get_default_graph().device(copy.device),
+            ):
+                results.append(fn(copy, *parts, **named))
+        return regroup(results)
+
+    # ---- reducing
+
+    def add_up(self, op: ReduceOp, tensors: Sequence[Any]) -> Any:
+        """Return the sum or mean of tensors (or slices) that lie anywhere."""
+        if any(isinstance(t, IndexedSlices) for t in tensors):
+            return _add_slices(op, tensors)
+        total = tensors[0] if len(tensors) == 1 else apply_op("AddN", list(tensors))
+        if op is ReduceOp.MEAN and len(tensors) > 1:
+            total = _divided(total, len(tensors))
+        return total
+
+    def reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any = None) -> Any:
+        """Return the reduction of a value over the replicas, for each of the destinations.
+
+        destinations: a variable or distributed value, or a device; what is on several devices gets
+        the result on each.
+        """
+        op = ReduceOp.of(reduce_op)
+        parts = local_results(value)
+        if len(parts) == 1:
+            only = parts[0]
+            total = only if op is ReduceOp.MEAN else self._times_replicas(only)
+        else:
+            total = self.add_up(op, [_tensor(part) for part in parts])
+        return self._handed_out(total, destinations)
+
+    def _times_replicas(self, value: Any) -> Any:
+        """Return the sum over the replicas of a value that is the same in all."""
+        count = len(self.worker_devices)
+        if count == 1:
+            return value
+        tensor = convert_to_tensor(value)
+        return apply_op("Mul", tensor, apply_op("Cast", count, DstT=tensor.dtype.base_dtype))
+
+    def _handed_out(self, total: Any, destinations: Any) -> Any:
+        del destinations  # one value serves all devices of a process
+        return total
+
+    def batch_reduce_to(
+        self,
+        reduce_op: Any,
+        value_destination_pairs: Sequence[tuple[Any, Any]],
+        options: Any = None,
+    ) -> list[Any]:
+        """Return reduce_to of several values."""
+        return [
+            self.reduce_to(reduce_op, value, destination, options)
+            for value, destination in value_destination_pairs
+        ]
+
+    def gather_to(self, value: Any, axis: int) -> Any:
+        """Return the values of the replicas, joined along an axis."""
+        parts = [_tensor(part) for part in local_results(value)]
+        if len(parts) == 1:
+            parts *= len(self.worker_devices)
+        return parts[0] if len(parts) == 1 else apply_op("ConcatV2", parts, axis)
+
+    def read_var(self, var: Any) -> Tensor:
+        """Return a variable's value across replicas."""
+        return convert_to_tensor(var)
+
+    def value_container(self, value: Any) -> Any:
+        """Return the distributed variable that a copy belongs to, or the value itself."""
+        owner = getattr(value, "distributed_owner", None)
+        found = owner() if owner is not None else None
+        return value if found is None else found
+
+    # ---- variables
+
+    def create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        """Make a variable in the strategy's scope.
+
+        Raises: ValueError for a synchronization that makes no sense.
+        """
+        synchronization = kwargs.get("synchronization") or VariableSynchronization.AUTO
+        aggregation = kwargs.get("aggregation") or VariableAggregation.NONE
+        if synchronization is VariableSynchronization.NONE:
+            raise ValueError(
+                "`NONE` variable synchronization mode is not supported with a distribution "
+                "strategy; use ON_WRITE or ON_READ"
+            )
+        on_read = synchronization is VariableSynchronization.ON_READ
+        if on_read and kwargs.get("trainable"):
+            raise ValueError("a variable that is synchronised on read cannot be trainable")
+        graph = get_default_graph()
+        copies = make_copies(self.parameter_devices, next_creator, kwargs, graph)
+        kind = SyncOnReadVariable if on_read else MirroredVariable
+        return kind(self._strategy, copies, aggregation)
+
+    def variable_created_in_scope(self, v: Any) -> bool:
+        """Whether a variable is this strategy's."""
+        return getattr(v, "distribute_strategy", None) is self._strategy
+
+    @contextlib.contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Let variables made inside lie where another one does, as all of them do."""
+        if not self.variable_created_in_scope(colocate_with_variable):
+            raise ValueError("`colocate_vars_with` needs a variable of this strategy")
+        yield
+
+    def experimental_require_static_shapes(self) -> bool:
+        """Whether shapes must be known; they need not."""
+        return False
+
+    @property
+    def should_checkpoint(self) -> bool:
+        """Whether this process writes checkpoints."""
+        return True
+
+    @property
+    def should_save_summary(self) -> bool:
+        """Whether this process writes summaries."""
+        return True
+
+    def input_contexts(self) -> list[InputContext]:
+        """Return one input context for each input pipeline of this process."""
+        return [InputContext(1, 0, self.num_replicas_in_sync)]
+
+    def shard(self, dataset: Any) -> Any:
+        """Return this process's part of a dataset."""
+        return dataset
+
+    def non_slot_devices(self, var_list: Any) -> Any:
+        """Return where to put state that belongs to no variable."""
+        return var_list[0]
+
+
+@export_v2("distribute.Strategy")
+class Strategy:
+    """A way to run one program on many replicas.
+
+    Attributes:
+      extended: for libraries.
+    """
+
+    def __init__(self, extended: StrategyExtended) -> None:
+        self.extended = extended
+        self._functions: dict[int, tuple[Any, Function]] = {}
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """How many replicas there are in all."""
+        return self.extended.num_replicas_in_sync
+
+    @property
+    def cluster_resolver(self) -> Any:
+        """What told the strategy of its cluster, or None."""
+        return None
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """Make variables and models for this strategy inside `with`.
+
+        Raises: RuntimeError inside the scope of another one.
+        """
+        entry = current()
+        if has_strategy() and entry.strategy is not self:
+            raise RuntimeError(
+                f"Mixing different tf.distribute.Strategy objects: {entry.strategy} is not {self}"
+            )
+        if has_strategy():
+            with entered(Entry(self, None)):
+                yield self
+            return
+        with entered(Entry(self, None)), variable_creator_scope(self._create):
+            yield self
+
+    def _create(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        if current().strategy is not self:
+            return next_creator(**kwargs)
+        return self.extended.create_variable(next_creator, **kwargs)
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: Any = None,
+    ) -> Any:
+        """Return what fn gives in each replica; distributed arguments are parted among them.
+
+        Raises: RuntimeError in a replica.
+        """
+        require_cross_replica_context_or_default(self)
+        with self.scope():
+            return self.extended.call_for_each_replica(fn, args, kwargs)
+
+    def reduce(self, reduce_op: Any, value: Any, axis: int | None = None) -> Any:
+        """Return the sum or mean of a value over the replicas, and over an axis of each.
+
+        Raises: ValueError for another reduction.
+        """
+        op = ReduceOp.of(reduce_op)
+        require_cross_replica_context_or_default(self)
+        with self.scope():
+            return nest.map_structure(lambda leaf: self._reduce(op, leaf, axis), value)
+
+    def _reduce(self, op: ReduceOp, value: Any, axis: int | None) -> Any:
+        if axis is not None:
+            parts = [convert_to_tensor(part) for part in local_results(value)]
+            sums = [apply_op("Sum", part, axis) for part in parts]
+            total = self.extended.reduce_to(ReduceOp.SUM, PerReplica(sums), None)
+            if op is ReduceOp.SUM:
+                return total
+            sizes = [apply_op("GatherV2", apply_op("Shape", part), axis, 0) for part in parts]
+            count = self.extended.reduce_to(ReduceOp.SUM, PerReplica(sizes), None)
+            return apply_op("RealDiv", total, apply_op("Cast", count, DstT=total.dtype))
+        return self.extended.reduce_to(op, value, None)
+
+    def gather(self, value: Any, axis: int) -> Any:
+        """Return the values of the replicas, joined along an axis."""
+        with self.scope():
+            return nest.map_structure(lambda leaf: self.extended.gather_to(leaf, axis), value)
+
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+        """Return the values of this process's replicas."""
+        return local_results(value)
+
+    def experimental_distribute_values_from_function(self, value_fn: Callable[[Any], Any]) -> Any:
+        """Return a distributed value of what value_fn(ValueContext) gives for each replica."""
+        count = len(self.extended.worker_devices)
+        contexts = [ValueContext(i, self.num_replicas_in_sync) for i in range(count)]
+        return regroup([value_fn(context) for context in contexts])
+
+    # ---- input
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """Return a dataset whose elements are parted among the replicas."""
+        return distribute_dataset(self, dataset)
+
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], Any], options: Any = None
+    ) -> Any:
+        """Return a distributed dataset of what dataset_fn gives for each input pipeline; each
+        replica takes elements of it in turn."""
+        return distribute_from_function(self, dataset_fn)
+
+    def __deepcopy__(self, memo: Any) -> Strategy:
+        return self
+
+
+@export_v2("distribute.experimental.ValueContext")
+class ValueContext:
+    """Which replica a value is made for."""
+
+    def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1) -> None:
+        self.replica_id_in_sync_group = replica_id_in_sync_group
+        self.num_replicas_in_sync = num_replicas_in_sync
+
+
+def require_cross_replica_context_or_default(strategy: Strategy) -> None:
+    """Raise RuntimeError in a replica of the strategy."""
+    entry = current()
+    if entry.strategy is strategy and entry.replica is not None:
+        require_cross_replica_context(strategy)
+
+
+def _parts_for(number: int, structure: Any) -> Any:
+    """Return a replica's part of the arguments of an update; variables become their copies."""
+    return nest.map_structure(
+        lambda leaf: local_results(leaf)[number] if len(local_results(leaf)) > 1 else leaf,
+        structure,
+    )
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, IndexedSlices) else convert_to_tensor(value)
+
+
+def _divided(total: Tensor, count: int) -> Any:
+    dtype = total.dtype.base_dtype
+    op = "RealDiv" if dtype.is_floating or dtype.is_complex else "FloorDiv"
+    return apply_op(op, total, apply_op("Cast", count, DstT=dtype))
+
+
+def _add_slices(op: ReduceOp, slices: Sequence[Any]) -> IndexedSlices:
+    values = apply_op("ConcatV2", [s.values for s in slices], 0)
+    if op is ReduceOp.MEAN:
+        values = _divided(values, len(slices))
+    indices = apply_op("ConcatV2", [s.indices for s in slices], 0)
+    return IndexedSlices(values, indices, slices[0].dense_shape)
+
+
+class DefaultStrategy(Strategy):
+    """What there is without a strategy: one replica, here."""
+
+    def __init__(self) -> None:
+        super().__init__(_DefaultExtended(self, [""]))
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+        options: Any = None,
+    ) -> Any:
+        """Return what fn gives."""
+        return fn(*args, **(kwargs or {}))
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """Change nothing.  Raises: RuntimeError inside the scope of another strategy."""
+        if has_strategy():
+            raise RuntimeError("Must not be in the scope of another strategy")
+        yield self
+
+
+class _DefaultExtended(StrategyExtended):
+    def create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+        """Make a plain variable."""
+        return next_creator(**kwargs)
+
+
+set_default_strategy(DefaultStrategy())
+# In the scope of a strategy a function does other things than outside.
+distinguish_traces(lambda: (id(current().strategy), _replica_number(current().replica)))
+
+
+def _replica_number(replica: ReplicaContext | None) -> int:
+    return -1 if replica is None else replica.replica_number
+
+
+__all__ = ["DistributedVariable", "RunOptions", "Strategy", "StrategyExtended", "ValueContext"]

@@ -1,0 +1,144 @@
+"""Values that differ from replica to replica.
+
+Source: tensorflow/python/distribute/values.py, distribute_utils.py; runtime facts on strategies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tideflow.distribute.replica_context import current
+from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
+from tideflow.graph.graph import Tensor
+from tideflow.ops import nest
+from tideflow.ops.export import export_v2
+
+
+@export_v2("distribute.DistributedValues")
+class DistributedValues:
+    """One value for each replica of this process.
+
+    Attributes:
+      values: by replica.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = tuple(values)
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values, by replica."""
+        return self._values
+
+    def here(self) -> Any:
+        """Return the value of the replica in whose context the caller is.
+
+        Raises: ValueError across replicas, where there is not one value.
+        """
+        replica = current().replica
+        if replica is None or replica.replica_number >= len(self.values):
+            raise ValueError(
+                f"{type(self).__name__} has a value for each replica; across replicas take them "
+                "with strategy.experimental_local_results(), or join them with strategy.reduce()"
+            )
+        return self.values[replica.replica_number]
+
+    def __repr__(self) -> str:
+        parts = "".join(f"\n  {i}: {value!r}" for i, value in enumerate(self.values))
+        return f"{type(self).__name__}:{{{parts}\n}}"
+
+
+class PerReplica(DistributedValues):
+    """Values of the replicas, of one structure."""
+
+    @property
+    def dtype(self) -> Any:
+        """The element type of the values."""
+        return self.values[0].dtype
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the first replica's value."""
+        return self.values[0].shape
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if current().replica is None:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name!r}: it holds a value for each replica; take "
+                "them with strategy.experimental_local_results()"
+            )
+        return getattr(self.here(), name)
+
+
+def _convert(value: Any, dtype: Any, name: str | None) -> Tensor:
+    return convert_to_tensor(value.here(), dtype, name)
+
+
+register_tensor_conversion(PerReplica, _convert)
+nest.register_composite(
+    PerReplica,
+    lambda value: nest.flatten(list(value.values), expand_composites=True),
+    lambda value, parts: PerReplica(
+        nest.pack_sequence_as(list(value.values), parts, expand_composites=True)
+    ),
+)
+
+
+# ---- joining and parting structures
+
+
+def regroup(values: Sequence[Any]) -> Any:
+    """Return one structure of the structures of all replicas, joined leaf by leaf.
+
+    What is the same object in all replicas stays as it is, and so do the components of one
+    distributed variable: they become the variable again.
+    """
+    first = values[0]
+    if len(values) == 1:
+        return first
+    if isinstance(first, (list, tuple)) and all(isinstance(v, (list, tuple)) for v in values):
+        if any(len(v) != len(first) for v in values):
+            raise ValueError(
+                f"replicas gave sequences of different lengths: {[len(v) for v in values]}"
+            )
+        items = [regroup([v[i] for v in values]) for i in range(len(first))]
+        if hasattr(first, "_fields"):
+            return type(first)(*items)
+        return items if isinstance(first, list) else tuple(items)
+    if isinstance(first, Mapping) and all(isinstance(v, Mapping) for v in values):
+        if any(set(v) != set(first) for v in values):
+            raise ValueError(
+                f"replicas gave dicts of different keys: {[sorted(map(str, v)) for v in values]}"
+            )
+        return {key: regroup([v[key] for v in values]) for key in first}
+    if all(value is first for value in values):
+        return first
+    owner = getattr(first, "distributed_owner", None)
+    whole = owner() if callable(owner) else None
+    if whole is not None and all(v is w for v, w in zip(values, whole.values)):
+        return whole
+    return PerReplica(values)
+
+
+def select_replica_tree(number: int, structure: Any) -> Any:
+    """Return a replica's part of a structure; distributed variables stay whole."""
+    if isinstance(structure, (list, tuple)):
+        items = [select_replica_tree(number, item) for item in structure]
+        if hasattr(structure, "_fields"):
+            return type(structure)(*items)
+        return items if isinstance(structure, list) else tuple(items)
+    if isinstance(structure, Mapping):
+        return {key: select_replica_tree(number, structure[key]) for key in structure}
+    if isinstance(structure, DistributedValues):
+        return structure.values[number]
+    return structure
+
+
+def local_results(value: Any) -> tuple[Any, ...]:
+    """Return the values of all replicas; of something that is the same for all, a tuple of it."""
+    if isinstance(value, DistributedValues) or hasattr(value, "is_distributed"):
+        return tuple(value.values)
+    return (value,)
