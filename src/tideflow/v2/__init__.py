@@ -19,6 +19,7 @@ import tideflow.distribute.mirrored
 import tideflow.eager.api
 import tideflow.ops
 import tideflow.train
+import tideflow.train.v2.optimizers
 from tideflow.eager.eager_graph import enable_eager_execution
 from tideflow.ops.export import exports, exports_v2
 from tideflow.v1 import framework as framework

@@ -1,0 +1,436 @@
+"""Optimizers of the TF2 shape: `tf.optimizers.Adam` and so on.
+
+They work on values at once, in functions, in the replicas of a strategy, and on variables of other
+tasks: an update is a few operations, which run where the variable is.
+
+Source: keras/src/optimizers of Keras 3 for rules and defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tideflow.distribute.replica_context import current
+from tideflow.eager.backprop import GradientTape
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import get_default_graph
+from tideflow.ops import nest
+from tideflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value
+from tideflow.ops.export import export_v2
+from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.variables_base import (
+    Variable,
+    VariableAggregation,
+    init_scope,
+)
+from tideflow.wire import dtypes
+
+
+@export_v2("optimizers.Optimizer")
+class OptimizerV2:
+    """A rule by which gradients change variables.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      weight_decay: share of each variable that is taken away in each step, times the rate.
+      clipnorm, global_clipnorm, clipvalue: bounds of gradients; at most one of them.
+    """
+
+    # Names of the state kept for each variable.
+    slot_names: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        name: str | None = None,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        **unknown: Any,
+    ) -> None:
+        if unknown:
+            raise TypeError(f"{type(self).__name__} does not take {', '.join(sorted(unknown))}")
+        if sum(bound is not None for bound in (clipnorm, clipvalue, global_clipnorm)) > 1:
+            raise ValueError("give only one of clipnorm, clipvalue and global_clipnorm")
+        self.name = name or type(self).__name__.lower()
+        self.weight_decay = weight_decay
+        self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
+        self._schedule: Callable[[Any], Any] | None = None
+        self._slots: dict[str, list[Any]] = {}
+        self._trainables: list[Any] = []
+        self._index: dict[int, int] = {}
+        with init_scope():
+            self.iterations = Variable(
+                0,
+                trainable=False,
+                name=f"{self.name}/iteration",
+                dtype=dtypes.int64,
+                aggregation=VariableAggregation.ONLY_FIRST_REPLICA,
+            )
+            if callable(learning_rate):
+                self._schedule = learning_rate
+            else:
+                self._rate = Variable(
+                    learning_rate,
+                    trainable=False,
+                    name=f"{self.name}/learning_rate",
+                    dtype=dtypes.float32,
+                    aggregation=VariableAggregation.ONLY_FIRST_REPLICA,
+                )
+
+    # ---- what it keeps
+
+    @property
+    def learning_rate(self) -> Any:
+        """The rate now: a variable, or what the schedule gives."""
+        if self._schedule is not None:
+            return convert_to_tensor(self._schedule(self.iterations.value()), dtypes.float32)
+        return self._rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if self._schedule is not None:
+            raise TypeError("the learning rate follows a schedule, so it cannot be set")
+        self._rate.assign(value)
+
+    lr = learning_rate
+
+    @property
+    def variables(self) -> list[Any]:
+        """The optimizer's own variables: steps, rate, and state of each variable."""
+        rate = [] if self._schedule is not None else [self._rate]
+        return [self.iterations, *rate, *(v for slots in self._slots.values() for v in slots)]
+
+    def build(self, var_list: Sequence[Any]) -> None:
+        """Make the state of variables.  Called by the first apply_gradients."""
+        with init_scope():
+            for variable in var_list:
+                if id(variable) not in self._index:
+                    self._index[id(variable)] = len(self._trainables)
+                    self._trainables.append(variable)
+                    for slot in self.slot_names:
+                        made = self._make_slot(slot, variable)
+                        self._slots.setdefault(slot, []).append(made)
+
+    def _make_slot(self, slot: str, variable: Any) -> Any:
+        name = f"{self.name}/{variable.name.split(':')[0]}_{slot}"
+        with get_default_graph().device(variable.device):
+            return Variable(lambda: self.initial_slot(slot, variable), trainable=False, name=name)
+
+    def initial_slot(self, slot: str, variable: Any) -> Any:
+        """Return a new variable's state; zeros unless the rule says otherwise."""
+        zero = convert_to_tensor(0, variable.dtype.base_dtype)
+        return apply_op("Fill", [int(n or 0) for n in variable.shape.as_list()], zero)
+
+    def slot(self, name: str, variable: Any) -> Any:
+        """Return a variable's state of a name."""
+        return self._slots[name][self._index[id(variable)]]
+
+    # ---- steps
+
+    def minimize(self, loss: Any, var_list: Any, tape: GradientTape | None = None) -> Any:
+        """Change variables so that the loss falls.
+
+        Args:
+          loss: a function without arguments, or a tensor with the tape that recorded it.
+          var_list: variables, or a function that gives them.
+        Raises: ValueError for a tensor without a tape.
+        """
+        if callable(loss):
+            with tape or GradientTape() as tape:
+                value = loss()
+        else:
+            if tape is None:
+                raise ValueError("`tape` is required when a `Tensor` loss is passed")
+            value = loss
+        variables = nest.flatten(var_list() if callable(var_list) else var_list)
+        return self.apply_gradients(zip(tape.gradient(value, variables), variables))
+
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> Any:
+        """Change variables by their gradients; in replicas, by the sums over all of them.
+
+        Returns: the number of steps made.
+        Raises: ValueError where no variable has a gradient.
+        """
+        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
+        if not pairs:
+            raise ValueError("No gradients provided for any variable: none depends on the loss")
+        variables = [v for _, v in pairs]
+        self.build(variables)
+        grads = [g for g, _ in pairs]
+        entry = current()
+        if entry.replica is not None and entry.strategy.num_replicas_in_sync > 1:
+            entry.replica.merge_call(self._apply_across, args=(grads, variables))
+        else:
+            self._apply_all(grads, variables, _call_here)
+        return self.iterations
+
+    def _apply_across(self, strategy: Any, grads: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Sum the gradients of all replicas, and change all copies."""
+        sums = strategy.extended.batch_reduce_to("SUM", list(zip(grads, variables)))
+        self._apply_all(sums, variables, strategy.extended.update)
+
+    def _apply_all(
+        self, grads: Sequence[Any], variables: Sequence[Any], update: Callable[..., Any]
+    ) -> None:
+        grads = self._clipped(list(grads))
+        rate = convert_to_tensor(self.learning_rate)
+        step = self.iterations.value()
+        for grad, variable in zip(grads, variables):
+
+            def change(copy: Any, grad: Any, rate: Any, whole: Any = variable) -> None:
+                self._decay(copy, rate)
+                if isinstance(grad, IndexedSlices) and not self.takes_slices:
+                    grad = convert_to_tensor(grad)
+                self.update_step(grad, copy, whole, _as(rate, copy), step)
+                if copy.constraint is not None:
+                    copy.assign(copy.constraint(copy.value()))
+
+            update(variable, change, args=(grad, rate))
+        self.iterations.assign_add(1)
+
+    takes_slices = False
+
+    def _decay(self, variable: Any, rate: Any) -> None:
+        if self.weight_decay:
+            share = apply_op("Mul", _as(rate, variable), _number(self.weight_decay, variable))
+            variable.assign_sub(apply_op("Mul", variable.value(), share))
+
+    def _clipped(self, grads: list[Any]) -> list[Any]:
+        if self.clipnorm is not None:
+            return [clip_by_norm(convert_to_tensor(g), self.clipnorm) for g in grads]
+        if self.clipvalue is not None:
+            bound = self.clipvalue
+            return [clip_by_value(convert_to_tensor(g), -bound, bound) for g in grads]
+        if self.global_clipnorm is not None:
+            return list(clip_by_global_norm(grads, self.global_clipnorm)[0])
+        return grads
+
+    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+        """Change one variable.
+
+        Args:
+          variable: the copy to change; `whole` is the variable that its state is kept for.
+          rate: of the variable's type.
+          step: how many steps were made before.
+        """
+        raise TypeError(f"{type(self).__name__} has no rule; override update_step")
+
+
+def _call_here(variable: Any, change: Callable[..., Any], args: Sequence[Any]) -> None:
+    change(variable, *args)
+
+
+def _as(value: Any, variable: Any) -> Any:
+    tensor = convert_to_tensor(value)
+    wanted = variable.dtype.base_dtype
+    return tensor if tensor.dtype == wanted else apply_op("Cast", tensor, DstT=wanted)
+
+
+def _number(value: float, variable: Any) -> Any:
+    return convert_to_tensor(value, variable.dtype.base_dtype)
+
+
+@export_v2("optimizers.SGD")
+class SGD(OptimizerV2):
+    """Gradient descent, with momentum if asked for: v = m v - rate g; w += v."""
+
+    takes_slices = True
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.01,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if not 0 <= momentum <= 1:
+            raise ValueError(f"momentum must be between 0 and 1; found {momentum}")
+        super().__init__(learning_rate, **kwargs)
+        self.momentum, self.nesterov = momentum, nesterov
+        self.slot_names = ("momentum",) if momentum else ()
+
+    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+        """Change one variable."""
+        del step
+        if not self.momentum:
+            if isinstance(grad, IndexedSlices):
+                scaled = IndexedSlices(apply_op("Mul", rate, grad.values), grad.indices)
+                variable.scatter_sub(scaled)
+            else:
+                apply_op("ResourceApplyGradientDescent", variable.handle, rate, grad)
+            return
+        apply_op(
+            "ResourceApplyKerasMomentum",
+            variable.handle,
+            self.slot("momentum", whole).handle,
+            rate,
+            convert_to_tensor(grad),
+            _number(self.momentum, variable),
+            use_nesterov=self.nesterov,
+        )
+
+
+@export_v2("optimizers.Adam")
+class Adam(OptimizerV2):
+    """Adam (Kingma and Ba, 2014)."""
+
+    slot_names = ("momentum", "velocity")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if amsgrad:
+            raise ValueError("amsgrad is not supported; leave it out")
+        super().__init__(learning_rate, **kwargs)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+
+    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+        """Change one variable."""
+        count = _as(apply_op("AddV2", step, convert_to_tensor(1, dtypes.int64)), variable)
+        betas = [_number(beta, variable) for beta in (self.beta_1, self.beta_2)]
+        apply_op(
+            "ResourceApplyAdam",
+            variable.handle,
+            self.slot("momentum", whole).handle,
+            self.slot("velocity", whole).handle,
+            *[apply_op("Pow", beta, count) for beta in betas],
+            rate,
+            *betas,
+            _number(self.epsilon, variable),
+            grad,
+        )
+
+
+@export_v2("optimizers.AdamW")
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+
+    def __init__(
+        self, learning_rate: Any = 0.001, weight_decay: float = 0.004, **kwargs: Any
+    ) -> None:
+        super().__init__(learning_rate, weight_decay=weight_decay, **kwargs)
+
+
+@export_v2("optimizers.Adagrad")
+class Adagrad(OptimizerV2):
+    """Adagrad (Duchi et al., 2011)."""
+
+    slot_names = ("accumulator",)
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        initial_accumulator_value: float = 0.1,
+        epsilon: float = 1e-7,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.initial_accumulator_value, self.epsilon = initial_accumulator_value, epsilon
+
+    def initial_slot(self, slot: str, variable: Any) -> Any:
+        """Return the first sum of squares."""
+        first = _number(self.initial_accumulator_value, variable)
+        return apply_op("Fill", [int(n or 0) for n in variable.shape.as_list()], first)
+
+    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+        """Change one variable."""
+        del step
+        sums = self.slot("accumulator", whole)
+        sums.assign_add(apply_op("Square", grad))
+        scale = apply_op("Rsqrt", apply_op("AddV2", sums.value(), _number(self.epsilon, variable)))
+        variable.assign_sub(apply_op("Mul", apply_op("Mul", rate, grad), scale))
+
+
+@export_v2("optimizers.RMSprop")
+class RMSprop(OptimizerV2):
+    """RMSprop (Tieleman and Hinton, 2012)."""
+
+    slot_names = ("velocity", "momentum")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-7,
+        centered: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
+        if centered:
+            self.slot_names = ("velocity", "momentum", "average_gradient")
+
+    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+        """Change one variable."""
+        del step
+        numbers = [_number(n, variable) for n in (self.rho, self.momentum, self.epsilon)]
+        states = [self.slot(name, whole).handle for name in ("velocity", "momentum")]
+        if self.centered:
+            states.insert(0, self.slot("average_gradient", whole).handle)
+        op_name = "ResourceApplyCenteredRMSProp" if self.centered else "ResourceApplyRMSProp"
+        apply_op(op_name, variable.handle, *states, rate, *numbers, grad)
+
+
+@export_v2("optimizers.Ftrl")
+class Ftrl(OptimizerV2):
+    """Follow the regularized leader (McMahan et al., 2013)."""
+
+    slot_names = ("accumulator", "linear")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, **kwargs)
+        self.initial_accumulator_value = initial_accumulator_value
+        self._strengths = (
+            l1_regularization_strength,
+            l2_regularization_strength,
+            l2_shrinkage_regularization_strength,
+            learning_rate_power,
+        )
+        self.beta = beta
+
+    def initial_slot(self, slot: str, variable: Any) -> Any:
+        """Return the first sum of squares, and zeros."""
+        if slot != "accumulator":
+            return super().initial_slot(slot, variable)
+        first = _number(self.initial_accumulator_value, variable)
+        return apply_op("Fill", [int(n or 0) for n in variable.shape.as_list()], first)
+
+    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+        """Change one variable."""
+        del step
+        l1, l2, shrinkage, power = self._strengths
+        half = apply_op(
+            "RealDiv", _number(self.beta, variable), apply_op("Mul", _number(2.0, variable), rate)
+        )
+        apply_op(
+            "ResourceApplyFtrlV2",
+            variable.handle,
+            self.slot("accumulator", whole).handle,
+            self.slot("linear", whole).handle,
+            grad,
+            rate,
+            _number(l1, variable),
+            apply_op("AddV2", _number(l2, variable), half),
+            _number(shrinkage, variable),
+            _number(power, variable),
+        )

@@ -1,0 +1,44 @@
+"""Optimizers of the TF2 shape beside Keras's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tideflow as ours
+
+theirs = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tensorflow
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {}),
+    ("SGD", {"momentum": 0.9}),
+    ("SGD", {"momentum": 0.9, "nesterov": True}),
+    ("Adam", {}),
+    ("Adam", {"clipnorm": 1.0}),
+    ("Adam", {"global_clipnorm": 1.0}),
+    ("Adam", {"clipvalue": 0.5}),
+    ("AdamW", {}),
+    ("Adagrad", {}),
+    ("RMSprop", {}),
+    ("RMSprop", {"momentum": 0.5, "centered": True}),
+    ("Ftrl", {"l1_regularization_strength": 0.01, "l2_regularization_strength": 0.02}),
+]
+
+
+def run(tf: Any, optimizer: Any) -> np.ndarray:
+    v = tf.Variable([1.0, 2.0])
+    for _ in range(7):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(v * v)
+        optimizer.apply_gradients([(tape.gradient(loss, v), v)])
+    return np.asarray(v.numpy())
+
+
+@pytest.mark.parametrize(("kind", "options"), CASES)
+def test_the_same_steps(kind: str, options: dict[str, Any]) -> None:
+    found = run(ours, getattr(ours.optimizers, kind)(0.1, **options))
+    expected = run(theirs, getattr(theirs.keras.optimizers, kind)(0.1, **options))
+    np.testing.assert_allclose(found, expected, rtol=2e-5)
