@@ -61,6 +61,8 @@ class OptimizerV2:
         self._slots: dict[str, list[Any]] = {}
         self._trainables: list[Any] = []
         self._index: dict[int, int] = {}
+        self.iterations: Any
+        self._rate: Any
         with init_scope():
             self.iterations = Variable(
                 0,
@@ -354,7 +356,7 @@ class Adagrad(OptimizerV2):
 class RMSprop(OptimizerV2):
     """RMSprop (Tieleman and Hinton, 2012)."""
 
-    slot_names = ("velocity", "momentum")
+    slot_names: tuple[str, ...] = ("velocity", "momentum")
 
     def __init__(
         self,
