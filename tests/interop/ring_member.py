@@ -1,8 +1,8 @@
 """Be one member of collectives: `python ring_member.py tensorflow|tideflow CLUSTER TASK DEVICES`.
 
-Serves the task, then runs what each line of standard input asks for, in a session of its own: a JSON
-list of [op, count, type, facts], one for each collective.  The answer is a line: for each device and
-collective [shape, sum, first elements], or the class and text of the error.
+Serves the task, then runs what each line of standard input asks for, in a session of its own: a
+JSON list of [op, count, type, facts], one for each collective.  The answer is a line: for each
+device and collective [shape, sum, first elements], or the class and text of the error.
 """
 
 from __future__ import annotations
