@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -132,6 +133,8 @@ class Supervisor:
             recovery_wait_secs=recovery_wait_secs,
             local_init_run_options=local_init_run_options,
         )
+        # Two threads that save at once would leave it to chance which checkpoint is the latest.
+        self._saving = threading.Lock()
         self._closer: SessionCloser | None = None
         self._termination: TerminationHandler | None = None
         if not is_chief:
@@ -293,7 +296,8 @@ class Supervisor:
     def save_checkpoint(self, sess: Any) -> None:
         """Save a checkpoint at the global step's present value."""
         logging.info("Saving checkpoint to path %s", self._save_path)
-        self._saver.save(sess, self._save_path, global_step=self._global_step)
+        with self._saving:
+            self._saver.save(sess, self._save_path, global_step=self._global_step)
         if self._summary_writer is not None and self._global_step is not None:
             log_pb = pb.SessionLog(status=pb.SessionLog.CHECKPOINT, checkpoint_path=self._save_path)
             self._summary_writer.add_session_log(log_pb, read_global_step(sess, self._global_step))
