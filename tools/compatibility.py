@@ -15,14 +15,24 @@ from benchmarks.report import write_part
 from tools.op_table import COMPARED
 
 import tideflow.v1  # noqa: F401  brings in all definitions
-from tideflow.cluster.services import MasterService, WorkerService
+from tideflow.cluster.eager_service import EagerWorker
+from tideflow.cluster.master import Master
+from tideflow.cluster.services import EagerService, MasterService, WorkerService
+from tideflow.cluster.worker import Worker
 from tideflow.graph.op_def import registered_ops
-from tideflow.transport import methods_of
+from tideflow.transport import Service, methods_of
 
 _ROOT = Path(__file__).parents[1]
 PAGE = _ROOT / "docs" / "compatibility.md"
 TIERS = _ROOT / "tests" / "ops" / "op_tiers.json"
 INTEROP = _ROOT / "tests" / "interop"
+
+# By service: what serves it in a server.
+_SERVED: dict[type[Service], type[Service]] = {
+    MasterService: Master,
+    WorkerService: Worker,
+    EagerService: EagerWorker,
+}
 
 _TIER_TEXTS = {
     "A": "most used: by five or more of 143 training programs, or of a kind that training needs",
@@ -40,15 +50,12 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 def services() -> str:
     """Return a table of the calls that servers answer."""
     rows = []
-    for service in (MasterService, WorkerService):
+    for service, served_by in _SERVED.items():
         for spec in methods_of(service).values():
-            answered = "refused as UNIMPLEMENTED" if spec.name in _LATER else "yes"
+            is_answered = getattr(served_by, spec.name) is not getattr(service, spec.name)
+            answered = "yes" if is_answered else "refused as UNIMPLEMENTED"
             rows.append([f"`{spec.path}`", "stream" if spec.streaming else "unary", answered])
     return _table(["call", "kind", "answered"], rows)
-
-
-# Of the worker service, for collectives and for the eager half.
-_LATER = {"RecvBuf", "CompleteGroup", "CompleteInstance", "GetStepSequence"}
 
 
 def ops() -> str:

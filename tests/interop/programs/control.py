@@ -27,6 +27,7 @@ def in_both_versions(
             tf.disable_control_flow_v2()
 
     name = name or build.__name__
+    v1.__module__ = v2.__module__ = build.__module__
     add_program(f"{name}_v1", v1, clients)
     add_program(f"{name}_v2", v2, ("tensorflow",))
     return build
