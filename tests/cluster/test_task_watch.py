@@ -13,7 +13,11 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_spec
+from tideflow.cluster.status import StatusService
+from tideflow.runtime.loop import run_sync
+from tideflow.transport import make_channel, stub
 from tideflow.wire import errors
+from tideflow.wire import messages as pb
 
 pytestmark = pytest.mark.processes
 
@@ -135,3 +139,34 @@ def test_a_ps_that_is_slow_is_not_given_up(pair: Pair) -> None:
     pair.session.run(pair.put)
     assert step.end() is None
     assert step.value == 3.0
+
+
+def sessions_at(target: str) -> int:
+    """Return how many sessions' parts a worker keeps."""
+
+    async def ask() -> int:
+        channel = make_channel(target)
+        try:
+            page = stub(StatusService, channel)
+            return len((await page.GetServerStatus(pb.ServerStatusRequest())).worker_session)
+        finally:
+            await channel.close()
+
+    return run_sync(ask())
+
+
+def test_a_worker_that_was_away_is_told_of_the_end_of_a_session_later(pair: Pair) -> None:
+    pair.ps.process.send_signal(signal.SIGSTOP)
+    # Its connections are gone, as after a cut: what was sent on them is lost.
+    run_sync(cut_connections(pair.worker))
+    pair.session.close()
+    pair.ps.process.send_signal(signal.SIGCONT)
+    until_s = time.monotonic() + 20
+    while sessions_at(pair.ps.target):
+        assert time.monotonic() < until_s, "the ps keeps a session that is over"
+        time.sleep(0.05)
+
+
+async def cut_connections(server: tf.train.Server) -> None:
+    for channel in server._runtime.worker.workers.channels():
+        channel._link.abort("cut by the test")

@@ -19,6 +19,7 @@ from tideflow.cluster.device_discovery import (
     describe,
     discover_devices,
 )
+from tideflow.cluster.farewells import Farewells
 from tideflow.cluster.master_session import MasterSession
 from tideflow.cluster.partial_steps import PartialSteps
 from tideflow.cluster.recent_requests import RecentRequests
@@ -67,6 +68,7 @@ class Master(MasterService):
         self._requests = RecentRequests(_RECENT_REQUESTS)
         self._collector: asyncio.Task[None] | None = None
         self._closed = False
+        self._farewells = Farewells()
         self._waiting: list[tuple[WorkerCache, dict[str, str]]] = []
         self._watch = TaskWatch(workers, lambda: [one.session for one in self.sessions.values()])
         if workers.links is not None:
@@ -93,6 +95,7 @@ class Master(MasterService):
                 config,
                 owns_workers=owns,
                 suspect=self._watch.suspect,
+                farewells=self._farewells,
                 collective_steps=self._collective_steps,
             )
         except BaseException:
@@ -278,6 +281,8 @@ class Master(MasterService):
                 await self._close_sessions()
         except TimeoutError:
             _LOGGER.warning("workers did not end their sessions in %g s", _CLOSE_TIMEOUT_S)
+        finally:
+            self._farewells.close()
 
     async def _close_sessions(self) -> None:
         found = list(self.sessions.values())

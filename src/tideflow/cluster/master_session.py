@@ -8,7 +8,6 @@ Source: master_session.cc of TensorFlow 2.21; runtime facts on MasterService.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 
 from tideflow.cluster.collective_steps import CollectiveSteps
 from tideflow.cluster.device_discovery import ClusterDevices, gather_or_cancel
+from tideflow.cluster.farewells import Farewells
 from tideflow.cluster.graph_run import GraphResult
 from tideflow.cluster.partitioned_graph import Connections, PartitionedGraph, SessionGraph
 from tideflow.cluster.run_metadata import (
@@ -36,20 +36,12 @@ from tideflow.cluster.step_sequences import StepSequences
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
 from tideflow.compile.rewrite import Rewrites
-from tideflow.runtime.loop import spawn
-from tideflow.transport import within
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.ids import new_handle, new_step_id
 from tideflow.wire.status import from_worker
 from tideflow.wire.tensor_codec import Value
-
-_LOGGER = logging.getLogger(__name__)
-
-# How long a worker may take to end its part of a session, and how long closing waits for it.
-_DELETE_TIMEOUT_S = 10.0
-_DELETE_WAIT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -78,6 +70,7 @@ class MasterSession:
       config: the client's, merged over the server's.
       owns_workers: whether the session closes them (a cluster of its own).
       suspect: is told of tasks that may be gone.
+      farewells: tells the workers of the end.
       collective_steps: chooses the ids of steps with collectives.
     """
 
@@ -88,6 +81,7 @@ class MasterSession:
         config: pb.ConfigProto,
         owns_workers: bool = False,
         suspect: Callable[[str], None] = lambda task: None,
+        farewells: Farewells | None = None,
         collective_steps: CollectiveSteps | None = None,
     ) -> None:
         self.handle = new_handle()
@@ -99,6 +93,7 @@ class MasterSession:
         self.last_used_s = asyncio.get_running_loop().time()
         self._owns_workers = owns_workers
         self._suspect = suspect
+        self._farewells = farewells or Farewells()
         self._relied_on: dict[str, int] = {}
         self._lost: errors.OpError | None = None
         self._interrupted: dict[asyncio.Task[Any], errors.OpError] = {}
@@ -167,19 +162,9 @@ class MasterSession:
         await self._delete_everywhere()
 
     async def _delete_everywhere(self) -> None:
-        # Those that take longer are told later, unless the server stops: closing must not hang.
-        told = [spawn(self._delete_at(task)) for task in self.devices.tasks]
-        await asyncio.wait(told, timeout=_DELETE_WAIT_S)
+        await self._farewells.tell(self.workers, self.devices.tasks, self.handle)
         if self._owns_workers:
             await self.workers.close()
-
-    async def _delete_at(self, task: str) -> None:
-        request = pb.DeleteWorkerSessionRequest(session_handle=self.handle)
-        try:
-            await within(_DELETE_TIMEOUT_S, self.workers.get(task).DeleteWorkerSession, request)
-        except errors.OpError as error:
-            # A worker that cannot be told has lost the session, or drops it later.
-            _LOGGER.info("DeleteWorkerSession at %s: %s", task, error)
 
     # ---- the graph
 
