@@ -1,0 +1,61 @@
+"""The examples of the TF2 shape, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from cluster.servers import free_ports
+
+pytestmark = pytest.mark.processes
+
+
+def run_example(name: str, *options: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": "src"}
+    done = subprocess.run(
+        [sys.executable, f"examples/{name}.py", *options],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    [found] = re.findall(r"test accuracy ([0-9.]+)", done.stdout)
+    assert float(found) >= 0.95
+    return done.stdout
+
+
+@pytest.mark.parametrize("option", ["--as_function", "--noas_function"])
+def test_eager_training(option: str) -> None:
+    assert "job:localhost" in run_example("digits_eager", option)
+
+
+def test_training_on_another_task() -> None:
+    [port] = free_ports(1)
+    cluster = json.dumps({"worker": [f"localhost:{port}"]})
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tideflow", "serve", "--cluster", cluster, "--job", "worker"]
+        + ["--task", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "src"},
+    )
+    try:
+        assert server.stdout is not None
+        assert "is ready" in server.stdout.readline()
+        assert "trained on /job:worker" in run_example(
+            "digits_eager", "--worker", f"localhost:{port}"
+        )
+    finally:
+        server.terminate()
+        server.wait(10)
+        server.stdout.close()
+
+
+def test_mirrored_training() -> None:
+    assert "2 replicas" in run_example("digits_mirrored")
