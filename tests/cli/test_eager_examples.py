@@ -37,10 +37,10 @@ def test_eager_training(option: str) -> None:
 
 def test_training_on_another_task() -> None:
     [port] = free_ports(1)
-    cluster = json.dumps({"worker": [f"localhost:{port}"]})
+    address = f"localhost:{port}"
+    place = ["--cluster", json.dumps({"worker": [address]}), "--job", "worker", "--task", "0"]
     server = subprocess.Popen(
-        [sys.executable, "-m", "tideflow", "serve", "--cluster", cluster, "--job", "worker"]
-        + ["--task", "0"],
+        [sys.executable, "-m", "tideflow", "serve", *place],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": "src"},
