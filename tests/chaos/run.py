@@ -5,7 +5,8 @@
 
 Each run is a cluster of a ps and two workers, as processes of this machine that reach each other
 through relays.  It fails unless all workers end well, the loss is reached, each checkpoint holds as
-many counted steps as its global step says, and nobody begins again before the last checkpoint.
+many counted steps as its global step says, nobody begins again before the last checkpoint, and the
+ps forgets the sessions that were lost.
 """
 
 from __future__ import annotations
@@ -33,12 +34,17 @@ from chaos.proxy import Relay
 from tideflow.cli.launcher import Death, Launcher, TaskId, local_cluster
 from tideflow.cli.restarts import RestartPolicy
 from tideflow.cluster import ClusterSpec
+from tideflow.cluster.status import StatusService
+from tideflow.transport import make_channel, stub
+from tideflow.wire import messages as pb
 
 _SOURCE = Path(__file__).parents[2] / "src"
 
 STEPS = 240
 TARGET_LOSS = 1e-3
 LIMIT_S = 60.0
+# How long sessions that are over may take to be forgotten.
+TIDY_S = 15.0
 _WORKERS = [task for task in TASKS if task.job == "worker"]
 
 
@@ -91,6 +97,7 @@ class ChaosRun:
         self._least_begin = -1
         self._said: list[str] = []
         cluster, self._relays = _make_cluster()
+        self._ps_address = _address(cluster, TaskId("ps", 0))
         chaos = {
             "clusters": {str(task): self._seen_from(task, cluster) for task in TASKS},
             "steps": STEPS,
@@ -186,7 +193,24 @@ class ChaosRun:
             took_s = max(self._steps[task][1] for task in _WORKERS) - began_s
             self.result.recoveries.append(Recovery(fault, took_s))
             self._say(f"-- recovered after {took_s:.2f} s")
+        await self._until_tidy()
         self._may_end.touch()
+
+    async def _until_tidy(self) -> None:
+        """Wait until the ps has let go of all sessions but those of the two workers."""
+        channel = make_channel(self._ps_address)
+        page = stub(StatusService, channel)
+        until_s = time.monotonic() + TIDY_S
+        try:
+            while True:
+                status = await page.GetServerStatus(pb.ServerStatusRequest())
+                if len(status.worker_session) <= len(_WORKERS):
+                    return
+                if time.monotonic() > until_s:
+                    raise ChaosError(f"ps:0 keeps {len(status.worker_session)} sessions")
+                await asyncio.sleep(0.1)
+        finally:
+            await channel.close()
 
     def _begin(self, kind: Kind, task: TaskId) -> None:
         if kind is Kind.KILL:
