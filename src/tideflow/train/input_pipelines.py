@@ -52,7 +52,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
     if num_epochs <= 0:
         raise ValueError(f"num_epochs must be > 0 not {num_epochs}.")
     with get_default_graph().name_scope(name or "limit_epochs") as scope:
-        epochs = Variable(
+        epochs: Any = Variable(
             convert_to_tensor(0, dtypes.int64),
             name="epochs",
             trainable=False,
