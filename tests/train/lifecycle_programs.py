@@ -500,7 +500,8 @@ def checkpoints():
         while not session.should_stop():
             log.append(int(session.run(op)))
     files = sorted(os.path.basename(f) for f in glob.glob(directory + "/*"))
-    files = [name for name in files if "tfevents" not in name]
+    # A checkpoint of the same name as one before may have its data elsewhere.
+    files = [name for name in files if "tfevents" not in name and ".data-" not in name]
     state = tf.train.get_checkpoint_state(directory)
     kept = [os.path.basename(path) for path in state.all_model_checkpoint_paths]
     return log, files, kept

@@ -10,7 +10,6 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.ops.control_flow_cond import cond
 from tideflow.ops.export import export
 from tideflow.ops.initializers import Zeros
 from tideflow.ops.variable_scope import get_variable
@@ -86,8 +85,9 @@ def assert_global_step(global_step_tensor: Any) -> None:
 def get_or_create_global_step_read(graph: Graph | None = None) -> Tensor | None:
     """Return a tensor that reads the graph's global step, made if it is missing; None without one.
 
-    It is the value before or after the run's own increment; the initial one where there is none
-    yet.  Raises: RuntimeError when the graph has several such tensors.
+    It is the value before or after the run's own increment.  Unlike TensorFlow's it has no branch
+    for a step without a value, which would cost each run an executor for control flow.
+    Raises: RuntimeError when the graph has several such tensors.
     """
     graph = graph or get_default_graph()
     members = graph.get_collection(_READ_KEY)
@@ -102,11 +102,7 @@ def get_or_create_global_step_read(graph: Graph | None = None) -> Tensor | None:
     if step is None:
         return None
     with graph.as_default(), graph.name_scope(None), graph.name_scope(step.op.name + "/"):
-        value = step
-        if isinstance(step, Variable):
-            initial = step.initial_value
-            assert initial is not None
-            value = cond(step.is_initialized(), step.read_value, lambda: initial)
+        value = step.read_value() if isinstance(step, Variable) else step
         zero = convert_to_tensor(0, step.dtype.base_dtype)
         made: Tensor = apply_op("AddV2", value, zero, name="add")
     graph.add_to_collection(_READ_KEY, made)
