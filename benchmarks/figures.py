@@ -72,6 +72,18 @@ _WIDE = Load("wide", {"nodes": 40_000}, _PAIR, steps=50, fresh=True)
 _DISTINCT = Load("wide", {"nodes": 40_000, "distinct": True}, _PAIR, steps=20, fresh=True)
 
 
+def _all_reduce(workers: int, kibibytes: int, steps: int) -> Figure:
+    load = Load(
+        "all_reduce",
+        {"workers": workers, "count": kibibytes * 1024 // 4},
+        (("worker", workers),),
+        steps,
+    )
+    size = f"{kibibytes} KiB" if kibibytes < 1024 else f"{kibibytes // 1024} MiB"
+    title = f"all-reduce of {size} over {workers} workers"
+    return Figure(f"all-reduce-{workers}-{kibibytes}", title, load, 1.0)
+
+
 def _to_worker(mebibytes: int, steps: int, target: float) -> Figure:
     load = Load("to_worker", {"count": mebibytes * MIB // 4}, _PAIR, steps)
     return Figure(f"to-worker-{mebibytes}", f"{mebibytes} MiB from ps to worker", load, target)
@@ -123,6 +135,12 @@ FIGURES = (
     _fan_in(2),
     _fan_in(4),
     _fan_in(8),
+    _all_reduce(2, 4, 300),
+    _all_reduce(2, 4096, 60),
+    _all_reduce(2, 65536, 8),
+    _all_reduce(4, 4, 300),
+    _all_reduce(4, 4096, 40),
+    _all_reduce(4, 65536, 5),
     Figure("wide-first", "40,000 nodes over two tasks, first run", _WIDE, 0.5, "first"),
     Figure("wide", "40,000 nodes over two tasks, step", _WIDE, 0.2),
     Figure(

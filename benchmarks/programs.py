@@ -126,6 +126,34 @@ def fan_in(tf: Any, target: str, workers: int) -> Step:
     return lambda: session.run(total)
 
 
+def all_reduce(tf: Any, target: str, workers: int, count: int) -> Step:
+    """Add up as many floats of each worker, for all of them, and leave them there.
+
+    One session asks all workers, so that a step of theirs begins at the same time.
+    """
+    variables = [_variable(tf, f"/job:worker/task:{task}", count) for task in range(workers)]
+    graph_def = tf.GraphDef()
+    inputs = {}
+    for task, variable in enumerate(variables):
+        device = f"/job:worker/task:{task}"
+        with tf.device(device):
+            inputs[f"x{task}"] = variable.read_value()
+        node = graph_def.node.add(
+            name=f"sum{task}", op="CollectiveReduce", input=[f"x{task}"], device=device
+        )
+        node.attr["T"].type = 1  # DT_FLOAT
+        node.attr["group_size"].i = node.attr["group_key"].i = workers
+        node.attr["instance_key"].i = count
+        node.attr["merge_op"].s = b"Add"
+        node.attr["final_op"].s = b"Id"
+        node.attr["subdiv_offsets"].list.i.append(0)
+    names = [f"sum{task}" for task in range(workers)]
+    sums = tf.import_graph_def(graph_def, input_map=inputs, return_elements=names)
+    session = tf.Session(target)
+    session.run(tf.global_variables_initializer())
+    return lambda: session.run(sums)
+
+
 def wide_graph(tf: Any, nodes: int, distinct: bool = False) -> tuple[Any, Any]:
     """Return (fetch, feed placeholder) of a graph of so many nodes over a ps and a worker.
 
@@ -155,5 +183,16 @@ def wide(tf: Any, target: str, nodes: int, distinct: bool = False) -> Step:
 
 PROGRAMS: dict[str, Callable[..., Step]] = {
     one.__name__: one
-    for one in (local_add, remote_add, chain, mlp, ps_mlp, to_worker, to_client, fan_in, wide)
+    for one in (
+        local_add,
+        remote_add,
+        chain,
+        mlp,
+        ps_mlp,
+        to_worker,
+        to_client,
+        fan_in,
+        all_reduce,
+        wide,
+    )
 }

@@ -90,8 +90,11 @@ def _measure(tf: Any, program: str, arguments: dict[str, Any], steps: int) -> No
 
 
 def _serve(tf: Any, cluster: str, job: str, task: int) -> None:
+    config = tf.ConfigProto()
+    # Without it TensorFlow's collectives do not leave a task.
+    config.experimental.collective_group_leader = "/job:worker/replica:0/task:0"
     server = tf.train.Server(
-        tf.train.ClusterSpec(json.loads(cluster)), job_name=job, task_index=task
+        tf.train.ClusterSpec(json.loads(cluster)), job_name=job, task_index=task, config=config
     )
     threading.Thread(target=server.join, daemon=True).start()
     print("ready", flush=True)
