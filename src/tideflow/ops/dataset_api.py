@@ -28,7 +28,7 @@ export_value("data.AUTOTUNE", AUTOTUNE)
 export_value("data.experimental.AUTOTUNE", AUTOTUNE)
 
 
-class _Spec:
+class Spec:
     """Type and shape of a component."""
 
     __slots__ = ("dims", "dtype")
@@ -56,7 +56,7 @@ def _tensors(value: Any) -> Any:
     return convert_to_tensor(value)
 
 
-class _Traced:
+class Traced:
     """A function over the elements of a dataset."""
 
     def __init__(self, function: Callable[..., Any], element: Any, name: str) -> None:
@@ -72,7 +72,7 @@ class _Traced:
         graph, self.result = trace(call, nest.flatten(element), name)
         self.ref = FunctionRef(finish(graph).name)
         self.captured = graph.captured_inputs
-        leaves = [_Spec(tensor.dtype, tensor.dims) for tensor in graph.outputs]
+        leaves = [Spec(tensor.dtype, tensor.dims) for tensor in graph.outputs]
         self.element = nest.pack_sequence_as(self.result, leaves)
 
 
@@ -94,7 +94,7 @@ class Dataset:
             attrs[types] = [leaf.dtype for leaf in leaves]
         if "output_shapes" in known:
             attrs["output_shapes"] = [TensorShape(leaf.dims) for leaf in leaves]
-        return Dataset(_apply(op, inputs, **attrs).outputs[0], element)
+        return cls(_apply(op, inputs, **attrs).outputs[0], element)
 
     def _like(self, op: str, *inputs: Any, **attrs: Any) -> Dataset:
         return self._make(op, [self._variant, *inputs], self._element, **attrs)
@@ -105,7 +105,7 @@ class Dataset:
     def from_tensors(cls, tensors: Any) -> Dataset:
         """Return a dataset of one element."""
         made = _tensors(tensors)
-        element = nest.map_structure(lambda tensor: _Spec(tensor.dtype, tensor.dims), made)
+        element = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), made)
         flat = nest.flatten(made)
         return cls._make("TensorDataset", [flat], element, "Toutput_types")
 
@@ -114,7 +114,7 @@ class Dataset:
         """Return a dataset of the rows of tensors.  A list is one tensor."""
         made = _tensors(tensors)
         element = nest.map_structure(
-            lambda tensor: _Spec(tensor.dtype, None if tensor.dims is None else tensor.dims[1:]),
+            lambda tensor: Spec(tensor.dtype, None if tensor.dims is None else tensor.dims[1:]),
             made,
         )
         flat = nest.flatten(made)
@@ -130,7 +130,7 @@ class Dataset:
             raise ValueError(f"range takes one to three numbers; found {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         inputs = [_int64(value) for value in (start, stop, step)]
-        return cls._make("RangeDataset", inputs, _Spec(dtypes.int64, ()))
+        return cls._make("RangeDataset", inputs, Spec(dtypes.int64, ()))
 
     @classmethod
     def zip(cls, datasets: Any) -> Dataset:
@@ -144,7 +144,7 @@ class Dataset:
     def concatenate(self, dataset: Dataset) -> Dataset:
         """Return these elements, then those of another dataset."""
         element = nest.map_structure(
-            lambda a, b: _Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
+            lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
             self._element,
             dataset._element,
         )
@@ -193,7 +193,7 @@ class Dataset:
         """Return batches of elements, the last one smaller or not at all."""
         known = batch_size if drop_remainder and isinstance(batch_size, int) else None
         element = nest.map_structure(
-            lambda leaf: _Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
+            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
             self._element,
         )
         inputs = [self._variant, _int64(batch_size), convert_to_tensor(drop_remainder)]
@@ -202,14 +202,14 @@ class Dataset:
     def unbatch(self) -> Dataset:
         """Return the rows of each element."""
         element = nest.map_structure(
-            lambda leaf: _Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
+            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
             self._element,
         )
         return self._make("UnbatchDataset", [self._variant], element)
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Return pairs of a number and an element."""
-        return Dataset.zip((Dataset.range(start, np.iinfo(np.int64).max), self))
+        return self.zip((self.range(start, np.iinfo(np.int64).max), self))
 
     # ---- with functions
 
@@ -220,7 +220,7 @@ class Dataset:
         deterministic: bool | None = None,
     ) -> Dataset:
         """Return what a function makes of each element."""
-        traced = _Traced(map_func, self._element, "Dataset_map")
+        traced = Traced(map_func, self._element, "Dataset_map")
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
         inputs: list[Any] = [self._variant, traced.captured]
         op = "MapDataset"
@@ -232,7 +232,7 @@ class Dataset:
 
     def filter(self, predicate: Callable[..., Any]) -> Dataset:
         """Return the elements for which a function gives true."""
-        traced = _Traced(predicate, self._element, "Dataset_filter")
+        traced = Traced(predicate, self._element, "Dataset_filter")
         return self._like("FilterDataset", traced.captured, predicate=traced.ref)
 
     def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
@@ -250,8 +250,8 @@ class Dataset:
         inputs = [self._variant, traced.captured, *lengths]
         return self._make("InterleaveDataset", inputs, element, f=traced.ref)
 
-    def _nested(self, function: Callable[..., Any]) -> tuple[_Traced, Any]:
-        traced = _Traced(function, self._element, "Dataset_nested")
+    def _nested(self, function: Callable[..., Any]) -> tuple[Traced, Any]:
+        traced = Traced(function, self._element, "Dataset_nested")
         if traced.dataset is None:
             raise TypeError(f"the function must return a Dataset; it gave {traced.result!r}")
         return traced, traced.dataset._element
@@ -259,8 +259,8 @@ class Dataset:
     def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
         """Return the last state that a function makes of the state before and an element."""
         state = nest.map_structure(convert_to_tensor, initial_state)
-        specs = nest.map_structure(lambda tensor: _Spec(tensor.dtype, tensor.dims), state)
-        traced = _Traced(reduce_func, (specs, self._element), "Dataset_reduce")
+        specs = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), state)
+        traced = Traced(reduce_func, (specs, self._element), "Dataset_reduce")
         flat = nest.flatten(state)
         op = _apply(
             "ReduceDataset",
@@ -291,7 +291,7 @@ def tf_record_dataset(filenames: Any, compression_type: str | None = None) -> Da
 def _of_files(op: str, filenames: Any, compression_type: str | None) -> Dataset:
     names = convert_to_tensor(filenames, dtypes.string)
     inputs = [names, convert_to_tensor(compression_type or ""), _int64(0)]
-    return Dataset._make(op, inputs, _Spec(dtypes.string, ()))
+    return Dataset._make(op, inputs, Spec(dtypes.string, ()))
 
 
 @export("data.Iterator")

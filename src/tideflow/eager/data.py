@@ -1,0 +1,331 @@
+"""`tf.data` in the TF2 shape: datasets that a program walks over itself.
+
+The transformations are those of graphs; walking pulls elements from an iterator of the context.
+
+Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.building import apply_op, convert_to_tensor, to_array
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.shapes import TensorShape
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.ops import nest
+from tideflow.ops.dataset_api import Dataset, Spec, Traced
+from tideflow.ops.export import export_v2, export_value_v2
+from tideflow.ops.py_func import register_function
+from tideflow.wire import dtypes, errors
+
+INFINITE_CARDINALITY = -1
+UNKNOWN_CARDINALITY = -2
+export_value_v2("data.INFINITE_CARDINALITY", INFINITE_CARDINALITY)
+export_value_v2("data.UNKNOWN_CARDINALITY", UNKNOWN_CARDINALITY)
+
+
+@export_v2("data.Dataset")
+class DatasetV2(Dataset):
+    """Elements to come, each a structure of tensors, which `for` gives one by one."""
+
+    # ---- where elements come from
+
+    @classmethod
+    def from_generator(
+        cls,
+        generator: Callable[..., Any],
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Any = (),
+        output_signature: Any = None,
+        name: str | None = None,
+    ) -> DatasetV2:
+        """Return a dataset of what a Python generator yields; begun anew for each walk.
+
+        Args:
+          generator: called with args, as NumPy arrays; gives an iterable.
+          output_signature: a structure of TensorSpecs for an element; or give types and shapes.
+        Raises: TypeError for something that cannot be called, or without a signature.
+        """
+        if not callable(generator):
+            raise TypeError("`generator` must be a Python callable")
+        specs = _signature(output_types, output_shapes, output_signature)
+        flat = nest.flatten(specs)
+        types = [spec.dtype for spec in flat]
+        running: dict[int, Iterator[Any]] = {}
+        keys = itertools.count()
+
+        def begin(*values: Any) -> Any:
+            key = next(keys)
+            running[key] = iter(generator(*values))
+            return np.int64(key)
+
+        def proceed(key: Any) -> list[Any]:
+            element = next(running[int(key)])
+            return [
+                to_array(value, spec.dtype) for value, spec in zip(_parts(specs, element), flat)
+            ]
+
+        def end(key: Any) -> Any:
+            running.pop(int(key), None)
+            return np.int64(0)
+
+        given = [convert_to_tensor(arg) for arg in args]
+        int64 = [dtypes.int64]
+        key_spec = Spec(dtypes.int64, ())
+        start = Traced(lambda *ignored: _py_call(begin, given, int64), (), "generator_init")
+        proceeding = Traced(lambda k: tuple(_py_call(proceed, [k], types)), key_spec, "generator")
+        ending = Traced(lambda k: _py_call(end, [k], int64), key_spec, "generator_end")
+        made: DatasetV2 = cls._make(  # type: ignore[assignment]
+            "GeneratorDataset",
+            [start.captured, proceeding.captured, ending.captured],
+            nest.map_structure(lambda spec: Spec(spec.dtype, spec.dims), specs),
+            init_func=start.ref,
+            next_func=proceeding.ref,
+            finalize_func=ending.ref,
+        )
+        return made
+
+    @staticmethod
+    def from_element(variant: Tensor, element_spec: Any) -> DatasetV2:
+        """Return the dataset that a variant tensor is, with elements of a spec."""
+        return DatasetV2(variant, nest.map_structure(lambda s: Spec(s.dtype, s.dims), element_spec))
+
+    @classmethod
+    def list_files(
+        cls, file_pattern: Any, shuffle: bool | None = None, seed: int | None = None
+    ) -> DatasetV2:
+        """Return a dataset of the names of files that match patterns."""
+        names = apply_op("MatchingFiles", file_pattern)
+        made: DatasetV2 = cls.from_tensor_slices(names)  # type: ignore[assignment]
+        if shuffle is None or shuffle:
+            count = max(1, int(names.shape.as_list()[0] or 1))
+            return made.shuffle(count, seed)  # type: ignore[return-value]
+        return made
+
+    # ---- walking
+
+    def __iter__(self) -> OwnedIterator:
+        if not get_default_graph().is_eager:
+            raise RuntimeError(
+                "a dataset is walked over eagerly; in a tf.function write `for x in dataset` under "
+                "AutoGraph, or use dataset.reduce()"
+            )
+        return OwnedIterator(self)
+
+    def as_numpy_iterator(self) -> Iterator[Any]:
+        """Give the elements as NumPy arrays."""
+        for element in self:
+            yield nest.map_structure(lambda tensor: tensor.numpy(), element)
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """Return the only element.  Raises: InvalidArgumentError for none or several."""
+        found = [element for element, _ in zip(self, range(2))]
+        if len(found) != 1:
+            raise errors.InvalidArgumentError(
+                f"the dataset has {'no' if not found else 'more than one'} element; one is wanted"
+            )
+        return found[0]
+
+    @property
+    def element_spec(self) -> Any:
+        """The TensorSpecs of an element."""
+        return nest.map_structure(lambda leaf: TensorSpec(leaf.dims, leaf.dtype), self._element)
+
+    def cardinality(self) -> Tensor:
+        """Return how many elements there are; -1 for no end, -2 where that is not known."""
+        found: Tensor = apply_op("DatasetCardinality", self._variant)
+        return found
+
+    def __len__(self) -> int:
+        count = int(self.cardinality())  # type: ignore[call-overload]
+        if count == INFINITE_CARDINALITY:
+            raise TypeError("The dataset is infinite.")
+        if count == UNKNOWN_CARDINALITY:
+            raise TypeError("The dataset length is unknown.")
+        return count
+
+    def __bool__(self) -> bool:
+        return True
+
+    # ---- more transformations
+
+    def apply(self, transformation_func: Callable[[Any], Any]) -> Any:
+        """Return what a function makes of the dataset."""
+        return transformation_func(self)
+
+    def with_options(self, options: Any, name: str | None = None) -> DatasetV2:
+        """Return the dataset; the options have no meaning here."""
+        del options, name
+        return self
+
+    def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Any:
+        """Return the elements before the first one for which a function gives false."""
+        traced = Traced(predicate, self._element, "Dataset_take_while")
+        return self._like("TakeWhileDataset", traced.captured, predicate=traced.ref)
+
+    def padded_batch(
+        self,
+        batch_size: Any,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Return batches of elements, padded to one shape."""
+        leaves = nest.flatten(self._element)
+        if padded_shapes is None:
+            shapes = [leaf.dims or () for leaf in leaves]
+        else:
+            shapes = [TensorShape(s).dims or () for s in _flat_shapes(padded_shapes, len(leaves))]
+        values = [None] * len(leaves) if padding_values is None else nest.flatten(padding_values)
+        values = values * len(leaves) if len(values) == 1 else values
+        sizes = [
+            convert_to_tensor([-1 if size is None else size for size in dims], dtypes.int64)
+            for dims in shapes
+        ]
+        paddings = [_padding(value, leaf.dtype) for value, leaf in zip(values, leaves)]
+        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
+        element = nest.pack_sequence_as(
+            self._element,
+            [Spec(leaf.dtype, (known, *dims)) for leaf, dims in zip(leaves, shapes)],
+        )
+        inputs = [
+            self._variant,
+            convert_to_tensor(batch_size, dtypes.int64),
+            sizes,
+            paddings,
+            convert_to_tensor(drop_remainder),
+        ]
+        return self._make("PaddedBatchDatasetV2", inputs, element, "Toutput_types")
+
+    def __repr__(self) -> str:
+        return f"<Dataset element_spec={self.element_spec}>"
+
+
+class OwnedIterator:
+    """A walk over a dataset; its state goes with it."""
+
+    def __init__(self, dataset: DatasetV2) -> None:
+        self._element = dataset._element
+        leaves = nest.flatten(self._element)
+        self._attrs: dict[str, Any] = {
+            "output_types": [leaf.dtype for leaf in leaves],
+            "output_shapes": [TensorShape(leaf.dims) for leaf in leaves],
+        }
+        self._handle = apply_op("AnonymousIteratorV3", **self._attrs)
+        # The functions of the dataset live as long as the walk.
+        self._dataset = dataset
+        apply_op("MakeIterator", dataset._variant, self._handle)
+
+    @property
+    def element_spec(self) -> Any:
+        """The TensorSpecs of an element."""
+        return self._dataset.element_spec
+
+    def __iter__(self) -> OwnedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            return self.get_next()
+        except errors.OutOfRangeError:
+            raise StopIteration from None
+
+    def get_next(self) -> Any:
+        """Return the next element.  Raises: OutOfRangeError at the end."""
+        found = apply_op("IteratorGetNext", self._handle, **self._attrs)
+        flat = [found] if isinstance(found, EagerTensor) else list(found)
+        return nest.pack_sequence_as(self._element, flat)
+
+
+@export_v2("data.Options")
+class Options:
+    """Accepted for programs that set them; they have no meaning here."""
+
+    def __init__(self) -> None:
+        self.autotune = _Anything()
+        self.distribute = _Anything()
+        self.experimental_optimization = _Anything()
+        self.threading = _Anything()
+        self.deterministic: bool | None = None
+        self.experimental_distribute = self.distribute
+
+
+class _Anything:
+    """Takes any attribute."""
+
+
+@export_v2("data.TextLineDataset")
+def text_line_dataset(filenames: Any, compression_type: str | None = None, **_: Any) -> DatasetV2:
+    """Return a dataset of the lines of files."""
+    return _of_files("TextLineDataset", filenames, compression_type)
+
+
+@export_v2("data.TFRecordDataset")
+def tf_record_dataset(filenames: Any, compression_type: str | None = None, **_: Any) -> DatasetV2:
+    """Return a dataset of the records of TFRecord files."""
+    return _of_files("TFRecordDataset", filenames, compression_type)
+
+
+def _of_files(op: str, filenames: Any, compression_type: str | None) -> DatasetV2:
+    names = convert_to_tensor(filenames, dtypes.string)
+    inputs = [names, convert_to_tensor(compression_type or ""), convert_to_tensor(0, dtypes.int64)]
+    made: DatasetV2 = DatasetV2._make(op, inputs, Spec(dtypes.string, ()))  # type: ignore[assignment]
+    return made
+
+
+def _parts(specs: Any, element: Any) -> list[Any]:
+    """Return an element's parts by the structure of the specs: a list may be one tensor."""
+    if isinstance(specs, dict):
+        return [part for key in sorted(specs) for part in _parts(specs[key], element[key])]
+    if isinstance(specs, (list, tuple)):
+        if len(element) != len(specs):
+            raise TypeError(
+                f"the generator gave an element of {len(element)} parts; {len(specs)} are declared"
+            )
+        return [part for spec, item in zip(specs, element) for part in _parts(spec, item)]
+    return [element]
+
+
+def _py_call(function: Callable[..., Any], inputs: list[Any], types: list[Any]) -> Any:
+    """Return the results of a Python function, called by the graph that is being built."""
+    found = apply_op("PyFunc", inputs, token=register_function(function), Tout=types)
+    return found[0] if len(types) == 1 and function.__name__ != "proceed" else found
+
+
+def _signature(types: Any, shapes: Any, signature: Any) -> Any:
+    if signature is not None:
+        return signature
+    if types is None:
+        raise TypeError("Either `output_types` or `output_signature` must be specified")
+    if shapes is None:
+        return nest.map_structure(lambda dtype: TensorSpec(None, dtype), types)
+    flat = nest.flatten(types)
+    specs = [TensorSpec(s, t) for s, t in zip(_flat_shapes(shapes, len(flat)), flat)]
+    return nest.pack_sequence_as(types, specs)
+
+
+def _flat_shapes(shapes: Any, count: int) -> list[Any]:
+    """Return a structure of shapes as a list; lists of numbers are shapes."""
+    if isinstance(shapes, dict):
+        return [shapes[key] for key in sorted(shapes)]
+    if isinstance(shapes, tuple) and len(shapes) == count and not _is_shape(shapes):
+        return list(shapes)
+    return [shapes] * count
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(n is None or isinstance(n, int) for n in value)
+
+
+def _padding(value: Any, dtype: Any) -> Tensor:
+    if value is not None:
+        return convert_to_tensor(value, dtype)
+    return convert_to_tensor("" if dtype is dtypes.string else 0, dtype)
