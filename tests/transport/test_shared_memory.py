@@ -6,6 +6,8 @@ import contextlib
 import fcntl
 import gc
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -347,7 +349,19 @@ def test_a_message_over_the_receivers_limit_is_refused(
         views.view(descriptor.pack(), MIB - 1)
 
 
-@pytest.mark.parametrize("pid", [0, 1, (1 << 22) - 1, 1 << 22, 2**32 - 1])
+def test_a_message_of_a_process_that_has_ended_is_unavailable(pool: SegmentPool) -> None:
+    _, descriptor = lend(pool, b"x" * MIB)
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        # First its parent has not taken note of its end, then it has.
+        for _ in range(2):
+            with pytest.raises(errors.UnavailableError, match=f"process {ended.pid} ended before"):
+                PeerSegments(ended.pid).view(descriptor.pack(), MOST)
+            assert not PeerSegments(ended.pid).probe(descriptor.fd, descriptor.key)
+            ended.wait()
+
+
+@pytest.mark.parametrize("pid", [0, 1, 1 << 22, 2**32 - 1])
 def test_a_process_that_is_not_ours_to_open_is_refused(pid: int, pool: SegmentPool) -> None:
     _, descriptor = lend(pool, b"x" * MIB)
     assert refused(PeerSegments(pid), descriptor.pack())

@@ -17,6 +17,7 @@ import os
 import stat
 import struct
 import weakref
+from pathlib import Path
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class PeerSegments:
 
         The segment goes back to the peer when nothing refers to the view any more.
         Raises: InternalError for a descriptor that is wrong; ResourceExhaustedError for a message
-        of over most_bytes.
+        of over most_bytes; UnavailableError where the message has gone with the peer.
         """
         try:
             found = Descriptor.unpack(data)
@@ -86,7 +87,7 @@ class PeerSegments:
         """Whether a segment of the peer can be opened; what it is opened for stays open."""
         try:
             self._open(fd, key)
-        except errors.InternalError:
+        except (errors.InternalError, errors.UnavailableError):
             return False
         return True
 
@@ -144,7 +145,10 @@ def _give_back(mapping: _Mapping, number: int, forks: int) -> None:
 
 
 def _map(pid: int, fd: int) -> _Mapping:
-    """Map what process pid has open as fd.  Raises: InternalError unless it is a segment."""
+    """Map what process pid has open as fd.
+
+    Raises: InternalError unless it is a segment; UnavailableError for a process that has ended.
+    """
     where = f"descriptor {fd} of process {pid}"
     if not 0 < pid <= _LARGEST_PID:
         raise errors.InternalError(f"a peer says that it is process {pid}; there is none such")
@@ -155,6 +159,10 @@ def _map(pid: int, fd: int) -> _Mapping:
             raise errors.InternalError(f"a peer named {where} as its segment; it is no memory")
         opened = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
+        if _has_ended(pid):
+            raise errors.UnavailableError(
+                f"process {pid} ended before its message was taken from shared memory"
+            ) from None
         raise errors.InternalError(f"cannot open {where}, named by a peer: {error}") from None
     try:
         found = os.fstat(opened)
@@ -169,3 +177,12 @@ def _map(pid: int, fd: int) -> _Mapping:
         raise errors.InternalError(f"cannot map {where}, named by a peer: {error}") from None
     finally:
         os.close(opened)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits for its parent to take note of that."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return True
+    return state in "ZX"
