@@ -361,7 +361,7 @@ def test_a_message_of_a_process_that_has_ended_is_unavailable(pool: SegmentPool)
             ended.wait()
 
 
-@pytest.mark.parametrize("pid", [0, 1, 1 << 22, 2**32 - 1])
+@pytest.mark.parametrize("pid", [0, 1, (1 << 22) + 1, 2**32 - 1])
 def test_a_process_that_is_not_ours_to_open_is_refused(pid: int, pool: SegmentPool) -> None:
     _, descriptor = lend(pool, b"x" * MIB)
     assert refused(PeerSegments(pid), descriptor.pack())
