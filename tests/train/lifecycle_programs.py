@@ -683,7 +683,8 @@ def supervisors():
     op, step = counter()
     tf.summary.scalar("step", step)
     directory = tempfile.mkdtemp()
-    supervisor = tf.train.Supervisor(logdir=directory, save_model_secs=3600)
+    # Without a thread that saves at some moment, too.
+    supervisor = tf.train.Supervisor(logdir=directory, save_model_secs=0)
     facts = [
         supervisor.is_chief,
         supervisor.save_model_secs,

@@ -65,7 +65,7 @@ def test_services_save_and_summarize_at_once_and_then_regularly(tmp_path):
 
 def test_a_second_session_goes_on_from_the_checkpoint(tmp_path):
     op, step = counter()
-    supervisor = tf.train.Supervisor(logdir=str(tmp_path))
+    supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0)
     with supervisor.managed_session() as session:
         for _ in range(4):
             session.run(op)
