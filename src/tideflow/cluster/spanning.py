@@ -130,6 +130,11 @@ class SpanningFunction:
         """Whether all of it runs on this task."""
         return not self._parts
 
+    @property
+    def tasks(self) -> list[str]:
+        """The other tasks that have parts."""
+        return [part.task for part in self._parts]
+
     def _make_own(self, nodes: list[Node]) -> tuple[GraphRunner | None, Part]:
         session = self._home.session
         part = Part(session.workers.own_task, self._name, _indices(nodes, ARG_OPS), [])

@@ -114,6 +114,7 @@ class Cluster:
         await self._server.start()
         self._jobs[self._job][self._task] = self._server.address
         server_pb.cluster.CopyFrom(ClusterSpec(self._jobs).as_cluster_def())
+        self._server_pb = server_pb
         self._workers = WorkerCache(
             self.own_task, self._server.worker, ClusterSpec(server_pb.cluster)
         )
@@ -328,6 +329,22 @@ class Cluster:
             if last is not None and not last.done():
                 await asyncio.wrap_future(last)
         return await ready.run(self._server.worker.steps, op_id, args)
+
+    # ---- tasks that come back
+
+    async def reconnect(self, name: str) -> None:
+        """Make a context again on a task that has restarted; what was there before is lost.
+
+        Raises: UnavailableError while the task is not there.
+        """
+        task = self._tasks[name]
+        await self._ask_devices(task)
+        self.view_id += 1
+        await task.queue.close()
+        await self._make_context(task, self._server_pb)
+        self.home.cluster_devices.update(task.devices)
+        # Functions with parts on the task are registered again when they are called.
+        self._functions = {k: f for k, f in self._functions.items() if name not in f.tasks}
 
     # ---- the end
 
