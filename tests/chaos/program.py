@@ -17,7 +17,9 @@ import tideflow.v1 as tf
 
 SIZE, BATCH = 8, 16
 TRUTH = np.linspace(-1.0, 1.0, SIZE, dtype=np.float32)
-COUNTER = "counter"
+COUNTER, BULK = "counter", "bulk"
+# Large enough to pass through shared memory.
+BULK_SIZE = 100_000
 # What a step of a larger model would take.
 _STEP_S = 0.004
 
@@ -62,8 +64,14 @@ def train(server: Any, index: int, chaos: dict[str, Any]) -> None:
         x = tf.placeholder(tf.float32, [BATCH, SIZE])
         y = tf.placeholder(tf.float32, [BATCH, 1])
         loss = tf.reduce_mean(tf.square(tf.matmul(x, weights) - y))
-        applied = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
-        with tf.control_dependencies([applied]):
+        updates = [tf.train.GradientDescentOptimizer(0.05).minimize(loss)]
+        if chaos["has_bulk"]:
+            bulk = tf.get_variable(
+                BULK, initializer=np.zeros([BULK_SIZE], np.float32), trainable=False
+            )
+            updates.append(tf.assign_add(bulk, tf.fill([BULK_SIZE], tf.sign(tf.reduce_sum(x * x)))))
+            loss = loss + 0.0 * tf.reduce_mean(bulk)
+        with tf.control_dependencies(updates):
             counted = tf.group(tf.assign_add(step, 1), tf.assign_add(counter, 1))
     with tf.train.MonitoredTrainingSession(
         server.target,

@@ -27,9 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tideflow.v1 as tf
 from chaos.faults import SILENCE_S, TASKS, Fault, Kind, plan
-from chaos.program import COUNTER, TRUTH
+from chaos.program import BULK, COUNTER, TRUTH
 from chaos.proxy import Relay
 from tideflow.cli.launcher import Death, Launcher, TaskId, local_cluster
 from tideflow.cli.restarts import RestartPolicy
@@ -87,6 +89,7 @@ class ChaosRun:
 
     def __init__(self, seed: int, directory: Path, verbose: bool = False) -> None:
         self.faults = plan(seed, STEPS)
+        self._has_bulk = seed % 3 == 2
         self.result = Result(seed)
         self._checkpoints = directory / "checkpoints"
         self._may_end = directory / "may_end"
@@ -103,6 +106,7 @@ class ChaosRun:
             "steps": STEPS,
             "checkpoints": str(self._checkpoints),
             "may_end": str(self._may_end),
+            "has_bulk": self._has_bulk,
         }
         self._launcher = Launcher(
             cluster,
@@ -284,6 +288,8 @@ class ChaosRun:
             step, count = (int(reader.get_tensor(name)) for name in ("global_step", COUNTER))
             if step != count:
                 raise ChaosError(f"{path} has global step {step}, but counted {count} steps")
+            if self._has_bulk and np.ptp(reader.get_tensor(BULK)):
+                raise ChaosError(f"{path} has half an update of {BULK}")
         if step < STEPS:
             raise ChaosError(f"the last checkpoint is of step {step}, not {STEPS}")
         error = abs(reader.get_tensor("weights")[:, 0] - TRUTH).max()
