@@ -169,6 +169,10 @@ class Cluster:
             found.update(task.devices)
         return found
 
+    def tasks_of(self, job: str) -> list[str]:
+        """Return the names of a job's tasks, in order."""
+        return [name for name in self._tasks if parse_device_name(name).job == job]
+
     def find_device(self, wanted: str) -> str | None:
         """Return the full name of the first device that a (partial) name means, or None."""
         spec = parse_device_name(wanted)

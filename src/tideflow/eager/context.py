@@ -56,16 +56,20 @@ class Context:
             return
         with self._lock:
             if self._devices is None:
-                self.state = KernelState()
-                devices = DeviceManager(make_devices("localhost", 0, self.config))
-                self.functions = FunctionRuntime(
-                    self.library,
-                    devices,
-                    self.state,
-                    lambda device: device.resources,
-                    jit_mode(self.config.graph_options),
-                )
-                self._devices = devices
+                self._make_devices("localhost", 0)
+
+    def _make_devices(self, job: str, task: int) -> None:
+        """Make the devices under the names of a place in a cluster."""
+        self.state = KernelState()
+        devices = DeviceManager(make_devices(job, task, self.config))
+        self.functions = FunctionRuntime(
+            self.library,
+            devices,
+            self.state,
+            lambda device: device.resources,
+            jit_mode(self.config.graph_options),
+        )
+        self._devices = devices
 
     @property
     def is_initialized(self) -> bool:
@@ -89,9 +93,13 @@ class Context:
     def connect(self, spec: ClusterSpec, job: str, task: int) -> None:
         """Become a task of a cluster; operations may then be asked to run on the others.
 
+        As another job than before ("localhost"), the program has other devices: variables that
+        were made before stay behind.
         Raises: UnavailableError naming a task that cannot be reached.
         """
         self.disconnect()
+        if not self.default_device.name.startswith(f"/job:{job}/replica:0/task:{task}/"):
+            self._make_devices(job, task)
         made = Cluster(spec, job, task, self.devices, self.library, self.config)
         run_sync(made.connect())
         self.cluster = made

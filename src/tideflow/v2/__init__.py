@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import tideflow.client
 import tideflow.cluster
+import tideflow.distribute.cluster_resolver
+import tideflow.distribute.coordinator
 import tideflow.distribute.mirrored
 import tideflow.eager.api
 import tideflow.ops
