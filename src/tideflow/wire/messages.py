@@ -30,6 +30,58 @@ from tideflow.wire.proto.config_pb2 import RunOptions as RunOptions
 from tideflow.wire.proto.config_pb2 import SessionMetadata as SessionMetadata
 from tideflow.wire.proto.config_pb2 import TensorConnection as TensorConnection
 from tideflow.wire.proto.config_pb2 import ThreadPoolOptionProto as ThreadPoolOptionProto
+from tideflow.wire.proto.coordination_pb2 import BarrierRequest as BarrierRequest
+from tideflow.wire.proto.coordination_pb2 import BarrierResponse as BarrierResponse
+from tideflow.wire.proto.coordination_pb2 import CancelBarrierRequest as CancelBarrierRequest
+from tideflow.wire.proto.coordination_pb2 import CancelBarrierResponse as CancelBarrierResponse
+from tideflow.wire.proto.coordination_pb2 import CoordinatedTask as CoordinatedTask
+from tideflow.wire.proto.coordination_pb2 import CoordinatedTaskState as CoordinatedTaskState
+from tideflow.wire.proto.coordination_pb2 import (
+    CoordinatedTaskStateInfo as CoordinatedTaskStateInfo,
+)
+from tideflow.wire.proto.coordination_pb2 import (
+    CoordinationServiceError as CoordinationServiceError,
+)
+from tideflow.wire.proto.coordination_pb2 import DeleteKeyValueRequest as DeleteKeyValueRequest
+from tideflow.wire.proto.coordination_pb2 import DeleteKeyValueResponse as DeleteKeyValueResponse
+from tideflow.wire.proto.coordination_pb2 import DeviceInfo as DeviceInfo
+from tideflow.wire.proto.coordination_pb2 import GetAliveTasksRequest as GetAliveTasksRequest
+from tideflow.wire.proto.coordination_pb2 import GetAliveTasksResponse as GetAliveTasksResponse
+from tideflow.wire.proto.coordination_pb2 import GetKeyValueDirRequest as GetKeyValueDirRequest
+from tideflow.wire.proto.coordination_pb2 import GetKeyValueDirResponse as GetKeyValueDirResponse
+from tideflow.wire.proto.coordination_pb2 import GetKeyValueRequest as GetKeyValueRequest
+from tideflow.wire.proto.coordination_pb2 import GetKeyValueResponse as GetKeyValueResponse
+from tideflow.wire.proto.coordination_pb2 import GetTaskStateRequest as GetTaskStateRequest
+from tideflow.wire.proto.coordination_pb2 import GetTaskStateResponse as GetTaskStateResponse
+from tideflow.wire.proto.coordination_pb2 import HeartbeatRequest as HeartbeatRequest
+from tideflow.wire.proto.coordination_pb2 import HeartbeatResponse as HeartbeatResponse
+from tideflow.wire.proto.coordination_pb2 import InsertKeyValueRequest as InsertKeyValueRequest
+from tideflow.wire.proto.coordination_pb2 import InsertKeyValueResponse as InsertKeyValueResponse
+from tideflow.wire.proto.coordination_pb2 import KeyValueEntry as KeyValueEntry
+from tideflow.wire.proto.coordination_pb2 import PollForErrorRequest as PollForErrorRequest
+from tideflow.wire.proto.coordination_pb2 import PollForErrorResponse as PollForErrorResponse
+from tideflow.wire.proto.coordination_pb2 import RegisterTaskRequest as RegisterTaskRequest
+from tideflow.wire.proto.coordination_pb2 import RegisterTaskResponse as RegisterTaskResponse
+from tideflow.wire.proto.coordination_pb2 import (
+    ReportErrorToServiceRequest as ReportErrorToServiceRequest,
+)
+from tideflow.wire.proto.coordination_pb2 import (
+    ReportErrorToServiceResponse as ReportErrorToServiceResponse,
+)
+from tideflow.wire.proto.coordination_pb2 import (
+    ReportErrorToTaskRequest as ReportErrorToTaskRequest,
+)
+from tideflow.wire.proto.coordination_pb2 import (
+    ReportErrorToTaskResponse as ReportErrorToTaskResponse,
+)
+from tideflow.wire.proto.coordination_pb2 import ResetTaskRequest as ResetTaskRequest
+from tideflow.wire.proto.coordination_pb2 import ResetTaskResponse as ResetTaskResponse
+from tideflow.wire.proto.coordination_pb2 import ShutdownTaskRequest as ShutdownTaskRequest
+from tideflow.wire.proto.coordination_pb2 import ShutdownTaskResponse as ShutdownTaskResponse
+from tideflow.wire.proto.coordination_pb2 import TryGetKeyValueRequest as TryGetKeyValueRequest
+from tideflow.wire.proto.coordination_pb2 import TryGetKeyValueResponse as TryGetKeyValueResponse
+from tideflow.wire.proto.coordination_pb2 import WaitForAllTasksRequest as WaitForAllTasksRequest
+from tideflow.wire.proto.coordination_pb2 import WaitForAllTasksResponse as WaitForAllTasksResponse
 from tideflow.wire.proto.cost_graph_pb2 import CostGraphDef as CostGraphDef
 from tideflow.wire.proto.debug_pb2 import DebugOptions as DebugOptions
 from tideflow.wire.proto.debug_pb2 import DebugTensorWatch as DebugTensorWatch
