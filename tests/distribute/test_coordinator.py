@@ -1,0 +1,125 @@
+"""A coordinator, parameter servers and workers, as real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import tideflow as tf
+from cluster.servers import ServerProcess, make_spec
+from tideflow.eager.context import context
+
+pytestmark = pytest.mark.processes
+
+Servers = dict[tuple[str, int], ServerProcess]
+
+
+@pytest.fixture
+def spec() -> dict[str, list[str]]:
+    return make_spec({"ps": 2, "worker": 2})
+
+
+@pytest.fixture
+def servers(spec: dict[str, list[str]]) -> Iterator[Servers]:
+    started = {(job, task): ServerProcess(spec, job, task) for job in spec for task in range(2)}
+    yield started
+    context().disconnect()
+    for server in started.values():
+        server.close()
+
+
+def make_strategy(spec: dict[str, list[str]], **options) -> tf.distribute.ParameterServerStrategy:
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec)
+    return tf.distribute.ParameterServerStrategy(resolver, **options)
+
+
+def test_functions_run_on_workers_and_variables_lie_on_servers(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    strategy = make_strategy(spec)
+    with strategy.scope():
+        first, second = tf.Variable([0.0, 0.0]), tf.Variable(0)
+    assert [v.device[:18] for v in (first, second)] == ["/job:ps/replica:0/", "/job:ps/replica:0/"]
+    assert first.device != second.device
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+
+    @tf.function
+    def step(x):
+        first.assign_add([1.0, x])
+        second.assign_add(1)
+        return x * 2.0
+
+    values = [coordinator.schedule(step, args=(tf.constant(2.0),)) for _ in range(10)]
+    coordinator.join()
+    assert coordinator.done()
+    assert first.numpy().tolist() == [10, 20]
+    assert second.numpy() == 10
+    assert coordinator.fetch(values) == [4.0] * 10
+
+
+def test_each_worker_has_a_dataset_and_variables_can_be_parted(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
+    strategy = make_strategy(spec, variable_partitioner=partitioner)
+    with strategy.scope():
+        table = tf.Variable(tf.reshape(tf.range(6.0), [3, 2]), name="table")
+    assert [v.name for v in table.variables] == ["table/part_0:0", "table/part_1:0"]
+    assert [v.shape.as_list() for v in table.variables] == [[2, 2], [1, 2]]
+    assert len({v.device for v in table.variables}) == 2
+    np.testing.assert_array_equal(table.numpy(), np.arange(6.0).reshape(3, 2))
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    numbers = iter(coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(100)))
+    found = [coordinator.schedule(lambda i: next(i), args=(numbers,)) for _ in range(6)]
+    coordinator.join()
+    assert sorted(int(v.fetch()) for v in found)[0] == 0
+
+
+def test_the_first_error_is_raised_once(spec: dict[str, list[str]], servers: Servers) -> None:
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
+
+    @tf.function
+    def fail():
+        tf.debugging.assert_equal(1, 2, message="as it must")
+        return tf.constant(1)
+
+    lost = coordinator.schedule(fail)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as it must"):
+        coordinator.join()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as it must"):
+        lost.fetch()
+    again = coordinator.schedule(tf.function(lambda: tf.constant(3)))
+    coordinator.join()
+    assert again.fetch() == 3
+    with pytest.raises(ValueError, match="RemoteValue"):
+        coordinator.schedule(lambda x: x, args=(again,))
+
+
+def test_training_goes_on_when_a_worker_dies_and_comes_back(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    strategy = make_strategy(spec)
+    with strategy.scope():
+        count = tf.Variable(0)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+
+    @tf.function
+    def step():
+        count.assign_add(1)
+        return count.value()
+
+    for _ in range(5):
+        coordinator.schedule(step)
+    coordinator.join()
+    servers["worker", 0].kill()
+    for _ in range(20):
+        coordinator.schedule(step)
+    coordinator.join()
+    assert count.numpy() >= 25
+    servers["worker", 0] = ServerProcess(spec, "worker", 0)
+    for _ in range(20):
+        coordinator.schedule(step)
+    coordinator.join()
+    assert count.numpy() >= 45
