@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from typing import Any
@@ -258,7 +259,7 @@ def make_directory(path: str) -> None:
 
 
 class BundleReader:
-    """Reads a bundle.  Use as a context manager, or call close.
+    """Reads a bundle, in any number of threads.  Use as a context manager, or call close.
 
     Args:
       check: called between pieces; may raise, to stop.
@@ -269,6 +270,7 @@ class BundleReader:
         self.prefix = prefix
         self._check = check
         self._files: dict[int, BufferedReader] = {}
+        self._opening = threading.Lock()
         self.header, self.entries = _read_index(prefix)
 
     def __enter__(self) -> BundleReader:
@@ -294,6 +296,10 @@ class BundleReader:
         """Return a tensor's type and shape.  Raises: NotFoundError."""
         entry = self._entry(name)
         return self._dtype(entry, name), decode_full_shape(entry.shape)
+
+    def stored_bytes(self, name: str) -> int:
+        """Return how much of a data file a tensor takes; 0 for one that is stored in slices."""
+        return int(self._entry(name).size)
 
     def read(self, name: str) -> Any:
         """Return a tensor.
@@ -401,7 +407,7 @@ class BundleReader:
         for begin in range(0, len(flat), _PIECE_BYTES):
             self._check()
             piece = flat[begin : begin + _PIECE_BYTES]
-            self._read_into(file, piece, name)
+            self._read_into(file, piece, entry.offset + begin, name)
             checksum = extend(checksum, piece)
         self._compare(entry, name, checksum)
         return result
@@ -410,7 +416,7 @@ class BundleReader:
         file = self._open(entry, name)
         self._check_size(entry, name, file)
         data = memoryview(bytearray(entry.size))
-        self._read_into(file, data, name)
+        self._read_into(file, data, entry.offset, name)
         count = int(np.prod(shape, dtype=np.int64))
         sizes, at = self._lengths(data, count, name)
         checksum = lengths_checksum(sizes)
@@ -449,15 +455,14 @@ class BundleReader:
 
     def _open(self, entry: pb.BundleEntryProto, name: str) -> BufferedReader:
         shard = entry.shard_id
-        if shard not in self._files:
-            if not 0 <= shard < self.header.num_shards:
-                raise self._loss(name, f"lies in shard {shard} of {self.header.num_shards}")
-            path = data_path(self.prefix, shard, self.header.num_shards)
-            with file_errors("read", path):
-                self._files[shard] = open(path, "rb")  # noqa: SIM115 - closed by close
-        file = self._files[shard]
-        file.seek(max(0, entry.offset))
-        return file
+        with self._opening:
+            if shard not in self._files:
+                if not 0 <= shard < self.header.num_shards:
+                    raise self._loss(name, f"lies in shard {shard} of {self.header.num_shards}")
+                path = data_path(self.prefix, shard, self.header.num_shards)
+                with file_errors("read", path):
+                    self._files[shard] = open(path, "rb")  # noqa: SIM115 - closed by close
+            return self._files[shard]
 
     def _check_size(self, entry: pb.BundleEntryProto, name: str, file: BufferedReader) -> None:
         # Before memory is taken for it: a damaged size may be any number.
@@ -469,11 +474,15 @@ class BundleReader:
                 f"{there} bytes; the file was cut short",
             )
 
-    def _read_into(self, file: BufferedReader, piece: memoryview, name: str) -> None:
-        with file_errors("read", str(file.name)):
-            found = file.readinto(piece)
-        if found != len(piece):
-            raise self._loss(name, f"ends early in {file.name}")
+    def _read_into(self, file: BufferedReader, piece: memoryview, offset: int, name: str) -> None:
+        # By offset, not by the file's own position: several threads read one file.
+        while len(piece):
+            with file_errors("read", str(file.name)):
+                found = os.preadv(file.fileno(), [piece], offset)
+            if not found:
+                raise self._loss(name, f"ends early in {file.name}")
+            piece = piece[found:]
+            offset += found
 
     def _compare(self, entry: pb.BundleEntryProto, name: str, checksum: int) -> None:
         if mask(checksum) != entry.crc32c:
