@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ops import compared
 from ops.state_fixtures import Device
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
@@ -16,6 +17,7 @@ from tideflow.graph.op_def import get_op_def
 from tideflow.ops.state import RefVariableState, ResourceVariableState
 from tideflow.ops.updates import find_update
 from tideflow.wire import dtypes
+from tideflow.wire.dtypes import dtype_of
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -172,6 +174,7 @@ def _check(op_name: str, attrs: dict[str, Any], olds: list[Any], others: list[An
                 atol=atol,
                 err_msg=f"{op_name} {tier.__name__} variable {i}",
             )
+    compared.agreed(op_name, [dtype_of(np.asarray(old)).name for old in olds])
 
 
 @pytest.mark.parametrize(("op_name", "attrs"), _CASES, ids=lambda v: str(v))
