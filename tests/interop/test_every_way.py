@@ -19,9 +19,14 @@ from tideflow.transport.registry import DEFAULT_SCHEME, schemes
 from two_hosts import NotPossible, two_hosts
 
 PROGRAMS_OF_OURS = [name for name, one in PROGRAMS.items() if "tideflow" in one.clients]
-# Those that are no way of running anything here: what is kept for the next time, and devices that
-# few machines have.
-OTHER_SWITCHES = {"TIDEFLOW_JIT_CACHE", "TIDEFLOW_ACCELERATORS"}
+# Those that are no way of running anything here: what is kept for the next time, devices that few
+# machines have, and how long is waited for others.
+OTHER_SWITCHES = {
+    "TIDEFLOW_ACCELERATORS",
+    "TIDEFLOW_JIT_CACHE",
+    "TIDEFLOW_SILENCE_S",
+    "TIDEFLOW_WAIT_S",
+}
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 
