@@ -38,17 +38,22 @@ class Fault:
       tasks: to which, at the same time.
       at_step: once the training has made so many steps.
       lasts_s: how long a task is stopped, or its line silent.
+      killed_later: a task that is killed in the middle of the recovery, and when, if any.
     """
 
     kind: Kind
     tasks: tuple[TaskId, ...]
     at_step: int
     lasts_s: float = 0.0
+    killed_later: tuple[TaskId, float] | None = None
 
     def __str__(self) -> str:
         names = " and ".join(map(str, self.tasks))
         lasts = f" ({self.lasts_s:.1f} s)" if self.lasts_s else ""
-        return f"{self.kind.value} {names}{lasts} at step {self.at_step}"
+        later = ""
+        if self.killed_later is not None:
+            later = f", {self.killed_later[1]:.1f} s later kill -9 {self.killed_later[0]}"
+        return f"{self.kind.value} {names}{lasts} at step {self.at_step}{later}"
 
 
 def plan(seed: int, steps: int) -> list[Fault]:
@@ -64,9 +69,21 @@ def plan(seed: int, steps: int) -> list[Fault]:
         kinds.append((chance.choice(_LATER), tuple(chance.sample(TASKS, count))))
     width = steps * 7 // 10 // len(kinds)
     return [
-        Fault(kind, tasks, chance.randrange(width // 4, width) + i * width, _lasts(kind, chance))
+        Fault(
+            kind,
+            tasks,
+            chance.randrange(width // 4, width) + i * width,
+            _lasts(kind, chance),
+            _killed_later(kind, chance),
+        )
         for i, (kind, tasks) in enumerate(kinds)
     ]
+
+
+def _killed_later(kind: Kind, chance: random.Random) -> tuple[TaskId, float] | None:
+    if kind not in (Kind.KILL, Kind.CUT) or chance.random() < 0.6:
+        return None
+    return chance.choice(TASKS), chance.uniform(0.05, 1.2)
 
 
 def _lasts(kind: Kind, chance: random.Random) -> float:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import json
-import os
 import signal
 import statistics
 import sys
@@ -189,6 +189,11 @@ class ChaosRun:
             began_s = time.monotonic()
             for task in fault.tasks:
                 self._begin(fault.kind, task)
+            if fault.killed_later is not None:
+                victim, after_s = fault.killed_later
+                await asyncio.sleep(after_s)
+                self._signal(victim, signal.SIGKILL)
+                began_s = time.monotonic()
             if fault.lasts_s:
                 await asyncio.sleep(fault.lasts_s)
                 for task in fault.tasks:
@@ -236,7 +241,8 @@ class ChaosRun:
                 relay.speak()
 
     def _signal(self, task: TaskId, number: signal.Signals) -> None:
-        os.kill(self._launcher.process(task).pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has died and is about to come back
+            self._launcher.process(task).send_signal(number)
 
     def _all_moved(self, since_s: float) -> bool:
         return all(self._steps.get(task, (0, 0.0))[1] > since_s for task in _WORKERS)
