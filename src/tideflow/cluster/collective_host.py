@@ -76,6 +76,11 @@ class CollectiveHost:
                 members.close()
         self._engines = [known for known in self._engines if known[0] is not engine]
 
+    def fail_all(self, error: errors.OpError) -> None:
+        """End all that runs, as an error of another task was reported."""
+        for engine, _ in self._engines:
+            engine.fail_all(error)
+
     def close(self) -> None:
         """End all lines, and what waits for members."""
         for engine, members in self._engines:

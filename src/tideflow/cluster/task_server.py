@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collective_steps import CollectiveSteps
+from tideflow.cluster.coordinator import Coordinator, coordination_config
 from tideflow.cluster.eager_service import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
@@ -64,6 +65,12 @@ class TaskServer:
             CollectiveSteps(collectives.sequences, collectives.leader),
         )
         self.eager = EagerWorker(self.worker)
+        self.coordinator = Coordinator(
+            self.worker.workers,
+            coordination_config(server_pb, self.task),
+            self.devices.client_device.incarnation,
+            collectives.fail_all,
+        )
         self._listen_all = options.listen_all
         self._transport: TransportServer | None = None
         self._is_stopping = False
@@ -79,7 +86,7 @@ class TaskServer:
         Raises: AlreadyExistsError when the port is taken, or another error that names the address.
         """
         page = StatusPage(self.worker, self.master)
-        services: list[Service] = [self.master, self.worker, self.eager, page]
+        services: list[Service] = [self.master, self.worker, self.eager, self.coordinator, page]
         peer = self.worker.peer()
         if peer is not None:
             services.append(peer)
@@ -103,6 +110,7 @@ class TaskServer:
         if self._transport is not None:
             await _within(self._transport.stop(), "the calls in flight")
         await _within(self.master.close(), "the master's sessions")
+        await _within(self.coordinator.close(), "the coordination service")
         await _within(self.eager.close(), "the eager contexts")
         await _within(self.worker.close(), "the worker's sessions")
 

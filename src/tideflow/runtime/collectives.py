@@ -341,6 +341,11 @@ class CollectiveEngine:
                 )
                 self.fail(group, lost)
 
+    def fail_all(self, error: errors.OpError) -> None:
+        """End all that runs, and tell each member once (call on the loop)."""
+        for group in list(self._groups.values()):
+            self._end(group, _aborted_by(error), None)
+
     def close(self) -> None:
         """Fail all that runs: this task ends, or leaves the cluster (call on the loop)."""
         for group in list(self._groups.values()):
