@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as ours
+from tideflow.wire.messages import TrackableObjectGraph
 
-theirs = pytest.importorskip("tensorflow").compat.v1
+tensorflow = pytest.importorskip("tensorflow")
+theirs = tensorflow.compat.v1
 pytestmark = pytest.mark.tensorflow
 
 BOTH = pytest.mark.parametrize(
@@ -226,3 +228,71 @@ def test_what_does_not_fit_is_the_same_error(tmp_path, use_resource):
                     tf.train.Saver().restore(session, str(tmp_path / "m"))
                 kinds.append(raised.value.error_code)
     assert kinds[:2] == kinds[2:]
+
+
+def objects(tf, value):
+    """Return a checkpoint of two kinds of variables with an optimizer, and what trains them."""
+    v = tf.get_variable("v", initializer=np.float32([value, 2]), use_resource=True)
+    w = tf.get_variable("w", initializer=np.float32([value]), use_resource=False)
+    optimizer = tf.train.AdamOptimizer(0.1)
+    step = tf.train.get_or_create_global_step()
+    loss = tf.reduce_sum(v * v) + tf.reduce_sum(w * w)
+    train = optimizer.minimize(loss, global_step=step)
+    held = {"v": v, "list": [w, {"again": w}]}
+    return tf.train.Checkpoint(net=held, optimizer=optimizer, step=step), train
+
+
+def variables_now(tf, session):
+    return {v.name: np.asarray(session.run(v)).tolist() for v in tf.global_variables()}
+
+
+@BOTH
+def test_objects_saved_by_one_are_restored_by_the_other(tmp_path, writer, reader):
+    with writer.Graph().as_default(), writer.Session() as session:
+        checkpoint, train = objects(writer, 1.0)
+        session.run(writer.global_variables_initializer())
+        session.run(train)
+        path = checkpoint.save(str(tmp_path / "c"), session=session)
+        wanted = variables_now(writer, session)
+    assert reader.train.latest_checkpoint(str(tmp_path)) == path == str(tmp_path / "c-1")
+    with reader.Graph().as_default(), reader.Session() as session:
+        checkpoint, _ = objects(reader, 9.0)
+        status = checkpoint.restore(path)
+        status.assert_consumed()
+        status.run_restore_ops(session)
+        assert variables_now(reader, session) == wanted
+    with reader.Graph().as_default(), reader.Session() as session:
+        objects(reader, 9.0)
+        reader.train.Saver().restore(session, path)
+        found = variables_now(reader, session)
+        assert found == {name: value for name, value in wanted.items() if name in found}
+
+
+def test_objects_are_described_alike(tmp_path):
+    found = []
+    for name, tf in (("ours", ours), ("theirs", theirs)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            checkpoint, _ = objects(tf, 1.0)
+            session.run(tf.global_variables_initializer())
+            path = checkpoint.save(str(tmp_path / name), session=session)
+            text = ours.train.load_variable(path, "_CHECKPOINTABLE_OBJECT_GRAPH")
+            listed = [(key, list(shape)) for key, shape in ours.train.list_variables(path)]
+            found.append((listed, TrackableObjectGraph.FromString(text)))
+    assert found[0] == found[1]
+
+
+def test_an_eager_program_reads_a_graphs_objects(tmp_path):
+    with ours.Graph().as_default(), ours.Session() as session:
+        a = ours.get_variable("a", initializer=np.float32([1, 2]))
+        session.run(a.initializer)
+        path = ours.train.Checkpoint(model={"a": a}).save(str(tmp_path / "c"), session=session)
+    a = tensorflow.Variable([0.0, 0.0])
+    checkpoint = tensorflow.train.Checkpoint(model={"a": a})
+    checkpoint.restore(path).assert_consumed()
+    assert a.numpy().tolist() == [1, 2]
+    saved = tensorflow.train.CheckpointManager(checkpoint, str(tmp_path / "e"), 2).save()
+    with ours.Graph().as_default(), ours.Session() as session:
+        b = ours.get_variable("b", [2])
+        status = ours.train.Checkpoint(model={"a": b}).restore(saved)
+        status.assert_consumed().run_restore_ops(session)
+        assert session.run(b).tolist() == [1, 2]
