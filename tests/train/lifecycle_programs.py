@@ -546,7 +546,7 @@ def names_of(scaffold):
         "ready_op": scaffold.ready_op.name,
         "ready_for_local_init_op": scaffold.ready_for_local_init_op.name,
         "local_init_op": scaffold.local_init_op.name,
-        "summary_op": scaffold.summary_op.op.type,
+        "summary_op": scaffold.summary_op.name,
         "filename": scaffold.saver.saver_def.filename_tensor_name,
         "save": scaffold.saver.saver_def.save_tensor_name,
         "restore": scaffold.saver.saver_def.restore_op_name,
@@ -692,7 +692,7 @@ def supervisors():
         os.path.basename(supervisor.save_path),
         supervisor.init_op.name,
         supervisor.ready_op.name.split("/")[0],
-        supervisor.summary_op.op.type,
+        supervisor.summary_op.name,
         supervisor.ready_for_local_init_op,
         supervisor.should_stop(),
     ]

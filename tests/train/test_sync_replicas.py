@@ -44,10 +44,10 @@ class Replica:
             self.local_step = tf.local_variables()[0]
             self.hook = self.optimizer.make_session_run_hook(index == 0)
 
-    def open(self):
+    def open(self, *hooks):
         with self.graph.as_default():
             self.session = tf.train.MonitoredTrainingSession(
-                self.target, self.index == 0, hooks=[self.hook], max_wait_secs=60
+                self.target, self.index == 0, hooks=[self.hook, *hooks], max_wait_secs=60
             )
         return self
 
@@ -139,6 +139,39 @@ def test_a_backup_replica_need_not_even_be_there(cluster):
     finally:
         chief.close()
     assert value == pytest.approx([-RATE * step] * 3)
+
+
+class LoseOnce(tf.train.SessionRunHook):
+    """Takes the session for lost, after its second run."""
+
+    runs = 0
+
+    def after_run(self, run_context, run_values):
+        self.runs += 1
+        if self.runs == 2:
+            raise tf.errors.AbortedError(None, None, "lost")
+
+
+def test_a_chief_that_lost_its_session_goes_on_with_the_same_queue(cluster):
+    hook = LoseOnce()
+    chief = Replica(cluster, 0, replicas_to_aggregate=1).open(hook)
+    try:
+        chief.train_until(3)
+    finally:
+        chief.close()
+    assert hook.runs > 2
+
+
+def test_the_others_hear_that_the_chief_has_ended(cluster):
+    numbers = {"replicas_to_aggregate": 1, "total_num_replicas": 2}
+    chief, other = (Replica(cluster, index, **numbers).open() for index in range(2))
+    chief.train_until(1)
+    chief.close()
+    with other.graph.as_default(), other.session:
+        for _ in range(100):
+            other.train(1.0)
+        pytest.fail("the tokens should have ended")
+    assert other.session.should_stop()
 
 
 def test_averages_follow_each_step():

@@ -261,8 +261,15 @@ class _SyncReplicasHook(SessionRunHook):
         self._local_init_op = optimizer.local_step_init_op
         if self._is_chief:
             self._local_init_op = optimizer.chief_init_op
-            self._queue_runner = optimizer.get_chief_queue_runner()
             self._init_tokens_op = optimizer.get_init_tokens_op(self._num_tokens)
+            # The queue outlives this session.  Were it closed with a session that is lost, or
+            # with a chief that starts again, no other session could go on with it.
+            runner = optimizer.get_chief_queue_runner()
+            keep_open = no_op(name="keep_sync_token_q")
+            self._queue_runner = QueueRunner(
+                runner.queue, runner.enqueue_ops, close_op=keep_open, cancel_op=keep_open
+            )
+            self._close_op = runner.close_op
 
     def after_create_session(self, session: Any, coord: Coordinator) -> None:
         """Set the steps; at the chief also put tokens, and start the thread that makes steps."""
@@ -278,3 +285,8 @@ class _SyncReplicasHook(SessionRunHook):
             session.run(self._init_tokens_op)
         if self._queue_runner is not None:
             self._queue_runner.create_threads(session, coord=coord, daemon=True, start=True)
+
+    def end(self, session: Any) -> None:
+        """Have the other replicas find that the tokens, and so the training, have ended."""
+        if self._is_chief:
+            session.run(self._close_op)
