@@ -354,7 +354,8 @@ def histogram_summary_of(
 @export("summary.merge")
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
     """Return one summary of several.  Run fails if two have the same tag."""
-    made: Tensor = apply_op("MergeSummary", list(inputs), name=name)
+    with get_default_graph().name_scope(name or "Merge"):
+        made: Tensor = apply_op("MergeSummary", list(inputs))
     for key in collections or ():
         get_default_graph().add_to_collection(key, made)
     return made
