@@ -26,6 +26,19 @@ losses.compute_weighted_loss TensorArray FIFOQueue RandomShuffleQueue PaddingFIF
 train.GradientDescentOptimizer train.MomentumOptimizer train.AdagradOptimizer
 train.AdadeltaOptimizer train.RMSPropOptimizer train.FtrlOptimizer train.ClusterSpec
 train.replica_device_setter train.get_or_create_global_step nest.map_structure
+train.Coordinator train.Coordinator.join train.Coordinator.request_stop train.LooperThread
+train.QueueRunner train.QueueRunner.create_threads train.start_queue_runners
+train.SessionManager train.SessionManager.prepare_session train.SessionManager.wait_for_session
+train.SessionManager.recover_session train.Supervisor train.Supervisor.managed_session
+train.Supervisor.prepare_or_wait_for_session train.Supervisor.stop train.Supervisor.loop
+train.Supervisor.summary_computed train.basic_train_loop train.Scaffold train.ChiefSessionCreator
+train.WorkerSessionCreator train.MonitoredTrainingSession train.MonitoredSession
+train.SingularMonitoredSession train.StopAtStepHook train.CheckpointSaverHook
+train.SummarySaverHook train.StepCounterHook train.LoggingTensorHook train.NanTensorHook
+train.FinalOpsHook train.FeedFnHook train.GlobalStepWaiterHook train.ProfilerHook
+train.SecondOrStepTimer train.SyncReplicasOptimizer
+train.SyncReplicasOptimizer.make_session_run_hook train.string_input_producer train.batch
+train.shuffle_batch train.maybe_batch_join train.limit_epochs
 """.split()  # noqa: SIM905 - a list of one hundred quoted names reads worse
 
 
