@@ -49,13 +49,19 @@ class _OneDeviceExtended(StrategyExtended):
             return next_creator(**kwargs)
 
 
+def local_devices() -> list[str]:
+    """Return this process's accelerators, or its CPUs where there are none."""
+    devices = context().devices.devices
+    found = [device.name for device in devices if device.accelerator is not None]
+    return found or [device.name for device in devices]
+
+
 def _resolve(devices: Sequence[str] | None) -> list[str]:
     """Return full names of devices.  Raises: ValueError."""
     home = context()
     own = [device.name for device in home.devices.devices]
     if devices is None:
-        accelerators = [d.name for d in home.devices.devices if d.accelerator is not None]
-        return accelerators or own
+        return local_devices()
     found = []
     for wanted in map(with_slash, devices):
         if home.cluster is not None:

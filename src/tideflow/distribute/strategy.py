@@ -118,7 +118,7 @@ class StrategyExtended:
             return _add_slices(op, tensors)
         total = tensors[0] if len(tensors) == 1 else apply_op("AddN", list(tensors))
         if op is ReduceOp.MEAN and len(tensors) > 1:
-            total = _divided(total, len(tensors))
+            total = divided(total, len(tensors))
         return total
 
     def reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any = None) -> Any:
@@ -379,7 +379,8 @@ def _tensor(value: Any) -> Any:
     return value if isinstance(value, IndexedSlices) else convert_to_tensor(value)
 
 
-def _divided(total: Tensor, count: int) -> Any:
+def divided(total: Tensor, count: int) -> Any:
+    """Return a tensor divided by a number, as an integer where it is of integers."""
     dtype = total.dtype.base_dtype
     op = "RealDiv" if dtype.is_floating or dtype.is_complex else "FloorDiv"
     return apply_op(op, total, apply_op("Cast", count, DstT=dtype))
@@ -388,7 +389,7 @@ def _divided(total: Tensor, count: int) -> Any:
 def _add_slices(op: ReduceOp, slices: Sequence[Any]) -> IndexedSlices:
     values = apply_op("ConcatV2", [s.values for s in slices], 0)
     if op is ReduceOp.MEAN:
-        values = _divided(values, len(slices))
+        values = divided(values, len(slices))
     indices = apply_op("ConcatV2", [s.indices for s in slices], 0)
     return IndexedSlices(values, indices, slices[0].dense_shape)
 

@@ -18,6 +18,7 @@ from tideflow.compile.place import place
 from tideflow.compile.prune import Signature, prune
 from tideflow.compile.rewrite import rewrite
 from tideflow.eager.arguments import Arguments, tensor_arguments
+from tideflow.eager.call_time import CallTime, captured_now
 from tideflow.eager.context import context
 from tideflow.eager.func_graph import FunctionGraph
 from tideflow.eager.operation import EagerOperation
@@ -337,6 +338,7 @@ class ConcreteFunction:
         self._plain = isinstance(structured_outputs, Tensor)
         self.function = GraphFunction(graph, [t for t in flat if t is not None], graph.effects)
         self._captured = [outer for outer, _ in graph.captures]
+        self._has_call_time = any(isinstance(outer, CallTime) for outer in self._captured)
         self._variables = [v for v in graph.variables if v.trainable]
 
     @property
@@ -374,7 +376,8 @@ class ConcreteFunction:
         for tape in local.tapes:
             for variable in self._variables:
                 tape.watch_accessed(variable)
-        found = self.function.call([*tensors, *self._captured])
+        captured = captured_now(self._captured) if self._has_call_time else self._captured
+        found = self.function.call([*tensors, *captured])
         if self._plain:
             return found[0]
         results = iter(found)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.server_config import ServerOptions
+from tideflow.cluster.task_server import TaskServer
 from tideflow.eager.cluster import Cluster
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
@@ -43,6 +45,7 @@ class Context:
         self.library: dict[str, Any] = {}
         self.seed: int | None = None
         self.cluster: Cluster | None = None
+        self._server: TaskServer | None = None
         self._op_seeds = random.Random()
         self._lock = threading.RLock()
         self._devices: DeviceManager | None = None
@@ -60,8 +63,10 @@ class Context:
 
     def _make_devices(self, job: str, task: int) -> None:
         """Make the devices under the names of a place in a cluster."""
-        self.state = KernelState()
-        devices = DeviceManager(make_devices(job, task, self.config))
+        self._use(DeviceManager(make_devices(job, task, self.config)), KernelState())
+
+    def _use(self, devices: DeviceManager, state: KernelState) -> None:
+        self.state = state
         self.functions = FunctionRuntime(
             self.library,
             devices,
@@ -104,11 +109,32 @@ class Context:
         run_sync(made.connect())
         self.cluster = made
 
+    def join_ring(self, spec: ClusterSpec, job: str, task: int) -> None:
+        """Serve as a task of a cluster whose members compute collectives together.
+
+        Raises: RuntimeError once operations have run; AlreadyExistsError for a port that is taken.
+        """
+        if self.is_initialized:
+            raise RuntimeError(
+                "Collective ops must be configured at program startup: make the strategy before "
+                "any operation runs"
+            )
+        server_pb = pb.ServerDef(
+            cluster=spec.as_cluster_def(), job_name=job, task_index=task, protocol="grpc"
+        )
+        self._server = TaskServer(server_pb, ServerOptions())
+        run_sync(self._server.start())
+        worker = self._server.worker
+        self._use(worker.devices, KernelState(worker.legacy_session.state.collectives))
+
     def disconnect(self) -> None:
         """Leave the cluster, if there is one; what lies on its tasks is lost."""
         cluster, self.cluster = self.cluster, None
         if cluster is not None:
             run_sync(cluster.close())
+        server, self._server = self._server, None
+        if server is not None:
+            run_sync(server.stop())
 
     def set_seed(self, seed: int | None) -> None:
         """Set the seed from which random operations without their own derive theirs.

@@ -144,7 +144,7 @@ class DatasetV2(Dataset):
         return found
 
     def __len__(self) -> int:
-        count = int(self.cardinality())  # type: ignore[call-overload]
+        count: int = int(self.cardinality())  # type: ignore[call-overload]
         if count == INFINITE_CARDINALITY:
             raise TypeError("The dataset is infinite.")
         if count == UNKNOWN_CARDINALITY:

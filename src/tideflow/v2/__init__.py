@@ -18,6 +18,7 @@ import tideflow.cluster
 import tideflow.distribute.cluster_resolver
 import tideflow.distribute.coordinator
 import tideflow.distribute.mirrored
+import tideflow.distribute.multi_worker
 import tideflow.eager.api
 import tideflow.ops
 import tideflow.train
