@@ -416,5 +416,6 @@ def _pad_and_stack(column: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
     if batch.dtype == object:
         batch.fill(b"")
     for i, array in enumerate(arrays):
-        batch[(i, *(slice(size) for size in array.shape))] = array
+        place: tuple[Any, ...] = (i, *(slice(size) for size in array.shape))
+        batch[place] = array
     return batch
