@@ -31,11 +31,11 @@ _ROOM_S = 2.0
 class Pair:
     """A ps as a process, and a worker's server in this one; a session that relies on the ps."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: Start, *, peer_extensions: bool = True) -> None:
         self.start = start
         self.spec = make_spec({"ps": 1, "worker": 1})
         self.ps = start(self.spec, "ps")
-        self.worker = tf.train.Server(self.spec, "worker", 0)
+        self.worker = tf.train.Server(self.spec, "worker", 0, peer_extensions=peer_extensions)
         with tf.device("/job:ps"):
             self.v = tf.Variable(1.0, name="v")
             never = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="never")
@@ -103,6 +103,33 @@ def test_a_step_that_waits_fails_soon_after_the_ps_is_killed(pair: Pair, waits: 
     assert time.monotonic() - killed_s < _WITHIN_S + _ROOM_S
     assert isinstance(error, (errors.UnavailableError, errors.AbortedError)), error
     assert "/job:ps/replica:0/task:0" in str(error)
+
+
+@pytest.mark.parametrize("waits", ["at_ps", "here", "received"])
+def test_so_does_one_whose_ps_is_spoken_to_plainly(start_process: Start, waits: str) -> None:
+    with tf.Graph().as_default():
+        pair = Pair(start_process, peer_extensions=False)
+        step = pair.begin(getattr(pair, waits))
+        killed_s = time.monotonic()
+        pair.ps.kill()
+        error = step.end()
+        assert time.monotonic() - killed_s < 2 * _WITHIN_S + _ROOM_S
+        assert isinstance(error, (errors.UnavailableError, errors.AbortedError)), error
+        pair.session.close()
+        pair.worker.stop()
+
+
+def test_a_plain_ps_that_is_slow_is_not_given_up(start_process: Start) -> None:
+    with tf.Graph().as_default():
+        pair = Pair(start_process, peer_extensions=False)
+        step = pair.begin(pair.here)
+        pair.ps.process.send_signal(signal.SIGSTOP)
+        time.sleep(2 * _WITHIN_S)
+        pair.ps.process.send_signal(signal.SIGCONT)
+        pair.session.run(pair.put)
+        assert step.end() is None
+        pair.session.close()
+        pair.worker.stop()
 
 
 def test_a_step_that_waits_fails_when_the_ps_comes_back_as_another(pair: Pair) -> None:

@@ -110,6 +110,7 @@ class Master(MasterService):
             self._check_open()
         self.sessions[session.handle] = OpenSession(session)
         self._start_collector()
+        self._watch.patrol()
         return pb.CreateSessionResponse(session_handle=session.handle)
 
     async def _discover(self, workers: WorkerCache, filters: Sequence[str]) -> ClusterDevices:

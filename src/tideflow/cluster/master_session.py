@@ -8,7 +8,7 @@ Source: master_session.cc of TensorFlow 2.21; runtime facts on MasterService.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -304,6 +304,11 @@ class MasterSession:
     def relied_on(self, task: str) -> int | None:
         """Return the incarnation of a task that the session needs; None for other tasks."""
         return None if self._lost is not None else self._relied_on.get(task)
+
+    @property
+    def tasks_relied_on(self) -> Collection[str]:
+        """The tasks that the session needs."""
+        return () if self._lost is not None else self._relied_on.keys()
 
     def lose(self, error: errors.OpError) -> None:
         """End: all that runs, and whatever is asked later, fails with the error."""
