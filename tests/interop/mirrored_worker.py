@@ -1,4 +1,4 @@
-"""Be a worker of TensorFlow's MultiWorkerMirroredStrategy: `python mirrored_worker.py CLUSTER TASK`.
+"""Be a worker of TensorFlow's MultiWorkerMirroredStrategy: `mirrored_worker.py CLUSTER TASK`.
 
 Prints the sums of three steps' all-reduces, and the variable that they were added to, as JSON.
 """
