@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tideflow.eager.eager_graph import EagerGraph
 from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.variable import EagerVariable, variable_of
 from tideflow.graph.functions import FuncGraph
@@ -41,6 +42,8 @@ _FREE = frozenset(
         "_Arg",
     }
 )
+# What they do beside using their handles cannot be seen from outside.
+_CALLS = frozenset({"StatefulPartitionedCall", "If", "Case", "While", "For", "RemoteCall"})
 
 
 class FunctionGraph(FuncGraph):
@@ -53,7 +56,7 @@ class FunctionGraph(FuncGraph):
 
     def __init__(self, name: str, outer_graph: Graph | None = None) -> None:
         super().__init__(name, outer_graph)
-        self._collections = {}
+        self._collections = outer_graph._collections if isinstance(outer_graph, FuncGraph) else {}
         self.effects: list[Operation] = []
         # By the id of a handle: the operation that last changed it, and the reads since then.
         self._changed: dict[int, Operation] = {}
@@ -83,7 +86,7 @@ class FunctionGraph(FuncGraph):
 
     def _order(self, made: Operation) -> None:
         handles = [t for t in made.inputs if t.dtype.base_dtype is dtypes.resource]
-        if not handles:
+        if not handles or made.type in _CALLS:
             self._follow(made, self._last_effect)
             self._last_effect = made
         reads = made.type in _READS
@@ -111,3 +114,7 @@ class FunctionGraph(FuncGraph):
             # What uses a resource runs where the resource is.
             made.op.device = tensor.held.device if tensor.is_here else tensor.device
         return made
+
+
+# Functions, branches and loops inside keep the order of effects, too.
+FunctionGraph.body_class = EagerGraph.body_class = FunctionGraph

@@ -12,12 +12,14 @@ import functools
 import inspect
 import itertools
 import threading
+import types
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow import logging
+from tideflow.eager import autograph
 from tideflow.eager.arguments import Arguments, Layout, relaxed
 from tideflow.eager.concrete_function import ConcreteFunction
 from tideflow.eager.func_graph import FunctionGraph
@@ -154,7 +156,9 @@ class Function:
 
     def _trace_once(self, arguments: Arguments, made: list[Any]) -> ConcreteFunction:
         graph = FunctionGraph(f"__inference_{self._name}_{next(_uids)}", get_default_graph())
-        function = self._python_function
+        wrap = autograph.convert if self._autograph else autograph.do_not_convert
+        method = getattr(self._python_function, "as_method", None)
+        function = wrap(self._python_function if method is None else method())
         tapes, local.tapes = local.tapes, ()
         try:
             with graph.as_default(), variable_creator_scope(lifted_variables(graph, made)):
@@ -270,5 +274,5 @@ def _bound(function: Callable[..., Any], instance: Any) -> Callable[..., Any]:
     method.__signature__ = signature.replace(  # type: ignore[attr-defined]
         parameters=[p for name, p in signature.parameters.items() if name != first]
     )
-    method.__tideflow_method__ = (function, owner)  # type: ignore[attr-defined]
+    method.as_method = lambda: types.MethodType(function, owner())  # type: ignore[attr-defined]
     return method

@@ -336,6 +336,8 @@ class FuncGraph(Graph):
         self.outputs: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
         self._captured: dict[int, Tensor] = {}
+        # By the id of an argument for a capture: what was captured, as it was first known.
+        self._origins: dict[int, Tensor] = {}
 
     def add_input(self, dtype: dtypes.DType, shape: Any = None, name: str = "arg") -> Tensor:
         """Add an argument.  Arguments must come before captures."""
@@ -379,6 +381,7 @@ class FuncGraph(Graph):
         made_input = self._captured[id(seen)] = self.add_input(
             seen.dtype, seen.dims, tensor.op.name.rpartition("/")[2]
         )
+        self._origins[id(made_input)] = outer.origin(seen)
         handle = handle_data_of(*seen.edge)
         if handle is not None:
             made_input.op.attrs["_handle_dtypes"] = [handle[0]]
@@ -386,10 +389,21 @@ class FuncGraph(Graph):
         self.captures.append((seen, made_input))
         return made_input
 
+    def origin(self, tensor: Tensor) -> Tensor:
+        """Return the tensor outside that an argument stands for; any other tensor as it is."""
+        return self._origins.get(id(tensor), tensor)
+
     @property
     def captured_inputs(self) -> list[Tensor]:
         """The outer tensors that a caller must pass after the arguments."""
         return [outer for outer, _ in self.captures]
+
+
+def new_body(name: str, outer_graph: Graph) -> FuncGraph:
+    """Return a graph for a function's body, of the class that the graph around it wants."""
+    make = outer_graph.body_class or FuncGraph
+    made: FuncGraph = make(name, outer_graph)
+    return made
 
 
 # Larger constants are data, and are passed as arguments.

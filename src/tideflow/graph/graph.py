@@ -40,6 +40,9 @@ class Graph:
     is_eager: ClassVar[bool] = False
     # Whether == compares what tensors hold, as in the TF2 shape, rather than which they are.
     compares_elementwise = False
+    # The class of the graphs of functions traced inside; where it is set, branches and loops are
+    # functions (If, While) rather than Switch and Merge.
+    body_class: ClassVar[type[Any] | None] = None
 
     def __init__(self) -> None:
         self.operations_by_name: dict[str, Operation] = {}
@@ -178,9 +181,15 @@ class Graph:
         if context is not None:
             made.control_flow_context = context
             context.added(made)
-        for tape in local.tapes:
-            tape.record(made, inputs)
+        if local.tapes:
+            noted = [self.origin(tensor) for tensor in inputs]
+            for tape in local.tapes:
+                tape.record(made, noted)
         return made
+
+    def origin(self, tensor: Tensor) -> Tensor:
+        """Return what a tensor stands for, by which tapes know it: itself, or what was captured."""
+        return tensor
 
     def call_op(
         self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], name: str | None

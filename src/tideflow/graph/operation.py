@@ -11,12 +11,15 @@ from tideflow.graph.defaults import session_or_default
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import OpDef
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 if TYPE_CHECKING:
     from tideflow.graph.graph import Graph
 
 _PACKAGE = __name__.split(".", 1)[0]
+# Where lines of code that was made from a user's come from: (file, line) of both.
+line_origins: dict[tuple[str, int], tuple[str, int]] = {}
 
 
 class ControlFlowContext(Protocol):
@@ -108,18 +111,25 @@ class Tensor:
         return id(self)
 
     def __bool__(self) -> bool:
-        raise TypeError(
-            f"a tensor of a graph has no truth value before it runs ({self.name}); use tf.cond for "
-            "a branch, or session.run for the value"
+        raise self._not_allowed(
+            "as a Python `bool`", "write tf.cond or tf.where for a choice, tf.logical_and for `and`"
         )
 
     def __iter__(self) -> Iterator[Tensor]:
         if self._dims is None or not self._dims or self._dims[0] is None:
-            raise TypeError(
-                f"tensor {self.name} of shape {shapes.format_dims(self._dims)} cannot be iterated: "
-                "its first size is not known; use tf.map_fn or tf.while_loop"
+            raise self._not_allowed(
+                "as an iterable of unknown length", "write tf.map_fn or tf.while_loop"
             )
         return (self[i] for i in range(self._dims[0]))
+
+    def _not_allowed(self, use: str, instead: str) -> Exception:
+        file, line = self.op.made_at
+        return errors.OperatorNotAllowedInGraphError(
+            f"Using a symbolic `tf.Tensor` {use} is not allowed: {self.name!r} "
+            f"{shapes.format_dims(self._dims)}, made at {file}:{line}, has no value before its "
+            f"graph runs; {instead}. In a @tf.function, AutoGraph does so for code whose source "
+            "it can read, unless autograph=False."
+        )
 
     def __getitem__(self, key: Any) -> Tensor:
         raise TypeError("indexing needs the array ops; import tideflow.v1")
@@ -283,4 +293,5 @@ def _calling_line() -> tuple[str, int]:
         ):
             break
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    found = (frame.f_code.co_filename, frame.f_lineno)
+    return line_origins.get(found, found)

@@ -16,12 +16,13 @@ from typing import Any
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.ops import control_flow_functional as functional
 from tideflow.ops import nest
 from tideflow.ops.constant import identity
 from tideflow.ops.control_flow import group, with_dependencies
 from tideflow.ops.control_flow_context import CondContext
 from tideflow.ops.control_flow_ops import merge, switch
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 
 Branch = Callable[[], Any]
@@ -48,6 +49,8 @@ def cond(
     of different types; ValueError for results of different structure, or none.
     """
     true_fn, false_fn = _either(true_fn, fn1, "true_fn"), _either(false_fn, fn2, "false_fn")
+    if functional.is_functional():
+        return functional.cond(pred, true_fn, false_fn, name)
     if isinstance(pred, bool):
         raise TypeError("pred is a Python bool; cond is for tensors, write a plain `if`")
     graph = get_default_graph()
@@ -63,6 +66,22 @@ def cond(
         true.build(true_fn)
         false.build(false_fn)
         return _join(true, false, strict)
+
+
+@export_v2("cond")
+def cond_v2(
+    pred: Any,
+    true_fn: Branch | None = None,
+    false_fn: Branch | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return what true_fn gives where pred holds, else what false_fn gives.
+
+    Both give the same structure of tensors.  Where operations are called at once, only one of the
+    functions is called; in a graph both are built.
+    Raises: as the TF1 form (cond).
+    """
+    return cond(pred, true_fn, false_fn, strict=True, name=name)
 
 
 def _either(function: Branch | None, old: Branch | None, name: str) -> Branch:
@@ -205,6 +224,18 @@ def _assert_at_most_one(preds: list[Tensor]) -> Operation:
     return checked
 
 
+@export_v2("case")
+def case_v2(
+    pred_fn_pairs: Any,
+    default: Branch | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
+    """Return what the function of the first predicate that holds gives (see the TF1 form)."""
+    return case(pred_fn_pairs, default, exclusive, True, name)
+
+
 @export("switch_case")
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Branch | None = None, name: str = "switch_case"
@@ -223,6 +254,8 @@ def switch_case(
         if shapes.merge(index.dims, ()) != ():
             raise ValueError("branch_index must be a scalar")
         chain = pairs[-1][1] if default is None else default
+        if functional.is_functional():
+            return functional.switch_case(index, pairs, chain, name)
         for at, function in reversed(pairs):
             chain = functools.partial(cond, apply_op("Equal", index, at), function, chain)
         return chain()

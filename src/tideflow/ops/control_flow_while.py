@@ -15,11 +15,12 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops import control_flow_functional as functional
 from tideflow.ops import nest
 from tideflow.ops.constant import identity
 from tideflow.ops.control_flow_context import WhileContext
 from tideflow.ops.control_flow_loop import LoopBuilder
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 
 
 @export("while_loop")
@@ -62,6 +63,11 @@ def while_loop(
     if not isinstance(loop_vars, (list, tuple)):
         loop_vars = [loop_vars]
     graph = get_default_graph()
+    if functional.is_functional():
+        found = functional.while_loop(
+            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name
+        )
+        return _unpacked(found, loop_vars, return_same_structure)
     with graph.name_scope(name or "while"):
         if maximum_iterations is not None:
             counted = _Counted(cond, body, loop_vars, shape_invariants, maximum_iterations)
@@ -78,7 +84,41 @@ def while_loop(
             found = _build(
                 graph, cond, body, loop_vars, shape_invariants, parallel_iterations, back_prop
             )
-    if not return_same_structure and len(nest.flatten(loop_vars, expand_composites=True)) == 1:
+    return _unpacked(found, loop_vars, return_same_structure)
+
+
+@export_v2("while_loop")
+def while_loop_v2(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Repeat body while cond holds; returns the variables in the structure of loop_vars.
+
+    Arguments and errors as in the TF1 form (while_loop).
+    """
+    return while_loop(
+        cond,
+        body,
+        loop_vars,
+        shape_invariants,
+        parallel_iterations,
+        back_prop,
+        swap_memory,
+        name,
+        maximum_iterations,
+        return_same_structure=True,
+    )
+
+
+def _unpacked(found: Any, loop_vars: Any, same_structure: bool) -> Any:
+    if not same_structure and len(nest.flatten(loop_vars, expand_composites=True)) == 1:
         return found[0]
     return found
 

@@ -18,7 +18,7 @@ from tideflow.graph.op_def import get_op_def
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops import nest
 from tideflow.ops.export import export, export_value
-from tideflow.ops.functional import finish, trace
+from tideflow.ops.functional import finish, trace, tracing
 from tideflow.ops.random_seed import get_seed
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -60,6 +60,8 @@ class Traced:
     """A function over the elements of a dataset."""
 
     def __init__(self, function: Callable[..., Any], element: Any, name: str) -> None:
+        function = tracing.convert(function)
+
         def call(*flat: Tensor) -> Any:
             args = nest.pack_sequence_as(element, list(flat))
             result = function(*args) if isinstance(args, tuple) else function(args)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tideflow.graph.building import convert_to_tensor, make_op, shape_outputs
-from tideflow.graph.functions import FuncGraph, FunctionDefinition, define_function
+from tideflow.graph.functions import FuncGraph, FunctionDefinition, define_function, new_body
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import get_op_def
-from tideflow.graph.shapes import TensorShape
+from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops import nest
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.wire import dtypes
@@ -34,8 +34,22 @@ class Body(NamedTuple):
 bodies: dict[str, Body] = {}
 
 
+class _Tracing:
+    """How functions of users are traced.
+
+    Attributes:
+      convert: gives the function to be called in place of the user's (see eager.autograph).
+    """
+
+    def __init__(self) -> None:
+        self.convert: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
+
+
+tracing = _Tracing()
+
+
 def trace(
-    function: Callable[..., Any], inputs: Sequence[Tensor], name: str
+    function: Callable[..., Any], inputs: Sequence[Tensor | Like], name: str
 ) -> tuple[FuncGraph, Any]:
     """Build the body of a function.
 
@@ -44,7 +58,7 @@ def trace(
       name: made unique in the process.
     Returns: the body, and the function's result in its own structure, over tensors of the body.
     """
-    graph = FuncGraph(f"{name}_{next(_uids)}", get_default_graph())
+    graph = new_body(f"{name}_{next(_uids)}", get_default_graph())
     with graph.as_default():
         args = [graph.add_input(t.dtype, t.dims, f"arg{i}") for i, t in enumerate(inputs)]
         result = function(*args)
@@ -101,7 +115,7 @@ def defun(function: Callable[..., Any], inputs: Sequence[Any], name: str = "func
     return Function(*trace(function, [_example(item) for item in inputs], name))
 
 
-class _Like:
+class Like:
     """The dtype and shape of an argument."""
 
     def __init__(self, dtype: dtypes.DType, dims: Any) -> None:
@@ -110,7 +124,7 @@ class _Like:
 
 
 def _example(item: Any) -> Any:
-    return item if isinstance(item, Tensor) else _Like(dtypes.as_dtype(item), None)
+    return item if isinstance(item, Tensor) else Like(dtypes.as_dtype(item), None)
 
 
 def call_op(graph: FuncGraph, inputs: Sequence[Tensor], name: str | None = None) -> Operation:
@@ -245,14 +259,19 @@ def while_op(
     loop_vars: Sequence[Any],
     parallel_iterations: int = 10,
     name: str | None = None,
+    invariants: Sequence[Dims] | None = None,
 ) -> list[Tensor]:
     """Repeat body while cond holds, as a While op (StatelessWhile where nothing has effects).
 
+    Args:
+      invariants: what of the shapes of loop variables holds in all iterations.
     Raises: ValueError where the body gives another number of values, TypeError of other types.
     """
     first = [convert_to_tensor(value) for value in loop_vars]
-    cond_graph, _ = trace(cond, first, "while_cond")
-    body_graph, _ = trace(body, first, "while_body")
+    kept = [t.dims for t in first] if invariants is None else invariants
+    like = [Like(t.dtype, dims) for t, dims in zip(first, kept, strict=True)]
+    cond_graph, _ = trace(cond, like, "while_cond")
+    body_graph, _ = trace(body, like, "while_body")
     if [t.dtype for t in body_graph.outputs] != [t.dtype.base_dtype for t in first]:
         raise TypeError(
             f"the body gives {[t.dtype.name for t in body_graph.outputs]}; the loop variables are "
@@ -266,7 +285,9 @@ def while_op(
         "T": [t.dtype.base_dtype for t in inputs],
         "cond": FunctionRef(finish(cond_graph).name),
         "body": FunctionRef(finish(body_graph).name),
-        "output_shapes": [TensorShape(_kept(t, out)) for t, out in zip(inputs, body_graph.outputs)],
+        "output_shapes": [
+            TensorShape(_kept(t, out)) for t, out in zip(body_graph.inputs, body_graph.outputs)
+        ],
         "parallel_iterations": parallel_iterations,
     }
     stateless = "" if is_stateful(cond_graph) or is_stateful(body_graph) else "Stateless"

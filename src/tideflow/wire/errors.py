@@ -193,6 +193,10 @@ class UnauthenticatedError(OpError):
     code = UNAUTHENTICATED
 
 
+class OperatorNotAllowedInGraphError(TypeError):
+    """A tensor of a graph was used as a Python value, as in `if x:`, before it has one."""
+
+
 _CLASSES: dict[int, type[OpError]] = {cls.code: cls for cls in OpError.__subclasses__()}
 
 CODE_NAMES: dict[int, str] = {
