@@ -82,3 +82,17 @@ def test_a_terminated_chief_leaves_a_checkpoint_to_go_on_from(start: Start, tmp_
     assert step >= 100
     assert (tmp_path / f"model.ckpt-{step}.index").exists()
     assert other.process.poll() is None
+
+
+@pytest.mark.parametrize("sync", ["--sync_replicas", "--nosync_replicas"])
+def test_training_goes_on_when_the_parameter_server_is_killed(
+    start: Start, tmp_path: Path, sync: str
+) -> None:
+    given = flags(f"--logdir={tmp_path}", "--session=monitored", sync)
+    ps = start(*given, "--job_name=ps", "--task_index=0", program=(EXAMPLE,))
+    workers = start_workers(start, [*given, "--train_steps=1500"])
+    workers[0].read_until("global step")
+    ps.process.kill()
+    ps.process.wait()
+    start(*given, "--job_name=ps", "--task_index=0", program=(EXAMPLE,))
+    check(workers)

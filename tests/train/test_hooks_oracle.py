@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.servers import make_environment
+from cluster.servers import SOURCE, make_environment
 from train.lifecycle_programs import PROGRAMS
 
-PATH = Path(__file__).with_name("lifecycle_programs.py")
+TESTS = Path(__file__).parents[1]
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -28,10 +29,15 @@ pytestmark = [
 @cache
 def records(library):
     done = subprocess.run(
-        [sys.executable, str(PATH), library],
+        [sys.executable, "-m", "train.lifecycle_programs"],
         capture_output=True,
         text=True,
-        env={**make_environment(), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        env={
+            **make_environment(),
+            "PYTHONPATH": f"{SOURCE}{os.pathsep}{TESTS}",
+            "LIFECYCLE_LIBRARY": library,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        },
         timeout=110,
         check=False,
     )

@@ -17,7 +17,8 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_environment, make_spec
-from train.lifecycle_programs import PROGRAMS, Recorder
+from train.lifecycle_programs import PROGRAMS
+from train.lifecycle_recording import Recorder
 
 CLOSING_S = 5.0
 # A machine that is busy with other tests gives a process that ends its time late.
@@ -92,6 +93,19 @@ def test_the_graph_is_open_again_when_no_session_could_be_made(graph):
     with pytest.raises(RuntimeError, match="did not make model ready"):
         tf.train.MonitoredSession(tf.train.ChiefSessionCreator(scaffold))
     assert not graph.finalized
+
+
+def test_a_timer_is_not_misled_by_a_clock_that_jumps(monkeypatch):
+    timer = tf.train.SecondOrStepTimer(every_secs=3600)
+    timer.update_last_triggered_step(1)
+    monkeypatch.setattr(time, "time", lambda: 1e12)
+    assert not timer.should_trigger_for_step(2)
+    soon = tf.train.SecondOrStepTimer(every_secs=0.001)
+    soon.update_last_triggered_step(1)
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    deadline = time.monotonic() + 10
+    while not soon.should_trigger_for_step(2):
+        assert time.monotonic() < deadline
 
 
 def test_closing_twice_says_so():
