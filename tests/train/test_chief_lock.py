@@ -19,13 +19,13 @@ from tideflow.wire import errors
 
 # Holds the directory, with a child that outlives it, until it is killed or told to end.
 _HOLD = """
-import subprocess, sys
+import os, signal, sys
 from tideflow.train.chief_lock import ChiefLock
 lock = ChiefLock(sys.argv[1])
-import os
-if not os.fork():
-    sys.stdin.read()
-    os._exit(0)
+child = os.fork()
+if not child:
+    signal.alarm(60)  # longer than any test
+    signal.pause()
 print("holds", flush=True)
 sys.stdin.readline()
 lock.release()
@@ -77,6 +77,19 @@ def test_a_monitored_session_is_not_a_second_chief(
         with pytest.raises(errors.FailedPreconditionError, match="has a chief already"):
             tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path))
     assert not list(tmp_path.glob("*ckpt*"))
+
+
+@pytest.mark.processes
+def test_neither_is_a_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tideflow.train.chief_lock._HANDOVER_S", 0.1)
+    with tf.Graph().as_default():
+        tf.train.get_or_create_global_step()
+        supervisor = tf.train.Supervisor(logdir=str(tmp_path))
+        with holder(tmp_path), pytest.raises(errors.FailedPreconditionError, match="has a chief"):
+            supervisor.prepare_or_wait_for_session()
+        with supervisor.managed_session():
+            assert (tmp_path / "chief.lock").exists()
+        assert not (tmp_path / "chief.lock").exists()
 
 
 @pytest.mark.processes

@@ -26,6 +26,7 @@ from tideflow.ops.variables import (
     local_variables_initializer,
     report_uninitialized_variables,
 )
+from tideflow.train.chief_lock import ChiefLock
 from tideflow.train.closing import SessionCloser, stop_threads
 from tideflow.train.coordinator import Coordinator, LooperThread
 from tideflow.train.graph_io import write_graph
@@ -113,6 +114,7 @@ class Supervisor:
         self._init_feed_dict = init_feed_dict
         self._init_fn = init_fn
         self._is_chief = is_chief
+        self._lock: ChiefLock | None = None
         self._coord = Coordinator()
         self._stop_grace_secs = stop_grace_secs
         self._logdir = os.fspath(logdir) if logdir and is_chief else None
@@ -238,11 +240,14 @@ class Supervisor:
           wait_for_checkpoint: have the chief wait for a checkpoint to restore.
           max_wait_secs: how long to wait for the checkpoint, or for the chief.
           start_standard_services: start the services, and queue runners.
+        Raises: FailedPreconditionError where another process is chief of the logdir.
         """
         self._coord.clear_stop()
         if self._summary_writer is not None:
             self._summary_writer.reopen()
         if self._is_chief:
+            if self._logdir and self._saver is not None and self._save_model_secs:
+                self._lock = ChiefLock(self._logdir)
             sess = self._session_manager.prepare_session(
                 master,
                 init_op=self._init_op,
@@ -428,6 +433,8 @@ class Supervisor:
                 self._summary_writer.add_session_log(pb.SessionLog(status=pb.SessionLog.STOP))
                 self._summary_writer.close()
                 self._is_graph_written = False
+            if self._lock is not None:
+                self._lock.release()
             termination, self._termination = self._termination, None
             if termination is not None:
                 termination.restore()
