@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,6 +18,7 @@ from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.ops.file_progress import FileProgress
 from tideflow.ops.file_system import StopSignal, in_thread, path_of
 from tideflow.ops.tensor_bundle import BundleReader, BundleWriter, merge_bundles
 from tideflow.wire import errors
@@ -50,6 +51,16 @@ def _arguments(
     return path_of(prefix, "prefix"), *found
 
 
+def _watched(signal: StopSignal, progress: FileProgress) -> Callable[[int], None]:
+    """Return what is called after each piece of a file."""
+
+    def check(count: int) -> None:
+        signal.check()
+        progress.advance(count)
+
+    return check
+
+
 def _save_shape(c: ShapeContext) -> list[Dims]:
     with_rank(c.shape(0), 0, "prefix")
     count = len(c.node.edges) - 3
@@ -73,7 +84,11 @@ async def save_v2(
     path, given_names, given_slices = _arguments(prefix, names, slices, len(tensors))
 
     def work(signal: StopSignal) -> None:
-        with BundleWriter(path, signal.check) as writer:
+        size = sum(getattr(tensor, "nbytes", 0) for tensor in tensors)
+        with (
+            FileProgress("saving", path, size) as progress,
+            BundleWriter(path, _watched(signal, progress)) as writer,
+        ):
             for name, spec, value, dtype in zip(given_names, given_slices, tensors, dtypes):
                 if not spec:
                     writer.add(name, value, dtype)
@@ -122,8 +137,10 @@ async def restore_v2(
     path, given_names, given_slices = _arguments(prefix, names, slices, len(dtypes))
 
     def work(signal: StopSignal) -> list[Any]:
-        with BundleReader(path, signal.check) as reader:
+        progress = FileProgress("restoring", path)
+        with progress, BundleReader(path, _watched(signal, progress)) as reader:
             _check_all_there(reader, given_names, dtypes)
+            progress.total_bytes = sum(reader.stored_bytes(name) for name in given_names)
             return _read_all(reader, given_names, given_slices)
 
     return await in_thread(work)

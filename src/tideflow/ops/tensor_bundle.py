@@ -60,8 +60,8 @@ def _key(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _go_on() -> None:
-    """Check nothing: the work is not one that can be stopped."""
+def _go_on(count: int) -> None:
+    """Take no notice: the work is not one that can be stopped, or that somebody watches."""
 
 
 class BundleWriter:
@@ -72,10 +72,10 @@ class BundleWriter:
     place.
 
     Args:
-      check: called between pieces; may raise, to stop.
+      check: called after each piece with its bytes; may raise, to stop.
     """
 
-    def __init__(self, prefix: str, check: Callable[[], None] = _go_on) -> None:
+    def __init__(self, prefix: str, check: Callable[[int], None] = _go_on) -> None:
         self.prefix = prefix
         self._check = check
         self._entries: dict[bytes, pb.BundleEntryProto] = {}
@@ -145,10 +145,10 @@ class BundleWriter:
         self._entries[key] = entry
 
     def _write(self, data: bytes | memoryview) -> None:
-        self._check()
         self._checksum = extend(self._checksum, data)
         self._data.write(data)
         self._offset += len(data)
+        self._check(len(data))
 
     def _write_strings(self, array: np.ndarray[Any, Any]) -> None:
         items = [x.encode() if isinstance(x, str) else x for x in array.reshape(-1).tolist()]
@@ -262,11 +262,11 @@ class BundleReader:
     """Reads a bundle, in any number of threads.  Use as a context manager, or call close.
 
     Args:
-      check: called between pieces; may raise, to stop.
+      check: called after each piece with its bytes; may raise, to stop.
     Raises: NotFoundError when there is no index file; DataLossError for a damaged one.
     """
 
-    def __init__(self, prefix: str, check: Callable[[], None] = _go_on) -> None:
+    def __init__(self, prefix: str, check: Callable[[int], None] = _go_on) -> None:
         self.prefix = prefix
         self._check = check
         self._files: dict[int, BufferedReader] = {}
@@ -405,10 +405,10 @@ class BundleReader:
         flat = result.reshape(-1).view(np.uint8).data if count else memoryview(b"")
         checksum = 0
         for begin in range(0, len(flat), _PIECE_BYTES):
-            self._check()
             piece = flat[begin : begin + _PIECE_BYTES]
             self._read_into(file, piece, entry.offset + begin, name)
             checksum = extend(checksum, piece)
+            self._check(len(piece))
         self._compare(entry, name, checksum)
         return result
 
