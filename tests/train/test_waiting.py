@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tideflow.train.waiting import Patience
@@ -54,7 +56,10 @@ def test_the_user_reads_what_is_waited_for_and_until_when(clock, capsys):
     while patience.pause("connection refused"):
         pass
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("waiting for ps 0 at host:1: connection refused; gives up in 59 s")
+    # Pauses are drawn at random, so the first report comes up to a second after it is due.
+    assert re.match(
+        r"waiting for ps 0 at host:1: connection refused; gives up in (58|59|60) s", lines[0]
+    )
     assert 5 <= len(lines) <= 7
 
 
