@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -96,6 +97,7 @@ def save(tf: Any, session: Any, saver: Any, directory: Path) -> dict[str, float]
 
 def restore(tf: Any, session: Any, saver: Any, directory: Path) -> dict[str, float]:
     """Restore into the variables of a new session, and tell how long that took."""
+    gc.collect()  # what the session before it held is free then
     with tf.Session(graph=session.graph) as other:
         begin = time.perf_counter()
         saver.restore(other, str(directory / "m"))
