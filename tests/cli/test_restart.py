@@ -147,3 +147,44 @@ def test_parameter_servers_outlive_workers_that_take_their_time_to_end(
     code, out, _ = command.end(timeout_s=10)
     assert code == 143
     assert out.index("ends worker") < out.index("ends ps")
+
+
+_TRAINS = """
+import time
+import tideflow.v1 as tf
+server = tf.train.Server(config["cluster"], job, index)
+print("life", 0, job, index, os.getpid(), flush=True)
+if job == "ps":
+    server.join()
+own = f"/job:worker/task:{index}"
+with tf.device(tf.train.replica_device_setter(worker_device=own, cluster=server.cluster_spec)):
+    count = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+with tf.train.MonitoredTrainingSession(
+    server.target,
+    is_chief=index == 0,
+    checkpoint_dir=sys.argv[1],
+    hooks=[tf.train.StopAtStepHook(last_step=300)],
+    config=tf.ConfigProto(device_filters=["/job:ps", own]),
+    save_checkpoint_steps=20,
+    save_summaries_steps=None,
+    log_step_count_steps=None,
+) as session:
+    while not session.should_stop():
+        if session.run(count) >= 100:
+            print("over a hundred", flush=True)
+        time.sleep(0.005)
+"""
+
+
+@pytest.mark.processes
+def test_training_needs_nobody_to_watch_it(start: Start, script: Script, tmp_path: Path) -> None:
+    saved = tmp_path / "saved"
+    command = start("run", "--ps", "1", "--workers", "2", "--restart", script(_TRAINS), str(saved))
+    lines = command.read_until("over a hundred")
+    for victim in ("ps:0", "worker:0"):
+        os.kill(pids_in(lines)[victim], signal.SIGKILL)
+    code, _, err = command.end()
+    assert code == 0, err
+    for victim in ("ps:0", "worker:0"):
+        assert f"{victim} was ended by SIGKILL" in err
+    assert "model.ckpt-30" in (saved / "checkpoint").read_text()
