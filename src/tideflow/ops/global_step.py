@@ -16,7 +16,7 @@ from tideflow.ops.variable_scope import get_variable
 from tideflow.ops.variables import Variable, VariableAggregation
 from tideflow.wire import dtypes
 
-_READ_KEY = "global_step_read_op_cache"
+READ_KEY = "global_step_read_op_cache"
 
 
 @export("train.global_step")
@@ -90,10 +90,10 @@ def get_or_create_global_step_read(graph: Graph | None = None) -> Tensor | None:
     Raises: RuntimeError when the graph has several such tensors.
     """
     graph = graph or get_default_graph()
-    members = graph.get_collection(_READ_KEY)
+    members = graph.get_collection(READ_KEY)
     if len(members) > 1:
         raise RuntimeError(
-            f"there are {len(members)} items in collection {_READ_KEY}; one is wanted"
+            f"there are {len(members)} items in collection {READ_KEY}; one is wanted"
         )
     if members:
         found: Tensor = members[0]
@@ -105,5 +105,5 @@ def get_or_create_global_step_read(graph: Graph | None = None) -> Tensor | None:
         value = step.read_value() if isinstance(step, Variable) else step
         zero = convert_to_tensor(0, step.dtype.base_dtype)
         made: Tensor = apply_op("AddV2", value, zero, name="add")
-    graph.add_to_collection(_READ_KEY, made)
+    graph.add_to_collection(READ_KEY, made)
     return made

@@ -17,6 +17,7 @@ from typing import Any
 
 from tideflow import logging
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.ops.global_step import READ_KEY
 from tideflow.train.coordinator import Coordinator
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -26,7 +27,6 @@ _PULSE_PAUSE_S = 0.5
 _CLOSE_TIMEOUT_S = 1.5
 # Threads that only wait for the session, such as queue runners', end within moments or with it.
 _THREADS_TIMEOUT_S = 0.5
-_READ_KEY = "global_step_read_op_cache"
 
 
 class SessionCloser:
@@ -102,7 +102,7 @@ class SessionCloser:
         """Return what asks all tasks with variables for an answer; None in a session without."""
         if not self.session.sess_str:
             return None
-        for key in (GraphKeys.READY_OP, _READ_KEY):
+        for key in (GraphKeys.READY_OP, READ_KEY):
             members = self.session.graph.get_collection(key)
             if members:
                 return members[0]

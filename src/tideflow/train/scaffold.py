@@ -29,6 +29,7 @@ from tideflow.ops.variables import (
     report_uninitialized_variables,
 )
 from tideflow.train.saver import Saver
+from tideflow.train.session_manager import INITIALIZERS_KEY
 
 
 @export("train.Scaffold")
@@ -193,7 +194,7 @@ def _default_init_op() -> Operation:
     return group(
         global_variables_initializer(),
         initialize_resources(shared_resources()),
-        get_default_graph().get_collection("saved_model_initializers"),
+        get_default_graph().get_collection(INITIALIZERS_KEY),
     )
 
 

@@ -20,7 +20,7 @@ from tideflow.wire import messages as pb
 
 # Looking again costs a session on one's own master and a step on the parameter servers.
 _LONGEST_PAUSE_S = 2.0
-_INITIALIZERS_KEY = "saved_model_initializers"
+INITIALIZERS_KEY = "saved_model_initializers"
 
 
 def check_ready(op: Any, session: Session, label: str) -> str | None:
@@ -253,7 +253,7 @@ class SessionManager:
                 return None
 
     def _restore(self, sess: Session, saver: Any, path: str) -> None:
-        initializers = self._graph.get_collection(_INITIALIZERS_KEY)
+        initializers = self._graph.get_collection(INITIALIZERS_KEY)
         if initializers:
             sess.run(initializers)
         saver.restore(sess, path)
