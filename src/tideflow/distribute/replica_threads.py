@@ -11,13 +11,14 @@ Source: tensorflow/python/distribute/mirrored_run.py.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tideflow.distribute.replica_context import Entry, ReplicaContext, entered
 from tideflow.distribute.values import regroup, select_replica_tree
-from tideflow.graph.defaults import local
+from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.variables_base import creators_in_force, with_creators
 
@@ -82,7 +83,36 @@ def _scope_of(number: int) -> Any:
 
 
 class _GaveUpError(BaseException):
-    """Ends the thread of a replica whose result nobody wants."""
+    """Ends the function of a replica whose result nobody wants."""
+
+
+class _ReplicaThread:
+    """A thread that runs one replica after another."""
+
+    def __init__(self) -> None:
+        self._has_work = threading.Lock()
+        self._has_work.acquire()
+        self._work: Callable[[], None] | None = None
+        threading.Thread(target=self._serve, name="replica", daemon=True).start()
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Begin to run something; the thread is nobody else's until that has ended."""
+        self._work = work
+        self._has_work.release()
+
+    def _serve(self) -> None:
+        while True:
+            self._has_work.acquire()
+            work, self._work = self._work, None
+            assert work is not None
+            work()
+            del work  # it holds what a replica was given
+
+
+# Threads without work: starting one takes longer than most of what replicas do eagerly.
+_idle: list[_ReplicaThread] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)
 
 
 class _Replica:
@@ -112,39 +142,50 @@ class _Replica:
         self._is_wanted = True
         self._scopes = graph.copied_scopes()
         self._creators = creators_in_force()
+        self._eager_graph = eager_graph()
         self._context = ReplicaContext(strategy, number)
         self._context.pause = self._pause
-        self._may_run = threading.Semaphore(0)
-        self._has_stopped = threading.Semaphore(0)
-        self._thread: threading.Thread | None = None
+        # Both are held, but for the moment in which one side lets the other go on.
+        self._may_run = threading.Lock()
+        self._has_stopped = threading.Lock()
+        self._may_run.acquire()
+        self._has_stopped.acquire()
+        self._thread: _ReplicaThread | None = None
 
     # ---- in the caller's thread
 
     def go_on(self) -> None:
         """Let the replica run until it stops or ends."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._run, name=f"replica {self._number}", daemon=True
-            )
-            self._thread.start()
         before = self.graph.scopes()
         self.graph.restore_scopes(self._scopes)
-        self._may_run.release()
-        self._has_stopped.acquire()
+        if self._thread is None:
+            try:
+                self._thread = _idle.pop()
+            except IndexError:
+                self._thread = _ReplicaThread()
+            self._thread.run(self._run)
+        else:
+            self._may_run.release()
+        self._wait_for_stop()
         self._scopes = self.graph.scopes()
         self.graph.restore_scopes(before)
 
+    def _wait_for_stop(self) -> None:
+        assert self._thread is not None
+        self._has_stopped.acquire()
+        if self.has_ended:
+            _idle.append(self._thread)
+
     def give_up(self) -> None:
-        """End the thread, if it still waits."""
+        """End the function, if it still waits."""
         if self._thread is not None and not self.has_ended:
             self._is_wanted = False
             self._may_run.release()
-            self._thread.join()
+            self._wait_for_stop()
 
     # ---- in the replica's thread
 
     def _run(self) -> None:
-        self._may_run.acquire()
         try:
             self.result = self._call()
         except _GaveUpError:
@@ -157,16 +198,22 @@ class _Replica:
 
     def _call(self) -> Any:
         graph, number = self.graph, self._number
-        if not graph.is_eager:
+        # One replica at a time runs, so they can share the caller's eager graph, and what it knows.
+        local.eager_graph = self._eager_graph
+        before = list(local.graphs)
+        if graph is not self._eager_graph:
             local.graphs.append(graph)
         args, kwargs = self._arguments
-        with (
-            entered(Entry(self._strategy, self._context)),
-            with_creators(self._creators),
-            get_default_graph().device(self._strategy.extended.worker_devices[number]),
-            _scope_of(number),
-        ):
-            return self._fn(*args, **kwargs)
+        try:
+            with (
+                entered(Entry(self._strategy, self._context)),
+                with_creators(self._creators),
+                get_default_graph().device(self._strategy.extended.worker_devices[number]),
+                _scope_of(number),
+            ):
+                return self._fn(*args, **kwargs)
+        finally:
+            local.graphs[:] = before
 
     def _pause(self, merge_fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Stop until all replicas are here and the function has run."""
