@@ -1,7 +1,7 @@
 """Runs the tasks of a cluster as processes of this machine, and sees all of them end.
 
 Rule 1: every task is a process group of its own, so that what a task started ends with it.
-Rule 2: the run is over when all tasks that work (all but parameter servers) have ended well, or one
+Rule 2: the run is over when all tasks that work (all but those that serve) have ended well, or one
         has failed, or the run is stopped; the others are then asked to end (SIGTERM), and made to
         (SIGKILL) after a few seconds.  Parameter servers are asked last, so that a chief can still
         save what they keep.  A task that died and may be started again has not failed.
@@ -31,8 +31,9 @@ STOP_GRACE_S = 3.0
 _SERVING_GRACE_S = 1.0
 # What a task's last lines may take to arrive after it ended.
 _DRAIN_S = 0.5
-# Jobs whose tasks serve until they are stopped.
-_SERVING_JOBS = frozenset({"ps"})
+# Jobs whose tasks serve until they are stopped: without a coordinator, and with one.
+SERVING_JOBS = frozenset({"ps"})
+COORDINATED_JOBS = frozenset({"ps", "worker"})
 # Below the range from which systems choose ports for outgoing connections, so that none of those
 # takes a port between its choice and its use.
 _PORTS = range(10240, 32768)
@@ -116,6 +117,7 @@ class Launcher:
       environment: what to set besides.
       policy: whether tasks that die are started again; not by default.
       on_death: told of each that will be.
+      serving_jobs: the jobs whose tasks serve until they are stopped.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Launcher:
         environment: Mapping[str, str] | None = None,
         policy: RestartPolicy | None = None,
         on_death: Callable[[Death], None] = lambda death: None,
+        serving_jobs: frozenset[str] = SERVING_JOBS,
     ) -> None:
         self.cluster = cluster
         self.tasks = tasks_of(cluster)
@@ -134,6 +137,7 @@ class Launcher:
         self._environment = {**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}
         self._policy = policy or RestartPolicy()
         self._on_death = on_death
+        self._serving_jobs = serving_jobs
         self._processes: dict[TaskId, Process] = {}
         self._starting: set[asyncio.Task[Process]] = set()
         self._pumps: list[asyncio.Task[None]] = []
@@ -215,7 +219,7 @@ class Launcher:
     async def _watch(
         self, lives: dict[asyncio.Task[int], TaskId], stopped_by: asyncio.Future[signal.Signals]
     ) -> Outcome:
-        working = {life for life, task in lives.items() if task.job not in _SERVING_JOBS}
+        working = {life for life, task in lives.items() if task.job not in self._serving_jobs}
         pending: set[asyncio.Future[int] | asyncio.Future[signal.Signals]] = {*lives, stopped_by}
         while working & pending:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -236,7 +240,9 @@ class Launcher:
 
     async def _end_all(self) -> None:
         for serves, grace_s in ((False, STOP_GRACE_S), (True, _SERVING_GRACE_S)):
-            asked = [p for t, p in self._processes.items() if (t.job in _SERVING_JOBS) is serves]
+            asked = [
+                p for t, p in self._processes.items() if (t.job in self._serving_jobs) is serves
+            ]
             for process in asked:
                 _signal_group(process, signal.SIGTERM)
             with contextlib.suppress(TimeoutError):

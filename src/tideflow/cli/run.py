@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from tideflow.cli.launcher import (
+    COORDINATED_JOBS,
+    SERVING_JOBS,
     Death,
     Launcher,
     Outcome,
@@ -52,6 +54,11 @@ class _WithOptionalCount(click.Command):
 )
 @click.option("--chief", is_flag=True, help="Add a job `chief` with one task.")
 @click.option(
+    "--coordinator",
+    is_flag=True,
+    help="Add a job `chief`, whose end is the run's end: workers serve, as parameter servers do.",
+)
+@click.option(
     "--restart",
     type=click.IntRange(min=0),
     metavar="[N]",
@@ -66,15 +73,17 @@ def run(
     ps: int,
     workers: int,
     chief: bool,
+    coordinator: bool,
     restart: int,
 ) -> None:
     """Start every task of a script as a process of this machine.
 
     Each task runs SCRIPT with ARGS and with TF_CONFIG set to the cluster, on free ports of
     127.0.0.1, and to its own place in it. Its output appears line by line behind its name. The run
-    ends when all workers (and the chief) have ended well; parameter servers are then stopped. On
-    the first failure, or on Ctrl-C, all tasks are stopped: SIGTERM, parameter servers last, and
-    SIGKILL to what is left after 4 seconds.
+    ends when all workers (and the chief) have ended well; parameter servers are then stopped. With
+    --coordinator it ends when the chief has; workers are then stopped, too. On the first failure,
+    or on Ctrl-C, all tasks are stopped: SIGTERM, those that serve last, and SIGKILL to what is left
+    after 4 seconds.
 
     With --restart, a task that dies is started again in the same place, after a pause that grows
     up to half a minute; one that then runs for a minute has recovered. A task that ends with 0 is
@@ -86,6 +95,7 @@ def run(
       tideflow run examples/digits_replica.py --ps 1 --workers 2
       tideflow run train.py --workers 4 --chief -- --steps 1000
       tideflow run --ps 1 --workers 2 --restart train.py
+      tideflow run --coordinator --ps 1 --workers 2 examples/digits_coordinator.py
 
     \b
     Exit codes:
@@ -94,6 +104,7 @@ def run(
       130  stopped by Ctrl-C
       N    the code of the first task that failed (128 + S where signal S ended it)
     """
+    chief = chief or coordinator
     if not workers and not chief:
         raise UsageProblem(
             "a cluster without workers and chief has nobody who works",
@@ -108,6 +119,7 @@ def run(
         line_printer(tasks_of(cluster)),
         policy=RestartPolicy(restart),
         on_death=tell_death,
+        serving_jobs=COORDINATED_JOBS if coordinator else SERVING_JOBS,
     )
     report(asyncio.run(launcher.run()))
 

@@ -7,9 +7,11 @@ ParameterServerStrategy.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tideflow import logging
 from tideflow.distribute.sharded_variable import ShardedVariable, split_evenly
 from tideflow.distribute.strategy import Strategy, StrategyExtended
 from tideflow.eager.config import connect_to_cluster
@@ -18,9 +20,12 @@ from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export_v2
-from tideflow.wire import dtypes
+from tideflow.wire import dtypes, errors
 
 _CPU = "/device:CPU:0"
+# How long tasks may take to start, and how often to look.
+_CONNECT_S = 60.0
+_CONNECT_PAUSE_S = 0.2
 
 
 @export_v2("distribute.ParameterServerStrategy", "distribute.experimental.ParameterServerStrategy")
@@ -43,7 +48,7 @@ class ParameterServerStrategy(Strategy):
         for job in ("ps", "worker"):
             if job not in jobs:
                 raise ValueError(f"the cluster has no job {job!r}; it has {', '.join(jobs)}")
-        connect_to_cluster(spec, job_name="chief")
+        _connect(spec, cluster_resolver.task_type or "chief", cluster_resolver.task_id or 0)
         cluster = context().cluster
         assert cluster is not None
         names = {job: cluster.tasks_of(job) for job in ("ps", "worker")}
@@ -54,6 +59,20 @@ class ParameterServerStrategy(Strategy):
     def cluster_resolver(self) -> Any:
         """What told the strategy of its cluster."""
         return self._resolver
+
+
+def _connect(spec: Any, job: str, task: int) -> None:
+    """Connect, waiting for tasks that are still starting.  Raises: UnavailableError."""
+    last = time.monotonic() + _CONNECT_S
+    while True:
+        try:
+            connect_to_cluster(spec, job_name=job, task_index=task)
+            return
+        except errors.UnavailableError as error:
+            if time.monotonic() > last:
+                raise
+            logging.info(f"waiting for all tasks of the cluster: {error.message}")
+            time.sleep(_CONNECT_PAUSE_S)
 
 
 class _PsExtended(StrategyExtended):

@@ -36,7 +36,6 @@ from tideflow.transport import stub
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import matches, parse_device_name, task_name
-from tideflow.wire.ids import new_request_id
 from tideflow.wire.rendezvous_key import key_prefix
 from tideflow.wire.tensor_codec import encode_tensor
 
@@ -80,7 +79,7 @@ class Cluster:
         library: dict[str, FunctionDefinition],
         config: pb.ConfigProto,
     ) -> None:
-        self.context_id = secrets.randbits(64)
+        self.context_id = secrets.randbits(63)
         self.view_id = 0
         self._jobs = {name: dict(spec.tasks(name)) for name in spec.jobs}
         self._jobs.setdefault(job, {}).setdefault(task, "localhost:0")
@@ -123,8 +122,12 @@ class Cluster:
                 service = stub(EagerService, self._workers.channel(name))
                 self._tasks[name] = RemoteTask(name, self._workers.get(name), service)
         tasks = list(self._tasks.values())
-        await asyncio.gather(*(self._ask_devices(task) for task in tasks))
-        await asyncio.gather(*(self._make_context(task, server_pb) for task in tasks))
+        try:
+            await asyncio.gather(*(self._ask_devices(task) for task in tasks))
+            await asyncio.gather(*(self._make_context(task, server_pb) for task in tasks))
+        except BaseException:
+            await self._server.stop()  # so that its port is free for the next attempt
+            raise
         self.home = self._own_context()
 
     async def _ask_devices(self, task: RemoteTask) -> None:
@@ -158,7 +161,7 @@ class Cluster:
         )
         made = EagerContext(self.context_id, self.view_id, session, None, self.cluster_devices)
         made.library = self._library
-        self._server.eager.contexts[self.context_id] = made
+        self._server.eager.add(made)
         return made
 
     @property
@@ -277,12 +280,9 @@ class Cluster:
             device,
             attrs["tensor_name"].s.decode(),
         )
-        request = pb.RecvTensorRequest(
-            step_id=_signed(self.context_id),
-            rendezvous_key=prefix + "0:0",
-            request_id=new_request_id(),
-        )
-        receiving = asyncio.ensure_future(task.worker.RecvTensor(request))
+        record = self._server.worker.steps.start(_signed(self.context_id), self.home.session)
+        assert record.rendezvous is not None
+        receiving = asyncio.ensure_future(record.rendezvous.take(prefix + "0:0", tensor.device))
         sent = task.queue.last
         assert sent is not None
         sending = asyncio.wrap_future(sent)

@@ -1,0 +1,75 @@
+"""Trains a classifier of handwritten digits on workers that compute in step.
+
+    tideflow run --ps 0 --workers 2 examples/digits_multi_worker.py
+
+Every worker runs this whole program.  Each takes its share of every batch; gradients are added up
+among the workers, so that all have the same weights after each step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from absl import app, flags
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+import tideflow as tf
+
+EPOCHS = flags.DEFINE_integer("epochs", 25, "how often all examples are used")
+SEED = flags.DEFINE_integer("seed", 1, "of the initial weights and the order of examples")
+BATCH_SIZE = 64
+
+
+def load_data() -> list[np.ndarray]:
+    """Return images for training and for the test, [count, 64] in [0, 1], and their labels."""
+    digits = load_digits()
+    images = (digits.data / 16.0).astype(np.float32)
+    labels = digits.target.astype(np.int64)
+    return train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
+
+
+def main(argv: list[str]) -> None:
+    del argv
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before any operation
+    tf.random.set_seed(SEED.value)
+    train_images, test_images, train_labels, test_labels = load_data()
+    with strategy.scope():
+        hidden = tf.Variable(tf.random.normal([64, 128], stddev=0.125))
+        hidden_bias = tf.Variable(tf.zeros([128]))
+        output = tf.Variable(tf.random.normal([128, 10], stddev=0.09))
+        output_bias = tf.Variable(tf.zeros([10]))
+        optimizer = tf.optimizers.SGD(0.2)
+    variables = [hidden, hidden_bias, output, output_bias]
+
+    def logits(images: tf.Tensor) -> tf.Tensor:
+        return tf.matmul(tf.nn.relu(tf.matmul(images, hidden) + hidden_bias), output) + output_bias
+
+    def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=labels, logits=logits(images)
+            )
+            loss = tf.reduce_sum(losses) / BATCH_SIZE
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return loss
+
+    @tf.function
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        losses = strategy.run(replica_step, (images, labels))
+        return strategy.reduce("SUM", losses, axis=None)
+
+    for epoch in range(EPOCHS.value):
+        order = np.random.default_rng(SEED.value + epoch).permutation(len(train_images))
+        chosen = [order[i : i + BATCH_SIZE] for i in range(0, len(order) - BATCH_SIZE, BATCH_SIZE)]
+        data = [(train_images[rows], train_labels[rows]) for rows in chosen]
+        for images, labels in strategy.experimental_distribute_dataset(data):
+            loss = step(images, labels)
+        if epoch % 5 == 4:
+            print(f"epoch {epoch + 1}: loss {float(loss):.4f}", flush=True)
+    found = tf.argmax(logits(tf.constant(test_images)), axis=1).numpy()
+    print(f"{strategy.num_replicas_in_sync} replicas")
+    print(f"test accuracy {np.mean(found == test_labels):.4f}")
+
+
+if __name__ == "__main__":
+    app.run(main)
