@@ -256,7 +256,8 @@ class RecoverableSession:
 
     def _wait(self, error: errors.OpError) -> None:
         """Pause before another attempt.  Raises: the error, when it is time to give up."""
-        told = f"{type(error).__name__}: {error.message.splitlines()[0]}"
+        # The first line may only say whence the error came.
+        told = f"{type(error).__name__}: {' '.join(error.message.splitlines()[:2])}"
         if self._patience is None:
             print(f"the session was lost: {told}", file=sys.stderr, flush=True)
             self._patience = Patience("a new session", self._creator.limit_s)
