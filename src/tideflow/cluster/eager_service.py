@@ -60,10 +60,15 @@ class EagerWorker(EagerService):
         made = EagerContext(
             request.context_id, request.context_view_id, session, keep_alive_s, incarnations
         )
-        self.contexts[request.context_id] = made
+        self.add(made)
         if self._sweeper is None:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         return pb.CreateContextResponse(device_attributes=self._device_attributes(made))
+
+    def add(self, context: EagerContext) -> None:
+        """Keep a context."""
+        self.contexts[context.context_id] = context
+        self._worker.adopt(context.session)
 
     def _make_session(self, request: pb.CreateContextRequest) -> WorkerSession:
         """Return the session of a context: the worker's devices, the client's cluster."""
@@ -99,6 +104,7 @@ class EagerWorker(EagerService):
             )
         if request.server_def.cluster.job:
             await context.change_cluster(self._workers(request.server_def))
+            self._worker.adopt(context.session)
         context.view_id = request.context_view_id
         return pb.UpdateContextResponse(device_attributes=self._device_attributes(context))
 
@@ -138,6 +144,7 @@ class EagerWorker(EagerService):
             errors.CancelledError(f"context {context_id} was closed"),
         )
         context.tensors.clear()
+        self._worker.release(context.session)
         await context.session.close()
 
     async def close(self) -> None:

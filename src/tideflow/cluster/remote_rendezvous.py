@@ -56,7 +56,8 @@ class RemoteRendezvous:
         self.take_nowait = local.take_nowait
         self._workers = peers.workers
         self._log = log
-        self._links = peers.workers.links
+        # Frames number steps from 0; that of TensorFlow's eager context may be below.
+        self._links = peers.workers.links if step_id >= 0 else None
         self._advised = advised
         self._waits: dict[str, PushWait] = {}
         self._calls: dict[asyncio.Task[TensorReply], str] = {}

@@ -9,7 +9,7 @@ Source: runtime facts on component functions.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -31,8 +31,6 @@ from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import new_step_id
 from tideflow.wire.tensor_codec import Value
-
-_numbers = itertools.count()
 
 
 class Home(Protocol):
@@ -69,6 +67,7 @@ class Part:
     Attributes:
       args, results: positions among those of the whole function.
       name: of the component function.
+      library: the functions that it calls.
     """
 
     task: str
@@ -76,6 +75,7 @@ class Part:
     args: list[int]
     results: list[int]
     function_pb: pb.FunctionDef = field(default_factory=pb.FunctionDef)
+    library: list[FunctionDefinition] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -121,7 +121,11 @@ class SpanningFunction:
         )
         own = home.session.workers.own_task
         self._own = self._make_own(parts.pop(own, []))
-        self._parts = [self._describe(task, part) for task, part in parts.items()]
+        # Every task that holds calls names parts of its own.
+        stem = f"{ref.name}_partitioned_{secrets.randbits(63)}"
+        self._parts = [
+            self._describe(f"{stem}_{i}", task, part) for i, (task, part) in enumerate(parts.items())
+        ]
         self._is_registered = False
         self._registering = asyncio.Lock()
 
@@ -147,10 +151,10 @@ class SpanningFunction:
         )
         return runner, part
 
-    def _describe(self, task: str, nodes: list[Node]) -> Part:
-        name = f"{self._name}_partitioned_{next(_numbers)}"
+    def _describe(self, name: str, task: str, nodes: list[Node]) -> Part:
         part = Part(task, name, _indices(nodes, ARG_OPS), _indices(nodes, RETVAL_OPS))
         part.function_pb = function_of_nodes(name, nodes)
+        part.library = _functions_of(part.function_pb, self._home.library)
         return part
 
     # ---- running
@@ -231,7 +235,7 @@ class SpanningFunction:
         item = pb.EagerQueueItem()
         item.register_function.function_def.CopyFrom(part.function_pb)
         item.register_function.is_component_function = True
-        for definition in self._home.library.values():
+        for definition in part.library:
             item.register_function.library.function.append(definition.to_proto())
         request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
         await self._home.eager_service(part.task).Enqueue(request)
@@ -268,6 +272,25 @@ def _forget(task: asyncio.Task[Any]) -> None:
     _background.discard(task)
     if not task.cancelled():
         task.exception()
+
+
+def _functions_of(
+    function_pb: pb.FunctionDef, library: Mapping[str, FunctionDefinition]
+) -> list[FunctionDefinition]:
+    """Return the functions that a function calls, and those that they call."""
+    found: dict[str, FunctionDefinition] = {}
+    waiting = [function_pb]
+    while waiting:
+        for node_pb in waiting.pop().node_def:
+            names = [node_pb.op]
+            for attr_pb in node_pb.attr.values():
+                names.append(attr_pb.func.name)
+                names.extend(one.name for one in attr_pb.list.func)
+            for name in names:
+                if name in library and name not in found:
+                    found[name] = library[name]
+                    waiting.append(found[name].to_proto())
+    return list(found.values())
 
 
 def _indices(nodes: Sequence[Node], ops: Sequence[str]) -> list[int]:

@@ -144,6 +144,17 @@ class Worker(WorkerService):
         collectives = self.collectives.engine(workers, devices)
         return maker(devices, workers, isolated=True, owns_workers=True, collectives=collectives)
 
+    def adopt(self, session: WorkerSession) -> None:
+        """Keep a session that something else of this task made, as the eager service does."""
+        if self._host is not None:
+            session.workers.link_peers(session.handle, self._host)
+        self.sessions[session.handle] = session
+
+    def release(self, session: WorkerSession) -> None:
+        """Keep an adopted session no longer."""
+        if self.sessions.get(session.handle) is session:
+            del self.sessions[session.handle]
+
     async def DeleteWorkerSession(
         self, request: pb.DeleteWorkerSessionRequest
     ) -> pb.DeleteWorkerSessionResponse:
