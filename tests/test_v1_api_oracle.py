@@ -25,6 +25,13 @@ losses.mean_squared_error losses.softmax_cross_entropy losses.sparse_softmax_cro
 losses.compute_weighted_loss TensorArray FIFOQueue RandomShuffleQueue PaddingFIFOQueue PriorityQueue
 train.GradientDescentOptimizer train.MomentumOptimizer train.AdagradOptimizer
 train.AdadeltaOptimizer train.RMSPropOptimizer train.FtrlOptimizer train.ClusterSpec
+train.Saver train.Saver.save train.Saver.restore train.Saver.export_meta_graph
+train.latest_checkpoint train.get_checkpoint_state train.update_checkpoint_state train.import_meta_graph
+train.export_meta_graph train.list_variables train.load_variable train.checkpoints_iterator
+train.init_from_checkpoint train.CheckpointManager train.CheckpointManager.save
+summary.FileWriter summary.FileWriter.add_summary summary.FileWriter.add_graph
+summary.FileWriter.add_run_metadata summary.scalar summary.histogram summary.image summary.text
+summary.audio summary.tensor_summary summary.merge summary.merge_all io.TFRecordWriter
 train.replica_device_setter train.get_or_create_global_step nest.map_structure
 train.Coordinator train.Coordinator.join train.Coordinator.request_stop train.LooperThread
 train.QueueRunner train.QueueRunner.create_threads train.start_queue_runners

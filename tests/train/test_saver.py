@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
+from cluster.servers import LocalCluster
 
 
 @pytest.fixture(autouse=True)
@@ -301,3 +302,25 @@ def test_objects_may_say_how_they_are_saved(tmp_path):
         session.run(tf.assign(a, tf.zeros([2, 3])))
         saver.restore(session, str(tmp_path / "m"))
         assert session.run(a)[1, 2] == 5
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_variables_of_parameter_servers_are_saved_and_come_back(tmp_path, sharded):
+    cluster = LocalCluster({"ps": 2, "worker": 1})
+    try:
+        made = []
+        for task in range(2):
+            with tf.device(f"/job:ps/task:{task}"):
+                made.append(tf.get_variable(f"v{task}", initializer=np.float32([task, 5])))
+        saver = tf.train.Saver(sharded=sharded)
+        zero = [tf.assign(v, [0, 0]) for v in made]
+        with started(tf.Session(cluster.target("worker"))) as session:
+            path = saver.save(session, str(tmp_path / "m"), 3)
+            session.run(zero)
+            saver.restore(session, path)
+            assert [v.tolist() for v in session.run(made)] == [[0, 5], [1, 5]]
+    finally:
+        cluster.stop()
+    shards = 2 if sharded else 1
+    data = [f"m-3.data-{i:05d}-of-{shards:05d}" for i in range(shards)]
+    assert names(tmp_path) == ["checkpoint", *data, "m-3.index", "m-3.meta"]
