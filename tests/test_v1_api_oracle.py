@@ -26,8 +26,8 @@ losses.compute_weighted_loss TensorArray FIFOQueue RandomShuffleQueue PaddingFIF
 train.GradientDescentOptimizer train.MomentumOptimizer train.AdagradOptimizer
 train.AdadeltaOptimizer train.RMSPropOptimizer train.FtrlOptimizer train.ClusterSpec
 train.Saver train.Saver.save train.Saver.restore train.Saver.export_meta_graph
-train.latest_checkpoint train.get_checkpoint_state train.update_checkpoint_state train.import_meta_graph
-train.export_meta_graph train.list_variables train.load_variable train.checkpoints_iterator
+train.latest_checkpoint train.get_checkpoint_state train.update_checkpoint_state
+train.import_meta_graph train.export_meta_graph train.list_variables train.load_variable train.checkpoints_iterator
 train.init_from_checkpoint train.CheckpointManager train.CheckpointManager.save
 summary.FileWriter summary.FileWriter.add_summary summary.FileWriter.add_graph
 summary.FileWriter.add_run_metadata summary.scalar summary.histogram summary.image summary.text
