@@ -80,11 +80,16 @@ class EagerContext:
             return False
         return time.monotonic() - self._used_s > self.keep_alive_s
 
+    def see(self, view_id: int, cluster_devices: dict[str, int]) -> None:
+        """See another version of the cluster; functions are cut and registered anew."""
+        self.view_id = view_id
+        self.cluster_devices = cluster_devices
+        self._spanning.clear()
+
     async def change_cluster(self, workers: WorkerCache) -> None:
-        """See another version of the cluster from now on."""
+        """Reach the tasks of another version of the cluster from now on."""
         before, self.session.workers = self.session.workers, workers
         self._peers.clear()
-        self._spanning.clear()
         await before.close()
 
     # ---- tensors

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager_context import EagerContext, is_on, shape_of
@@ -53,10 +53,7 @@ class EagerWorker(EagerService):
             await self._close(request.context_id)
         session = self._make_session(request)
         keep_alive_s = float(request.keep_alive_secs) or None
-        incarnations = {
-            **{d.name: d.incarnation for d in self._worker.devices.devices},
-            **{d.name: d.incarnation for d in request.cluster_device_attributes},
-        }
+        incarnations = self._incarnations(request.cluster_device_attributes)
         made = EagerContext(
             request.context_id, request.context_view_id, session, keep_alive_s, incarnations
         )
@@ -92,6 +89,13 @@ class EagerWorker(EagerService):
             raise errors.InvalidArgumentError(f"the context's server_def: {error}") from None
         return WorkerCache(self._worker.task, self._worker, cluster)
 
+    def _incarnations(self, listed: Iterable[pb.DeviceAttributes]) -> dict[str, int]:
+        """Return the incarnations of all devices that a context sees, this task's first."""
+        return {
+            **{d.name: d.incarnation for d in self._worker.devices.devices},
+            **{d.name: d.incarnation for d in listed},
+        }
+
     def _device_attributes(self, context: EagerContext) -> list[pb.DeviceAttributes]:
         return [device.attributes() for device in context.session.devices.devices]
 
@@ -105,6 +109,8 @@ class EagerWorker(EagerService):
         if request.server_def.cluster.job:
             await context.change_cluster(self._workers(request.server_def))
             self._worker.adopt(context.session)
+            devices = self._incarnations(request.cluster_device_attributes)
+            context.see(request.context_view_id, devices)
         context.view_id = request.context_view_id
         return pb.UpdateContextResponse(device_attributes=self._device_attributes(context))
 
@@ -169,7 +175,16 @@ class EagerWorker(EagerService):
         self, requests: AsyncIterator[pb.EnqueueRequest]
     ) -> AsyncIterator[pb.EnqueueResponse]:
         async for request in requests:
-            yield await self.Enqueue(request)
+            context = self._context(request.context_id)
+            response = pb.EnqueueResponse()
+            try:
+                for item in request.queue:
+                    response.queue_response.append(await self._do(context, item))
+            except errors.OpError:
+                if response.queue_response:
+                    yield response
+                raise
+            yield response
 
     async def WaitQueueDone(self, request: pb.WaitQueueDoneRequest) -> pb.WaitQueueDoneResponse:
         self._context(request.context_id)

@@ -26,11 +26,13 @@ from tideflow.graph.node import FunctionRef, Node
 from tideflow.runtime.context import Function, Step
 from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import GraphRunner
-from tideflow.wire import dtypes
+from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import new_step_id
 from tideflow.wire.tensor_codec import Value
+
+_RUN = "/tensorflow.eager.EagerService/RunComponentFunction"
 
 
 class Home(Protocol):
@@ -124,7 +126,8 @@ class SpanningFunction:
         # Every task that holds calls names parts of its own.
         stem = f"{ref.name}_partitioned_{secrets.randbits(63)}"
         self._parts = [
-            self._describe(f"{stem}_{i}", task, part) for i, (task, part) in enumerate(parts.items())
+            self._describe(f"{stem}_{i}", task, nodes)
+            for i, (task, nodes) in enumerate(parts.items())
         ]
         self._is_registered = False
         self._registering = asyncio.Lock()
@@ -220,7 +223,10 @@ class SpanningFunction:
         request = pb.RunComponentFunctionRequest(
             context_id=self._home.context_id, operation=operation, output_num=part.results
         )
-        await self._home.eager_service(part.task).RunComponentFunction(request)
+        try:
+            await self._home.eager_service(part.task).RunComponentFunction(request)
+        except errors.OpError as error:
+            raise with_origin(error, part.task, _RUN) from None
 
     async def _register(self) -> None:
         """Give every other task its part, once."""
@@ -245,6 +251,15 @@ class SpanningFunction:
         request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
         for part in self._parts:
             _in_background(self._home.eager_service(part.task).Enqueue(request))
+
+
+def with_origin(error: errors.OpError, task: str, method: str) -> errors.OpError:
+    """Return an error of another task with what TensorFlow's RPC clients add to it; whoever
+    classifies errors by their text looks for this."""
+    return error.with_message(
+        f"{error.message}\nAdditional GRPC error information from remote target {task} while "
+        f"calling {method}:\n:UNKNOWN:Error received from peer {{grpc_status:{error.error_code}}}"
+    )
 
 
 async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:

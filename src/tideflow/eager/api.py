@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideflow.eager import asynchronous as asynchronous
 from tideflow.eager import config as config
 from tideflow.eager import data as data
 from tideflow.eager.backprop import GradientTape

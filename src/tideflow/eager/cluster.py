@@ -9,12 +9,15 @@ Source: runtime facts on EagerService (connecting, ids and handles, data movemen
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
+from tideflow.client.patience import Progress, most_wait_s
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.device_discovery import describe, discover_devices
 from tideflow.cluster.eager_context import EagerContext
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.services import EagerService, WorkerService
@@ -31,7 +34,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.node import FunctionRef, arg_types
 from tideflow.graph.op_def import OpDef
 from tideflow.runtime.device import DeviceManager
-from tideflow.runtime.loop import run_sync
+from tideflow.runtime.loop import run_sync, spawn
 from tideflow.transport import stub
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -40,6 +43,8 @@ from tideflow.wire.rendezvous_key import key_prefix
 from tideflow.wire.tensor_codec import encode_tensor
 
 _KEEP_ALIVE_S = 600
+# How long a task may take to say that it still has its context, and to close it.
+_ANSWER_S = 5.0
 _INT64_SIGN = 2**63
 
 
@@ -48,6 +53,7 @@ class RemoteTask:
 
     Attributes:
       devices: incarnations by full name.
+      first_op_id: what operations before it have made went with an earlier life of the task.
     """
 
     def __init__(self, name: str, worker: WorkerService, service: EagerService) -> None:
@@ -57,6 +63,7 @@ class RemoteTask:
         self.devices: dict[str, int] = {}
         self.attributes: list[pb.DeviceAttributes] = []
         self.queue: RemoteQueue
+        self.first_op_id = 0
 
 
 class Cluster:
@@ -81,6 +88,7 @@ class Cluster:
     ) -> None:
         self.context_id = secrets.randbits(63)
         self.view_id = 0
+        self._spec = spec
         self._jobs = {name: dict(spec.tasks(name)) for name in spec.jobs}
         self._jobs.setdefault(job, {}).setdefault(task, "localhost:0")
         self._job, self._task = job, task
@@ -123,36 +131,70 @@ class Cluster:
                 self._tasks[name] = RemoteTask(name, self._workers.get(name), service)
         tasks = list(self._tasks.values())
         try:
-            await asyncio.gather(*(self._ask_devices(task) for task in tasks))
-            await asyncio.gather(*(self._make_context(task, server_pb) for task in tasks))
+            await self._wait_for(tasks)
+            await asyncio.gather(*map(self._make_context, tasks))
         except BaseException:
             await self._server.stop()  # so that its port is free for the next attempt
             raise
         self.home = self._own_context()
+        self._keeper = spawn(self._keep_alive())
+
+    async def _wait_for(self, tasks: Sequence[RemoteTask]) -> None:
+        """Learn the devices of tasks; wait for those that are not there yet, and say so."""
+        if not tasks:
+            return
+        missing: dict[str, str] = {}
+        limit_s = most_wait_s()
+
+        async def tell() -> list[str]:
+            return describe(self._workers, missing)
+
+        what = "experimental_connect_to_cluster"
+        progress = Progress(what, "the cluster", limit_s, tell)
+        filters = [task.name for task in tasks]
+        try:
+            async with asyncio.timeout(limit_s):
+                found = await discover_devices(self._workers, filters, what, missing)
+        except TimeoutError:
+            await progress.look()
+            raise errors.UnavailableError(
+                f"{what} has waited {limit_s:.0f} s for {progress.what}"
+            ) from None
+        finally:
+            progress.end()
+        for task in tasks:
+            task.attributes = [d for d in found.attributes if task_name(d.name) == task.name]
+            task.devices = {d.name: d.incarnation for d in task.attributes}
 
     async def _ask_devices(self, task: RemoteTask) -> None:
         status = await task.worker.GetStatus(pb.GetStatusRequest())
         task.attributes = list(status.device_attributes)
         task.devices = {d.name: d.incarnation for d in task.attributes}
 
-    async def _make_context(self, task: RemoteTask, server_pb: pb.ServerDef) -> None:
-        spec = parse_device_name(task.name)
-        own_pb = pb.ServerDef()
-        own_pb.CopyFrom(server_pb)
-        own_pb.job_name, own_pb.task_index = spec.job or "", spec.task or 0
+    async def _make_context(self, task: RemoteTask) -> None:
         request = pb.CreateContextRequest(
-            server_def=own_pb,
+            server_def=self._server_def_for(task),
             keep_alive_secs=_KEEP_ALIVE_S,
             context_id=self.context_id,
             context_view_id=self.view_id,
             lazy_copy_remote_function_inputs=True,
-            cluster_device_attributes=[
-                *(a for other in self._tasks.values() for a in other.attributes),
-                *(device.attributes() for device in self._devices.devices),
-            ],
+            cluster_device_attributes=self._all_attributes(),
         )
         await task.service.CreateContext(request)
         task.queue = RemoteQueue(self.context_id, task.service, task.name)
+
+    def _server_def_for(self, task: RemoteTask) -> pb.ServerDef:
+        spec = parse_device_name(task.name)
+        server_pb = pb.ServerDef()
+        server_pb.CopyFrom(self._server_pb)
+        server_pb.job_name, server_pb.task_index = spec.job or "", spec.task or 0
+        return server_pb
+
+    def _all_attributes(self) -> list[pb.DeviceAttributes]:
+        return [
+            *(a for other in self._tasks.values() for a in other.attributes),
+            *(device.attributes() for device in self._devices.devices),
+        ]
 
     def _own_context(self) -> EagerContext:
         """Return the client's own context, in which workers run its part of functions."""
@@ -219,6 +261,7 @@ class Cluster:
         """Name an input in a request; returns the tensor that is named."""
         given = operation.op_inputs.add()
         if isinstance(tensor, RemoteTensor):
+            self._check(tensor)
             if task_name(tensor.device) != task_name(device):
                 tensor = self._copied(tensor, device)
             given.remote_handle.CopyFrom(tensor.handle_proto())
@@ -226,8 +269,34 @@ class Cluster:
             given.tensor.CopyFrom(encode_tensor(tensor.held, tensor.dtype))
         return tensor
 
+    def _check(self, tensor: RemoteTensor) -> None:
+        """Look whether a tensor can still be used.
+
+        Raises: the error of the operation that was to make it; AbortedError after the end of its
+        context; InvalidArgumentError for one that a replaced task had.
+        """
+        if self._is_closed or tensor.owner is not self:
+            raise errors.AbortedError(
+                f"the tensor lay on {tensor.device}, in a context that was closed; its value is "
+                "lost"
+            )
+        task = self._tasks[task_name(tensor.device)]
+        if tensor.op_id < task.first_op_id:
+            what = "Resource input tensor" if tensor.dtype is dtypes.resource else "Input tensor"
+            raise errors.InvalidArgumentError(
+                f"{what} contains an invalid device. It lay on {tensor.device}, and that task was "
+                "replaced since; make the variable, or the tensor, anew"
+            )
+        if tensor.made is not None and tensor.made.done():
+            tensor.made.result()
+
     def _copied(self, tensor: RemoteTensor, device: str) -> RemoteTensor:
-        """Return a copy of a tensor of another task on a device."""
+        """Return a copy of a tensor of another task on a device.
+
+        Raises: the error of what was to make it: a task would wait for it for ever.
+        """
+        if tensor.made is not None:
+            tensor.made.result()
         attrs = self._send(tensor, device)
         op_id = next(self._op_ids)
         item = pb.EagerQueueItem()
@@ -263,11 +332,7 @@ class Cluster:
 
     def fetch(self, tensor: RemoteTensor) -> Any:
         """Return a remote tensor's value.  Raises: the error of whatever was to make it."""
-        if self._is_closed:
-            raise errors.AbortedError(
-                f"the tensor lay on {tensor.device}, in a context that was closed; its value is "
-                "lost"
-            )
+        self._check(tensor)
         return run_sync(self._fetch(tensor))
 
     async def _fetch(self, tensor: RemoteTensor) -> Any:
@@ -311,6 +376,9 @@ class Cluster:
         self, name: str, inputs: Sequence[Any], types: Sequence[Any], default_device: str
     ) -> list[Tensor]:
         """Run a function of the library whose nodes or arguments lie on several tasks."""
+        for tensor in inputs:
+            if isinstance(tensor, RemoteTensor):
+                self._check(tensor)
         places = [_place(tensor, self._devices.client_device.name) for tensor in inputs]
         key = (name, default_device, *places)
         ready = self._functions.get(key)
@@ -336,6 +404,37 @@ class Cluster:
 
     # ---- tasks that come back
 
+    async def _keep_alive(self) -> None:
+        """Let no task believe that the client is gone."""
+        while True:
+            await asyncio.sleep(_KEEP_ALIVE_S / 2)
+            await asyncio.gather(*map(self._is_kept, self._tasks.values()))
+
+    async def _is_kept(self, task: RemoteTask) -> bool:
+        """Whether a task still has the context, as the client knows it."""
+        request = pb.KeepAliveRequest(context_id=self.context_id)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                answer = await task.service.KeepAlive(request)
+        except (TimeoutError, errors.OpError):
+            return False
+        return answer.context_view_id == self.view_id
+
+    def is_of(self, spec: ClusterSpec, job: str, task: int) -> bool:
+        """Whether this is the client's side of that cluster."""
+        return spec == self._spec and (job, task) == (self._job, self._task)
+
+    async def update(self) -> None:
+        """Look for tasks that were replaced, and make contexts on them; wait for them if need be.
+
+        Raises: as connect.
+        """
+        tasks = list(self._tasks.values())
+        kept = await asyncio.gather(*map(self._is_kept, tasks))
+        replaced = [task for task, is_kept in zip(tasks, kept) if not is_kept]
+        await self._wait_for(replaced)
+        await self._enter_view(replaced)
+
     async def reconnect(self, name: str) -> None:
         """Make a context again on a task that has restarted; what was there before is lost.
 
@@ -343,24 +442,72 @@ class Cluster:
         """
         task = self._tasks[name]
         await self._ask_devices(task)
+        await self._enter_view([task])
+
+    async def _enter_view(self, replaced: Sequence[RemoteTask]) -> None:
+        """Tell all tasks of another version of the cluster, in which some were replaced.
+
+        Functions are cut and registered again when they are next called.
+        """
+        for task in replaced:
+            task.first_op_id = next(self._op_ids)
+            await task.queue.close()
+        others = [task for task in self._tasks.values() if task not in replaced]
         self.view_id += 1
-        await task.queue.close()
-        await self._make_context(task, self._server_pb)
-        self.home.cluster_devices.update(task.devices)
-        # Functions with parts on the task are registered again when they are called.
-        self._functions = {k: f for k, f in self._functions.items() if name not in f.tasks}
+        await asyncio.gather(
+            *map(self._make_context, replaced),
+            *(self._update_context(task, bool(replaced)) for task in others),
+        )
+        self.home.see(self.view_id, self.cluster_devices)
+        self._functions.clear()
+
+    async def _update_context(self, task: RemoteTask, has_changed: bool) -> None:
+        request = pb.UpdateContextRequest(context_id=self.context_id, context_view_id=self.view_id)
+        if has_changed:
+            request.server_def.CopyFrom(self._server_def_for(task))
+            request.cluster_device_attributes.extend(self._all_attributes())
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await task.service.UpdateContext(request)
+        except (TimeoutError, errors.UnavailableError):
+            # It is away as well, and will be found to have another view when it is looked for.
+            return
+
+    # ---- waiting
+
+    async def synchronize(self) -> None:
+        """Wait until all tasks have done what they were given.
+
+        Raises: the first error of any of it, until forget_errors.
+        """
+        for task in self._tasks.values():
+            await task.queue.drain()
+        for task in self._tasks.values():
+            if task.queue.error is not None:
+                raise task.queue.error
+
+    def forget_errors(self) -> None:
+        """Let synchronize not raise what went wrong before."""
+        for task in self._tasks.values():
+            task.queue.error = None
 
     # ---- the end
 
     async def close(self) -> None:
         """Close the contexts on the other tasks, and the own server."""
         self._is_closed = True
+        self._keeper.cancel()
         for task in self._tasks.values():
             await task.queue.close()
-        request = pb.CloseContextRequest(context_id=self.context_id, context_view_id=self.view_id)
-        closing = [task.service.CloseContext(request) for task in self._tasks.values()]
-        await asyncio.gather(*closing, return_exceptions=True)
+        await asyncio.gather(*map(self._close_context, self._tasks.values()))
         await self._server.stop()
+
+    async def _close_context(self, task: RemoteTask) -> None:
+        """Tell a task that the context is over; one that is away finds out by itself."""
+        request = pb.CloseContextRequest(context_id=self.context_id, context_view_id=self.view_id)
+        with contextlib.suppress(TimeoutError, errors.OpError):
+            async with asyncio.timeout(_ANSWER_S):
+                await task.service.CloseContext(request)
 
 
 def _argument(tensor: Any) -> Any:

@@ -7,6 +7,7 @@ is spent when the first operation needs it (`ensure_initialized`).
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import random
@@ -38,6 +39,8 @@ class Context:
       library: functions by name, of all graphs that are traced.
       seed: from which random operations derive theirs, or None.
       cluster: what it is connected to, or None.
+      is_synchronous: what the program was told; operations on other tasks are never waited for
+        before somebody looks at what they make.
     """
 
     def __init__(self, config: pb.ConfigProto | None = None) -> None:
@@ -45,6 +48,7 @@ class Context:
         self.library: dict[str, Any] = {}
         self.seed: int | None = None
         self.cluster: Cluster | None = None
+        self.is_synchronous = True
         self._server: TaskServer | None = None
         self._op_seeds = random.Random()
         self._lock = threading.RLock()
@@ -98,16 +102,22 @@ class Context:
     def connect(self, spec: ClusterSpec, job: str, task: int) -> None:
         """Become a task of a cluster; operations may then be asked to run on the others.
 
+        Of the cluster that it is in already, tasks that were replaced get a context again, and the
+        others keep what they have.
         As another job than before ("localhost"), the program has other devices: variables that
         were made before stay behind.
         Raises: UnavailableError naming a task that cannot be reached.
         """
+        if self.cluster is not None and self.cluster.is_of(spec, job, task):
+            run_sync(self.cluster.update())
+            return
         self.disconnect()
         if not self.default_device.name.startswith(f"/job:{job}/replica:0/task:{task}/"):
             self._make_devices(job, task)
         made = Cluster(spec, job, task, self.devices, self.library, self.config)
         run_sync(made.connect())
         self.cluster = made
+        atexit.register(self.disconnect)
 
     def join_ring(self, spec: ClusterSpec, job: str, task: int) -> None:
         """Serve as a task of a cluster whose members compute collectives together.
@@ -129,6 +139,7 @@ class Context:
 
     def disconnect(self) -> None:
         """Leave the cluster, if there is one; what lies on its tasks is lost."""
+        atexit.unregister(self.disconnect)
         cluster, self.cluster = self.cluster, None
         if cluster is not None:
             run_sync(cluster.close())

@@ -11,15 +11,18 @@ import asyncio
 import concurrent.futures
 import threading
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
 from tideflow.cluster.services import EagerService
+from tideflow.cluster.spanning import with_origin
 from tideflow.graph.shapes import Dims
 from tideflow.runtime.loop import get_loop, spawn
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.shapes import decode_shape
+
+_METHOD = "/tensorflow.eager.EagerService/StreamingEnqueue"
 
 # The shapes of an operation's outputs.
 Answer: TypeAlias = "concurrent.futures.Future[list[Dims]]"
@@ -32,6 +35,9 @@ class RemoteQueue:
       context_id: the client's number of its context.
       service: the task's eager service.
       task: its name, for messages.
+
+    Attributes:
+      error: the first that an item failed with, until somebody clears it.
     """
 
     def __init__(self, context_id: int, service: EagerService, task: str) -> None:
@@ -43,6 +49,7 @@ class RemoteQueue:
         self._is_woken = False
         self._stream: _Stream | None = None
         self._last: Answer | None = None
+        self.error: errors.OpError | None = None
 
     def put(self, item: pb.EagerQueueItem, *, wants_answer: bool = True) -> Answer:
         """Add an item, from any thread; returns its answer to come."""
@@ -74,10 +81,19 @@ class RemoteQueue:
         if not waiting:
             return
         if self._stream is None or self._stream.is_over:
-            self._stream = _Stream(self._service, self._task)
+            self._stream = _Stream(self._service, self._task, self._on_error)
         request = pb.EnqueueRequest(context_id=self._context_id)
         request.queue.extend(item for item, _ in waiting)
         self._stream.send(request, [answer for _, answer in waiting])
+
+    def _on_error(self, error: errors.OpError) -> None:
+        self.error = self.error or error
+
+    async def drain(self) -> None:
+        """Wait until all that was put has been answered (on the loop)."""
+        last = self._last
+        if last is not None and not last.done():
+            await asyncio.wait([asyncio.wrap_future(last)])
 
     async def close(self) -> None:
         """End the stream; what was not answered fails (on the loop)."""
@@ -88,10 +104,13 @@ class RemoteQueue:
 class _Stream:
     """One StreamingEnqueue call."""
 
-    def __init__(self, service: EagerService, task: str) -> None:
+    def __init__(
+        self, service: EagerService, task: str, on_error: Callable[[errors.OpError], None]
+    ) -> None:
         self._requests: asyncio.Queue[pb.EnqueueRequest | None] = asyncio.Queue()
         self._unanswered: deque[list[Answer | None]] = deque()
         self._task = task
+        self._on_error = on_error
         self.is_over = False
         self._reader = spawn(self._read(service))
 
@@ -109,12 +128,17 @@ class _Stream:
         error = errors.UnavailableError(f"{self._task} ended the stream of operations")
         try:
             async for response in service.StreamingEnqueue(self._outgoing()):
-                answers = self._unanswered.popleft()
+                answers = self._unanswered[0]
                 for answer, answer_pb in zip(answers, response.queue_response):
                     if answer is not None:
                         answer.set_result([decode_shape(shape) for shape in answer_pb.shape])
+                # Where an item fails, those before it in the message are answered alone.
+                del answers[: len(response.queue_response)]
+                if not answers:
+                    self._unanswered.popleft()
         except errors.OpError as found:
-            error = found
+            error = with_origin(found, self._task, _METHOD)
+            self._on_error(error)
         except asyncio.CancelledError:
             error = errors.CancelledError(f"the connection to {self._task} was closed")
         finally:

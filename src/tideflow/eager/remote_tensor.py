@@ -67,6 +67,11 @@ class RemoteTensor(EagerTensor):
         return self._handle_data
 
     @property
+    def owner(self) -> Owner:
+        """Who can fetch it."""
+        return self._owner
+
+    @property
     def _value(self) -> Any:
         if self._fetched is None:
             self._fetched = self._owner.fetch(self)

@@ -1,0 +1,49 @@
+"""Pipelines of data whose iterators are on a worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eager_programs.registry import W0, W1, Cluster, program, values
+
+
+@program(["tensorflow"])
+def a_dataset_is_iterated_on_a_worker(tf: Any, at: Cluster) -> Any:
+    with tf.device(W0):
+        data = tf.data.Dataset.from_tensor_slices(np.arange(7, dtype=np.float32)).batch(3)
+        iterator = iter(data)
+        return [next(iterator).numpy() for _ in range(3)]
+
+
+@program(["tensorflow"])
+def a_dataset_calls_functions_on_a_worker(tf: Any, at: Cluster) -> Any:
+    with tf.device(W1):
+        data = tf.data.Dataset.range(10).map(lambda x: x * x).filter(lambda x: x % 2 == 0)
+        return [int(x) for x in data.repeat(2).take(7)]
+
+
+@program(["tensorflow"])
+def a_function_reads_an_iterator(tf: Any, at: Cluster) -> Any:
+    with tf.device(W0):
+        iterator = iter(tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0, 4.0]))
+
+        @tf.function
+        def f(it: Any) -> Any:
+            return next(it) + next(it)
+
+        found = [f(iterator).numpy(), f(iterator).numpy()]
+        return [*found, at.attempt(lambda: f(iterator), "End of sequence")]
+
+
+@program()
+def rows_are_picked_on_a_worker(tf: Any, at: Cluster) -> Any:
+    table = np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    with tf.device(W0):
+        held = tf.constant(table) * 1.0
+        rows = tf.nn.embedding_lookup(held, [3, 0, 3])
+        summed = tf.math.segment_sum(rows, [0, 0, 1])
+    with tf.device(W1):
+        spread = tf.tile(summed, [1, 2])
+    return values([rows, summed, spread])

@@ -1,0 +1,58 @@
+"""The list of eager programs, and what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+PROGRAMS: dict[str, Program] = {}
+W0 = "/job:worker/task:0"
+W1 = "/job:worker/task:1"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program by name; `clients` are those whose API it keeps to."""
+
+    name: str
+    run: Callable[[Any, Cluster], Any]
+    clients: tuple[str, ...]
+
+
+def program(
+    clients: Iterable[str] = ("tensorflow", "tideflow"),
+) -> Callable[[Callable[[Any, Cluster], Any]], Callable[[Any, Cluster], Any]]:
+    """Add a function to the programs."""
+
+    def add(run: Callable[[Any, Cluster], Any]) -> Callable[[Any, Cluster], Any]:
+        PROGRAMS[run.__name__] = Program(run.__name__, run, tuple(clients))
+        return run
+
+    return add
+
+
+class Cluster:
+    """Where a program runs.
+
+    Attributes:
+      tf: the client's API.
+      name: the program's, for names of state that no other program uses.
+    """
+
+    def __init__(self, tf: Any, name: str) -> None:
+        self.tf = tf
+        self.name = name
+
+    def attempt(self, call: Callable[[], Any], *words: str) -> Any:
+        """Return what a call returns, or the class of its error and which words it says."""
+        try:
+            found = call()
+            return found.numpy() if hasattr(found, "numpy") else found
+        except self.tf.errors.OpError as error:
+            return {"error": type(error).__name__, "says": [w for w in words if w in str(error)]}
+
+
+def values(tensors: Iterable[Any]) -> list[Any]:
+    """Return the values of tensors."""
+    return [tensor.numpy() for tensor in tensors]
