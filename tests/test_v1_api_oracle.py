@@ -12,30 +12,30 @@ theirs = pytest.importorskip("tensorflow.compat.v1")
 pytestmark = pytest.mark.tensorflow
 
 NAMES = """
-Session.run Session.make_callable Session.partial_run Session.partial_run_setup
-placeholder placeholder_with_default constant get_variable variable_scope name_scope device
+Session.run Session.make_callable Session.partial_run Session.partial_run_setup placeholder
+placeholder_with_default constant get_variable variable_scope name_scope device
 control_dependencies colocate_with identity gradients cond case while_loop import_graph_def
-as_dtype make_ndarray register_tensor_conversion_function scatter_nd gather concat stack
-nn.relu nn.conv2d nn.max_pool nn.softmax nn.dropout nn.embedding_lookup nn.moments
+as_dtype make_ndarray register_tensor_conversion_function scatter_nd gather concat stack nn.relu
+nn.conv2d nn.max_pool nn.softmax nn.dropout nn.embedding_lookup nn.moments
 nn.softmax_cross_entropy_with_logits nn.sparse_softmax_cross_entropy_with_logits
 nn.sigmoid_cross_entropy_with_logits nn.batch_normalization nn.l2_loss nn.top_k nn.in_top_k
-math.add math.reduce_sum math.argmax math.unsorted_segment_sum reduce_mean cast
-random.normal random.uniform random.truncated_normal random.shuffle
-losses.mean_squared_error losses.softmax_cross_entropy losses.sparse_softmax_cross_entropy
-losses.compute_weighted_loss TensorArray FIFOQueue RandomShuffleQueue PaddingFIFOQueue PriorityQueue
+math.add math.reduce_sum math.argmax math.unsorted_segment_sum reduce_mean cast random.normal
+random.uniform random.truncated_normal random.shuffle losses.mean_squared_error
+losses.softmax_cross_entropy losses.sparse_softmax_cross_entropy losses.compute_weighted_loss
+TensorArray FIFOQueue RandomShuffleQueue PaddingFIFOQueue PriorityQueue
 train.GradientDescentOptimizer train.MomentumOptimizer train.AdagradOptimizer
-train.AdadeltaOptimizer train.RMSPropOptimizer train.FtrlOptimizer train.ClusterSpec
-train.Saver train.Saver.save train.Saver.restore train.Saver.export_meta_graph
-train.latest_checkpoint train.get_checkpoint_state train.update_checkpoint_state
-train.import_meta_graph train.export_meta_graph train.list_variables train.load_variable train.checkpoints_iterator
-train.init_from_checkpoint train.CheckpointManager train.CheckpointManager.save
-summary.FileWriter summary.FileWriter.add_summary summary.FileWriter.add_graph
-summary.FileWriter.add_run_metadata summary.scalar summary.histogram summary.image summary.text
-summary.audio summary.tensor_summary summary.merge summary.merge_all io.TFRecordWriter
-train.replica_device_setter train.get_or_create_global_step nest.map_structure
-train.Coordinator train.Coordinator.join train.Coordinator.request_stop train.LooperThread
-train.QueueRunner train.QueueRunner.create_threads train.start_queue_runners
-train.SessionManager train.SessionManager.prepare_session train.SessionManager.wait_for_session
+train.AdadeltaOptimizer train.RMSPropOptimizer train.FtrlOptimizer train.ClusterSpec train.Saver
+train.Saver.save train.Saver.restore train.Saver.export_meta_graph train.latest_checkpoint
+train.get_checkpoint_state train.update_checkpoint_state train.import_meta_graph
+train.export_meta_graph train.list_variables train.load_variable train.checkpoints_iterator
+train.init_from_checkpoint train.CheckpointManager train.CheckpointManager.save summary.FileWriter
+summary.FileWriter.add_summary summary.FileWriter.add_graph summary.FileWriter.add_run_metadata
+summary.scalar summary.histogram summary.image summary.text summary.audio summary.tensor_summary
+summary.merge summary.merge_all io.TFRecordWriter train.replica_device_setter
+train.get_or_create_global_step nest.map_structure train.Coordinator train.Coordinator.join
+train.Coordinator.request_stop train.LooperThread train.QueueRunner
+train.QueueRunner.create_threads train.start_queue_runners train.SessionManager
+train.SessionManager.prepare_session train.SessionManager.wait_for_session
 train.SessionManager.recover_session train.Supervisor train.Supervisor.managed_session
 train.Supervisor.prepare_or_wait_for_session train.Supervisor.stop train.Supervisor.loop
 train.Supervisor.summary_computed train.basic_train_loop train.Scaffold train.ChiefSessionCreator
