@@ -11,13 +11,16 @@ import atexit
 import contextlib
 import itertools
 import random
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.coordination_agent import CoordinationAgent, coordinate
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.task_server import TaskServer
+from tideflow.cluster.worker_cache import worker_name
 from tideflow.eager.cluster import Cluster
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
@@ -26,6 +29,7 @@ from tideflow.runtime.device import Device, DeviceManager, make_devices
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
+from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 _MOST_SEED = 2**31 - 1
@@ -50,6 +54,7 @@ class Context:
         self.cluster: Cluster | None = None
         self.is_synchronous = True
         self._server: TaskServer | None = None
+        self._agent: CoordinationAgent | None = None
         self._op_seeds = random.Random()
         self._lock = threading.RLock()
         self._devices: DeviceManager | None = None
@@ -120,9 +125,11 @@ class Context:
         atexit.register(self.disconnect)
 
     def join_ring(self, spec: ClusterSpec, job: str, task: int) -> None:
-        """Serve as a task of a cluster whose members compute collectives together.
+        """Serve as a task of a cluster whose members compute collectives together, and wait until
+        all of them are there.  The first chief or worker leads.
 
-        Raises: RuntimeError once operations have run; AlreadyExistsError for a port that is taken.
+        Raises: RuntimeError once operations have run; AlreadyExistsError for a port that is taken;
+        AbortedError where another process is this task already.
         """
         if self.is_initialized:
             raise RuntimeError(
@@ -132,10 +139,31 @@ class Context:
         server_pb = pb.ServerDef(
             cluster=spec.as_cluster_def(), job_name=job, task_index=task, protocol="grpc"
         )
+        members = {name: len(spec.tasks(name)) for name in ("chief", "worker") if name in spec.jobs}
+        leader = worker_name(next(iter(members)), 0)
+        server_pb.default_session_config.CopyFrom(self.config)
+        coordinate(server_pb.default_session_config, leader, members)
         self._server = TaskServer(server_pb, ServerOptions())
         run_sync(self._server.start())
+        agent = CoordinationAgent(self._server, leader)
+        try:
+            run_sync(agent.join())
+        except BaseException:
+            self.disconnect()
+            raise
+        self._agent = agent
+        atexit.register(self._leave_ring)
         worker = self._server.worker
         self._use(worker.devices, KernelState(worker.legacy_session.state.collectives))
+
+    def _leave_ring(self) -> None:
+        agent, self._agent = self._agent, None
+        if agent is None:
+            return
+        # Set where an exception ends the program: the others should not wait for it.
+        failure = getattr(sys, "last_value", None)
+        told = None if failure is None else errors.AbortedError(f"the program ended: {failure!r}")
+        run_sync(agent.leave(told))
 
     def disconnect(self) -> None:
         """Leave the cluster, if there is one; what lies on its tasks is lost."""
@@ -143,6 +171,7 @@ class Context:
         cluster, self.cluster = self.cluster, None
         if cluster is not None:
             run_sync(cluster.close())
+        self._leave_ring()
         server, self._server = self._server, None
         if server is not None:
             run_sync(server.stop())
