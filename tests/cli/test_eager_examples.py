@@ -15,18 +15,19 @@ from cluster.servers import free_ports
 pytestmark = pytest.mark.processes
 
 
-def run_example(name: str, *options: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": "src"}
+def run_example(name: str, *options: str, launcher: tuple[str, ...] = (), times: int = 1) -> str:
+    environment = {**os.environ, "PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, f"examples/{name}.py", *options],
+        [sys.executable, *launcher, f"examples/{name}.py", *options],
         capture_output=True,
         text=True,
         env=environment,
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
-    [found] = re.findall(r"test accuracy ([0-9.]+)", done.stdout)
-    assert float(found) >= 0.95
+    found = re.findall(r"test accuracy ([0-9.]+)", done.stdout)
+    assert len(found) == times
+    assert all(float(one) >= 0.95 for one in found)
     return done.stdout
 
 
@@ -59,3 +60,17 @@ def test_training_on_another_task() -> None:
 
 def test_mirrored_training() -> None:
     assert "2 replicas" in run_example("digits_mirrored")
+
+
+def test_training_on_workers_in_step() -> None:
+    launcher = ("-m", "tideflow", "run", "--ps", "0", "--workers", "2")
+    output = run_example("digits_multi_worker", launcher=launcher, times=2)
+    losses = re.findall(r"(worker:\d) \| (epoch .*)", output)
+    assert {text for one, text in losses if one == "worker:0"} == {
+        text for one, text in losses if one == "worker:1"
+    }
+
+
+def test_training_by_a_coordinator() -> None:
+    launcher = ("-m", "tideflow", "run", "--coordinator", "--ps", "2", "--workers", "2")
+    assert "2 workers" in run_example("digits_coordinator", launcher=launcher)
