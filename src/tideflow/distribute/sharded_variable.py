@@ -28,6 +28,9 @@ class ShardedVariable:
       name: of the whole.
     """
 
+    # Savers and modules take it as one variable.
+    is_sharded_variable = True
+
     def __init__(self, variables: Sequence[Any], name: str = "ShardedVariable") -> None:
         self.variables = list(variables)
         self.name = name

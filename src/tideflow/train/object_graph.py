@@ -47,9 +47,20 @@ def _(thing: Optimizer) -> Iterator[tuple[str, Any]]:
     yield from sorted(own, key=lambda item: item[0])
 
 
+def has_value(thing: Any) -> bool:
+    """Whether a thing is a variable, perhaps in parts."""
+    return isinstance(thing, Variable) or getattr(thing, "is_sharded_variable", False)
+
+
+def full_name(thing: Any) -> str:
+    """Return the name that a variable has without checkpoints of objects."""
+    named: str = thing.name.partition(":")[0] if has_value(thing) else thing.op.name
+    return named
+
+
 def is_tracked(thing: Any) -> bool:
     """Whether a checkpoint takes a thing up."""
-    if isinstance(thing, (Variable, Optimizer, Mapping, list, tuple)):
+    if has_value(thing) or isinstance(thing, (Optimizer, Mapping, list, tuple)):
         return True
     return hasattr(thing, "_checkpoint_children") or children_of.dispatch(
         type(thing)
@@ -96,7 +107,7 @@ def object_nodes(root: Any) -> list[Node]:
                 nodes.append(Node(child, (*node.path, name)))
             node.children.append((name, numbers[id(child)]))
     for node in list(nodes):
-        if isinstance(node.thing, Variable):
+        if has_value(node.thing):
             node.key = _key(node.path)
     for node in [node for node in nodes if isinstance(node.thing, Optimizer)]:
         _add_slots(nodes, node)
@@ -131,7 +142,7 @@ def object_graph(nodes: list[Node]) -> pb.TrackableObjectGraph:
             node_pb.children.add(node_id=number, local_name=name)
         if node.key is not None:
             node_pb.attributes.add(
-                name=_VALUE, full_name=node.thing.op.name, checkpoint_key=node.key
+                name=_VALUE, full_name=full_name(node.thing), checkpoint_key=node.key
             )
         for original, name, number in node.slots:
             node_pb.slot_variables.add(

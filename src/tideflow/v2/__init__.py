@@ -22,6 +22,7 @@ import tideflow.distribute.multi_worker
 import tideflow.eager.api
 import tideflow.ops
 import tideflow.train
+import tideflow.train.v2.checkpoint
 import tideflow.train.v2.optimizers
 from tideflow.eager.eager_graph import enable_eager_execution
 from tideflow.ops.export import exports, exports_v2

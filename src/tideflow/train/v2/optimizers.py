@@ -13,6 +13,7 @@ from typing import Any
 
 from tideflow.distribute.replica_context import current
 from tideflow.eager.backprop import GradientTape
+from tideflow.eager.tracking import resume_restoring
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops import nest
@@ -115,6 +116,33 @@ class OptimizerV2:
                     for slot in self.slot_names:
                         made = self._make_slot(slot, variable)
                         self._slots.setdefault(slot, []).append(made)
+        resume_restoring(self)
+
+    # Of those states that checkpoints list apart from the others, in this order.
+    _slots_listed_apart = False
+
+    def _checkpoint_children(self) -> dict[str, Any]:
+        """Return what Keras's optimizers hold, under their names."""
+        rate = {} if self._schedule is not None else {"_learning_rate": self._rate}
+        lists = [self._slots.get(name, []) for name in self._saved_slots()]
+        if not self._slots_listed_apart:
+            lists = [list(states) for states in zip(*lists)]
+        states = [state for each in lists for state in each]
+        return {
+            "_variables": [self.iterations, *rate.values(), *states],
+            "_trainable_variables": list(self._trainables),
+            "_iterations": self.iterations,
+            **rate,
+            **{self._plural(name): self._slots.get(name, []) for name in self._saved_slots()},
+        }
+
+    def _saved_slots(self) -> tuple[str, ...]:
+        """Return which states checkpoints keep."""
+        return self.slot_names
+
+    def _plural(self, slot: str) -> str:
+        """Return the attribute in which Keras's optimizer has the states of a name."""
+        return f"_{slot[:-1]}ies" if slot.endswith("y") else f"_{slot}s"
 
     def _make_slot(self, slot: str, variable: Any) -> Any:
         name = f"{self.name}/{variable.name.split(':')[0]}_{slot}"
@@ -254,6 +282,9 @@ class SGD(OptimizerV2):
         self.momentum, self.nesterov = momentum, nesterov
         self.slot_names = ("momentum",) if momentum else ()
 
+    def _plural(self, slot: str) -> str:
+        return f"{slot}s"
+
     def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
         """Change one variable."""
         del step
@@ -371,6 +402,12 @@ class RMSprop(OptimizerV2):
         self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
         if centered:
             self.slot_names = ("velocity", "momentum", "average_gradient")
+
+    _slots_listed_apart = True
+
+    def _saved_slots(self) -> tuple[str, ...]:
+        # Without momentum its state has no effect, and Keras has none.
+        return tuple(name for name in self.slot_names if name != "momentum" or self.momentum)
 
     def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
         """Change one variable."""

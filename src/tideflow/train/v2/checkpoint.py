@@ -1,0 +1,298 @@
+"""tf.train.Checkpoint of the TF2 shape: saves and restores at once, without sessions.
+
+What is made after restore() gets its value when it is attached to an object that restore() reached.
+
+Source: tensorflow/python/checkpoint/checkpoint.py; runtime facts on files.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.eager.tracking import (
+    Trackable,
+    join_restoration,
+    leave_restoration,
+)
+from tideflow.graph.building import apply_op
+from tideflow.graph.graph import get_default_graph
+from tideflow.ops.export import export_v2
+from tideflow.ops.variables_base import init_scope
+from tideflow.train.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
+from tideflow.train.object_graph import is_tracked, object_nodes
+from tideflow.train.object_names import OBJECT_GRAPH_KEY
+from tideflow.train.saveables import on_cpu
+
+
+class _Part:
+    """A variable, or a part of one, under its key in a checkpoint.
+
+    Attributes: slice_spec, which part of the whole ("6 2 0,3:0,2"), "" for a whole.
+    """
+
+    def __init__(self, key: str, variable: Any, slice_spec: str = "") -> None:
+        self.key = key
+        self.variable = variable
+        self.slice_spec = slice_spec
+        self.device = on_cpu(variable.device)
+
+
+def _parts(named: Sequence[tuple[str, Any]]) -> list[_Part]:
+    found = []
+    for key, thing in named:
+        if getattr(thing, "is_sharded_variable", False):
+            found += [_Part(key, part, spec) for part, spec in _slices(thing)]
+        else:
+            found.append(_Part(key, thing))
+    return found
+
+
+def _slices(whole: Any) -> list[tuple[Any, str]]:
+    dims = whole.shape.as_list()
+    rest = "".join(f":0,{size}" for size in dims[1:])
+    shape = " ".join(map(str, dims))
+    found, begin = [], 0
+    for part in whole.variables:
+        rows = part.shape.as_list()[0]
+        found.append((part, f"{shape} {begin},{rows}{rest}"))
+        begin += rows
+    return found
+
+
+def _by_device(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
+    found: dict[str, list[_Part]] = {}
+    for part in parts:
+        found.setdefault(part.device, []).append(part)
+    return found
+
+
+class EagerFiles:
+    """Writes and reads variables on the tasks where they are."""
+
+    def write(self, prefix: str, named: dict[str, Any], graph: bytes) -> str:
+        """Write a bundle: one file of data for each task that holds variables.
+
+        The objects' message goes with those of this process.
+        """
+        here = on_cpu(get_default_graph().default_device)  # type: ignore[attr-defined]
+        groups = _by_device(_parts(sorted(named.items())))
+        groups.setdefault(here, [])
+        if len(groups) == 1:
+            self._save(prefix, here, groups[here], graph)
+            return prefix
+        temporary = f"{prefix}_temp/{secrets.token_hex(8)}"
+        shards = []
+        for number, (device, parts) in enumerate(sorted(groups.items())):
+            shards.append(f"{temporary}/part-{number:05}-of-{len(groups):05}")
+            self._save(shards[-1], device, parts, graph if device == here else None)
+        with get_default_graph().device(here):
+            apply_op("MergeV2Checkpoints", shards, prefix, delete_old_dirs=True)
+        return prefix
+
+    def _save(self, prefix: str, device: str, parts: Sequence[_Part], graph: bytes | None) -> None:
+        names = [part.key for part in parts]
+        slices = [part.slice_spec for part in parts]
+        tensors = [part.variable.read_value() for part in parts]
+        if graph is not None:
+            names.append(OBJECT_GRAPH_KEY)
+            slices.append("")
+            tensors.append(np.array(graph, object))
+        with get_default_graph().device(device):
+            apply_op("SaveV2", prefix, names, slices, tensors)
+
+    def read(self, prefix: str, named: Sequence[tuple[str, Any]]) -> None:
+        """Give variables the values that are under their keys.
+
+        Raises: ValueError for a value of another shape than the variable's.
+        """
+        for device, parts in _by_device(_parts(named)).items():
+            with get_default_graph().device(device):
+                found = apply_op(
+                    "RestoreV2",
+                    prefix,
+                    [part.key for part in parts],
+                    [part.slice_spec for part in parts],
+                    dtypes=[part.variable.dtype.base_dtype for part in parts],
+                )
+            for part, value in zip(parts, found):
+                _assign(part, value)
+
+    def initialize(self, variables: Sequence[Any]) -> None:
+        """Do nothing: they have their values from the start."""
+
+    def increment(self, counter: Any) -> int:
+        """Add one to a variable and return its value."""
+        counter.assign_add(1)
+        return int(counter.numpy())
+
+
+def _assign(part: _Part, value: Any) -> None:
+    if not part.variable.shape.is_compatible_with(value.shape):
+        raise ValueError(
+            f"the checkpoint holds shape {value.shape} under {part.key!r}, but the variable "
+            f"{part.variable.name!r} has shape {part.variable.shape}"
+        )
+    part.variable.assign(value)
+
+
+@export_v2("train.CheckpointOptions")
+class CheckpointOptions:
+    """How to save.  Taken for the sake of programs that pass it: nothing here has a meaning."""
+
+    def __init__(
+        self,
+        experimental_io_device: str | None = None,
+        experimental_enable_async_checkpoint: bool = False,
+        **more: Any,
+    ) -> None:
+        self.experimental_io_device = experimental_io_device
+        self.experimental_enable_async_checkpoint = experimental_enable_async_checkpoint
+        vars(self).update(more)
+
+
+@export_v2("train.Checkpoint")
+class CheckpointV2(Trackable, Checkpoint):
+    """Saves and restores objects: variables, modules, optimizers, and lists and dicts of them.
+
+    Example:
+      checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
+      path = checkpoint.save("/tmp/train/ckpt")
+      checkpoint.restore(path).assert_consumed()
+
+    Args:
+      root: an object whose attributes are taken as if they were this one's.
+      kwargs: the objects; they become attributes, and more can be set.
+    Raises: ValueError for what cannot be saved.
+    """
+
+    _untracked = frozenset({"_savers", "_save_counter", "_root"})
+
+    def __init__(self, root: Any = None, **kwargs: Any) -> None:
+        for name, value in kwargs.items():
+            if not is_tracked(value):
+                raise ValueError(
+                    f"`Checkpoint` was expecting {name} to be a trackable object (a variable, "
+                    f"module, optimizer, or a structure of these); found {type(value).__name__}"
+                )
+        self._root = root
+        super().__init__(**kwargs)
+
+    def _checkpoint_children(self) -> dict[str, Any]:
+        children: dict[str, Any] = {}
+        if self._root is not None:
+            children.update(_children(self._root))
+        children.update(Trackable._checkpoint_children(self))
+        if self._save_counter is not None:
+            children["save_counter"] = self._save_counter
+        return children
+
+    def _files(self, session: Any) -> ObjectFiles:
+        return EagerFiles()
+
+    def _make_counter(self) -> bool:
+        with init_scope():
+            return super()._make_counter()
+
+    def write(self, file_prefix: Any, session: Any = None, options: Any = None) -> str:
+        """Write the objects under a name of just that prefix; returns it."""
+        return super().write(file_prefix)
+
+    def save(self, file_prefix: Any, session: Any = None, options: Any = None) -> str:
+        """Write the objects as `<file_prefix>-<number>`, and name that in the state file."""
+        return super().save(file_prefix)
+
+    def read(self, save_path: Any, options: Any = None) -> EagerRestoreStatus:
+        """Restore what write() wrote."""
+        return EagerRestoreStatus(self, os.fspath(save_path))
+
+    def restore(self, save_path: Any, options: Any = None) -> EagerRestoreStatus:
+        """Restore what save() or write() wrote; what is attached later is restored then.
+
+        save_path: None restores nothing.
+        Raises: NotFoundError where there is no such checkpoint; DataLossError for a damaged one.
+        """
+        self._make_counter()
+        return EagerRestoreStatus(self, None if save_path is None else os.fspath(save_path))
+
+
+def _children(root: Any) -> dict[str, Any]:
+    nodes = object_nodes(root)
+    return {name: nodes[number].thing for name, number in nodes[0].children}
+
+
+class EagerRestoreStatus(RestoreStatus):
+    """A restoration: what it could give has been given, the rest waits for objects to come."""
+
+    def __init__(self, checkpoint: CheckpointV2, prefix: str | None) -> None:
+        super().__init__(checkpoint, prefix)
+        # By id; held so that no other object gets the number.
+        self._restored: dict[int, Any] = {}
+        self._joined: list[Any] = []
+        self._is_reading = False
+        if prefix is not None:
+            self.proceed()
+
+    def proceed(self) -> None:
+        """Restore what has been added since, and wait for more if the checkpoint has more."""
+        if self._is_reading or self._prefix is None:
+            return
+        self._is_reading = True
+        try:
+            with init_scope():
+                self._restore_new()
+        finally:
+            self._is_reading = False
+
+    def _restore_new(self) -> None:
+        assert self._prefix is not None
+        found = self._match()
+        fresh = [(key, thing) for key, thing in found.keys if id(thing) not in self._restored]
+        if fresh:
+            self._checkpoint._files(None).read(self._prefix, fresh)
+            self._restored.update((id(thing), thing) for _, thing in fresh)
+        if not found.unused:
+            for thing in self._joined:
+                leave_restoration(thing, self)
+            self._joined = []
+            return
+        roots = [self._checkpoint, *filter(None, [getattr(self._checkpoint, "_root", None)])]
+        for thing in [*roots, *(node.thing for node in object_nodes(self._checkpoint))]:
+            if hasattr(thing, "__dict__") and hasattr(thing, "_checkpoint_children"):
+                join_restoration(thing, self)
+                self._joined.append(thing)
+
+    def assert_consumed(self) -> EagerRestoreStatus:
+        """Raise AssertionError unless every object and every value has its counterpart."""
+        self.proceed()
+        super().assert_consumed()
+        return self
+
+    def assert_existing_objects_matched(self) -> EagerRestoreStatus:
+        """Raise AssertionError unless the checkpoint has a value for every variable."""
+        self.proceed()
+        super().assert_existing_objects_matched()
+        return self
+
+    def assert_nontrivial_match(self) -> EagerRestoreStatus:
+        """Raise AssertionError if nothing but the root fits."""
+        self.proceed()
+        super().assert_nontrivial_match()
+        return self
+
+    def expect_partial(self) -> EagerRestoreStatus:
+        """Accept that some values are not used."""
+        return self
+
+    def run_restore_ops(self, session: Any = None) -> None:
+        """Do nothing: it has been restored.  Raises: AssertionError without a checkpoint."""
+        if self._prefix is None:
+            raise AssertionError("no checkpoint was given; use initialize_or_restore")
+
+    def initialize_or_restore(self, session: Any = None) -> None:
+        """Restore what has been added since; the others have their initial values."""
+        self.proceed()
