@@ -361,9 +361,9 @@ class ValueContext:
 
 
 def require_cross_replica_context_or_default(strategy: Strategy) -> None:
-    """Raise RuntimeError in a replica of the strategy."""
+    """Raise RuntimeError in a replica of the strategy, unless it is the default one."""
     entry = current()
-    if entry.strategy is strategy and entry.replica is not None:
+    if has_strategy() and entry.strategy is strategy and entry.replica is not None:
         require_cross_replica_context(strategy)
 
 

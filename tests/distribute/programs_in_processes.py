@@ -1,0 +1,69 @@
+"""Starts programs as the tasks of a cluster, each told its place in TF_CONFIG."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from cluster.servers import free_ports, make_environment
+
+SAME_NUMBERS = Path(__file__).with_name("same_numbers.py")
+_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def make_cluster(**sizes: int) -> dict[str, list[str]]:
+    """Return addresses on free ports, job by job."""
+    ports = iter(free_ports(sum(sizes.values())))
+    return {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in sizes.items()}
+
+
+def start_program(
+    *arguments: str, cluster: dict[str, Any] | None = None, job: str = "worker", task: int = 0
+) -> subprocess.Popen[str]:
+    """Start a Python program: a file or -c, and what is passed to it."""
+    environment = {**make_environment(), **_QUIET}
+    if cluster is not None:
+        place = {"cluster": cluster, "task": {"type": job, "index": task}}
+        environment["TF_CONFIG"] = json.dumps(place)
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def losses_of(programs: list[subprocess.Popen[str]]) -> list[list[float]]:
+    """Wait for programs that train; return the losses of each."""
+    found = []
+    try:
+        for program in programs:
+            output, said = program.communicate(timeout=100)
+            lines = [line for line in output.splitlines() if line.startswith("losses ")]
+            assert lines, said[-3000:]
+            found.append(json.loads(lines[0].removeprefix("losses ")))
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+    return found
+
+
+def train_on_workers(libraries: list[str], steps: int) -> list[list[float]]:
+    """Return the losses that workers of these kinds see which train in step."""
+    cluster = make_cluster(worker=len(libraries))
+    return losses_of(
+        [
+            start_program(str(SAME_NUMBERS), one, "workers", str(steps), cluster=cluster, task=i)
+            for i, one in enumerate(libraries)
+        ]
+    )
+
+
+def train_alone(library: str, way: str, steps: int) -> list[float]:
+    """Return the losses of one process."""
+    return losses_of([start_program(str(SAME_NUMBERS), library, way, str(steps))])[0]
