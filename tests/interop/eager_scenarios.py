@@ -30,6 +30,8 @@ CLIENTS = {
     "tideflow": ("tideflow", {}),
 }
 REFERENCE = ("tensorflow", "tensorflow")
+# The programs that may share a cluster.
+SHARING = {name: one for name, one in PROGRAMS.items() if not one.is_alone}
 WAYS = (
     ("tensorflow", "tideflow"),
     ("tensorflow, unary", "tideflow"),
@@ -74,7 +76,7 @@ class EagerBench:
         return self._found[way][program]
 
     def _run_all(self, client: str, cluster: str) -> Iterator[tuple[str, Any]]:
-        for name, one in PROGRAMS.items():
+        for name, one in SHARING.items():
             if CLIENTS[client][0] in one.clients:
                 try:
                     yield name, self.run(name, client, cluster)
@@ -88,9 +90,20 @@ class EagerBench:
             process.close()
 
 
-def run_eagerly(client: Process, program: str, cluster: dict[str, list[str]]) -> Any:
-    """Return what a program returns in a client's process.  Raises: Unexpected."""
-    done, found = pickle.loads(base64.b64decode(client.ask([program, cluster], 15.0)))
+def run_eagerly(
+    client: Process,
+    program: str,
+    cluster: dict[str, list[str]],
+    pids: dict[str, int] | None = None,
+    *,
+    again: bool = False,
+) -> Any:
+    """Return what a program returns in a client's process; `again` joins the cluster anew.
+
+    Raises: Unexpected.
+    """
+    question = [program, cluster, pids or {}, again]
+    done, found = pickle.loads(base64.b64decode(client.ask(question)))
     if not done:
         raise Unexpected(found)
     return found
@@ -108,7 +121,7 @@ def main() -> None:
     only = sys.argv[2] if len(sys.argv) > 2 else ""
     bench = EagerBench()
     bad = 0
-    names = [name for name in PROGRAMS if wanted in name]
+    names = [name for name in SHARING if wanted in name]
     expected = {}
     try:
         for name in names:

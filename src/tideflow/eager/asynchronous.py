@@ -26,6 +26,8 @@ def set_synchronous_execution(enable: bool | None) -> None:
     was, home.is_synchronous = home.is_synchronous, enable is not False
     if home.is_synchronous and not was:
         async_wait()
+    elif was and not home.is_synchronous:
+        async_clear_error()
 
 
 @export_v2("config.experimental.get_synchronous_execution")
@@ -43,6 +45,8 @@ def async_scope() -> Iterator[None]:
     """
     home = context()
     was, home.is_synchronous = home.is_synchronous, False
+    if was:
+        async_clear_error()
     try:
         yield
         async_wait()

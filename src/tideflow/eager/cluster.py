@@ -26,7 +26,7 @@ from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.cluster.worker_session import WorkerSession
 from tideflow.eager.remote_queue import RemoteQueue
-from tideflow.eager.remote_tensor import RemoteTensor
+from tideflow.eager.remote_tensor import Made, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.attr_value import encode_attr, encode_unknown_attr
 from tideflow.graph.functions import FunctionDefinition
@@ -360,7 +360,7 @@ class Cluster:
         finally:
             receiving.cancel()
 
-    def let_go(self, device: str, op_id: int, output_num: int) -> None:
+    def let_go(self, device: str, op_id: int, output_num: int, made: Made | None) -> None:
         """Tell a tensor's task, with the next operations, that nobody holds it any more."""
         task = self._tasks.get(task_name(device))
         if task is not None and not self._is_closed:
@@ -368,7 +368,7 @@ class Cluster:
             item.handle_to_decref.op_id = op_id
             item.handle_to_decref.output_num = output_num
             item.handle_to_decref.device = item.handle_to_decref.op_device = device
-            task.queue.put_quietly(item)
+            task.queue.put_quietly(item, made)
 
     # ---- functions
 
@@ -379,6 +379,8 @@ class Cluster:
         for tensor in inputs:
             if isinstance(tensor, RemoteTensor):
                 self._check(tensor)
+                if tensor.made is not None:
+                    tensor.made.result()
         places = [_place(tensor, self._devices.client_device.name) for tensor in inputs]
         key = (name, default_device, *places)
         ready = self._functions.get(key)
@@ -397,9 +399,7 @@ class Cluster:
     async def _run(self, ready: SpanningFunction, op_id: int, args: Sequence[Any]) -> list[Any]:
         """Run a function once what was enqueued before is done."""
         for task in self._tasks.values():
-            last = task.queue.last
-            if last is not None and not last.done():
-                await asyncio.wrap_future(last)
+            await task.queue.drain()
         return await ready.run(self._server.worker.steps, op_id, args)
 
     # ---- tasks that come back

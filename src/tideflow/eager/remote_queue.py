@@ -45,7 +45,7 @@ class RemoteQueue:
         self._service = service
         self._task = task
         self._lock = threading.Lock()
-        self._waiting: list[tuple[pb.EagerQueueItem, Answer | None]] = []
+        self._waiting: list[tuple[pb.EagerQueueItem, Answer | None, bool]] = []
         self._is_woken = False
         self._stream: _Stream | None = None
         self._last: Answer | None = None
@@ -55,7 +55,7 @@ class RemoteQueue:
         """Add an item, from any thread; returns its answer to come."""
         answer: Answer = concurrent.futures.Future()
         with self._lock:
-            self._waiting.append((item, answer))
+            self._waiting.append((item, answer, True))
             wake = not self._is_woken
             self._is_woken = True
             if wants_answer:
@@ -64,9 +64,12 @@ class RemoteQueue:
             get_loop().call_soon_threadsafe(self._flush)
         return answer
 
-    def put_quietly(self, item: pb.EagerQueueItem) -> None:
-        """Add an item that can wait for the next one (safe where objects are collected)."""
-        self._waiting.append((item, None))
+    def put_quietly(self, item: pb.EagerQueueItem, after: Answer | None) -> None:
+        """Add an item that can wait for the next one (safe where objects are collected).
+
+        It is left out where `after`, the answer to an earlier one, turns out to be an error.
+        """
+        self._waiting.append((item, after, False))
 
     @property
     def last(self) -> Answer | None:
@@ -83,8 +86,13 @@ class RemoteQueue:
         if self._stream is None or self._stream.is_over:
             self._stream = _Stream(self._service, self._task, self._on_error)
         request = pb.EnqueueRequest(context_id=self._context_id)
-        request.queue.extend(item for item, _ in waiting)
-        self._stream.send(request, [answer for _, answer in waiting])
+        answers: list[Answer | None] = []
+        for item, answer, is_own in waiting:
+            if is_own or answer is None or not answer.done() or answer.exception() is None:
+                request.queue.append(item)
+                answers.append(answer if is_own else None)
+        if answers:
+            self._stream.send(request, answers)
 
     def _on_error(self, error: errors.OpError) -> None:
         self.error = self.error or error

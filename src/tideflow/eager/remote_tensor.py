@@ -7,13 +7,16 @@ the task's answer, and its value only when somebody looks at it.
 from __future__ import annotations
 
 import concurrent.futures
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.shapes import Dims
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
+
+# Done once a task has answered; with the shapes of the operation's outputs.
+Made: TypeAlias = "concurrent.futures.Future[list[Dims]]"
 
 
 class Owner(Protocol):
@@ -22,8 +25,8 @@ class Owner(Protocol):
     def fetch(self, tensor: RemoteTensor) -> Any:
         """Return the value, waiting for it.  Raises: the error of whatever was to make it."""
 
-    def let_go(self, device: str, op_id: int, output_num: int) -> None:
-        """Tell the task that nobody holds the tensor any more."""
+    def let_go(self, device: str, op_id: int, output_num: int, made: Made | None) -> None:
+        """Tell the task that nobody holds the tensor any more, unless it was never made."""
 
 
 class RemoteTensor(EagerTensor):
@@ -31,7 +34,7 @@ class RemoteTensor(EagerTensor):
 
     Attributes:
       op_id, output_num: how all tasks know it.
-      made: done once its task has answered; with the shapes of the operation's outputs.
+      made: the answer to the operation that makes it; None where it was there at once.
     """
 
     __slots__ = ("_fetched", "_handle_data", "_owner", "made", "op_id", "output_num")
@@ -43,7 +46,7 @@ class RemoteTensor(EagerTensor):
         device: str,
         op_id: int,
         output_num: int,
-        made: concurrent.futures.Future[list[Dims]] | None,
+        made: Made | None,
         handle_data: tuple[DType, Dims] | None = None,
     ) -> None:
         self._dtype = dtype
@@ -108,4 +111,4 @@ class RemoteTensor(EagerTensor):
     def __del__(self) -> None:
         owner = getattr(self, "_owner", None)
         if owner is not None:
-            owner.let_go(self._device, self.op_id, self.output_num)
+            owner.let_go(self._device, self.op_id, self.output_num, self.made)

@@ -6,7 +6,7 @@ to, and returns the same whatever it runs on.  Neither library is imported here.
 
 from __future__ import annotations
 
-from eager_programs import data, errors, functions, operations, state
+from eager_programs import data, errors, functions, losses, operations, state
 from eager_programs.registry import PROGRAMS, Cluster, Program
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "data",
     "errors",
     "functions",
+    "losses",
     "operations",
     "state",
 ]

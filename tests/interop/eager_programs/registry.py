@@ -13,20 +13,24 @@ W1 = "/job:worker/task:1"
 
 @dataclass(frozen=True)
 class Program:
-    """A program by name; `clients` are those whose API it keeps to."""
+    """A program by name; `clients` are those whose API it keeps to.
+
+    One that is alone is given a cluster of its own, of which it may end tasks.
+    """
 
     name: str
     run: Callable[[Any, Cluster], Any]
     clients: tuple[str, ...]
+    is_alone: bool = False
 
 
 def program(
-    clients: Iterable[str] = ("tensorflow", "tideflow"),
+    clients: Iterable[str] = ("tensorflow", "tideflow"), *, is_alone: bool = False
 ) -> Callable[[Callable[[Any, Cluster], Any]], Callable[[Any, Cluster], Any]]:
     """Add a function to the programs."""
 
     def add(run: Callable[[Any, Cluster], Any]) -> Callable[[Any, Cluster], Any]:
-        PROGRAMS[run.__name__] = Program(run.__name__, run, tuple(clients))
+        PROGRAMS[run.__name__] = Program(run.__name__, run, tuple(clients), is_alone)
         return run
 
     return add
@@ -38,11 +42,13 @@ class Cluster:
     Attributes:
       tf: the client's API.
       name: the program's, for names of state that no other program uses.
+      pids: of tasks that may be ended, as "worker:1".
     """
 
-    def __init__(self, tf: Any, name: str) -> None:
+    def __init__(self, tf: Any, name: str, pids: dict[str, int]) -> None:
         self.tf = tf
         self.name = name
+        self.pids = pids
 
     def attempt(self, call: Callable[[], Any], *words: str) -> Any:
         """Return what a call returns, or the class of its error and which words it says."""
