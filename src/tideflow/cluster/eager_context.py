@@ -28,6 +28,10 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.tensor_codec import Value, value_dtype
 
+# What clients are told of an error besides its text: ErrorSourceProto {error_source: 5}.
+_ERROR_SOURCE = "type.googleapis.com/tensorflow.core.platform.ErrorSourceProto"
+_EAGER_REMOTE_MANAGER = b"\x08\x05"
+
 
 class EagerContext:
     """One client's context on this worker.  Use it on the loop.
@@ -99,10 +103,12 @@ class EagerContext:
         try:
             return self.tensors[handle_pb.op_id, handle_pb.output_num]
         except KeyError:
-            raise errors.InvalidArgumentError(
+            error = errors.InvalidArgumentError(
                 "Unable to find the relevant tensor remote_handle: Op ID: "
                 f"{handle_pb.op_id}, Output num: {handle_pb.output_num}"
-            ) from None
+            )
+            error.payloads[_ERROR_SOURCE] = _EAGER_REMOTE_MANAGER
+            raise error from None
 
     def keep(self, op_id: int, values: Sequence[Value]) -> None:
         """Keep the outputs of an operation."""

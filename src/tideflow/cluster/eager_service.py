@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager_context import EagerContext, is_on, shape_of
@@ -199,6 +199,8 @@ class EagerWorker(EagerService):
         if kind == "send_tensor":
             sent = item.send_tensor
             context.keep(sent.op_id, [decode_tensor(tensor_pb) for tensor_pb in sent.tensors])
+        elif kind == "send_packed_handle":
+            context.keep(item.send_packed_handle.op_id, [self._unpacked(context, item)])
         elif kind == "handle_to_decref":
             context.drop(item.handle_to_decref)
         elif kind == "register_function":
@@ -210,6 +212,22 @@ class EagerWorker(EagerService):
         elif kind != "sync_remote_executor_for_stream":
             raise errors.UnimplementedError(f"EagerService: queue item {kind!r} is not known here")
         return pb.EagerQueueResponse()
+
+    def _unpacked(self, context: EagerContext, item: pb.EagerQueueItem) -> Value:
+        """Return the copy of a packed handle that is here."""
+        task = context.session.workers.own_task
+        for given in item.send_packed_handle.handles:
+            if given.WhichOneof("item") == "remote_handle" and is_on(
+                given.remote_handle.op_device or given.remote_handle.device, task
+            ):
+                return context.find(given.remote_handle)
+            if given.WhichOneof("item") == "local_handle" and is_on(
+                given.local_handle.device, task
+            ):
+                return decode_tensor(given.local_handle.tensor)
+        raise errors.InvalidArgumentError(
+            f"packed handle {item.send_packed_handle.op_id} has no copy on {task}"
+        )
 
     # ---- operations
 
@@ -238,7 +256,8 @@ class EagerWorker(EagerService):
         ready = context.spanning(
             operation.name, operation.attrs, own, [_place(a, own) for a in args]
         )
-        found = await ready.run(self._worker.steps, operation.id, args)
+        with _telling_function(operation.name):
+            found = await ready.run(self._worker.steps, operation.id, args)
         response = pb.EagerQueueResponse(device=ready.result_devices)
         for number, value in enumerate(found):
             if isinstance(value, Remote):
@@ -262,7 +281,8 @@ class EagerWorker(EagerService):
         record = steps.start(step_id, context.session)
         async with steps.running(record):
             assert record.rendezvous is not None
-            values = await function(Step(step_id, record.rendezvous), *args)
+            with _telling_function(operation.name):
+                values = await function(Step(step_id, record.rendezvous), *args)
         numbers = request.output_num or range(len(values))
         for number, value in zip(numbers, values):
             context.tensors[operation.id, number] = value
@@ -310,6 +330,17 @@ class EagerWorker(EagerService):
         record = self._worker.steps.start(signed, context.session)
         assert record.rendezvous is not None
         return Step(signed, record.rendezvous)
+
+
+@contextlib.contextmanager
+def _telling_function(name: str) -> Iterator[None]:
+    """Begin what an error of a function says with the function's name, as TensorFlow does."""
+    try:
+        yield
+    except errors.OpError as error:
+        if error.message.startswith("{{function_node"):
+            raise
+        raise error.with_message(f"{{{{function_node {name}}}}} {error.message}") from error
 
 
 def _place(value: Value | Remote, default: str) -> str:

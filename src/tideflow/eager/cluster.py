@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import secrets
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ from tideflow.transport import stub
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import matches, parse_device_name, task_name
+from tideflow.wire.dtypes import DType
 from tideflow.wire.rendezvous_key import key_prefix
 from tideflow.wire.tensor_codec import encode_tensor
 
@@ -46,6 +48,9 @@ _KEEP_ALIVE_S = 600
 # How long a task may take to say that it still has its context, and to close it.
 _ANSWER_S = 5.0
 _INT64_SIGN = 2**63
+_MOST_TEMPLATES = 4096
+
+_task_of = functools.lru_cache(maxsize=4096)(task_name)
 
 
 class RemoteTask:
@@ -100,6 +105,9 @@ class Cluster:
         self._tasks: dict[str, RemoteTask] = {}
         self.own_task = worker_name(job, task)
         self._functions: dict[Any, SpanningFunction] = {}
+        # Which device a name means; and items that differ in their inputs alone.
+        self._found: dict[str, str | None] = {}
+        self._templates: dict[Any, tuple[bytes, list[DType]]] = {}
         self._is_closed = False
 
     # ---- connecting
@@ -163,7 +171,7 @@ class Cluster:
         finally:
             progress.end()
         for task in tasks:
-            task.attributes = [d for d in found.attributes if task_name(d.name) == task.name]
+            task.attributes = [d for d in found.attributes if _task_of(d.name) == task.name]
             task.devices = {d.name: d.incarnation for d in task.attributes}
 
     async def _ask_devices(self, task: RemoteTask) -> None:
@@ -220,12 +228,14 @@ class Cluster:
 
     def find_device(self, wanted: str) -> str | None:
         """Return the full name of the first device that a (partial) name means, or None."""
-        spec = parse_device_name(wanted)
-        return next((name for name in self.cluster_devices if matches(spec, name)), None)
+        if wanted not in self._found:
+            spec = parse_device_name(wanted)
+            self._found[wanted] = next((n for n in self.cluster_devices if matches(spec, n)), None)
+        return self._found[wanted]
 
     def is_remote(self, device: str) -> bool:
         """Whether a device belongs to another task."""
-        return task_name(device) in self._tasks
+        return _task_of(device) in self._tasks
 
     # ---- operations
 
@@ -233,38 +243,50 @@ class Cluster:
         self, op_def: OpDef, inputs: Sequence[Any], attrs: dict[str, Any], device: str
     ) -> list[Tensor]:
         """Have an operation run on another task's device; returns its outputs to come."""
-        task = self._tasks[task_name(device)]
+        task = self._tasks[_task_of(device)]
         op_id = next(self._op_ids)
+        template, types = self._template(op_def, attrs, device)
         item = pb.EagerQueueItem()
         operation = item.operation
-        operation.id, operation.name, operation.device = op_id, op_def.name, device
+        operation.MergeFromString(template)
+        operation.id = op_id
         # Copies are held until the operation that uses them is enqueued.
-        held = [self._add_input(operation, tensor, device) for tensor in inputs]
-        for name, value in attrs.items():
-            declared = op_def.attrs.get(name)
-            if declared is None:
-                operation.attrs[name].CopyFrom(encode_unknown_attr(value))
-            else:
-                operation.attrs[name].CopyFrom(encode_attr(declared.kind, value))
+        held = [self._add_input(operation, tensor, task, device) for tensor in inputs]
         made = task.queue.put(item)
         del held
         names = None
         if op_def.name == "VarHandleOp":
             names = (attrs["dtype"], attrs["shape"].dims)
-        types = arg_types(op_def.outputs, attrs)
         return [
             RemoteTensor(self, dtype, device, op_id, i, made, names)
             for i, dtype in enumerate(types)
         ]
 
-    def _add_input(self, operation: pb.EagerOperation, tensor: Any, device: str) -> Any:
+    def _template(
+        self, op_def: OpDef, attrs: dict[str, Any], device: str
+    ) -> tuple[bytes, list[DType]]:
+        """Return what calls of an op with the same attrs have in common, and its output types."""
+        try:
+            key = (op_def, device, *attrs.items())
+            found = self._templates.get(key)
+        except TypeError:  # an attr without a hash
+            return _encode_call(op_def, attrs, device)
+        if found is None:
+            found = _encode_call(op_def, attrs, device)
+            if len(self._templates) < _MOST_TEMPLATES:
+                self._templates[key] = found
+        return found
+
+    def _add_input(
+        self, operation: pb.EagerOperation, tensor: Any, task: RemoteTask, device: str
+    ) -> Any:
         """Name an input in a request; returns the tensor that is named."""
         given = operation.op_inputs.add()
         if isinstance(tensor, RemoteTensor):
             self._check(tensor)
-            if task_name(tensor.device) != task_name(device):
+            if _task_of(tensor.device) != task.name:
                 tensor = self._copied(tensor, device)
-            given.remote_handle.CopyFrom(tensor.handle_proto())
+            tensor.fill_handle(given.remote_handle)
         else:
             given.tensor.CopyFrom(encode_tensor(tensor.held, tensor.dtype))
         return tensor
@@ -280,7 +302,7 @@ class Cluster:
                 f"the tensor lay on {tensor.device}, in a context that was closed; its value is "
                 "lost"
             )
-        task = self._tasks[task_name(tensor.device)]
+        task = self._tasks[_task_of(tensor.device)]
         if tensor.op_id < task.first_op_id:
             what = "Resource input tensor" if tensor.dtype is dtypes.resource else "Input tensor"
             raise errors.InvalidArgumentError(
@@ -304,12 +326,12 @@ class Cluster:
         item.operation.attrs["tensor_type"].type = tensor.dtype.number
         for name, value in attrs.items():
             item.operation.attrs[name].CopyFrom(value)
-        made = self._tasks[task_name(device)].queue.put(item)
+        made = self._tasks[_task_of(device)].queue.put(item)
         return RemoteTensor(self, tensor.dtype, device, op_id, 0, made)
 
     def _send(self, tensor: RemoteTensor, device: str) -> dict[str, pb.AttrValue]:
         """Have a tensor sent to a device; returns what its receiver needs to know."""
-        task = self._tasks[task_name(tensor.device)]
+        task = self._tasks[_task_of(tensor.device)]
         number = next(self._send_numbers)
         attrs = {
             "tensor_name": pb.AttrValue(s=f"{self.context_id:x}_{number}".encode()),
@@ -338,7 +360,7 @@ class Cluster:
     async def _fetch(self, tensor: RemoteTensor) -> Any:
         device = self._devices.client_device.name
         attrs = self._send(tensor, device)
-        task = self._tasks[task_name(tensor.device)]
+        task = self._tasks[_task_of(tensor.device)]
         prefix = key_prefix(
             tensor.device,
             task.devices[tensor.device],
@@ -362,7 +384,7 @@ class Cluster:
 
     def let_go(self, device: str, op_id: int, output_num: int, made: Made | None) -> None:
         """Tell a tensor's task, with the next operations, that nobody holds it any more."""
-        task = self._tasks.get(task_name(device))
+        task = self._tasks.get(_task_of(device))
         if task is not None and not self._is_closed:
             item = pb.EagerQueueItem()
             item.handle_to_decref.op_id = op_id
@@ -460,6 +482,7 @@ class Cluster:
         )
         self.home.see(self.view_id, self.cluster_devices)
         self._functions.clear()
+        self._found.clear()
 
     async def _update_context(self, task: RemoteTask, has_changed: bool) -> None:
         request = pb.UpdateContextRequest(context_id=self.context_id, context_view_id=self.view_id)
@@ -510,10 +533,21 @@ class Cluster:
                 await task.service.CloseContext(request)
 
 
+def _encode_call(op_def: OpDef, attrs: dict[str, Any], device: str) -> tuple[bytes, list[DType]]:
+    operation = pb.EagerOperation(name=op_def.name, device=device)
+    for name, value in attrs.items():
+        declared = op_def.attrs.get(name)
+        if declared is None:
+            operation.attrs[name].CopyFrom(encode_unknown_attr(value))
+        else:
+            operation.attrs[name].CopyFrom(encode_attr(declared.kind, value))
+    return operation.SerializeToString(), list(arg_types(op_def.outputs, attrs))
+
+
 def _argument(tensor: Any) -> Any:
     if isinstance(tensor, RemoteTensor):
         device = tensor.device
-        return Remote(task_name(device), device, tensor.op_id, tensor.output_num)
+        return Remote(_task_of(device), device, tensor.op_id, tensor.output_num)
     return tensor.held
 
 

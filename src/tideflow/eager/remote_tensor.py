@@ -100,13 +100,16 @@ class RemoteTensor(EagerTensor):
 
     def handle_proto(self) -> pb.RemoteTensorHandle:
         """Return the tensor as requests name it."""
-        return pb.RemoteTensorHandle(
-            op_id=self.op_id,
-            output_num=self.output_num,
-            device=self._device,
-            op_device=self._device,
-            dtype=self._dtype.number,
-        )
+        handle_pb = pb.RemoteTensorHandle()
+        self.fill_handle(handle_pb)
+        return handle_pb
+
+    def fill_handle(self, handle_pb: pb.RemoteTensorHandle) -> None:
+        """Say in a message which tensor this is."""
+        handle_pb.op_id = self.op_id
+        handle_pb.output_num = self.output_num
+        handle_pb.device = handle_pb.op_device = self._device
+        handle_pb.dtype = self._dtype.number
 
     def __del__(self) -> None:
         owner = getattr(self, "_owner", None)
