@@ -20,7 +20,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.arguments import check_vector
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
@@ -68,6 +68,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 @export("where_v2")
+@export_v2("where")
 def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
     """Return x where condition is true and y elsewhere, all three broadcast (see where)."""
     if (x is None) != (y is None):

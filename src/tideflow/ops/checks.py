@@ -36,13 +36,15 @@ def _all(condition: Tensor) -> Tensor:
 
 def _assertion(
     condition: Tensor, data: Sequence[Any] | None, said: Sequence[Any], options: tuple[Any, ...]
-) -> Operation:
-    """Return an op that fails unless all of condition is true.
+) -> Any:
+    """Return an op that fails unless all of condition is true; None where it was eagerly checked.
 
     Raises: InvalidArgumentError at once where it is known to be false.
     """
     message, summarize, scope = options
     known = _known(condition)
+    if get_default_graph().is_eager and known is not None and np.all(known):
+        return None
     if known is not None:
         if not np.all(known):
             details = " ".join(str(part) for part in said)

@@ -17,7 +17,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.arguments import check_scalar
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn_lax import lax
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -201,3 +201,9 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
     with get_default_graph().name_scope(name or "in_top_k") as scope:
         made: Tensor = apply_op("InTopKV2", predictions, targets, k, name=scope)
     return made
+
+
+@export_v2("nn.in_top_k", "math.in_top_k")
+def in_top_k_v2(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
+    """Return what in_top_k does, with the order of arguments that the TF2 shape has."""
+    return in_top_k(predictions, targets, k, name)

@@ -7,7 +7,7 @@ Source: tensorflow/core/kernels/maxpooling_op.cc, avgpooling_op.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from tideflow.ops.conv_geometry import (
     to_nhwc,
     windows,
 )
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn_activations import wide
 from tideflow.ops.nn_lax import lax
 from tideflow.wire import errors
@@ -448,6 +448,7 @@ def avg_pool(
 
 
 @export("nn.avg_pool_v2")
+@export_v2("nn.avg_pool2d")
 def avg_pool_v2(
     input: Any,
     ksize: Any,
@@ -458,3 +459,50 @@ def avg_pool_v2(
 ) -> Tensor:
     """Return the mean of each window of images; see avg_pool."""
     return avg_pool(input, ksize, strides, padding, data_format, name)
+
+
+def _along_one_axis(
+    pool: Callable[..., Tensor], input: Any, ksize: Any, strides: Any, padding: Any, layout: str
+) -> Tensor:
+    """Pool [batch, width, channels] (or "NCW") as images of height 1."""
+    at = 1 if layout.endswith("C") else 2
+    sizes = [1, _one_size(ksize)], [1, _one_size(strides)]
+    images = apply_op("ExpandDims", input, at)
+    made = pool(images, *sizes, padding, "NHWC" if at == 1 else "NCHW")
+    found: Tensor = apply_op("Squeeze", made, squeeze_dims=[at])
+    return found
+
+
+def _one_size(size: Any) -> int:
+    """Return the size along the width: of one number, [width] or [1, width, 1]."""
+    if isinstance(size, int):
+        return size
+    return int(size[0] if len(size) == 1 else next((n for n in size if n != 1), 1))
+
+
+@export("nn.max_pool1d")
+def max_pool1d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the greatest element of each window of [batch, width, channels]."""
+    del name
+    return _along_one_axis(max_pool, input, ksize, strides, padding, data_format)
+
+
+@export("nn.avg_pool1d")
+def avg_pool1d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of [batch, width, channels]."""
+    del name
+    return _along_one_axis(avg_pool, input, ksize, strides, padding, data_format)

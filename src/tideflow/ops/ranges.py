@@ -17,7 +17,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.arguments import check_scalar
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -146,3 +146,29 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
     Raises: ValueError or InvalidArgumentError when num is not positive.
     """
     return apply_op("LinSpace", start, stop, num, name=name)
+
+
+@export_v2("linspace")
+def linspace_v2(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
+    """Return `num` numbers from start to stop, along a new axis where these are not scalars.
+
+    Integers are counted as float64.
+    Raises: ValueError or InvalidArgumentError when num is not positive.
+    """
+    first = convert_to_tensor(start)
+    if first.dtype.base_dtype.is_integer:
+        first = apply_op("Cast", first, DstT=dtypes.float64)
+    last = convert_to_tensor(stop)
+    if last.dtype.base_dtype is not first.dtype.base_dtype:
+        last = apply_op("Cast", last, DstT=first.dtype.base_dtype)
+    if first.dims == () and last.dims == ():
+        return apply_op("LinSpace", first, last, num, name=name)
+    one = convert_to_tensor(1, first.dtype.base_dtype)
+    share = apply_op("LinSpace", apply_op("Sub", one, one), one, num)
+    rank = max(len(first.dims or ()), len(last.dims or ())) + 1
+    at = axis % rank
+    share = apply_op("Reshape", share, [-1 if i == at else 1 for i in range(rank)])
+    first, last = (apply_op("ExpandDims", x, at) for x in (first, last))
+    # Weighted, not stepped, so that the ends are exact.
+    low = apply_op("Mul", first, apply_op("Sub", one, share))
+    return apply_op("AddV2", low, apply_op("Mul", last, share), name=name)
