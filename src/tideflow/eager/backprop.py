@@ -145,6 +145,11 @@ class GradientTape:
                 if is_trainable(output):
                     self._known[id(output)] = output
 
+    def extend(self, op: Operation, outputs: Sequence[Tensor]) -> None:
+        """Know further outputs that an operation was given, if the operation was noted."""
+        if any(id(output) in self._known for output in op.outputs):
+            self._known.update((id(t), t) for t in outputs if is_trainable(t))
+
     @contextlib.contextmanager
     def stop_recording(self) -> Iterator[None]:
         """Take no notes inside `with`."""

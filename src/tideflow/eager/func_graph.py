@@ -66,7 +66,7 @@ class FunctionGraph(FuncGraph):
     @property
     def variables(self) -> list[EagerVariable]:
         """The variables that the function uses."""
-        found = (variable_of(outer) for outer, _ in self.captures)
+        found = (variable_of(self.origin(inner)) for _, inner in self.captures)
         return [variable for variable in found if variable is not None]
 
     def create_op(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tideflow.graph import shapes
-from tideflow.graph.defaults import session_or_default
+from tideflow.graph.defaults import local, session_or_default
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import OpDef
 from tideflow.graph.shapes import Dims, TensorShape
@@ -247,6 +247,8 @@ class Operation(Node):
         at = len(self.outputs)
         self.outputs.extend(Tensor(self, at + i, known) for i, known in enumerate(dims))
         self.graph.version += 1
+        for tape in local.tapes:
+            tape.extend(self, self.outputs[at:])
         return self.outputs[at:]
 
     def add_inputs(self, attrs: dict[str, Any], tensors: Sequence[Tensor]) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.functions import new_body
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims
 from tideflow.ops import nest
 from tideflow.ops.control_flow_while import while_loop
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
+from tideflow.ops.functional import tracing
 from tideflow.ops.tensor_array import TensorArray
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
@@ -94,13 +96,14 @@ def map_fn(
     elems without rows or results of another structure.
     """
     _require_callable(fn)
+    fn = tracing.convert(fn)
     with get_default_graph().name_scope(name or "map"):
         rows = _Rows(elems)
         signature = fn_output_signature if fn_output_signature is not None else dtype
         if signature is None:
             signature = nest.pack_sequence_as(elems, [a.dtype for a in rows.arrays])
         results = [
-            TensorArray(as_dtype(kind), rows.count, dynamic_size=False, infer_shape=infer_shape)
+            TensorArray(_type_of(kind), rows.count, dynamic_size=False, infer_shape=infer_shape)
             for kind in nest.flatten(signature)
         ]
 
@@ -121,6 +124,32 @@ def map_fn(
             maximum_iterations=rows.count,
         )
         return rows.stacked(results, signature)
+
+
+def _type_of(kind: Any) -> dtypes.DType:
+    """Return the element type of one result: given as itself, or as a TensorSpec."""
+    found: dtypes.DType = as_dtype(getattr(kind, "dtype", kind))
+    return found
+
+
+@export_v2("vectorized_map")
+def vectorized_map(
+    fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
+) -> Any:
+    """Return fn applied to each row of elems, stacked; results may be of any types.
+
+    Raises: as map_fn.
+    """
+    _require_callable(fn)
+    graph = get_default_graph()
+    first = nest.map_structure(lambda t: apply_op("GatherV2", convert_to_tensor(t), 0, 0), elems)
+    if graph.is_eager:
+        found = fn(first)
+    else:
+        with new_body(graph.unique_name("first_row"), graph).as_default():
+            found = fn(first)
+    types = nest.map_structure(lambda t: convert_to_tensor(t).dtype, found)
+    return map_fn(fn, elems, fn_output_signature=types)
 
 
 @export("foldl")

@@ -9,6 +9,7 @@ Source: tensorflow/python/ops/tensor_array_ops.py, tensor_array_grad.py.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph import shapes
@@ -26,7 +27,7 @@ from tideflow.wire.dtypes import DType, as_dtype
 __all__ = ["TensorArray", "tensor_array_ops"]
 
 
-class _Shared:
+class SharedShape:
     """What all TensorArray objects for one array know together.
 
     Attributes:
@@ -39,6 +40,20 @@ class _Shared:
     def __init__(self, element_shape: Dims) -> None:
         self.element_shape = element_shape
         self.placed_by: Tensor | None = None
+
+
+class _Kinds:
+    """Which class a TensorArray is of.
+
+    Attributes:
+      choose: gives it for the class asked for and the handle of an array that exists.
+    """
+
+    def __init__(self) -> None:
+        self.choose: Callable[[type[TensorArray], Any], type[TensorArray]] = lambda cls, _: cls
+
+
+kinds = _Kinds()
 
 
 @export("TensorArray")
@@ -56,6 +71,10 @@ class TensorArray:
       colocate_with_first_write_call: keep the array on the device of the first value written.
     Raises: ValueError for neither or both of size and handle; TypeError for a flow without one.
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TensorArray:
+        """Return an instance of the class for where it is made (see tensor_array_list)."""
+        return object.__new__(kinds.choose(cls, kwargs.get("handle")))
 
     def __init__(
         self,
@@ -81,7 +100,7 @@ class TensorArray:
         self._dynamic_size = bool(dynamic_size)
         self._infer_shape = infer_shape
         self._follows_first_write = colocate_with_first_write_call and handle is None
-        self._shared = _Shared(as_dims(element_shape))
+        self._shared = SharedShape(as_dims(element_shape))
         self._handle: Tensor
         self._flow: Tensor
         if handle is not None:

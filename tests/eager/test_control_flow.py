@@ -1,0 +1,178 @@
+"""tf.cond, loops, folds and TensorArrays: called at once, and in traced functions alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tideflow as tf
+
+
+def both(function, *args):
+    """Return what a function gives eagerly; a traced one must give the same."""
+    eager, traced = function(*args), tf.function(function)(*args)
+    tf.nest.map_structure(
+        lambda a, b: np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6), eager, traced
+    )
+    return tf.nest.map_structure(lambda t: t.numpy().tolist(), eager)
+
+
+def test_cond_and_case() -> None:
+    def choose(x):
+        one = tf.cond(x > 2, lambda: (x, [x + 1]), lambda: (-x, [x]))
+        two = tf.case([(x > 9, lambda: x * 100), (x > 1, lambda: x * 10)], default=lambda: x)
+        three = tf.switch_case(x, {0: lambda: 5 * x, 3: lambda: 7 * x}, default=lambda: -x)
+        return one, two, three
+
+    assert both(choose, tf.constant(3)) == ((3, [4]), 30, 21)
+    assert both(choose, tf.constant(1)) == ((-1, [1]), 1, -1)
+
+
+def test_while_loops_keep_their_structure() -> None:
+    def powers(x):
+        return tf.while_loop(
+            lambda i, v: i < 100,
+            lambda i, v: (i + 1, {"x": v["x"] * x}),
+            (0, {"x": tf.constant(1.0)}),
+            maximum_iterations=3,
+        )
+
+    assert both(powers, tf.constant(2.0)) == (3, {"x": 8})
+    single = both(lambda x: tf.while_loop(lambda i: i < 5, lambda i: [i + x], [x]), tf.constant(2))
+    assert single == [6]
+
+
+def test_shapes_that_change_need_invariants() -> None:
+    def doubled(x, **kwargs):
+        return tf.while_loop(
+            lambda i, v: i < 2, lambda i, v: (i + 1, tf.concat([v, v], 0)), (0, x), **kwargs
+        )
+
+    x = tf.constant([1.0])
+    free = both(lambda x: doubled(x, shape_invariants=(tf.TensorShape([]), [None])), x)
+    assert free[1] == [1, 1, 1, 1]
+    with pytest.raises(ValueError, match=r"enters the loop with shape \[1\].*has shape \[2\]"):
+        tf.function(doubled)(x)
+
+
+def test_folds_maps_and_scans() -> None:
+    def folds(x):
+        return (
+            tf.foldl(lambda a, r: a * 2 + r, x),
+            tf.foldr(lambda a, r: a * 2 + r, x, initializer=tf.constant(1.0)),
+            tf.scan(lambda a, r: a * r, x),
+            tf.map_fn(lambda r: r * r if r > 1 else -r, x),
+            tf.map_fn(lambda p: (p[0] > p[1], p[0]), (x, x[::-1]), (tf.bool, tf.float32)),
+            tf.vectorized_map(lambda r: {"i": tf.cast(r, tf.int32), "r": r + 1}, x),
+        )
+
+    found = both(folds, tf.constant([1.0, 2.0, 3.0]))
+    assert found[:4] == (11, 25, [1, 2, 6], [-1, 4, 9])
+    assert found[4] == ([False, False, True], [1, 2, 3])
+    assert found[5] == {"i": [1, 2, 3], "r": [2, 3, 4]}
+
+
+def test_tensor_arrays_are_values() -> None:
+    def arrays(x):
+        a = tf.TensorArray(tf.float32, size=0, dynamic_size=True).write(0, x).write(2, x * 3)
+        b = a.write(0, x * 9)
+        split = tf.TensorArray(tf.float32, size=2, infer_shape=False).split(
+            tf.stack([x, x, x]), [1, 2]
+        )
+        return (
+            (a.stack(), b.read(0), b.size(), a.gather([2, 0])),
+            tf.TensorArray(tf.float32, size=2).unstack([x, x * 2]).scatter([1], [x]).stack(),
+            (split.read(1), split.concat()),
+        )
+
+    found = both(arrays, tf.constant(2.0))
+    assert found == (([2, 0, 6], 18, 3, [6, 2]), [2, 2], ([2, 2], [2, 2, 2]))
+
+
+def roll(x, w):
+    array = tf.TensorArray(tf.float32, size=tf.shape(x)[0])
+    h = tf.zeros([2])
+    for i in tf.range(tf.shape(x)[0]):
+        h = tf.tanh(tf.linalg.matvec(w, h) + x[i])
+        if tf.reduce_sum(h) > 1.5:
+            h = h * 0.5
+        array = array.write(i, h)
+    return tf.reduce_sum(array.stack() ** 2)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_gradients_through_loops_and_arrays_to_second_order(wrap, inside) -> None:
+    x = tf.constant([[1.0, 0.2], [0.3, 0.4], [0.0, 1.0]])
+    w = tf.Variable([[1.0, 2.0], [0.3, 0.4]])
+
+    def second(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                y = wrap(roll)(x, w)
+            first = tape.gradient(y, w)
+        return first, outer.gradient(first, x)
+
+    first, mixed = (tf.function(second) if inside else second)(x)
+    step = 1e-3
+
+    def numeric(at):
+        moved = [w.numpy().copy(), w.numpy().copy()]
+        moved[0][at] += step
+        moved[1][at] -= step
+        a, b = (float(roll(x, tf.constant(m))) for m in moved)
+        return (a - b) / (2 * step)
+
+    np.testing.assert_allclose(first[0, 1].numpy(), numeric((0, 1)), rtol=1e-2, atol=1e-3)
+    assert mixed.shape == x.shape
+
+
+def test_second_order_gradients_of_a_loop_are_those_of_its_operations() -> None:
+    w = tf.Variable(2.0)
+
+    def second(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                h = tf.constant(1.0)
+                for _ in tf.range(3):
+                    h = tf.tanh(h * w + x)
+            first = tape.gradient(h, w)
+        return first, outer.gradient(first, x)
+
+    both(second, tf.constant(0.3))
+
+
+def test_branches_change_variables_in_order() -> None:
+    v = tf.Variable(1.0)
+    log = []
+
+    @tf.function
+    def change(flag):
+        log.append("traced")
+        v.assign_add(1.0)
+        if flag:
+            v.assign(v * 10.0)
+        else:
+            v.assign_sub(0.5)
+        while v < 100.0:
+            v.assign(v * 2.0)
+        return v.read_value()
+
+    assert change(tf.constant(True)).numpy() == 160
+    v.assign(1.0)
+    assert change(tf.constant(False)).numpy() == 192
+    assert log == ["traced"]
+
+
+def test_gradients_of_variables_read_in_a_branch() -> None:
+    v = tf.Variable(3.0)
+
+    @tf.function
+    def step(flag):
+        with tf.GradientTape() as tape:
+            y = tf.cond(flag, lambda: v * v, lambda: v * 5.0)
+        return tape.gradient(y, v)
+
+    assert [float(step(tf.constant(f))) for f in (True, False)] == [6, 5]
