@@ -32,6 +32,9 @@ from tideflow.wire.tensor_codec import Value, value_dtype
 _ERROR_SOURCE = "type.googleapis.com/tensorflow.core.platform.ErrorSourceProto"
 _EAGER_REMOTE_MANAGER = b"\x08\x05"
 
+# An attr of `_Send` with which tideflow's clients ask for the tensor in the answer.
+ANSWERED = "_tideflow_answered"
+
 
 class EagerContext:
     """One client's context on this worker.  Use it on the loop.

@@ -249,7 +249,12 @@ class SpanningFunction:
     def _clean_up_elsewhere(self, step_id: int) -> None:
         item = pb.EagerQueueItem(cleanup_function=pb.CleanupFunctionOp(step_id=step_id))
         request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
+        links = self._home.session.workers.links
         for part in self._parts:
+            line = None if links is None else links.line(part.task)
+            if line is not None:
+                line.clean_up(step_id)
+                continue
             _in_background(self._home.eager_service(part.task).Enqueue(request))
 
 

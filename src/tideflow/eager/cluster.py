@@ -19,7 +19,7 @@ from typing import Any
 from tideflow.client.patience import Progress, most_wait_s
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.device_discovery import describe, discover_devices
-from tideflow.cluster.eager_context import EagerContext
+from tideflow.cluster.eager_context import ANSWERED, EagerContext
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.services import EagerService, WorkerService
 from tideflow.cluster.spanning import Remote, SpanningFunction
@@ -42,7 +42,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.device_name import matches, parse_device_name, task_name
 from tideflow.wire.dtypes import DType
 from tideflow.wire.rendezvous_key import key_prefix
-from tideflow.wire.tensor_codec import encode_tensor
+from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
 _KEEP_ALIVE_S = 600
 # How long a task may take to say that it still has its context, and to close it.
@@ -80,6 +80,9 @@ class Cluster:
       devices: the client's devices, if they have the names of that place.
       library: the client's functions, by name.
       config: of the contexts on the other tasks.
+
+    Attributes:
+      plans: for callers to keep what they know of calls, as long as the cluster stays as it is.
     """
 
     def __init__(
@@ -107,6 +110,7 @@ class Cluster:
         self._functions: dict[Any, SpanningFunction] = {}
         # Which device a name means; and items that differ in their inputs alone.
         self._found: dict[str, str | None] = {}
+        self.plans: dict[Any, tuple[OpDef, dict[str, Any], str]] = {}
         self._templates: dict[Any, tuple[bytes, list[DType]]] = {}
         self._is_closed = False
 
@@ -331,6 +335,14 @@ class Cluster:
 
     def _send(self, tensor: RemoteTensor, device: str) -> dict[str, pb.AttrValue]:
         """Have a tensor sent to a device; returns what its receiver needs to know."""
+        item, attrs = self._sending(tensor, device)
+        self._tasks[_task_of(tensor.device)].queue.put(item)
+        return attrs
+
+    def _sending(
+        self, tensor: RemoteTensor, device: str
+    ) -> tuple[pb.EagerQueueItem, dict[str, pb.AttrValue]]:
+        """Return the item that sends a tensor, and what its receiver needs to know."""
         task = self._tasks[_task_of(tensor.device)]
         number = next(self._send_numbers)
         attrs = {
@@ -343,23 +355,34 @@ class Cluster:
         item = pb.EagerQueueItem()
         operation = item.operation
         operation.id, operation.name, operation.device = next(self._op_ids), "_Send", tensor.device
-        operation.op_inputs.add().remote_handle.CopyFrom(tensor.handle_proto())
+        tensor.fill_handle(operation.op_inputs.add().remote_handle)
         operation.attrs["T"].type = tensor.dtype.number
         for name, value in attrs.items():
             operation.attrs[name].CopyFrom(value)
-        task.queue.put(item)
-        return attrs
+        return item, attrs
 
     # ---- tensors
 
     def fetch(self, tensor: RemoteTensor) -> Any:
         """Return a remote tensor's value.  Raises: the error of whatever was to make it."""
         self._check(tensor)
-        return run_sync(self._fetch(tensor))
-
-    async def _fetch(self, tensor: RemoteTensor) -> Any:
+        task = self._tasks[_task_of(tensor.device)]
         device = self._devices.client_device.name
-        attrs = self._send(tensor, device)
+        item, attrs = self._sending(tensor, device)
+        links = self._workers.links
+        if links is None or links.line(task.name) is None:
+            return run_sync(self._receive(tensor, device, attrs, task.queue.put(item)))
+        # A tideflow peer answers with the tensor, unless it is large.
+        item.operation.attrs[ANSWERED].b = True
+        answer_pb = task.queue.ask(item).result()
+        if answer_pb.tensor:
+            return decode_tensor(answer_pb.tensor[0])
+        return run_sync(self._receive(tensor, device, attrs, None))
+
+    async def _receive(
+        self, tensor: RemoteTensor, device: str, attrs: dict[str, pb.AttrValue], sent: Made | None
+    ) -> Any:
+        """Receive a tensor that its task was told to send; `sent` is the answer to that."""
         task = self._tasks[_task_of(tensor.device)]
         prefix = key_prefix(
             tensor.device,
@@ -369,9 +392,10 @@ class Cluster:
         )
         record = self._server.worker.steps.start(_signed(self.context_id), self.home.session)
         assert record.rendezvous is not None
-        receiving = asyncio.ensure_future(record.rendezvous.take(prefix + "0:0", tensor.device))
-        sent = task.queue.last
-        assert sent is not None
+        taking = record.rendezvous.take(prefix + "0:0", tensor.device)
+        if sent is None:
+            return (await taking).value
+        receiving = asyncio.ensure_future(taking)
         sending = asyncio.wrap_future(sent)
         try:
             both: list[asyncio.Future[Any]] = [receiving, sending]
@@ -483,6 +507,7 @@ class Cluster:
         self.home.see(self.view_id, self.cluster_devices)
         self._functions.clear()
         self._found.clear()
+        self.plans.clear()
 
     async def _update_context(self, task: RemoteTask, has_changed: bool) -> None:
         request = pb.UpdateContextRequest(context_id=self.context_id, context_view_id=self.view_id)

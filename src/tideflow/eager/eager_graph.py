@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tideflow.eager.cluster import Cluster
 from tideflow.eager.context import Context, context
 from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote_tensor import RemoteTensor
@@ -87,9 +88,44 @@ class EagerGraph(Graph):
                         bound = self._bind_plain(op_name, args, attrs, tuple(types))
                 if bound is not None:
                     return self._call_bound(bound, args)
+        elif not local.tapes and self.context.cluster is not None:
+            found = self._call_far(self.context.cluster, op_name, args, attrs)
+            if found is not None:
+                return found
         op_def = get_op_def(op_name)
         inputs, known = convert_inputs(op_def, args, attrs)
         return shape_results(self._call(op_def, inputs, known))
+
+    def _call_far(
+        self, cluster: Cluster, op_name: str, args: Sequence[Any], attrs: dict[str, Any]
+    ) -> Any:
+        """Call an op on another task as it was called before; None where it was not.
+
+        Only for plain tensors in and one out, and where the device scopes in force are names.
+        """
+        types: list[Any] = [op_name, *self._devices]
+        for value in args:
+            if not isinstance(value, EagerTensor) or value._dtype is dtypes.resource:
+                return None
+            types.append(value._dtype)
+        types.extend(attrs.items())
+        try:
+            plan = cluster.plans.get(tuple(types))
+        except TypeError:  # an attr without a hash
+            return None
+        if plan is None:
+            op_def = get_op_def(op_name)
+            if any(callable(entry) for entry in self._devices):
+                return None
+            if any(arg.is_list for arg in (*op_def.inputs, *op_def.outputs)):
+                return None
+            inputs, known = convert_inputs(op_def, args, attrs)
+            device = self._choose_device(inputs)
+            if len(op_def.outputs) != 1 or not isinstance(device, str):
+                return None
+            plan = cluster.plans[tuple(types)] = (op_def, known, device)
+        op_def, known, device = plan
+        return cluster.call(op_def, args, known, device)[0]
 
     def _bind_plain(
         self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], key: Any

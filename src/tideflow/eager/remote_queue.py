@@ -28,6 +28,13 @@ _METHOD = "/tensorflow.eager.EagerService/StreamingEnqueue"
 Answer: TypeAlias = "concurrent.futures.Future[list[Dims]]"
 
 
+class TensorAnswer(concurrent.futures.Future["pb.EagerQueueResponse"]):
+    """The answer to an item that asks for a tensor: the message itself."""
+
+
+AnyAnswer: TypeAlias = "Answer | TensorAnswer"
+
+
 class RemoteQueue:
     """The queue of one task.
 
@@ -45,24 +52,32 @@ class RemoteQueue:
         self._service = service
         self._task = task
         self._lock = threading.Lock()
-        self._waiting: list[tuple[pb.EagerQueueItem, Answer | None, bool]] = []
+        self._waiting: list[tuple[pb.EagerQueueItem, AnyAnswer | None, bool]] = []
         self._is_woken = False
         self._stream: _Stream | None = None
-        self._last: Answer | None = None
+        self._last: AnyAnswer | None = None
         self.error: errors.OpError | None = None
 
-    def put(self, item: pb.EagerQueueItem, *, wants_answer: bool = True) -> Answer:
+    def put(self, item: pb.EagerQueueItem) -> Answer:
         """Add an item, from any thread; returns its answer to come."""
         answer: Answer = concurrent.futures.Future()
+        self._put(item, answer)
+        return answer
+
+    def ask(self, item: pb.EagerQueueItem) -> TensorAnswer:
+        """Add an item that is answered with a tensor, from any thread."""
+        answer = TensorAnswer()
+        self._put(item, answer)
+        return answer
+
+    def _put(self, item: pb.EagerQueueItem, answer: AnyAnswer) -> None:
         with self._lock:
             self._waiting.append((item, answer, True))
             wake = not self._is_woken
             self._is_woken = True
-            if wants_answer:
-                self._last = answer
+            self._last = answer
         if wake:
             get_loop().call_soon_threadsafe(self._flush)
-        return answer
 
     def put_quietly(self, item: pb.EagerQueueItem, after: Answer | None) -> None:
         """Add an item that can wait for the next one (safe where objects are collected).
@@ -72,7 +87,7 @@ class RemoteQueue:
         self._waiting.append((item, after, False))
 
     @property
-    def last(self) -> Answer | None:
+    def last(self) -> AnyAnswer | None:
         """The answer to the last item that has one to wait for; None before the first."""
         return self._last
 
@@ -86,7 +101,7 @@ class RemoteQueue:
         if self._stream is None or self._stream.is_over:
             self._stream = _Stream(self._service, self._task, self._on_error)
         request = pb.EnqueueRequest(context_id=self._context_id)
-        answers: list[Answer | None] = []
+        answers: list[AnyAnswer | None] = []
         for item, answer, is_own in waiting:
             if is_own or answer is None or not answer.done() or answer.exception() is None:
                 request.queue.append(item)
@@ -116,13 +131,13 @@ class _Stream:
         self, service: EagerService, task: str, on_error: Callable[[errors.OpError], None]
     ) -> None:
         self._requests: asyncio.Queue[pb.EnqueueRequest | None] = asyncio.Queue()
-        self._unanswered: deque[list[Answer | None]] = deque()
+        self._unanswered: deque[list[AnyAnswer | None]] = deque()
         self._task = task
         self._on_error = on_error
         self.is_over = False
         self._reader = spawn(self._read(service))
 
-    def send(self, request: pb.EnqueueRequest, answers: list[Answer | None]) -> None:
+    def send(self, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]) -> None:
         """Send a message whose items have these answers."""
         self._unanswered.append(answers)
         self._requests.put_nowait(request)
@@ -138,7 +153,9 @@ class _Stream:
             async for response in service.StreamingEnqueue(self._outgoing()):
                 answers = self._unanswered[0]
                 for answer, answer_pb in zip(answers, response.queue_response):
-                    if answer is not None:
+                    if isinstance(answer, TensorAnswer):
+                        answer.set_result(answer_pb)
+                    elif answer is not None:
                         answer.set_result([decode_shape(shape) for shape in answer_pb.shape])
                 # Where an item fails, those before it in the message are answered alone.
                 del answers[: len(response.queue_response)]
