@@ -78,3 +78,31 @@ def test_elements_train_a_model() -> None:
                 loss = tf.reduce_mean((slope * inputs + offset - targets) ** 2)
             optimizer.apply_gradients(zip(tape.gradient(loss, [slope, offset]), [slope, offset]))
     np.testing.assert_allclose([slope.numpy(), offset.numpy()], [3, 1], atol=0.05)
+
+
+def test_a_walk_whose_functions_need_the_loop_or_are_slow() -> None:
+    dataset = tf.data.Dataset.range(4).map(lambda x: tf.numpy_function(_doubled, [x], tf.int64))
+    assert values(dataset.batch(2).repeat(2)) == [[0, 2], [4, 6], [0, 2], [4, 6]]
+
+    def fail(x: np.ndarray) -> np.ndarray:
+        raise ValueError("no")
+
+    broken = tf.data.Dataset.range(2).map(lambda x: tf.numpy_function(fail, [x], tf.int64))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no"):
+        values(broken)
+
+
+def _doubled(x: np.ndarray) -> np.ndarray:
+    return x * 2
+
+
+def test_an_end_stays_the_end_and_a_random_walk_repeats_with_its_seed() -> None:
+    iterator = iter(tf.data.Dataset.range(1))
+    assert int(next(iterator)) == 0
+    for _ in range(2):
+        with pytest.raises(StopIteration):
+            next(iterator)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            iterator.get_next()
+    shuffled = tf.data.Dataset.range(20).shuffle(20, seed=1, reshuffle_each_iteration=False)
+    assert values(shuffled) == values(shuffled) != list(range(20))

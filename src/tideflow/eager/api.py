@@ -6,6 +6,7 @@ from tideflow.eager import asynchronous as asynchronous
 from tideflow.eager import config as config
 from tideflow.eager import data as data
 from tideflow.eager import module as module
+from tideflow.eager import random_generator as random_generator
 from tideflow.eager.backprop import GradientTape
 from tideflow.eager.context import executing_eagerly
 from tideflow.eager.function import function, functions_run_eagerly, run_functions_eagerly

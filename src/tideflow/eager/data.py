@@ -7,12 +7,15 @@ Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
 
 from __future__ import annotations
 
+import contextvars
 import itertools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from tideflow.eager.context import context
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import apply_op, convert_to_tensor, to_array
 from tideflow.graph.graph import Tensor, get_default_graph
@@ -20,9 +23,15 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops import nest
 from tideflow.ops.dataset_api import Dataset, Spec, Traced
+from tideflow.ops.dataset_functions import drive
+from tideflow.ops.dataset_values import Dataset as RuntimeDataset
+from tideflow.ops.dataset_values import as_dataset
 from tideflow.ops.export import export_v2, export_value_v2
+from tideflow.ops.iterator import IteratorResource, end_of_sequence
 from tideflow.ops.py_func import register_function
+from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
+from tideflow.wire.dtypes import DType
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
@@ -219,10 +228,23 @@ class OwnedIterator:
             "output_types": [leaf.dtype for leaf in leaves],
             "output_shapes": [TensorShape(leaf.dims) for leaf in leaves],
         }
-        self._handle = apply_op("AnonymousIteratorV3", **self._attrs)
+        self._resource_handle: Tensor = apply_op("AnonymousIteratorV3", **self._attrs)
         # The functions of the dataset live as long as the walk.
         self._dataset = dataset
-        apply_op("MakeIterator", dataset._variant, self._handle)
+        apply_op("MakeIterator", dataset._variant, self._resource_handle)
+        self._types: list[DType] = self._attrs["output_types"]
+        self._shapes = [leaf.dims for leaf in leaves]
+        self._turn = threading.Lock()
+        # Functions keep their state, such as that of random numbers, in the walk's own context.
+        self._scope = contextvars.copy_context()
+        self._direct = _direct_iterator(dataset._variant, self._resource_handle)
+
+    @property
+    def _handle(self) -> Tensor:
+        """The iterator's handle; from now on others may use it, on the loop."""
+        with self._turn:
+            self._direct = None
+        return self._resource_handle
 
     @property
     def element_spec(self) -> Any:
@@ -240,9 +262,50 @@ class OwnedIterator:
 
     def get_next(self) -> Any:
         """Return the next element.  Raises: OutOfRangeError at the end."""
-        found = apply_op("IteratorGetNext", self._handle, **self._attrs)
+        if self._direct is not None and not on_loop():
+            with self._turn:
+                if self._direct is not None:
+                    return self._next_here(self._direct)
+        found = apply_op("IteratorGetNext", self._resource_handle, **self._attrs)
         flat = [found] if isinstance(found, EagerTensor) else list(found)
         return nest.pack_sequence_as(self._element, flat)
+
+    def _next_here(self, iterator: IteratorResource) -> Any:
+        """Return the next element, made in the calling thread."""
+        element = self._scope.run(drive, iterator.next(self._types, self._shapes), run_sync)
+        if element is None:
+            raise end_of_sequence()
+        tensors = [EagerTensor(value, dtype) for value, dtype in zip(element, self._types)]
+        if not nest.is_nested(self._element):
+            return tensors[0]
+        return nest.pack_sequence_as(self._element, tensors)
+
+
+# Those whose iterators need no event loop.  The others work ahead, or wait for files or time.
+_LOOPLESS = frozenset(
+    (
+        *("Batch", "Concatenate", "Filter", "FlatMap", "Map", "Options", "PaddedBatch", "Range"),
+        *("Repeat", "Shard", "Shuffle", "ShuffleAndRepeat", "Skip", "Take", "TakeWhile"),
+        *("Tensor", "TensorSlice", "Unbatch", "Window", "Zip"),
+    )
+)
+
+
+def _direct_iterator(variant: Any, handle: Any) -> IteratorResource | None:
+    """Return the iterator if its elements can be made in the calling thread."""
+    if not (
+        isinstance(variant, EagerTensor) and variant.is_here and isinstance(handle, EagerTensor)
+    ):
+        return None
+    if not _is_loopless(as_dataset(variant.held)):
+        return None
+    device = context().devices.get(handle.held.device)
+    found: IteratorResource = device.resources.lookup(handle.held, IteratorResource)
+    return found
+
+
+def _is_loopless(dataset: RuntimeDataset) -> bool:
+    return dataset.kind in _LOOPLESS and all(map(_is_loopless, dataset.inputs))
 
 
 @export_v2("data.Options")

@@ -174,9 +174,9 @@ class EagerTensor(Tensor):
         return int(np.asarray(self._scalar("an index")).__index__())
 
     def __format__(self, spec: str) -> str:
-        if spec and self.dims == ():
-            return format(self.numpy().item(), spec)
-        return format(str(self), spec) if spec else str(self)
+        # As TensorFlow: formatted, a tensor shows its value alone.
+        shown = self.numpy()
+        return format(shown.item() if spec and self.dims == () else shown, spec)
 
     def _scalar(self, what: str) -> Any:
         array = np.asarray(self._value)
@@ -215,19 +215,23 @@ class EagerTensor(Tensor):
         raise NotImplementedError("an eager tensor is not evaluated in a session; use numpy()")
 
     def __str__(self) -> str:
-        return f"tf.Tensor({self._show()}, shape={_shown(self.dims)}, dtype={self._dtype.name})"
+        shown = self._show()
+        gap = "\n" if "\n" in shown else ""
+        return f"tf.Tensor({gap}{shown}, shape={_shown(self.dims)}, dtype={self._dtype.name})"
 
     def __repr__(self) -> str:
+        shown = self._show(repr)
+        gap = "\n" if "\n" in shown else ""
         return (
-            f"<tf.Tensor: shape={_shown(self.dims)}, dtype={self._dtype.name}, "
-            f"numpy={self._show(repr)}>"
+            f"<tf.Tensor: shape={_shown(self.dims)}, dtype={self._dtype.name}, numpy={gap}{shown}>"
         )
 
     def _show(self, show: Any = str) -> str:
         if self._dtype in _HANDLES:
             return f"<{self._dtype.name}>"
         value = self._value
-        return str(show(value.item() if getattr(value, "shape", None) == () else value))
+        # A scalar shows as its number, in either form.
+        return str(value if getattr(value, "shape", None) == () else show(value))
 
 
 class Leaf(Operation):

@@ -191,7 +191,7 @@ class EagerVariable(ResourceVariable):
 
     def __repr__(self) -> str:
         found = self._read()
-        shown = f", numpy={found.numpy()!r}" if isinstance(found, EagerTensor) else ""
+        shown = f", numpy={found._show(repr)}" if isinstance(found, EagerTensor) else ""
         dims = self.shape.dims
         shape = "<unknown>" if dims is None else dims
         return f"<tf.Variable {self.name!r} shape={shape} dtype={self.dtype.name}{shown}>"

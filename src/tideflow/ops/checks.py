@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import as_dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
 from tideflow.ops.constant import no_op
@@ -34,6 +34,11 @@ def _all(condition: Tensor) -> Tensor:
     return made
 
 
+def _done(name: str | None) -> Any:
+    """Return an op that does nothing, since all was checked; None where nothing is built."""
+    return None if get_default_graph().is_eager else no_op(name)
+
+
 def _assertion(
     condition: Tensor, data: Sequence[Any] | None, said: Sequence[Any], options: tuple[Any, ...]
 ) -> Any:
@@ -43,13 +48,11 @@ def _assertion(
     """
     message, summarize, scope = options
     known = _known(condition)
-    if get_default_graph().is_eager and known is not None and np.all(known):
-        return None
     if known is not None:
         if not np.all(known):
             details = " ".join(str(part) for part in said)
             raise InvalidArgumentError(f"{message or ''} {details}".strip())
-        return no_op(scope)
+        return _done(scope)
     items = list(data) if data is not None else [message or "", *said]
     return Assert(_all(condition), items, summarize, scope)
 
@@ -62,7 +65,7 @@ def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
         summarize: int | None = None,
         message: str | None = None,
         name: str | None = None,
-    ) -> Operation:
+    ) -> Any:
         with get_default_graph().name_scope(name or default_name) as scope:
             left = convert_to_tensor(x)
             right = convert_to_tensor(y, left.dtype.base_dtype)
@@ -101,7 +104,7 @@ def _export_sign(name: str, op_name: str, words: str) -> None:
         summarize: int | None = None,
         message: str | None = None,
         name: str | None = None,
-    ) -> Operation:
+    ) -> Any:
         with get_default_graph().name_scope(name or default_name) as scope:
             given = convert_to_tensor(x)
             zero = np.zeros((), given.dtype.as_numpy_dtype)
@@ -135,7 +138,7 @@ def assert_near(
     summarize: int | None = None,
     message: str | None = None,
     name: str | None = None,
-) -> Operation:
+) -> Any:
     """Return an op that fails unless |x - y| <= atol + rtol * |y|, element by element.
 
     rtol, atol: ten times the resolution of the type by default.
@@ -165,7 +168,7 @@ def _export_rank(name: str, fits: Callable[[int, int], bool], op_name: str, word
         summarize: int | None = None,
         message: str | None = None,
         name: str | None = None,
-    ) -> Operation:
+    ) -> Any:
         with get_default_graph().name_scope(name or default_name) as scope:
             given = convert_to_tensor(x)
             wanted = convert_to_tensor(rank)
@@ -176,7 +179,7 @@ def _export_rank(name: str, fits: Callable[[int, int], bool], op_name: str, word
                         f"{message or ''} tensor {given.name} must have rank {words} {known}; its "
                         f"shape is {given.shape}".strip()
                     )
-                return no_op(scope)
+                return _done(scope)
             condition = apply_op(op_name, apply_op("Rank", given), wanted)
             said = [
                 f"Tensor {given.name} must have rank {words}",
@@ -205,7 +208,7 @@ def assert_rank_in(
     summarize: int | None = None,
     message: str | None = None,
     name: str | None = None,
-) -> Operation:
+) -> Any:
     """Return an op that fails unless the rank of x is among those given."""
     with get_default_graph().name_scope(name or "assert_rank_in") as scope:
         given = convert_to_tensor(x)
@@ -215,7 +218,7 @@ def assert_rank_in(
                     f"{message or ''} tensor {given.name} must have a rank in {list(ranks)}; its "
                     f"shape is {given.shape}".strip()
                 )
-            return no_op(scope)
+            return _done(scope)
         found = apply_op("Rank", given)
         matches = apply_op("Equal", found, np.array(ranks, np.int32))
         condition = apply_op("Any", matches, [0])
@@ -238,13 +241,13 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
 @export("assert_type", "debugging.assert_type")
 def assert_type(
     tensor: Any, tf_type: Any, message: str | None = None, name: str | None = None
-) -> Operation:
+) -> Any:
     """Return an op that does nothing.  Raises: TypeError when the tensor has another type."""
     given, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
     if given.dtype.base_dtype is not wanted:
         found = f"{given.name} must be of type {wanted.name}, not {given.dtype.name}"
         raise TypeError(f"{message or ''} {found}".strip())
-    return no_op(name or "statically_determined_correct_type")
+    return _done(name or "statically_determined_correct_type")
 
 
 @export("debugging.assert_same_float_dtype", "assert_same_float_dtype")
@@ -274,7 +277,7 @@ def assert_shapes(
     summarize: int | None = None,
     message: str | None = None,
     name: str | None = None,
-) -> Operation:
+) -> Any:
     """Return an op that does nothing, once static shapes agree with those given.
 
     shapes: pairs (tensor, sizes), or a dict of them; a size is a number, None, or a letter that
@@ -298,7 +301,7 @@ def assert_shapes(
                 raise ValueError(
                     f"{message or ''} size {letter!r} is {letters[letter]} and {size}".strip()
                 )
-    return no_op(name or "assert_shapes")
+    return _done(name or "assert_shapes")
 
 
 @export("is_numeric_tensor", "debugging.is_numeric_tensor")

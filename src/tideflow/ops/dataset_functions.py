@@ -12,7 +12,7 @@ import asyncio
 import functools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
@@ -45,6 +45,47 @@ _scope: ContextVar[dict[Any, Any] | None] = ContextVar("tideflow_dataset_scope",
 def enter_scope(scope: dict[Any, Any]) -> None:
     """Let functions that are called first from here on have their state in a scope."""
     _scope.set(scope)
+
+
+class OnLoop:
+    """A call that needs the event loop, asked of whoever drives a coroutine without one."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Coroutine[Any, Any, Any]) -> None:
+        self.call = call
+
+    def __await__(self) -> Generator[OnLoop, Any, Any]:
+        return (yield self)
+
+
+def drive(coro: Coroutine[Any, Any, Any], run: Callable[[Coroutine[Any, Any, Any]], Any]) -> Any:
+    """Run a coroutine in the calling thread, which saves the way to the loop and back.
+
+    It may await functions of datasets, and give others a turn; nothing else that needs a loop.
+    run: runs a call on the loop and waits for it.
+    """
+    step: Callable[[Any], Any] = coro.send
+    given: Any = None
+    while True:
+        try:
+            asked = step(given)
+        except StopIteration as done:
+            return done.value
+        step, given = coro.send, None
+        if asked is not None:
+            try:
+                given = run(asked.call)
+            except BaseException as error:
+                step, given = coro.throw, error
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Turns:
@@ -101,10 +142,11 @@ class Function:
         step = self._ctx.detached_step()
         args += self._captured
         if not function.is_synchronous:
-            found: list[Any] = await function(step, *args)
+            call = function(step, *args)
+            found: list[Any] = await (call if _has_loop() else OnLoop(call))
             return found
         started = time.perf_counter()
-        if self._seconds <= _LOOP_BUDGET_S:
+        if self._seconds <= _LOOP_BUDGET_S or not _has_loop():
             found = function.run(step, args)
         else:
             loop = asyncio.get_running_loop()

@@ -63,7 +63,7 @@ def _ordered(values: Any, axis: int, direction: str, name: str | None) -> tuple[
     return found, places
 
 
-_SCALAR = {"shrink_axis_mask": 1, "end_mask": 1}
+_SCALAR: dict[str, Any] = {"shrink_axis_mask": 1, "end_mask": 1}
 
 
 def _last_and(axis: int, rank: int) -> list[int]:
@@ -129,4 +129,4 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
     return made
 
 
-_FIRST_COLUMN = {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}
+_FIRST_COLUMN: dict[str, Any] = {"begin_mask": 1, "end_mask": 1, "shrink_axis_mask": 2}

@@ -24,6 +24,7 @@ import tideflow.ops
 import tideflow.train
 import tideflow.train.v2.checkpoint
 import tideflow.train.v2.optimizers
+import tideflow.train.v2.schedules
 from tideflow.eager.eager_graph import enable_eager_execution
 from tideflow.ops.export import exports, exports_v2
 from tideflow.v1 import framework as framework

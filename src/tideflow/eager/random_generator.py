@@ -1,0 +1,249 @@
+"""tf.random.Generator: random numbers from a state that the program holds.
+
+The state is a counter of 128 bits and a key, as Philox has them; it is a variable, so functions and
+checkpoints take it along.
+
+Source: tensorflow/python/ops/stateful_random_ops.py; core/ops/stateful_random_ops.cc.
+"""
+
+from __future__ import annotations
+
+import enum
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.eager.tracking import Trackable
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.ops.export import export_v2
+from tideflow.ops.variables_base import Variable, init_scope
+from tideflow.wire import dtypes
+from tideflow.wire.dtypes import as_dtype
+
+# How far the counter goes on for each number drawn: what the greediest distribution needs.
+_COUNTS_PER_NUMBER = 256
+
+
+@export_v2("random.Algorithm")
+class Algorithm(enum.Enum):
+    """How the bits are made.  Philox (1) is offered here."""
+
+    PHILOX = 1
+    THREEFRY = 2
+    AUTO_SELECT = 3
+
+
+def _check_algorithm(alg: Any) -> None:
+    names = ("philox", 1, Algorithm.PHILOX, "auto_select", 3, Algorithm.AUTO_SELECT, None)
+    if alg not in names:
+        raise ValueError(f"the algorithm {alg!r} is not offered; 'philox' is")
+
+
+def _signed(values: Sequence[int]) -> Any:
+    return np.array([value % 2**64 for value in values], np.uint64).view(np.int64)
+
+
+@export_v2("random.create_rng_state")
+def create_rng_state(seed: Any, alg: Any = "philox") -> Any:
+    """Return the state [counter, counter, key] that follows from a seed: one to three integers.
+
+    Raises: ValueError for another algorithm or too long a seed.
+    """
+    _check_algorithm(alg)
+    numbers = np.asarray(seed).reshape(-1).tolist()
+    if len(numbers) > 3:
+        raise ValueError(f"a seed has at most three numbers; found {len(numbers)}")
+    return convert_to_tensor(_signed([*numbers, 0, 0][:3]))
+
+
+@export_v2("random.Generator", "random.experimental.Generator")
+class Generator(Trackable):
+    """Draws random numbers and goes on; made by the from_... functions.
+
+    Example:
+      generator = tf.random.Generator.from_seed(1)
+      generator.normal([2, 3])
+    """
+
+    def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = None):
+        _check_algorithm(alg)
+        first = copy_from.state.read_value() if copy_from is not None else state
+        with init_scope():
+            self._state_var = Variable(
+                convert_to_tensor(first, dtypes.int64), trainable=False, name="StateVar"
+            )
+
+    # ---- made of what
+
+    @classmethod
+    def from_state(cls, state: Any, alg: Any) -> Generator:
+        """Return a generator in a state: [counter, counter, key]."""
+        return cls(state=state, alg=alg)
+
+    @classmethod
+    def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
+        """Return a generator that follows from a seed."""
+        return cls(state=create_rng_state(seed, alg), alg=alg)
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """Return a generator that nobody can foretell."""
+        return cls(state=_signed([secrets.randbits(64) for _ in range(3)]), alg=alg)
+
+    @classmethod
+    def from_key_counter(cls, key: Any, counter: Any, alg: Any) -> Generator:
+        """Return a generator with a key and a counter of two numbers."""
+        numbers = [*np.asarray(counter).reshape(-1).tolist(), int(np.asarray(key))]
+        return cls(state=_signed(numbers), alg=alg)
+
+    def reset(self, state: Any) -> None:
+        """Go on from a state."""
+        self._state_var.assign(convert_to_tensor(state, dtypes.int64))
+
+    def reset_from_seed(self, seed: Any) -> None:
+        """Go on from a seed."""
+        self.reset(create_rng_state(seed))
+
+    def reset_from_key_counter(self, key: Any, counter: Any) -> None:
+        """Go on from a key and a counter."""
+        numbers = [*np.asarray(counter).reshape(-1).tolist(), int(np.asarray(key))]
+        self.reset(_signed(numbers))
+
+    # ---- what it is
+
+    @property
+    def state(self) -> Any:
+        """The variable that holds [counter, counter, key]."""
+        return self._state_var
+
+    @property
+    def key(self) -> Any:
+        """The key."""
+        return apply_op("GatherV2", self._state_var.read_value(), 2, 0)
+
+    @property
+    def algorithm(self) -> int:
+        """The number of the algorithm."""
+        return Algorithm.PHILOX.value
+
+    # ---- drawing
+
+    def skip(self, delta: Any) -> Any:
+        """Go on as if so many numbers had been drawn; returns the state before."""
+        before = self._state_var.read_value()
+        step = apply_op("Cast", convert_to_tensor(delta), DstT=dtypes.uint64)
+        step = apply_op("Mul", step, np.uint64(_COUNTS_PER_NUMBER))
+        counts = apply_op("Bitcast", before, type=dtypes.uint64)
+        low, high, key = (apply_op("GatherV2", counts, i, 0) for i in range(3))
+        moved = apply_op("AddV2", low, step)
+        carry = apply_op("Cast", apply_op("Less", moved, low), DstT=dtypes.uint64)
+        after = apply_op("Pack", [moved, apply_op("AddV2", high, carry), key])
+        self._state_var.assign(apply_op("Bitcast", after, type=dtypes.int64))
+        return before
+
+    def _inputs(self, shape: Any) -> list[Any]:
+        dims = convert_to_tensor(shape, dtypes.int32) if shape != [] else np.zeros(0, np.int32)
+        before = self.skip(apply_op("Prod", dims, [0]))
+        counts = apply_op("Bitcast", before, type=dtypes.uint64)
+        key = apply_op("Slice", counts, [2], [1])
+        counter = apply_op("Slice", counts, [0], [2])
+        return [dims, key, counter, np.int32(Algorithm.PHILOX.value)]
+
+    def _scaled(self, op_name: str, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Tensor:
+        wanted = as_dtype(dtype)
+        drawn = apply_op(op_name, *self._inputs(shape), dtype=wanted)
+        wide = apply_op("Mul", drawn, convert_to_tensor(stddev, wanted))
+        made: Tensor = apply_op("AddV2", wide, convert_to_tensor(mean, wanted))
+        return made
+
+    def normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = dtypes.float32,
+        name: str | None = None,
+    ) -> Tensor:
+        """Return normally distributed numbers."""
+        return self._scaled("StatelessRandomNormalV2", shape, mean, stddev, dtype)
+
+    def truncated_normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = dtypes.float32,
+        name: str | None = None,
+    ) -> Tensor:
+        """Return normally distributed numbers within two standard deviations of the mean."""
+        return self._scaled("StatelessTruncatedNormalV2", shape, mean, stddev, dtype)
+
+    def uniform(
+        self,
+        shape: Any,
+        minval: Any = 0,
+        maxval: Any = None,
+        dtype: Any = dtypes.float32,
+        name: str | None = None,
+    ) -> Tensor:
+        """Return numbers spread evenly over [minval, maxval).
+
+        Raises: ValueError for integers without maxval.
+        """
+        wanted = as_dtype(dtype)
+        if not wanted.is_integer:
+            span = convert_to_tensor(1 if maxval is None else maxval, wanted)
+            low = convert_to_tensor(minval, wanted)
+            width = apply_op("Sub", span, low)
+            return self._scaled("StatelessRandomUniformV2", shape, low, width, wanted)
+        if minval is None and maxval is None:
+            return self.uniform_full_int(shape, wanted)
+        if maxval is None:
+            raise ValueError("Must specify maxval for integer dtype")
+        bounds = [convert_to_tensor(bound, wanted) for bound in (minval, maxval)]
+        made: Tensor = apply_op("StatelessRandomUniformIntV2", *self._inputs(shape), *bounds)
+        return made
+
+    def uniform_full_int(
+        self, shape: Any, dtype: Any = dtypes.uint64, name: str | None = None
+    ) -> Tensor:
+        """Return integers over the whole range of the type."""
+        made: Tensor = apply_op(
+            "StatelessRandomUniformFullIntV2", *self._inputs(shape), dtype=as_dtype(dtype)
+        )
+        return made
+
+    def make_seeds(self, count: int = 1) -> Tensor:
+        """Return seeds for stateless functions: [2, count]."""
+        keys = self.uniform_full_int([count], dtypes.int64)
+        made: Tensor = apply_op("Pack", [keys, apply_op("ZerosLike", keys)])
+        return made
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """Return generators that share no numbers with this one or each other."""
+        keys = self.uniform_full_int([count], dtypes.int64)
+        zeros = np.zeros(2, np.int64)
+        return [
+            Generator(state=apply_op("ConcatV2", [zeros, apply_op("Slice", keys, [i], [1])], 0))
+            for i in range(count)
+        ]
+
+
+_global: list[Generator] = []
+
+
+@export_v2("random.get_global_generator", "random.experimental.get_global_generator")
+def get_global_generator() -> Generator:
+    """Return the program's generator; made with a state of chance on first use."""
+    if not _global:
+        _global.append(Generator.from_non_deterministic_state())
+    return _global[0]
+
+
+@export_v2("random.set_global_generator", "random.experimental.set_global_generator")
+def set_global_generator(generator: Generator) -> None:
+    """Have get_global_generator return another one."""
+    _global[:] = [generator]
