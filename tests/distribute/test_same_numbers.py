@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+
+from cluster.servers import ServerProcess
 from distribute.programs_in_processes import (
     SAME_NUMBERS,
     losses_of,
@@ -11,8 +13,6 @@ from distribute.programs_in_processes import (
     train_alone,
     train_on_workers,
 )
-
-from cluster.servers import ServerProcess
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 

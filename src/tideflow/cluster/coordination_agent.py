@@ -26,6 +26,8 @@ _TELL_S = 10.0
 _RETRY_S = 0.2
 # How long a task that has ended well waits for the others, which may still take from it.
 _LEAVE_S = 5.0
+# The name by which TensorFlow knows the message, which has another package here.
+_DEVICE_URL = "type.googleapis.com/tensorflow.DeviceAttributes"
 
 
 def coordinate(config: pb.ConfigProto, leader: str, jobs: dict[str, int]) -> None:
@@ -96,14 +98,12 @@ class CoordinationAgent:
         self._beating = spawn(self._beat())
         request = pb.WaitForAllTasksRequest(source_task=self._task_pb)
         for device in self._server.devices.devices:
-            request.device_info.device.add().Pack(device.attributes())
+            packed = request.device_info.device.add(type_url=_DEVICE_URL)
+            packed.value = device.attributes().SerializeToString()
         response = await self._service.WaitForAllTasks(request)
-        found = []
-        for packed in response.device_info.device:
-            attributes_pb = pb.DeviceAttributes()
-            packed.Unpack(attributes_pb)
-            found.append(attributes_pb)
-        return found
+        return [
+            pb.DeviceAttributes.FromString(packed.value) for packed in response.device_info.device
+        ]
 
     async def _tell_of_waiting(self) -> None:
         while True:

@@ -5,6 +5,7 @@ Source: tensorflow/python/distribute/input_lib.py; runtime facts on strategies.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,7 @@ def distribute_from_function(
     def start() -> Iterator[Any]:
         elements = iter(dataset)
         while True:
-            taken = [element for element, _ in zip(elements, range(count))]
+            taken = list(itertools.islice(elements, count))
             if not taken:
                 return
             while len(taken) < count:

@@ -23,6 +23,7 @@ from tideflow.distribute.strategy import Strategy, divided
 from tideflow.eager.call_time import call_time_value
 from tideflow.eager.context import context
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import get_default_graph
 from tideflow.ops import nest
 from tideflow.ops.export import export_v2
 from tideflow.ops.indexed_slices import IndexedSlices
@@ -178,7 +179,12 @@ class MultiWorkerExtended(MirroredExtended):
         if isinstance(total, IndexedSlices):
             values = self._all_gather(total.values)
             return IndexedSlices(values, self._all_gather(total.indices), total.dense_shape)
-        return self._all_reduce(convert_to_tensor(total))
+        tensor = convert_to_tensor(total)
+        if get_default_graph().is_eager:
+            return self._all_reduce(tensor)
+        # Flat, as TensorFlow's workers send it.
+        flat = self._all_reduce(apply_op("Reshape", tensor, [-1]))
+        return apply_op("Reshape", flat, apply_op("Shape", tensor))
 
     def batch_reduce_to(
         self,
@@ -207,11 +213,13 @@ class MultiWorkerExtended(MirroredExtended):
     def _reduced_together(self, sums: list[Any]) -> list[Any]:
         groups: dict[Any, list[int]] = {}
         found: list[Any] = list(sums)
-        for i, total in enumerate(sums):
+        # In the order and packs of TensorFlow's workers: the last gradient is ready first.
+        for i, total in reversed(list(enumerate(sums))):
             is_dense = not isinstance(total, IndexedSlices)
             if is_dense:
                 found[i] = convert_to_tensor(total)
-            if not is_dense or not found[i].shape.is_fully_defined():
+            is_alone = get_default_graph().is_eager or not is_dense
+            if is_alone or not found[i].shape.is_fully_defined():
                 found[i] = self._reduced(total)
             else:
                 groups.setdefault(found[i].dtype, []).append(i)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.defaults import local
+from tideflow.graph.graph import Tensor
 from tideflow.ops import nest
 from tideflow.ops.export import export_v2
 from tideflow.wire import dtypes
@@ -128,19 +130,31 @@ class ReplicaContext:
         """Return the reduction of every tensor in a structure over all replicas."""
         op = ReduceOp.of(reduce_op)
         flat = nest.flatten(value)
+        found = self._all_reduce(op, flat, options)
+        for tape in local.tapes:
+            # The gradient of a reduction is the same reduction of the gradients.
+            for given, reduced in zip(flat, found):
+                if isinstance(given, Tensor) and isinstance(reduced, Tensor):
+                    tape.record(
+                        reduced.op, [given], lambda grad: self._all_reduce(op, [grad], options)
+                    )
+        return nest.pack_sequence_as(value, found)
 
+    def _all_reduce(self, op: ReduceOp, flat: Any, options: Any) -> list[Any]:
         def reduce_all(strategy: Strategy, *values: Any) -> Any:
-            return strategy.extended.batch_reduce_to(op, [(v, v) for v in values], options)
+            extended = strategy.extended
+            found = extended.batch_reduce_to(op, [(v, v) for v in values], options)
+            return [extended.on_each_device(one) for one in found]
 
-        found = self.merge_call(reduce_all, flat)
-        return nest.pack_sequence_as(value, list(found))
+        return list(self.merge_call(reduce_all, flat))
 
     def all_gather(self, value: Any, axis: int, options: Any = None) -> Any:
         """Return the values of all replicas joined along an axis, for each tensor given."""
         flat = nest.flatten(value)
 
         def gather_all(strategy: Strategy, *values: Any) -> Any:
-            return [strategy.extended.gather_to(v, axis) for v in values]
+            extended = strategy.extended
+            return [extended.on_each_device(extended.gather_to(v, axis)) for v in values]
 
         return nest.pack_sequence_as(value, list(self.merge_call(gather_all, flat)))
 

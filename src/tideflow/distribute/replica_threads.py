@@ -143,6 +143,7 @@ class _Replica:
         self._scopes = graph.copied_scopes()
         self._creators = creators_in_force()
         self._eager_graph = eager_graph()
+        self._control_flow = graph.control_flow_context
         self._context = ReplicaContext(strategy, number)
         self._context.pause = self._pause
         # Both are held, but for the moment in which one side lets the other go on.
@@ -217,7 +218,8 @@ class _Replica:
 
     def _pause(self, merge_fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Stop until all replicas are here and the function has run."""
-        if get_default_graph() is not self.graph and not self.graph.is_eager:
+        is_inside = get_default_graph() is not self.graph and not self.graph.is_eager
+        if is_inside or self.graph.control_flow_context is not self._control_flow:
             raise RuntimeError(
                 "`merge_call` called while defining a new graph or a tf.function: inside a nested "
                 "tf.function, or a branch or loop on tensors, of the function given to run(). All "

@@ -24,7 +24,7 @@ from tideflow.distribute.replica_context import (
     set_default_strategy,
 )
 from tideflow.distribute.replica_threads import call_for_each_replica
-from tideflow.distribute.values import PerReplica, local_results, regroup
+from tideflow.distribute.values import DistributedValues, PerReplica, local_results, regroup
 from tideflow.distribute.variables import (
     DistributedVariable,
     MirroredVariable,
@@ -143,6 +143,16 @@ class StrategyExtended:
             return value
         tensor = convert_to_tensor(value)
         return apply_op("Mul", tensor, apply_op("Cast", count, DstT=tensor.dtype.base_dtype))
+
+    def on_each_device(self, value: Any) -> Any:
+        """Return a value with a copy on each device, where there are several."""
+        if len(self.worker_devices) == 1:
+            return value
+        copies = []
+        for device in self.worker_devices:
+            with get_default_graph().device(device):
+                copies.append(_copy(value))
+        return PerReplica(copies)
 
     def _handed_out(self, total: Any, destinations: Any) -> Any:
         del destinations  # one value serves all devices of a process
@@ -317,6 +327,12 @@ class Strategy:
             sizes = [apply_op("GatherV2", apply_op("Shape", part), axis, 0) for part in parts]
             count = self.extended.reduce_to(ReduceOp.SUM, PerReplica(sizes), None)
             return apply_op("RealDiv", total, apply_op("Cast", count, DstT=total.dtype))
+        is_one = not isinstance(value, DistributedValues) and not hasattr(value, "is_distributed")
+        if is_one and op is ReduceOp.SUM and len(self.extended.worker_devices) > 1:
+            raise ValueError(
+                f"A non-DistributedValues value {value} cannot be reduced with the given reduce op "
+                f"{op}."
+            )
         return self.extended.reduce_to(op, value, None)
 
     def gather(self, value: Any, axis: int) -> Any:
@@ -332,7 +348,7 @@ class Strategy:
         """Return a distributed value of what value_fn(ValueContext) gives for each replica."""
         count = len(self.extended.worker_devices)
         contexts = [ValueContext(i, self.num_replicas_in_sync) for i in range(count)]
-        return regroup([value_fn(context) for context in contexts])
+        return regroup([value_fn(context) for context in contexts], always_part=True)
 
     # ---- input
 
@@ -373,6 +389,13 @@ def _parts_for(number: int, structure: Any) -> Any:
         lambda leaf: local_results(leaf)[number] if len(local_results(leaf)) > 1 else leaf,
         structure,
     )
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, IndexedSlices):
+        values, indices = _copy(value.values), _copy(value.indices)
+        return IndexedSlices(values, indices, value.dense_shape)
+    return apply_op("Identity", value)
 
 
 def _tensor(value: Any) -> Any:

@@ -90,11 +90,11 @@ nest.register_composite(
 # ---- joining and parting structures
 
 
-def regroup(values: Sequence[Any]) -> Any:
+def regroup(values: Sequence[Any], always_part: bool = False) -> Any:
     """Return one structure of the structures of all replicas, joined leaf by leaf.
 
-    What is the same object in all replicas stays as it is, and so do the components of one
-    distributed variable: they become the variable again.
+    What is the same object in all replicas stays as it is (but for always_part), and so do the
+    components of one distributed variable: they become the variable again.
     """
     first = values[0]
     if len(values) == 1:
@@ -104,7 +104,7 @@ def regroup(values: Sequence[Any]) -> Any:
             raise ValueError(
                 f"replicas gave sequences of different lengths: {[len(v) for v in values]}"
             )
-        items = [regroup([v[i] for v in values]) for i in range(len(first))]
+        items = [regroup([v[i] for v in values], always_part) for i in range(len(first))]
         if hasattr(first, "_fields"):
             return type(first)(*items)
         return items if isinstance(first, list) else tuple(items)
@@ -113,8 +113,8 @@ def regroup(values: Sequence[Any]) -> Any:
             raise ValueError(
                 f"replicas gave dicts of different keys: {[sorted(map(str, v)) for v in values]}"
             )
-        return {key: regroup([v[key] for v in values]) for key in first}
-    if all(value is first for value in values):
+        return {key: regroup([v[key] for v in values], always_part) for key in first}
+    if not always_part and all(value is first for value in values):
         return first
     owner = getattr(first, "distributed_owner", None)
     whole = owner() if callable(owner) else None
