@@ -139,7 +139,9 @@ class Context:
         server_pb = pb.ServerDef(
             cluster=spec.as_cluster_def(), job_name=job, task_index=task, protocol="grpc"
         )
-        members = {name: len(spec.tasks(name)) for name in ("chief", "worker") if name in spec.jobs}
+        members: dict[str, int] = {
+            name: len(spec.tasks(name)) for name in ("chief", "worker") if name in spec.jobs
+        }
         leader = worker_name(next(iter(members)), 0)
         server_pb.default_session_config.CopyFrom(self.config)
         coordinate(server_pb.default_session_config, leader, members)
