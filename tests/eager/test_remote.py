@@ -172,6 +172,24 @@ def test_variables_of_a_replaced_worker_are_refused_and_the_others_stay(shared: 
         own.close()
 
 
+def test_connecting_waits_for_a_worker_that_is_not_there_yet() -> None:
+    spec = make_spec({"worker": 2})
+    processes = [ServerProcess(spec, "worker", 0)]
+    replace_context(Context())
+    connecting = threading.Thread(target=tf.config.experimental_connect_to_cluster, args=(spec,))
+    try:
+        connecting.start()
+        processes.append(ServerProcess(spec, "worker", 1))
+        connecting.join()
+        with tf.device(W1):
+            assert (tf.constant(1.0) + 1.0).numpy() == 2.0
+    finally:
+        context().disconnect()
+        replace_context(None)
+        for process in processes:
+            process.close()
+
+
 def test_joining_the_same_cluster_again_keeps_what_is_there(workers: Workers) -> None:
     with tf.device(W0):
         v = tf.Variable([1.0])
