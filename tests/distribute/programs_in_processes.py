@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,35 @@ def train_on_workers(libraries: list[str], steps: int) -> list[list[float]]:
 def train_alone(library: str, way: str, steps: int) -> list[float]:
     """Return the losses of one process."""
     return losses_of([start_program(str(SAME_NUMBERS), library, way, str(steps))])[0]
+
+
+_SERVE = """
+import importlib, json, os, sys
+tf = importlib.import_module(sys.argv[1])
+place = json.loads(os.environ["TF_CONFIG"])
+task = place["task"]
+spec = tf.train.ClusterSpec(place["cluster"])
+server = tf.distribute.Server(spec, task["type"], task["index"])
+print("ready", flush=True)
+server.join()
+"""
+
+
+def train_by_coordinator(chief: str, ps: str, workers: Sequence[str], steps: int) -> list[float]:
+    """Return the losses that a coordinator sees whose tasks are of these kinds."""
+    cluster = make_cluster(ps=1, worker=len(workers), chief=1)
+    kinds = [("ps", 0, ps), *(("worker", i, kind) for i, kind in enumerate(workers))]
+    servers = [
+        start_program("-c", _SERVE, kind, cluster=cluster, job=job, task=task)
+        for job, task, kind in kinds
+    ]
+    try:
+        for server in servers:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "ready\n"
+        arguments = (str(SAME_NUMBERS), chief, "servers", str(steps))
+        return losses_of([start_program(*arguments, cluster=cluster, job="chief")])[0]
+    finally:
+        for server in servers:
+            server.kill()
+            server.communicate()

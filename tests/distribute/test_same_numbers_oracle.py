@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from distribute.programs_in_processes import train_alone, train_on_workers
+from distribute.programs_in_processes import train_alone, train_by_coordinator, train_on_workers
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -38,3 +38,19 @@ def test_mirrored_training_is_tensorflows(ours: list[float]) -> None:
 def test_workers_of_both_kinds_train_in_step(ours: list[float], kinds: tuple[str, ...]) -> None:
     for losses in train_on_workers(list(kinds), STEPS):
         assert losses == pytest.approx(ours, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("chief", "ps", "workers"),
+    [
+        ("tensorflow", "tideflow", ("tideflow", "tideflow")),
+        ("tideflow", "tensorflow", ("tensorflow", "tensorflow")),
+        ("tensorflow", "tideflow", ("tideflow", "tensorflow")),
+        ("tideflow", "tensorflow", ("tideflow", "tensorflow")),
+    ],
+)
+def test_coordinators_of_both_kinds_train_on_tasks_of_both(
+    ours: list[float], chief: str, ps: str, workers: tuple[str, ...]
+) -> None:
+    losses = train_by_coordinator(chief, ps, workers, STEPS)
+    assert losses == pytest.approx(ours, abs=1e-4)
