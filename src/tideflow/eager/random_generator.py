@@ -72,7 +72,7 @@ class Generator(Trackable):
         _check_algorithm(alg)
         first = copy_from.state.read_value() if copy_from is not None else state
         with init_scope():
-            self._state_var = Variable(
+            self._state_var: Any = Variable(
                 convert_to_tensor(first, dtypes.int64), trainable=False, name="StateVar"
             )
 

@@ -19,7 +19,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import errors
 
 _ATTRS = ("align_corners", "half_pixel_centers")
@@ -248,3 +248,51 @@ def resize_nearest_neighbor(
     Raises: InvalidArgumentError for a size that is not positive.
     """
     return _resized("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)
+
+
+_METHODS = {"bilinear": "ResizeBilinear", "nearest": "ResizeNearestNeighbor"}
+
+
+@export_v2("image.resize")
+def resize(
+    images: Any,
+    size: Any,
+    method: str = "bilinear",
+    preserve_aspect_ratio: bool = False,
+    antialias: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return images in another size: [batch, height, width, channels], or one without batch.
+
+    Args:
+      method: "bilinear" (float32 results) or "nearest" (the images' own type).
+      preserve_aspect_ratio: make images as large as fits into the size.
+    Raises: ValueError for another method, for antialias, or for images of another rank.
+    """
+    if method not in _METHODS or (antialias and method != "nearest"):
+        raise ValueError(
+            f"resize with method={method!r}, antialias={antialias} is not offered; there are "
+            f"{sorted(_METHODS)} without antialias"
+        )
+    given = convert_to_tensor(images)
+    dims = given.dims
+    if dims is None or len(dims) not in (3, 4):
+        raise ValueError(f"'images' must have either 3 or 4 dimensions; found {given.shape}")
+    is_alone = len(dims) == 3
+    if is_alone:
+        given = apply_op("ExpandDims", given, 0)
+    if preserve_aspect_ratio:
+        size = _fitting(dims[-3:-1], size)
+    if tuple(size) == tuple(dims[-3:-1]):
+        wanted = given.dtype if method == "nearest" else "float"
+        made = apply_op("Cast", given, DstT=wanted)
+    else:
+        made = _resized(_METHODS[method], given, size, False, True, name)
+    found: Tensor = apply_op("Squeeze", made, squeeze_dims=[0]) if is_alone else made
+    return found
+
+
+def _fitting(dims: Any, size: Any) -> list[int]:
+    """Return the greatest size of the same proportions within a size."""
+    scale = min(wanted / have for wanted, have in zip(size, dims))
+    return [round(have * scale) for have in dims]
