@@ -9,6 +9,7 @@ Source: collective_ops.cc and collective_ops.py of TensorFlow 2.21; runtime fact
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,60 @@ from tideflow.graph.shape_rules import ShapeContext, same_as, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.collective_calls import CollectiveCall, Kind
 from tideflow.wire import dtypes, errors
-from tideflow.wire.dtypes import DType
+
+# ---- what the signatures have in common
+
+_SENT = "{bool, float, half, double, int32, int64}"
+_GATHERED = "{float, half, double, int32, int64}"
+_MERGED = "{bfloat16, float, half, double, int32, int64}"
+_MERGES = "{'Min', 'Max', 'Mul', 'Add'}"
+
+_KEY_ATTRS = """
+    group_size: int
+    group_key: int
+    instance_key: int
+"""
+_KEY_INPUTS = "group_size: int32, group_key: int32, instance_key: int32"
+# Ordering tokens are control edges that a compiler sees; the kernels need not look at them.
+_ORDERED_INPUTS = f"{_KEY_INPUTS}, ordering_token: Nordering_token * resource"
+_ORDERED_ATTRS = """
+    is_stateless: bool = false
+    Nordering_token: int >= 0 = 0
+"""
+_MERGE_ATTRS = f"""
+    merge_op: string in {_MERGES}
+    final_op: string in {{'Id', 'Div'}}
+"""
+_WAIT_ATTRS = """
+    communication_hint: string = 'auto'
+    timeout_seconds: float = 0.0
+"""
 
 
-async def _run(ctx: Any, step: Any, value: Any, dtype: DType, **facts: Any) -> Any:
+# ---- what the kernels have in common
+
+
+async def _run(
+    ctx: Any,
+    step: Any,
+    value: Any,
+    kind: Kind,
+    what: str,
+    keys: dict[str, Any],
+    shape: tuple[int, ...],
+    **facts: Any,
+) -> Any:
     """Take part in a collective; a scalar result comes as NumPy's scalar."""
-    call = CollectiveCall(device=ctx.device, dtype=dtype, **facts)
+    call = CollectiveCall(
+        kind=kind,
+        name=f"{ctx.node.name}: {what}",
+        device=ctx.device,
+        dtype=ctx.node.attrs["T"],
+        shape=shape,
+        timeout_s=ctx.node.attrs["timeout_seconds"],
+        **keys,
+        **facts,
+    )
     if call.group_size < 1:
         raise errors.InvalidArgumentError(
             f"group_size is {call.group_size}; it must be the number of members, at least 1"
@@ -32,12 +81,20 @@ async def _run(ctx: Any, step: Any, value: Any, dtype: DType, **facts: Any) -> A
     return found if np.ndim(found) else found[()]
 
 
-def _keys(group_size: Any, group_key: Any, instance_key: Any) -> dict[str, int]:
-    """Return the keys of a call whose op takes them as inputs.
+_KEYS = ("group_size", "group_key", "instance_key")
+
+
+def _keys_of_attrs(ctx: Any) -> dict[str, int]:
+    """Return the keys of a call whose op has them as attrs."""
+    return {name: ctx.node.attrs[name] for name in _KEYS}
+
+
+def _keys_of_inputs(inputs: tuple[Any, ...]) -> dict[str, int]:
+    """Return the keys of a call whose op takes them as inputs, before any others.
 
     Raises: InvalidArgumentError for one that is no scalar.
     """
-    named = {"group_size": group_size, "group_key": group_key, "instance_key": instance_key}
+    named = dict(zip(_KEYS, inputs))
     for name, value in named.items():
         if np.ndim(value):
             raise errors.InvalidArgumentError(
@@ -60,432 +117,8 @@ def _rows(shape: tuple[int, ...], what: str) -> int:
     return shape[0]
 
 
-# ---- keys as attrs
-
-
-@op(
-    """
-    CollectiveReduce(input: T) -> data: T
-    T: type in {bfloat16, float, half, double, int32, int64}
-    group_size: int
-    group_key: int
-    instance_key: int
-    merge_op: string in {'Min', 'Max', 'Mul', 'Add'}
-    final_op: string in {'Id', 'Div'}
-    subdiv_offsets: list(int)
-    wait_for: list(int) = []
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    """,
-    shape=same_as(),
-    stateful=True,
-)
-async def collective_reduce(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    *,
-    T: DType,
-    group_size: int,
-    group_key: int,
-    instance_key: int,
-    merge_op: str,
-    final_op: str,
-    subdiv_offsets: list[int],
-    timeout_seconds: float,
-) -> Any:
-    """Return the inputs of all members merged, element by element."""
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.REDUCE,
-        name=f"{ctx.node.name}: Reduce({merge_op},{final_op})",
-        group_size=group_size,
-        group_key=group_key,
-        instance_key=instance_key,
-        shape=np.shape(input),
-        merge_op=merge_op,
-        final_op=final_op,
-        subdivisions=tuple(subdiv_offsets),
-        timeout_s=timeout_seconds,
-    )
-
-
-def _gathered(c: ShapeContext) -> list[Dims]:
-    return [c.node.attrs["shape"].dims]
-
-
-@op(
-    """
-    CollectiveGather(input: T) -> data: T
-    T: type in {float, half, double, int32, int64}
-    group_size: int
-    group_key: int
-    instance_key: int
-    shape: shape
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    """,
-    shape=_gathered,
-    stateful=True,
-)
-async def collective_gather(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    *,
-    T: DType,
-    group_size: int,
-    group_key: int,
-    instance_key: int,
-    timeout_seconds: float,
-) -> Any:
-    """Return the inputs of all members, joined along the first dimension in the order of ranks."""
-    given = np.shape(input)
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.GATHER,
-        name=f"{ctx.node.name}: Gather",
-        group_size=group_size,
-        group_key=group_key,
-        instance_key=instance_key,
-        shape=(_rows(given, "a gather") * group_size, *given[1:]),
-        timeout_s=timeout_seconds,
-    )
-
-
-@op(
-    """
-    CollectiveBcastSend(input: T) -> data: T
-    T: type in {bool, float, half, double, int32, int64}
-    group_size: int
-    group_key: int
-    instance_key: int
-    shape: shape
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    """,
-    shape=_gathered,
-    stateful=True,
-)
-async def collective_bcast_send(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    *,
-    T: DType,
-    group_size: int,
-    group_key: int,
-    instance_key: int,
-    shape: TensorShape,
-    timeout_seconds: float,
-) -> Any:
-    """Send the input to all other members; return it."""
-    wanted = _known_shape(shape)
-    if np.shape(input) != wanted:
-        raise errors.InvalidArgumentError(
-            f"the shape of the broadcast is declared as {list(wanted)}; its input has shape "
-            f"{list(np.shape(input))}"
-        )
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.BROADCAST,
-        name=f"{ctx.node.name}: Broadcast(1)",
-        group_size=group_size,
-        group_key=group_key,
-        instance_key=instance_key,
-        shape=wanted,
-        is_source=True,
-        timeout_s=timeout_seconds,
-    )
-
-
-@op(
-    """
-    CollectiveBcastRecv() -> data: T
-    T: type in {bool, float, half, double, int32, int64}
-    group_size: int
-    group_key: int
-    instance_key: int
-    shape: shape
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    """,
-    shape=_gathered,
-    stateful=True,
-)
-async def collective_bcast_recv(
-    ctx: Any,
-    step: Any,
-    *,
-    T: DType,
-    group_size: int,
-    group_key: int,
-    instance_key: int,
-    shape: TensorShape,
-    timeout_seconds: float,
-) -> Any:
-    """Return what the member that sends gives."""
-    return await _run(
-        ctx,
-        step,
-        None,
-        T,
-        kind=Kind.BROADCAST,
-        name=f"{ctx.node.name}: Broadcast(0)",
-        group_size=group_size,
-        group_key=group_key,
-        instance_key=instance_key,
-        shape=_known_shape(shape),
-        timeout_s=timeout_seconds,
-    )
-
-
-# ---- keys as inputs
-
-
-@op(
-    """
-    CollectiveReduceV2(input: T, group_size: int32, group_key: int32, instance_key: int32,
-        ordering_token: Nordering_token * resource) -> data: T
-    T: type in {bfloat16, float, half, double, int32, int64}
-    merge_op: string in {'Min', 'Max', 'Mul', 'Add'}
-    final_op: string in {'Id', 'Div'}
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    is_stateless: bool = false
-    Nordering_token: int >= 0 = 0
-    max_subdivs_per_device: int = -1
-    """,
-    shape=same_as(),
-    stateful=True,
-)
-async def collective_reduce_v2(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    group_size: Any,
-    group_key: Any,
-    instance_key: Any,
-    ordering_token: list[Any],
-    *,
-    T: DType,
-    merge_op: str,
-    final_op: str,
-    timeout_seconds: float,
-    max_subdivs_per_device: int,
-) -> Any:
-    """Return the inputs of all members merged, element by element."""
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.REDUCE,
-        name=f"{ctx.node.name}: ReduceV2({merge_op},{final_op})",
-        shape=np.shape(input),
-        merge_op=merge_op,
-        final_op=final_op,
-        most_subdivisions=max_subdivs_per_device,
-        timeout_s=timeout_seconds,
-        **_keys(group_size, group_key, instance_key),
-    )
-
-
-def _scattered_by_input(c: ShapeContext) -> list[Dims]:
-    dims, size = c.inputs[0], c.value(1)
-    if dims is None or not dims:
-        return [None]
-    rows = None if dims[0] is None or size is None else dims[0] // max(int(size), 1)
-    return [(rows, *dims[1:])]
-
-
-@op(
-    """
-    CollectiveReduceScatterV2(input: T, group_size: int32, group_key: int32, instance_key: int32,
-        ordering_token: Nordering_token * resource) -> data: T
-    T: type in {bfloat16, float, half, double, int32, int64}
-    merge_op: string in {'Min', 'Max', 'Mul', 'Add'}
-    final_op: string in {'Id', 'Div'}
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    is_stateless: bool = false
-    Nordering_token: int >= 0 = 0
-    max_subdivs_per_device: int = -1
-    """,
-    shape=_scattered_by_input,
-    stateful=True,
-)
-async def collective_reduce_scatter_v2(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    group_size: Any,
-    group_key: Any,
-    instance_key: Any,
-    ordering_token: list[Any],
-    *,
-    T: DType,
-    merge_op: str,
-    final_op: str,
-    timeout_seconds: float,
-) -> Any:
-    """Return this member's rows, by its rank, of the inputs of all members merged."""
-    keys = _keys(group_size, group_key, instance_key)
-    rows = _rows(np.shape(input), "a reduce-scatter")
-    if rows % max(keys["group_size"], 1):
-        raise errors.InvalidArgumentError(
-            f"a reduce-scatter among {keys['group_size']} members needs an input whose first "
-            f"dimension is a multiple of that; it has {rows} rows"
-        )
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.REDUCE_SCATTER,
-        name=f"{ctx.node.name}: ReduceScatterV2({merge_op},{final_op})",
-        shape=np.shape(input),
-        merge_op=merge_op,
-        final_op=final_op,
-        timeout_s=timeout_seconds,
-        **keys,
-    )
-
-
-def _gathered_by_input(c: ShapeContext) -> list[Dims]:
-    dims, size = c.inputs[0], c.value(1)
-    if dims is None or not dims:
-        return [None]
-    rows = None if dims[0] is None or size is None else dims[0] * int(size)
-    return [(rows, *dims[1:])]
-
-
-@op(
-    """
-    CollectiveGatherV2(input: T, group_size: int32, group_key: int32, instance_key: int32,
-        ordering_token: Nordering_token * resource) -> data: T
-    T: type in {float, half, double, int32, int64}
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    is_stateless: bool = false
-    Nordering_token: int >= 0 = 0
-    """,
-    shape=_gathered_by_input,
-    stateful=True,
-)
-async def collective_gather_v2(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    group_size: Any,
-    group_key: Any,
-    instance_key: Any,
-    ordering_token: list[Any],
-    *,
-    T: DType,
-    timeout_seconds: float,
-) -> Any:
-    """Return the inputs of all members, joined along the first dimension in the order of ranks."""
-    keys = _keys(group_size, group_key, instance_key)
-    given = np.shape(input)
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.GATHER,
-        name=f"{ctx.node.name}: GatherV2",
-        shape=(_rows(given, "a gather") * keys["group_size"], *given[1:]),
-        timeout_s=timeout_seconds,
-        **keys,
-    )
-
-
-@op(
-    """
-    CollectiveBcastSendV2(input: T, group_size: int32, group_key: int32, instance_key: int32)
-        -> data: T
-    T: type in {bool, float, half, double, int32, int64}
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    """,
-    shape=same_as(),
-    stateful=True,
-)
-async def collective_bcast_send_v2(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    group_size: Any,
-    group_key: Any,
-    instance_key: Any,
-    *,
-    T: DType,
-    timeout_seconds: float,
-) -> Any:
-    """Send the input to all other members; return it."""
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.BROADCAST,
-        name=f"{ctx.node.name}: Broadcast(1)",
-        shape=np.shape(input),
-        is_source=True,
-        timeout_s=timeout_seconds,
-        **_keys(group_size, group_key, instance_key),
-    )
-
-
-def _asked_shape(c: ShapeContext) -> list[Dims]:
-    return [c.value_as_shape(3)]
-
-
-@op(
-    """
-    CollectiveBcastRecvV2(group_size: int32, group_key: int32, instance_key: int32, shape: Tshape)
-        -> data: T
-    T: type in {bool, float, half, double, int32, int64}
-    Tshape: type in {int32, int64} = int32
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    """,
-    shape=_asked_shape,
-    stateful=True,
-)
-async def collective_bcast_recv_v2(
-    ctx: Any,
-    step: Any,
-    group_size: Any,
-    group_key: Any,
-    instance_key: Any,
-    shape: Any,
-    *,
-    T: DType,
-    timeout_seconds: float,
-) -> Any:
-    """Return what the member that sends gives."""
-    return await _run(
-        ctx,
-        step,
-        None,
-        T,
-        kind=Kind.BROADCAST,
-        name=f"{ctx.node.name}: Broadcast(0)",
-        shape=tuple(int(size) for size in np.ravel(shape)),
-        timeout_s=timeout_seconds,
-        **_keys(group_size, group_key, instance_key),
-    )
+def _joined_shape(given: tuple[int, ...], group_size: int) -> tuple[int, ...]:
+    return (_rows(given, "a gather") * group_size, *given[1:])
 
 
 def _require_a_row_each(given: tuple[int, ...], group_size: int) -> None:
@@ -496,45 +129,255 @@ def _require_a_row_each(given: tuple[int, ...], group_size: int) -> None:
         )
 
 
+# ---- static shapes
+
+
+def _declared(c: ShapeContext) -> list[Dims]:
+    return [c.node.attrs["shape"].dims]
+
+
+def _asked(c: ShapeContext) -> list[Dims]:
+    return [c.value_as_shape(3)]
+
+
+def _with_rows(rows_of: Callable[[int, int], int]) -> Callable[[ShapeContext], list[Dims]]:
+    """Return the rule for as many rows as follow from the input's and the size of the group."""
+
+    def rule(c: ShapeContext) -> list[Dims]:
+        dims, size = c.inputs[0], c.value(1)
+        if dims is None or not dims:
+            return [None]
+        rows = None if dims[0] is None or size is None else rows_of(dims[0], int(size))
+        return [(rows, *dims[1:])]
+
+    return rule
+
+
+# ---- reductions
+
+
 @op(
-    """
-    CollectiveAllToAllV2(input: T, group_size: int32, group_key: int32, instance_key: int32,
-        ordering_token: Nordering_token * resource) -> data: T
-    T: type in {bfloat16, float, half, double, int32, int64}
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
-    is_stateless: bool = false
-    Nordering_token: int >= 0 = 0
+    f"""
+    CollectiveReduce(input: T) -> data: T
+    T: type in {_MERGED}
+    {_KEY_ATTRS}
+    {_MERGE_ATTRS}
+    subdiv_offsets: list(int)
+    wait_for: list(int) = []
+    {_WAIT_ATTRS}
     """,
     shape=same_as(),
     stateful=True,
 )
-async def collective_all_to_all_v2(
+async def collective_reduce(
+    ctx: Any, step: Any, input: Any, *, merge_op: str, final_op: str, subdiv_offsets: list[int]
+) -> Any:
+    """Return the inputs of all members merged, element by element."""
+    what = f"Reduce({merge_op},{final_op})"
+    merge = {"merge_op": merge_op, "final_op": final_op, "subdivisions": tuple(subdiv_offsets)}
+    keys = _keys_of_attrs(ctx)
+    return await _run(ctx, step, input, Kind.REDUCE, what, keys, np.shape(input), **merge)
+
+
+@op(
+    f"""
+    CollectiveReduceV2(input: T, {_ORDERED_INPUTS}) -> data: T
+    T: type in {_MERGED}
+    {_MERGE_ATTRS}
+    {_WAIT_ATTRS}
+    {_ORDERED_ATTRS}
+    max_subdivs_per_device: int = -1
+    """,
+    shape=same_as(),
+    stateful=True,
+)
+async def collective_reduce_v2(
     ctx: Any,
     step: Any,
     input: Any,
-    group_size: Any,
-    group_key: Any,
-    instance_key: Any,
-    ordering_token: list[Any],
-    *,
-    T: DType,
-    timeout_seconds: float,
+    *keys_and_tokens: Any,
+    merge_op: str,
+    final_op: str,
+    max_subdivs_per_device: int,
 ) -> Any:
+    """Return the inputs of all members merged, element by element."""
+    what = f"ReduceV2({merge_op},{final_op})"
+    merge = {
+        "merge_op": merge_op,
+        "final_op": final_op,
+        "most_subdivisions": max_subdivs_per_device,
+    }
+    keys = _keys_of_inputs(keys_and_tokens)
+    return await _run(ctx, step, input, Kind.REDUCE, what, keys, np.shape(input), **merge)
+
+
+@op(
+    f"""
+    CollectiveReduceScatterV2(input: T, {_ORDERED_INPUTS}) -> data: T
+    T: type in {_MERGED}
+    {_MERGE_ATTRS}
+    {_WAIT_ATTRS}
+    {_ORDERED_ATTRS}
+    max_subdivs_per_device: int = -1
+    """,
+    shape=_with_rows(lambda rows, size: rows // max(size, 1)),
+    stateful=True,
+)
+async def collective_reduce_scatter_v2(
+    ctx: Any, step: Any, input: Any, *keys_and_tokens: Any, merge_op: str, final_op: str
+) -> Any:
+    """Return this member's rows, by its rank, of the inputs of all members merged."""
+    keys = _keys_of_inputs(keys_and_tokens)
+    given = np.shape(input)
+    rows = _rows(given, "a reduce-scatter")
+    if rows % max(keys["group_size"], 1):
+        raise errors.InvalidArgumentError(
+            f"a reduce-scatter among {keys['group_size']} members needs an input whose first "
+            f"dimension is a multiple of that; it has {rows} rows"
+        )
+    what = f"ReduceScatterV2({merge_op},{final_op})"
+    merge = {"merge_op": merge_op, "final_op": final_op}
+    return await _run(ctx, step, input, Kind.REDUCE_SCATTER, what, keys, given, **merge)
+
+
+# ---- gathers
+
+
+@op(
+    f"""
+    CollectiveGather(input: T) -> data: T
+    T: type in {_GATHERED}
+    {_KEY_ATTRS}
+    shape: shape
+    {_WAIT_ATTRS}
+    """,
+    shape=_declared,
+    stateful=True,
+)
+async def collective_gather(ctx: Any, step: Any, input: Any) -> Any:
+    """Return the inputs of all members, joined along the first dimension in the order of ranks."""
+    keys = _keys_of_attrs(ctx)
+    shape = _joined_shape(np.shape(input), keys["group_size"])
+    return await _run(ctx, step, input, Kind.GATHER, "Gather", keys, shape)
+
+
+@op(
+    f"""
+    CollectiveGatherV2(input: T, {_ORDERED_INPUTS}) -> data: T
+    T: type in {_GATHERED}
+    {_WAIT_ATTRS}
+    {_ORDERED_ATTRS}
+    """,
+    shape=_with_rows(lambda rows, size: rows * size),
+    stateful=True,
+)
+async def collective_gather_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
+    """Return the inputs of all members, joined along the first dimension in the order of ranks."""
+    keys = _keys_of_inputs(keys_and_tokens)
+    shape = _joined_shape(np.shape(input), keys["group_size"])
+    return await _run(ctx, step, input, Kind.GATHER, "GatherV2", keys, shape)
+
+
+# ---- broadcasts
+
+
+async def _send(ctx: Any, step: Any, input: Any, keys: dict[str, int]) -> Any:
+    shape = np.shape(input)
+    return await _run(ctx, step, input, Kind.BROADCAST, "Broadcast(1)", keys, shape, is_source=True)
+
+
+async def _receive(ctx: Any, step: Any, keys: dict[str, int], shape: tuple[int, ...]) -> Any:
+    return await _run(ctx, step, None, Kind.BROADCAST, "Broadcast(0)", keys, shape)
+
+
+@op(
+    f"""
+    CollectiveBcastSend(input: T) -> data: T
+    T: type in {_SENT}
+    {_KEY_ATTRS}
+    shape: shape
+    {_WAIT_ATTRS}
+    """,
+    shape=_declared,
+    stateful=True,
+)
+async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: TensorShape) -> Any:
+    """Send the input to all other members; return it."""
+    wanted = _known_shape(shape)
+    if np.shape(input) != wanted:
+        raise errors.InvalidArgumentError(
+            f"the shape of the broadcast is declared as {list(wanted)}; its input has shape "
+            f"{list(np.shape(input))}"
+        )
+    return await _send(ctx, step, input, _keys_of_attrs(ctx))
+
+
+@op(
+    f"""
+    CollectiveBcastRecv() -> data: T
+    T: type in {_SENT}
+    {_KEY_ATTRS}
+    shape: shape
+    {_WAIT_ATTRS}
+    """,
+    shape=_declared,
+    stateful=True,
+)
+async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> Any:
+    """Return what the member that sends gives."""
+    return await _receive(ctx, step, _keys_of_attrs(ctx), _known_shape(shape))
+
+
+@op(
+    f"""
+    CollectiveBcastSendV2(input: T, {_KEY_INPUTS}) -> data: T
+    T: type in {_SENT}
+    {_WAIT_ATTRS}
+    """,
+    shape=same_as(),
+    stateful=True,
+)
+async def collective_bcast_send_v2(ctx: Any, step: Any, input: Any, *keys: Any) -> Any:
+    """Send the input to all other members; return it."""
+    return await _send(ctx, step, input, _keys_of_inputs(keys))
+
+
+@op(
+    f"""
+    CollectiveBcastRecvV2({_KEY_INPUTS}, shape: Tshape) -> data: T
+    T: type in {_SENT}
+    Tshape: type in {{int32, int64}} = int32
+    {_WAIT_ATTRS}
+    """,
+    shape=_asked,
+    stateful=True,
+)
+async def collective_bcast_recv_v2(ctx: Any, step: Any, *keys_and_shape: Any) -> Any:
+    """Return what the member that sends gives."""
+    keys = _keys_of_inputs(keys_and_shape)
+    sizes = np.ravel(keys_and_shape[-1])
+    return await _receive(ctx, step, keys, tuple(int(size) for size in sizes))
+
+
+# ---- exchanges
+
+
+@op(
+    f"""
+    CollectiveAllToAllV2(input: T, {_ORDERED_INPUTS}) -> data: T
+    T: type in {_MERGED}
+    {_WAIT_ATTRS}
+    {_ORDERED_ATTRS}
+    """,
+    shape=same_as(),
+    stateful=True,
+)
+async def collective_all_to_all_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
     """Give each member the row of its rank; return what each gives to this one."""
-    keys = _keys(group_size, group_key, instance_key)
-    _require_a_row_each(np.shape(input), keys["group_size"])
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.ALL_TO_ALL,
-        name=f"{ctx.node.name}: AllToAllV2",
-        shape=np.shape(input),
-        timeout_s=timeout_seconds,
-        **keys,
-    )
+    keys = _keys_of_inputs(keys_and_tokens)
+    given = np.shape(input)
+    _require_a_row_each(given, keys["group_size"])
+    return await _run(ctx, step, input, Kind.ALL_TO_ALL, "AllToAllV2", keys, given)
 
 
 # ---- groups from tables
@@ -592,11 +435,10 @@ class Communicator:
 
 
 @op(
-    """
+    f"""
     CollectiveInitializeCommunicator(group_key: int32, rank: int32, group_size: int32)
         -> communicator: resource
-    communication_hint: string = 'auto'
-    timeout_seconds: float = 0.0
+    {_WAIT_ATTRS}
     """,
     shape=scalar,
     stateful=True,
@@ -646,73 +488,44 @@ def _communicator(ctx: Any, handle: Any, group_assignment: Any) -> Communicator:
     return found
 
 
+_COMMUNICATOR_INPUTS = "communicator: resource, group_assignment: int32"
+
+
 @op(
-    """
-    CollectiveReduceV3(input: T, communicator: resource, group_assignment: int32) -> data: T
-    T: type in {bfloat16, float, half, double, int32, int64}
-    reduction: string in {'Min', 'Max', 'Mul', 'Add'}
+    f"""
+    CollectiveReduceV3(input: T, {_COMMUNICATOR_INPUTS}) -> data: T
+    T: type in {_MERGED}
+    reduction: string in {_MERGES}
     timeout_seconds: float = 0.0
     """,
     shape=same_as(),
     stateful=True,
 )
 async def collective_reduce_v3(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    communicator: Any,
-    group_assignment: Any,
-    *,
-    T: DType,
-    reduction: str,
-    timeout_seconds: float,
+    ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any, *, reduction: str
 ) -> Any:
     """Return the inputs of all members of a communicator merged, element by element."""
-    found = _communicator(ctx, communicator, group_assignment)
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.REDUCE,
-        name=f"{ctx.node.name}: ReduceV3({reduction})",
-        shape=np.shape(input),
-        merge_op=reduction,
-        timeout_s=timeout_seconds,
-        **found.next_call(),
-    )
+    keys = _communicator(ctx, communicator, group_assignment).next_call()
+    what = f"ReduceV3({reduction})"
+    given = np.shape(input)
+    return await _run(ctx, step, input, Kind.REDUCE, what, keys, given, merge_op=reduction)
 
 
 @op(
-    """
-    CollectiveAllToAllV3(input: T, communicator: resource, group_assignment: int32) -> data: T
-    T: type in {bfloat16, float, half, double, int32, int64}
+    f"""
+    CollectiveAllToAllV3(input: T, {_COMMUNICATOR_INPUTS}) -> data: T
+    T: type in {_MERGED}
     timeout_seconds: float = 0.0
     """,
     shape=same_as(),
     stateful=True,
 )
 async def collective_all_to_all_v3(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    communicator: Any,
-    group_assignment: Any,
-    *,
-    T: DType,
-    timeout_seconds: float,
+    ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any
 ) -> Any:
     """Give each member of a communicator the row of its rank; return what each gives to this."""
     found = _communicator(ctx, communicator, group_assignment)
-    _require_a_row_each(np.shape(input), found.group_size)
-    return await _run(
-        ctx,
-        step,
-        input,
-        T,
-        kind=Kind.ALL_TO_ALL,
-        name=f"{ctx.node.name}: AllToAllV3",
-        shape=np.shape(input),
-        timeout_s=timeout_seconds,
-        **found.next_call(),
-    )
+    given = np.shape(input)
+    _require_a_row_each(given, found.group_size)
+    keys = found.next_call()
+    return await _run(ctx, step, input, Kind.ALL_TO_ALL, "AllToAllV3", keys, given)
