@@ -11,10 +11,10 @@ import io
 import warnings
 from pathlib import Path
 
-import api_compare
 import pytest
 
 import tideflow as ours
+from eager import api_compare
 
 theirs = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
