@@ -114,6 +114,8 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None =
     x = convert_to_tensor(input)
     if axis is None:
         x, axis = apply_op("Reshape", x, [-1]), 0
+    if axis < 0:
+        axis += len(x.dims or ())
     counts = convert_to_tensor(repeats)
     if counts.dtype.base_dtype is not dtypes.int32:
         counts = apply_op("Cast", counts, DstT=dtypes.int32)
