@@ -8,6 +8,7 @@ Source: tensorflow/python/training/input.py for names, argument orders and the o
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -248,10 +249,14 @@ class _Batches:
             found.append(merged)
         return found
 
-    def fill(self, queue: QueueBase, threads: int) -> None:
-        """Have a queue runner enqueue examples, each list in so many threads."""
+    def queue(
+        self, kind: Callable[..., QueueBase], shapes: Any, threads: int, **options: Any
+    ) -> QueueBase:
+        """Return a queue of examples that a runner fills, each list in so many threads."""
+        queue = kind(dtypes=self.types, shapes=self.shapes(shapes), **options)
         enqueue_ops = [self._enqueue(queue, tensors) for tensors in self._flat]
         add_queue_runner(QueueRunner(queue, enqueue_ops * threads))
+        return queue
 
     def _enqueue(self, queue: QueueBase, tensors: list[Tensor]) -> Any:
         put: Callable[[Any], Operation] = (
@@ -285,72 +290,8 @@ def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
 
 
 def _plain(
-    scope_name: str,
     tensors_list: Sequence[Any],
     keep_input: Any,
-    batch_size: Any,
-    threads: int,
-    capacity: int,
-    enqueue_many: bool,
-    shapes: Any,
-    dynamic_pad: bool,
-    allow_smaller: bool,
-    shared_name: str | None,
-    name: str | None,
-) -> Any:
-    with get_default_graph().name_scope(name or scope_name) as scope:
-        batches = _Batches(tensors_list, keep_input, enqueue_many)
-        kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
-        queue = kind(
-            capacity=capacity,
-            dtypes=batches.types,
-            shapes=batches.shapes(shapes),
-            shared_name=shared_name,
-        )
-        batches.fill(queue, threads)
-        scalar_summary_of(f"fraction_of_{capacity}_full", _share(queue.size(), capacity))
-        return batches.take(queue, batch_size, allow_smaller, scope)
-
-
-def _shuffled(
-    scope_name: str,
-    tensors_list: Sequence[Any],
-    keep_input: Any,
-    batch_size: Any,
-    threads: int,
-    capacity: int,
-    min_after_dequeue: int,
-    seed: int | None,
-    enqueue_many: bool,
-    shapes: Any,
-    allow_smaller: bool,
-    shared_name: str | None,
-    name: str | None,
-) -> Any:
-    if capacity <= min_after_dequeue:
-        raise ValueError(
-            f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}."
-        )
-    with get_default_graph().name_scope(name or scope_name) as scope:
-        batches = _Batches(tensors_list, keep_input, enqueue_many)
-        queue = RandomShuffleQueue(
-            capacity=capacity,
-            min_after_dequeue=min_after_dequeue,
-            seed=seed,
-            dtypes=batches.types,
-            shapes=batches.shapes(shapes),
-            shared_name=shared_name,
-        )
-        batches.fill(queue, threads)
-        room = capacity - min_after_dequeue
-        over = apply_op("Maximum", 0, apply_op("Sub", queue.size(), min_after_dequeue))
-        scalar_summary_of(f"fraction_over_{min_after_dequeue}_of_{room}_full", _share(over, room))
-        return batches.take(queue, batch_size, allow_smaller, scope)
-
-
-@export("train.batch")
-def batch(
-    tensors: Any,
     batch_size: Any,
     num_threads: int = 1,
     capacity: int = 32,
@@ -361,92 +302,32 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches of examples, in the structure of `tensors`.
+    """Return batches of examples, in the structure of the tensors given.
 
     Args:
       tensors: a list or dict of tensors: one example, or (enqueue_many) rows of examples.
+      tensors_list: several of them, each with a thread of its own.
+      keep_input: which examples are wanted: a bool scalar, or with enqueue_many one for each row.
       num_threads: how many threads enqueue; with more than one the order is not fixed.
       shapes: of an example's tensors, where they are not known.
       dynamic_pad: pad examples of several sizes with zeros to the largest of the batch.
       allow_smaller_final_batch: give what is left at the end, too.
     When run: OutOfRangeError at the end.  Raises: ValueError where shapes are needed.
     """
-    return _plain(
-        "batch", [tensors], True, batch_size, num_threads, capacity, enqueue_many, shapes,
-        dynamic_pad, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+    with get_default_graph().name_scope(name) as scope:
+        batches = _Batches(tensors_list, keep_input, enqueue_many)
+        kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
+        queue = batches.queue(kind, shapes, num_threads, capacity=capacity, shared_name=shared_name)
+        scalar_summary_of(f"fraction_of_{capacity}_full", _share(queue.size(), capacity))
+        return batches.take(queue, batch_size, allow_smaller_final_batch, scope)
 
 
-@export("train.maybe_batch")
-def maybe_batch(
-    tensors: Any,
-    keep_input: Any,
-    batch_size: Any,
-    num_threads: int = 1,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Return batches of the examples for which keep_input holds; see batch.
-
-    Args:
-      keep_input: a bool scalar, or with enqueue_many one for each row.
-    """
-    return _plain(
-        "maybe_batch", [tensors], keep_input, batch_size, num_threads, capacity, enqueue_many,
-        shapes, dynamic_pad, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
-
-
-@export("train.batch_join")
-def batch_join(
+def _shuffled(
     tensors_list: Sequence[Any],
-    batch_size: Any,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Return batches of examples that several lists of tensors give, a thread each; see batch."""
-    return _plain(
-        "batch_join", tensors_list, True, batch_size, 1, capacity, enqueue_many, shapes,
-        dynamic_pad, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
-
-
-@export("train.maybe_batch_join")
-def maybe_batch_join(
-    tensors_list: Sequence[Any],
-    keep_input: Any,
-    batch_size: Any,
-    capacity: int = 32,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    dynamic_pad: bool = False,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Return what batch_join does of the examples for which keep_input holds; see maybe_batch."""
-    return _plain(
-        "maybe_batch_join", tensors_list, keep_input, batch_size, 1, capacity, enqueue_many,
-        shapes, dynamic_pad, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
-
-
-@export("train.shuffle_batch")
-def shuffle_batch(
-    tensors: Any,
     batch_size: Any,
     capacity: int,
     min_after_dequeue: int,
+    keep_input: Any,
     num_threads: int = 1,
     seed: int | None = None,
     enqueue_many: bool = False,
@@ -455,75 +336,67 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return batches of examples in random order; see batch.
+    """Return batches of examples in random order; more on the arguments at `batch`.
 
     Args:
+      capacity: how many examples wait at most.
       min_after_dequeue: so many examples stay behind to be mixed with later ones.
+      seed: for the order.
+    Raises: ValueError where min_after_dequeue leaves no room.
     """
-    return _shuffled(
-        "shuffle_batch", [tensors], True, batch_size, num_threads, capacity, min_after_dequeue,
-        seed, enqueue_many, shapes, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+    if capacity <= min_after_dequeue:
+        raise ValueError(
+            f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}."
+        )
+    with get_default_graph().name_scope(name) as scope:
+        batches = _Batches(tensors_list, keep_input, enqueue_many)
+        queue = batches.queue(
+            RandomShuffleQueue,
+            shapes,
+            num_threads,
+            capacity=capacity,
+            min_after_dequeue=min_after_dequeue,
+            seed=seed,
+            shared_name=shared_name,
+        )
+        room = capacity - min_after_dequeue
+        over = apply_op("Maximum", 0, apply_op("Sub", queue.size(), min_after_dequeue))
+        scalar_summary_of(f"fraction_over_{min_after_dequeue}_of_{room}_full", _share(over, room))
+        return batches.take(queue, batch_size, allow_smaller_final_batch, scope)
 
 
-@export("train.maybe_shuffle_batch")
-def maybe_shuffle_batch(
-    tensors: Any,
-    batch_size: Any,
-    capacity: int,
-    min_after_dequeue: int,
-    keep_input: Any,
-    num_threads: int = 1,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Return what shuffle_batch does of the examples for which keep_input holds."""
-    return _shuffled(
-        "maybe_shuffle_batch", [tensors], keep_input, batch_size, num_threads, capacity,
-        min_after_dequeue, seed, enqueue_many, shapes, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+def _form(make: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the form of a function of batches that has a public name, and export it.
+
+    Only a "maybe" asks which examples are wanted.  A "join" takes several lists of tensors, and has
+    a thread for each; the others take one, as `tensors`.
+    """
+    joins = name.endswith("join")
+    fixed: dict[str, Any] = {} if name.startswith("maybe") else {"keep_input": True}
+    if joins:
+        fixed["num_threads"] = 1
+    general = inspect.signature(make)
+    first, *others = (p for p in general.parameters.values() if p.name not in fixed)
+    signature = general.replace(
+        parameters=[first if joins else first.replace(name="tensors"), *others]
+    )
+
+    def form(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        tensors_list = given.pop("tensors_list") if joins else [given.pop("tensors")]
+        return make(tensors_list, **{**given, **fixed, "name": given.get("name") or name})
+
+    form.__name__ = form.__qualname__ = name
+    form.__doc__ = make.__doc__
+    form.__signature__ = signature  # type: ignore[attr-defined]
+    return export(f"train.{name}")(form)
 
 
-@export("train.shuffle_batch_join")
-def shuffle_batch_join(
-    tensors_list: Sequence[Any],
-    batch_size: Any,
-    capacity: int,
-    min_after_dequeue: int,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Return what shuffle_batch does, of several lists of tensors, a thread each."""
-    return _shuffled(
-        "shuffle_batch_join", tensors_list, True, batch_size, 1, capacity, min_after_dequeue,
-        seed, enqueue_many, shapes, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
-
-
-@export("train.maybe_shuffle_batch_join")
-def maybe_shuffle_batch_join(
-    tensors_list: Sequence[Any],
-    batch_size: Any,
-    capacity: int,
-    min_after_dequeue: int,
-    keep_input: Any,
-    seed: int | None = None,
-    enqueue_many: bool = False,
-    shapes: Any = None,
-    allow_smaller_final_batch: bool = False,
-    shared_name: str | None = None,
-    name: str | None = None,
-) -> Any:
-    """Return what shuffle_batch_join does of the examples for which keep_input holds."""
-    return _shuffled(
-        "maybe_shuffle_batch_join", tensors_list, keep_input, batch_size, 1, capacity,
-        min_after_dequeue, seed, enqueue_many, shapes, allow_smaller_final_batch, shared_name, name,
-    )  # fmt: skip
+batch = _form(_plain, "batch")
+batch_join = _form(_plain, "batch_join")
+maybe_batch = _form(_plain, "maybe_batch")
+maybe_batch_join = _form(_plain, "maybe_batch_join")
+shuffle_batch = _form(_shuffled, "shuffle_batch")
+shuffle_batch_join = _form(_shuffled, "shuffle_batch_join")
+maybe_shuffle_batch = _form(_shuffled, "maybe_shuffle_batch")
+maybe_shuffle_batch_join = _form(_shuffled, "maybe_shuffle_batch_join")
