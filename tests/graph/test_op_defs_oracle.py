@@ -62,5 +62,8 @@ def check_attr(ours, theirs):
         default = decode_attr(pb.AttrValue.FromString(theirs.default_value.SerializeToString()))
         if ours.kind == "float":
             assert ours.default == pytest.approx(default, rel=1e-6)
+        elif ours.kind == "tensor":
+            assert ours.default.dtype == default.dtype
+            assert ours.default.tolist() == default.tolist()
         else:
             assert ours.default == default
