@@ -17,8 +17,9 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export
 from tideflow.ops.initializers import GlorotUniform, Zeros
 from tideflow.ops.variable_partition import PartitionedVariable, PartitionInfo, split_sizes
+from tideflow.ops.variable_slices import SaveSliceInfo
 from tideflow.ops.variables import Variable
-from tideflow.ops.variables_base import SaveSliceInfo, create_variable
+from tideflow.ops.variables_base import create_variable
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 

@@ -26,6 +26,7 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.control_flow_cond import cond
 from tideflow.ops.export import export
+from tideflow.ops.variable_slices import SaveSliceInfo, without_scope
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, as_dtype
 
@@ -204,53 +205,6 @@ _PARAMETERS = (
     "aggregation",
     "shape",
 )
-
-
-class SaveSliceInfo:
-    """Which part of a larger saved tensor a variable is.
-
-    Attributes:
-      full_name, full_shape: of the whole.
-      var_offset, var_shape: where the part lies and how large it is.
-    """
-
-    def __init__(
-        self,
-        full_name: str = "",
-        full_shape: Any = (),
-        var_offset: Any = (),
-        var_shape: Any = (),
-        save_slice_info_def: Any = None,
-        import_scope: str | None = None,
-    ) -> None:
-        if save_slice_info_def is not None:
-            given = save_slice_info_def
-            full_name = f"{import_scope}/{given.full_name}" if import_scope else given.full_name
-            full_shape, var_offset = given.full_shape, given.var_offset
-            var_shape = given.var_shape
-        self.full_name = full_name
-        self.full_shape = list(full_shape)
-        self.var_offset = list(var_offset)
-        self.var_shape = list(var_shape)
-
-    @property
-    def spec(self) -> str:
-        """The part as checkpoints spell it: "4 3 0,2:0,3"."""
-        sizes = " ".join(str(size) for size in self.full_shape)
-        parts = ":".join(f"{o},{s}" for o, s in zip(self.var_offset, self.var_shape))
-        return f"{sizes} {parts}"
-
-    def to_proto(self, export_scope: str | None = None) -> Any:
-        """Return the message that describes the part, None for one outside the scope."""
-        full_name = _without_scope(self.full_name, export_scope)
-        if full_name is None:
-            return None
-        return pb.SaveSliceInfoDef(
-            full_name=full_name,
-            full_shape=self.full_shape,
-            var_offset=self.var_offset,
-            var_shape=self.var_shape,
-        )
 
 
 @export("Variable", "VariableV1")
@@ -502,7 +456,7 @@ class Variable(metaclass=_VariableMeta):
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """Return the VariableDef, None for a variable outside the scope exported."""
-        name = _without_scope(self.name, export_scope)
+        name = without_scope(self.name, export_scope)
         if name is None:
             return None
         made = pb.VariableDef(
@@ -511,12 +465,12 @@ class Variable(metaclass=_VariableMeta):
             trainable=self._trainable,
             synchronization=self._synchronization.value,
             aggregation=self._aggregation.value,
-            snapshot_name=_without_scope(self._snapshot.name, export_scope) or "",
+            snapshot_name=without_scope(self._snapshot.name, export_scope) or "",
         )
         if self._initial_value is not None:
-            made.initial_value_name = _without_scope(self._initial_value.name, export_scope) or ""
+            made.initial_value_name = without_scope(self._initial_value.name, export_scope) or ""
         if self._initializer is not None:
-            made.initializer_name = _without_scope(self._initializer.name, export_scope) or ""
+            made.initializer_name = without_scope(self._initializer.name, export_scope) or ""
         if self._save_slice_info is not None:
             part = self._save_slice_info.to_proto(export_scope)
             if part is not None:
@@ -553,14 +507,6 @@ class Variable(metaclass=_VariableMeta):
             self._save_slice_info = SaveSliceInfo(
                 save_slice_info_def=variable_def.save_slice_info_def, import_scope=import_scope
             )
-
-
-def _without_scope(name: str, scope: str | None) -> str | None:
-    """Return a name relative to a scope, None for a name outside of it."""
-    if not scope:
-        return name
-    prefix = scope.rstrip("/") + "/"
-    return name[len(prefix) :] if name.startswith(prefix) else None
 
 
 def _to_tensor(variable: Any, dtype: DType | None, name: str | None) -> Tensor:
