@@ -24,7 +24,7 @@ from tideflow.eager.func_graph import FunctionGraph
 from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote_tensor import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
-from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import local
 from tideflow.graph.function_writer import function_of_nodes
@@ -44,6 +44,7 @@ from tideflow.runtime.graph_runner import GraphRunner, local_step
 from tideflow.runtime.host_resources import HostResources
 from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
+from tideflow.wire import dtypes
 
 # What a call looks like to a tape.
 _CALL = get_op_def("StatefulPartitionedCall")
@@ -243,7 +244,11 @@ class _Differentiable:
     def __init__(self, function: GraphFunction) -> None:
         graph = function.graph
         self.function = function
-        self.seeded = [i for i, t in enumerate(function.outputs) if is_trainable(t)]
+        self.seeded = [
+            i
+            for i, t in enumerate(function.outputs)
+            if is_trainable(t) and t.dtype.base_dtype is not dtypes.resource
+        ]
         self.gradient = FunctionGraph(f"{graph.name}_gradient", graph)
         xs = [x for x in graph.inputs if is_trainable(x)]
         ys = [function.outputs[i] for i in self.seeded]
@@ -294,7 +299,8 @@ class _Differentiable:
 
 def _zeros(tensor: Tensor) -> Tensor:
     found = zeros_like_output(tensor)
-    assert found is not None
+    if found is None:
+        found = apply_op("ZerosLike", tensor)
     return found
 
 

@@ -290,11 +290,14 @@ def zeros_of(xp: Any, sizes: Sequence[int], dtype: Any) -> Any:
     shape=same_as(0),
 )
 def zeros_like_kernel(xp: Any, x: Any, *, T: DType) -> Any:
-    """Return zeros (empty strings) in the shape of x; a variant says what its own zero is."""
+    """Return zeros (empty strings) in the shape of x; a variant says what its own zero is.
+
+    One that knows none (a dataset) is its own: it can only be the gradient of a result without one.
+    """
     if T is dtypes.string:
         return np.full(np.shape(x), b"", object)
     if T is dtypes.variant:
-        return x.zeros_like()
+        return x.zeros_like() if hasattr(x, "zeros_like") else x
     return xp.zeros_like(x)
 
 

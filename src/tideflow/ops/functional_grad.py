@@ -22,8 +22,8 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.ops.control_flow_grad import ControlFlowGradients
 from tideflow.ops.functional import Body, bodies, call_op, finish, make_branch_op
 from tideflow.ops.gradient_walk import Walk, WalkOptions, is_trainable
-from tideflow.ops.gradient_zeros import HANDLES, zeros_for
-from tideflow.wire import errors
+from tideflow.ops.gradient_zeros import zeros_for
+from tideflow.wire import dtypes, errors
 
 _uids = itertools.count()
 
@@ -147,7 +147,7 @@ def _own(backward: Backward, tensor: Tensor) -> Tensor:
 
 def _trainable_only(outputs: Sequence[Tensor], grads: list[Tensor | None]) -> list[Tensor | None]:
     return [
-        g if is_trainable(y) and y.dtype.base_dtype not in HANDLES else None
+        g if is_trainable(y) and y.dtype.base_dtype is not dtypes.resource else None
         for y, g in zip(outputs, grads)
     ]
 

@@ -284,7 +284,8 @@ class Walk:
 
     def _pass_on(self, unit: Unit, grads: list[Any]) -> None:
         for tensor, grad in zip(unit.inputs, grads):
-            if grad is not None:
+            # Lists of integers have gradients as other lists do; their elements have none.
+            if grad is not None and is_trainable(tensor):
                 _match_shape(unit, tensor, grad)
                 self.add(tensor, grad)
 

@@ -20,11 +20,14 @@ HANDLES = (dtypes.resource, dtypes.variant)
 
 def zeros_for(tensor: Tensor, grad: Any) -> Any:
     """Return zeros like a tensor, in the form of a gradient that another branch or iteration
-    gives for it: slices where that is slices, the variable's value where tensor is a handle."""
+    gives for it: slices where that is slices, the variable's value where tensor is a handle, a
+    list where it is a list."""
     if isinstance(grad, IndexedSlices):
         return _empty_slices(tensor, grad)
     if tensor.dtype.base_dtype not in HANDLES:
         return zeros_like_output(tensor)
+    if grad.dtype.base_dtype is dtypes.variant:
+        return apply_op("ZerosLike", tensor)
     sizes = _sizes(tensor, grad.dims)
     return apply_op("Fill", sizes, convert_to_tensor(0, grad.dtype.base_dtype), name="zeros")
 

@@ -224,5 +224,5 @@ def zeros(dims: Sequence[int], dtype: DType) -> Any:
 
 def _zeros_like(item: Any, dtype: DType) -> Any:
     if dtype is dtypes.variant and not isinstance(item, np.ndarray):
-        return item.zeros_like()
+        return item.zeros_like() if hasattr(item, "zeros_like") else item
     return zeros(np.shape(item), dtype)
