@@ -97,3 +97,27 @@ def test_variables_change_in_place() -> None:
     assert (v + 1).numpy().tolist() == [6, 7]
     with pytest.raises(ValueError, match="shape"):
         v.assign([1.0])
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+def test_jacobians(wrap) -> None:
+    @wrap
+    def both(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+        whole = tape.jacobian(y, x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.stack([x[:, 0] * x[:, 1], x[:, 1] ** 2, x[:, 0]], axis=1)
+        return whole, tape.batch_jacobian(y, x)
+
+    whole, by_row = both(tf.constant([[1.0, 2.0], [3.0, 4.0]]))
+    assert whole.shape == (2, 2, 2, 2)
+    assert whole.numpy().reshape(4, 4).tolist() == [
+        [2, 0, 0, 0],
+        [0, 4, 0, 0],
+        [0, 0, 6, 0],
+        [0, 0, 0, 8],
+    ]
+    assert by_row.numpy().tolist() == [[[2, 1], [0, 4], [1, 0]], [[4, 3], [0, 8], [1, 0]]]

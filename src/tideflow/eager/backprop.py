@@ -14,8 +14,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from tideflow.eager.variable import EagerVariable
-from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.ops import nest
@@ -208,6 +210,69 @@ class GradientTape:
         found = [self._result(arrived, s, k, unconnected) for s, k in zip(flat, keys)]
         return nest.pack_sequence_as(sources, found)
 
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Return the derivatives of every element of target: shape target.shape + source.shape.
+
+        The last two arguments are accepted; a gradient is taken for each element.
+        Raises: ValueError for a target whose shape is not known.
+        """
+        del parallel_iterations, experimental_use_pfor
+        y = _target(target)
+        size, dims = _known_size(y)
+        rows = self._rows(y, sources, np.eye(size).reshape(size, *dims), unconnected_gradients)
+        columns = list(zip(*(nest.flatten(row) for row in rows)))
+        found = [_stacked(column, dims) for column in columns]
+        return nest.pack_sequence_as(sources, found)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """Return for each row of target the derivatives by the same row of source: shape
+        [batch, target's rest, source's rest].
+
+        Raises: ValueError for shapes that are not known, or batches that differ.
+        """
+        del parallel_iterations, experimental_use_pfor
+        y = _target(target)
+        _, dims = _known_size(y)
+        if not dims or source.shape.as_list()[:1] != [dims[0]]:
+            raise ValueError(
+                f"target {list(dims)} and source {source.shape} need the same first dimension"
+            )
+        size = int(np.prod(dims[1:], dtype=np.int64))
+        bases = np.broadcast_to(
+            np.eye(size).reshape(size, 1, *dims[1:]), (size, dims[0], *dims[1:])
+        )
+        rows = self._rows(y, source, bases, unconnected_gradients)
+        if rows[0] is None:
+            return None
+        joined = apply_op("Pack", [convert_to_tensor(row) for row in rows], axis=1)
+        rest = [int(n or 0) for n in source.shape.as_list()[1:]]
+        return apply_op("Reshape", joined, [*dims, *rest])
+
+    def _rows(self, y: Tensor, sources: Any, bases: Any, unconnected: Any) -> list[Any]:
+        """Return the gradients for each of several gradients that arrive at y."""
+        was_persistent, self.is_persistent = self.is_persistent, True
+        try:
+            kind = y.dtype.base_dtype.as_numpy_dtype
+            return [self.gradient(y, sources, basis.astype(kind), unconnected) for basis in bases]
+        finally:
+            self.is_persistent = was_persistent
+            if not was_persistent:
+                self._notes.clear()
+
     def _result(
         self, arrived: dict[int, list[Any]], source: Any, key: Tensor, unconnected: Any
     ) -> Any:
@@ -279,6 +344,24 @@ def _source(value: Any) -> Tensor:
         f"a source of gradients must be a tensor or variable that the tape watched, "
         f"not {type(value).__name__}"
     )
+
+
+def _known_size(y: Tensor) -> tuple[int, tuple[int, ...]]:
+    """Return how many elements a tensor has, and its shape.  Raises: ValueError."""
+    if not y.shape.is_fully_defined():
+        raise ValueError(f"a jacobian needs a target of known shape; it has {y.shape}")
+    dims = tuple(int(n or 0) for n in y.shape.as_list())
+    return int(np.prod(dims, dtype=np.int64)), dims
+
+
+def _stacked(rows: Sequence[Any], dims: tuple[int, ...]) -> Any:
+    """Return the rows of a jacobian as one tensor, None where nothing is connected."""
+    if rows[0] is None:
+        return None
+    tensors = [convert_to_tensor(row) for row in rows]
+    joined = apply_op("Pack", tensors, axis=0)
+    rest = [int(n or 0) for n in tensors[0].shape.as_list()]
+    return apply_op("Reshape", joined, [*dims, *rest])
 
 
 @contextlib.contextmanager
