@@ -1,0 +1,40 @@
+"""`tf.raw_ops`: every op by its own name, called by the names of its inputs and attrs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tideflow.graph.building import apply_op
+from tideflow.graph.op_def import get_op_def, is_registered
+from tideflow.ops.export import export_value, export_value_v2
+
+
+def _find(name: str) -> Callable[..., Any]:
+    """Return the function that calls an op.  Raises: AttributeError for one that is not there."""
+    if name.startswith("__") or not is_registered(name):
+        raise AttributeError(f"tf.raw_ops has no op {name!r}")
+    made = functools.partial(_call, name)
+    made.__doc__ = f"Call {name} by the names of its inputs and attrs."
+    return made
+
+
+def _call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
+    if args:
+        raise TypeError(
+            f"{op_name} only takes keyword args (possible keys: "
+            f"{[arg.name for arg in get_op_def(op_name).inputs]} and its attrs); pass them by name"
+        )
+    label = kwargs.pop("name", None)
+    inputs = []
+    for arg in get_op_def(op_name).inputs:
+        if arg.name not in kwargs:
+            raise TypeError(f"{op_name} needs input {arg.name!r}")
+        inputs.append(kwargs.pop(arg.name))
+    return apply_op(op_name, *inputs, name=label, **kwargs)
+
+
+# A module finds by it what it does not hold.
+export_value("raw_ops.__getattr__", _find)
+export_value_v2("raw_ops.__getattr__", _find)
