@@ -9,6 +9,7 @@ Source: tensorflow/python/ops/tensor_array_ops.py, tensor_array_grad.py.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -321,6 +322,12 @@ class TensorArray:
                 name=name,
             )
         return self.with_flow(flow)
+
+
+# What is asked for is what the constructor takes, whichever class it makes.
+TensorArray.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    list(inspect.signature(TensorArray.__init__).parameters.values())[1:]
+)
 
 
 def _flow_of(array: TensorArray) -> list[Any]:
