@@ -9,6 +9,7 @@ Source: tensorflow/python/distribute/coordinator/cluster_coordinator.py.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import weakref
@@ -26,8 +27,9 @@ from tideflow.ops.export import export_v2
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 
-_PS_PHRASE = "error information from remote target /job:ps"
-_OUR_PS_PHRASE = "the error came from remote target /job:ps"
+# Devices say where an operation was; of tasks that are named, the first one is the one that failed
+# and those after it passed the error on.
+_TASK = re.compile(r"(/job:\w+)/replica:\d+/task:\d+(?![\d/])")
 _LOST = (errors.UnavailableError, errors.AbortedError, errors.CancelledError)
 _RETRY_S = 0.2
 _MOST_RETRY_S = 5.0
@@ -200,7 +202,8 @@ class _Worker:
     def _is_lost(self, error: BaseException) -> bool:
         """Whether an error says that the worker, and no parameter server, is gone."""
         text = str(error)
-        if _PS_PHRASE in text or _OUR_PS_PHRASE in text or "/job:ps" in text.split(":UNKNOWN")[0]:
+        failed = _TASK.search(text)
+        if failed[1] == "/job:ps" if failed else "/job:ps" in text:
             return False
         if isinstance(error, _LOST):
             return True
