@@ -155,6 +155,17 @@ def test_gradients_through_loops_and_arrays_to_second_order(program, wrap) -> No
     np.testing.assert_allclose(traced[2][0, 1], (ends[0] - ends[1]) / (2 * step), rtol=1e-2)
 
 
+def test_elements_that_are_read_several_times_have_the_sum_of_the_gradients() -> None:
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            array = tf.TensorArray(tf.float32, size=3).unstack(x)
+            y = tf.reduce_sum(array.gather([2, 0, 2]) * [1.0, 10.0, 100.0])
+        return tape.gradient(y, x)
+
+    assert both(slope, tf.constant([1.0, 2.0, 3.0])) == [10, 0, 101]
+
+
 def test_second_order_gradients_of_a_loop_are_those_of_its_operations() -> None:
     w = tf.Variable(2.0)
 

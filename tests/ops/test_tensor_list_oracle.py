@@ -295,7 +295,7 @@ GRADIENTS = {
     "set": lambda op, h, x: op.stack(op("TensorListSetItem", h, op.late(0), x[2] * 3)),
     "push and pop": lambda op, h, x: op.stack(op.pop(op("TensorListPushBack", h, x[0]))[0]),
     "popped": lambda op, h, x: op.pop(op("TensorListPushBack", h, x[0] * x[1]))[1],
-    "gather": lambda op, h, x: op.gather(h, [2, 2, 0]),
+    "gather": lambda op, h, x: op.gather(h, [2, 0]),
     "scatter": lambda op, h, x: op.stack(
         op("TensorListScatterV2", x, op.late([2, 0, 1]), op.late([2]), op.late(-1))
     ),

@@ -133,7 +133,10 @@ def _resize_grad(op: Operation, grad: Any) -> list[Any]:
 def _gather_grad(op: Operation, grad: Any) -> list[Any]:
     source, indices, _ = op.inputs
     size = apply_op("TensorListLength", source)
-    made = apply_op("TensorListScatterV2", grad, indices, _row_shape(grad), size)
+    # An element that was read several times has the sum; setting would keep the last alone.
+    once, at = apply_op("Unique", indices)
+    sums = apply_op("UnsortedSegmentSum", grad, at, apply_op("Size", once))
+    made = apply_op("TensorListScatterV2", sums, once, _row_shape(grad), size)
     return [made, None, None]
 
 
