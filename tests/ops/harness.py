@@ -102,11 +102,10 @@ def _run_jax(op: Any, flat: list[Any]) -> Any:
         return jax.tree.map(np.asarray, result)
 
 
-def check_against_tensorflow(case: Case) -> None:
-    """Compare both tiers with TensorFlow's kernel: values, types and shapes."""
+def on_tensorflow(case: Case, op: Any, tensors: Sequence[Any]) -> Any:
+    """Call TensorFlow's kernel for a case built as `op`, on its tensors in flat order."""
     import tensorflow as tf  # noqa: PLC0415 - the oracle is optional
 
-    op, flat = build(case)
     inferred = {
         name
         for arg in op.op_def.inputs
@@ -117,18 +116,31 @@ def check_against_tensorflow(case: Case) -> None:
         for name in get_op_def(case.oracle or case.op).attrs
         if name not in inferred
     }
-    tensors = [tf.constant(value) for value in flat]
     raw_op = getattr(tf.raw_ops, case.oracle or case.op)
     # TensorFlow's Python functions rename some inputs, but keep their order.
     names = list(inspect.signature(raw_op).parameters)
-    grouped: dict[str, Any] = {}
-    at = 0
-    sizes = arg_sizes(op.op_def.inputs, op.attrs)
-    for arg, size, name in zip(op.op_def.inputs, sizes, names, strict=False):
-        given = arg.name if arg.name in names else name
-        grouped[given] = tensors[at] if size is None else tensors[at : at + size]
-        at += 1 if size is None else size
-    raw = raw_op(**grouped, **attrs)
+    grouped = {
+        arg.name if arg.name in names else name: value
+        for arg, value, name in zip(op.op_def.inputs, grouped_inputs(op, tensors), names)
+    }
+    return raw_op(**grouped, **attrs)
+
+
+def grouped_inputs(op: Any, flat: Sequence[Any]) -> list[Any]:
+    """Return flat inputs by argument: a list for an argument that takes several."""
+    rest = iter(flat)
+    return [
+        next(rest) if size is None else [next(rest) for _ in range(size)]
+        for size in arg_sizes(op.op_def.inputs, op.attrs)
+    ]
+
+
+def check_against_tensorflow(case: Case) -> None:
+    """Compare both tiers with TensorFlow's kernel: values, types and shapes."""
+    import tensorflow as tf  # noqa: PLC0415 - the oracle is optional
+
+    op, flat = build(case)
+    raw = on_tensorflow(case, op, [tf.constant(value) for value in flat])
     expected = [x.numpy() for x in tf.nest.flatten(raw)]
     for tier in ("numpy", "jax") if case.jit and op.op_def.is_pure else ("numpy",):
         found = run(case, tier)
