@@ -405,15 +405,16 @@ class _RingPeers:
             return
         await asyncio.wait([seen], timeout=_WATCH_AFTER_S)
         if not seen.done():
-            await self._watch(rank, seen)
+            await self._watch(rank, key, seen)
         seen.result()
 
-    async def _watch(self, rank: int, seen: asyncio.Future[None]) -> None:
+    async def _watch(self, rank: int, sent: str, seen: asyncio.Future[None]) -> None:
         """Wait until a member has asked for a buffer, or it is known that it never will.
 
-        It is asked for something that it does not have: it answers when its collectives fail.
+        It is asked for something that it does not have: it answers when its collectives fail.  The
+        name is of this buffer alone, since several of one call may be waited for at once.
         """
-        key = f"{self._call.exec_key}:watch:{self._call.device}"
+        key = f"{sent}:watch:{self._call.device}"
         asking = self._engine.ask(self._group, rank, self._step_id, key, 0, self._call.device)
         failure = asyncio.ensure_future(asking)
         try:
