@@ -112,8 +112,11 @@ class EagerWorker(EagerService):
                 f"at view {context.view_id}, so that view {request.context_view_id} cannot be next"
             )
         if request.server_def.cluster.job:
-            await context.change_cluster(self._workers(request.server_def))
-            self._worker.adopt(context.session)
+            workers = self._workers(request.server_def)
+            # Where only a process is new, steps of the others go on with the channels they have.
+            if workers.cluster != context.session.workers.cluster:
+                await context.change_cluster(workers)
+                self._worker.adopt(context.session)
             devices = self._incarnations(request.cluster_device_attributes)
             context.see(request.context_view_id, devices)
         context.view_id = request.context_view_id

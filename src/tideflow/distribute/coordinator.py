@@ -30,7 +30,7 @@ from tideflow.wire import errors
 # Devices say where an operation was; of tasks that are named, the first one is the one that failed
 # and those after it passed the error on.
 _TASK = re.compile(r"(/job:\w+)/replica:\d+/task:\d+(?![\d/])")
-_LOST = (errors.UnavailableError, errors.AbortedError, errors.CancelledError)
+_LOST = (errors.UnavailableError, errors.AbortedError)
 _RETRY_S = 0.2
 _MOST_RETRY_S = 5.0
 _MOST_WAIT_S = 3600.0
@@ -190,7 +190,10 @@ class _Worker:
                 found = self._on_device(lambda c=closure: c.run(self._number))  # type: ignore[misc]
                 value = nest.map_structure(_brought_here, found)
             except Exception as error:
-                if self._is_lost(error):
+                if isinstance(error, errors.CancelledError):
+                    # Others were told of a worker that is back, which cut their steps short.
+                    self._queue.put_back(closure, generation)
+                elif self._is_lost(error):
                     logging.info(f"{self._name} is lost, its function goes to another: {error}")
                     self._queue.put_back(closure, generation)
                     self._recover()
