@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tideflow.graph import gradient_registry
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.ops.export import export
 
@@ -60,40 +61,114 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
         with get_default_graph().name_scope("CustomGradient"):
-            inputs = [apply_op("Identity", convert_to_tensor(a)) for a in args]
-            result, grad_fn = f(*inputs, **kwargs)
+            is_eager = get_default_graph().is_eager
+            inputs = [convert_to_tensor(a) for a in args]
+            if not is_eager:
+                inputs = [apply_op("Identity", a) for a in inputs]
+            reads = _Reads()
+            saved, local.tapes = local.tapes, (*local.tapes, reads)
+            try:
+                result, grad_fn = f(*inputs, **kwargs)
+            finally:
+                local.tapes = saved
             is_list = isinstance(result, (list, tuple))
             results = [convert_to_tensor(r) for r in (result if is_list else [result])]
-            outputs = _behind(inputs, results, grad_fn)
+            put = _noted if is_eager else _behind
+            outputs = put(inputs, results, grad_fn, reads.variables)
         return type(result)(outputs) if type(result) in (list, tuple) else outputs[0]
 
     return decorated
 
 
-def _behind(
-    inputs: list[Tensor], results: list[Tensor], grad_fn: Callable[..., Any]
-) -> list[Tensor]:
-    """Return the results behind an IdentityN whose gradient is grad_fn's."""
-    wants_variables = "variables" in inspect.signature(grad_fn).parameters
-    handles = _variables_between(inputs, results)
-    variables = _owners(handles)
-    if handles and not wants_variables:
+class _Reads:
+    """Stands among the tapes to see which eager variables are read; notes nothing else."""
+
+    is_persistent = False
+
+    def __init__(self) -> None:
+        self.variables: list[Any] = []
+
+    def wants(self, inputs: Any) -> bool:
+        return False
+
+    def record(self, op: Any, inputs: Any, backward: Any = None) -> None:
+        """Leave operations to the tapes."""
+
+    def extend(self, op: Any, outputs: Any) -> None:
+        """Leave results to the tapes."""
+
+    def watch_accessed(self, variable: Any) -> None:
+        if not any(variable is other for other in self.variables):
+            self.variables.append(variable)
+
+
+class _Call:
+    """A call of a function with a gradient of its own, as a tape notes it."""
+
+    def __init__(self, outputs: list[Tensor]) -> None:
+        self.outputs = outputs
+
+
+def _takes_variables(grad_fn: Callable[..., Any], variables: list[Any]) -> bool:
+    takes = "variables" in inspect.signature(grad_fn).parameters
+    if variables and not takes:
         raise TypeError(
             "a function with @tf.custom_gradient reads variables "
-            f"({', '.join(h.name for h in handles)}); let its grad_fn take `variables=None` and "
+            f"({', '.join(v.name for v in variables)}); let its grad_fn take `variables=None` and "
             "return (gradients of args, gradients of variables)"
         )
+    return takes
+
+
+def _noted(
+    inputs: list[Tensor], results: list[Tensor], grad_fn: Callable[..., Any], variables: list[Any]
+) -> list[Tensor]:
+    """Return eager results that the tapes know to come of the inputs by grad_fn alone.
+
+    What the function did is noted, too: gradients of grad_fn may go through it.
+    """
+    takes_variables = _takes_variables(grad_fn, variables)
+    tapes, local.tapes = local.tapes, ()
+    try:
+        outputs = list(apply_op("IdentityN", results))
+    finally:
+        local.tapes = tapes
+
+    def backward(*grads: Any) -> list[Any]:
+        given = [g if g is not None else apply_op("ZerosLike", y) for g, y in zip(grads, outputs)]
+        return _called(grad_fn, given, takes_variables, variables)
+
+    for tape in tapes:
+        tape.record(_Call(outputs), [*inputs, *(v.handle for v in variables)], backward)
+    return outputs
+
+
+def _called(
+    grad_fn: Callable[..., Any], grads: Sequence[Any], takes_variables: bool, variables: list[Any]
+) -> list[Any]:
+    if takes_variables:
+        arg_grads, variable_grads = grad_fn(*grads, variables=variables)
+    else:
+        arg_grads, variable_grads = grad_fn(*grads), []
+    flat = list(arg_grads) if isinstance(arg_grads, (list, tuple)) else [arg_grads]
+    return flat + list(variable_grads)
+
+
+def _behind(
+    inputs: list[Tensor], results: list[Tensor], grad_fn: Callable[..., Any], read: list[Any]
+) -> list[Tensor]:
+    """Return the results behind an IdentityN whose gradient is grad_fn's."""
+    handles = _variables_between(inputs, results)
+    variables = [*_owners(handles), *read]
+    handles.extend(variable.handle for variable in read)
+    takes_variables = _takes_variables(grad_fn, variables)
     name = f"CustomGradient-{next(_uid)}"
     count = len(results)
 
     def internal(op: Operation, *grads: Any) -> list[Any]:
         del op
-        if wants_variables:
-            arg_grads, variable_grads = grad_fn(*grads[:count], variables=variables)
-        else:
-            arg_grads, variable_grads = grad_fn(*grads[:count]), []
-        flat = list(arg_grads) if isinstance(arg_grads, (list, tuple)) else [arg_grads]
-        return [None] * count + flat + list(variable_grads)
+        found = _called(grad_fn, grads[:count], takes_variables, variables)
+        return [None] * count + found
 
     gradient_registry.gradient(name)(internal)
     with get_default_graph().gradient_override_map({"IdentityN": name}):
