@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -167,3 +168,50 @@ def test_functions_call_functions() -> None:
         y = outer(x)
     assert y.numpy() == 14
     assert [g.numpy() for g in tape.gradient(y, [x, v])] == [4, 7]
+
+
+def test_concrete_functions_take_tensors_by_name() -> None:
+    function = tf.function(lambda x, a: x * 10.0 + a)
+    scalar = tf.TensorSpec([], tf.float32)
+    concrete = function.get_concrete_function(scalar, scalar)
+    one, two = tf.constant(1.0), tf.constant(2.0)
+    assert [float(concrete(x=one, a=two)), float(concrete(one, a=two))] == [12, 12]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        concrete(x=one, z=two)
+    with pytest.raises(TypeError, match="multiple values for argument 'x'"):
+        concrete(one, x=two)
+
+
+def test_recursion_over_tensors_is_refused() -> None:
+    @tf.function
+    def down(x):
+        return down(x - 1.0)
+
+    @tf.function
+    def factorial(n):
+        return tf.constant(1) if n == 0 else n * factorial(n - 1)
+
+    with pytest.raises(RecursionError, match="'down' calls itself with arguments of the same"):
+        down(tf.constant(3.0))
+    assert int(factorial(3)) == 6
+
+
+def test_first_calls_from_several_threads_trace_once() -> None:
+    traced, results = [], []
+    start = threading.Barrier(4)
+
+    @tf.function
+    def doubled(x):
+        traced.append(1)
+        return x * 2.0
+
+    def call():
+        start.wait(10)
+        results.append(float(doubled(tf.constant(3.0))))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (traced, results) == ([1], [6.0] * 4)

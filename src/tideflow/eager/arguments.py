@@ -150,6 +150,29 @@ class Layout:
             args, kwargs = self._canonical(args, kwargs)
         return Arguments(args, kwargs)
 
+    def in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Return arguments in the order in which a trace takes them; defaults may be missing.
+
+        Raises: TypeError for arguments that the function does not take.
+        """
+        if not kwargs or self._python is None:
+            return [args, kwargs]
+        try:
+            given = self._python.bind_partial(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self._name}{self._python}: {error}") from None
+        named: dict[str, Any] = {}
+        ordered = []
+        for name, value in given.items():
+            kind = self._python.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            elif kind is inspect.Parameter.KEYWORD_ONLY:
+                named[name] = value
+            else:
+                ordered.append(value)
+        return [ordered, named]
+
     def _canonical(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -335,8 +335,15 @@ class ConcreteFunction:
       structured_outputs: results in the function's own structure, as tensors of the graph.
     """
 
-    def __init__(self, graph: FunctionGraph, structured_outputs: Any, arguments: Arguments) -> None:
+    def __init__(
+        self,
+        graph: FunctionGraph,
+        structured_outputs: Any,
+        arguments: Arguments,
+        in_order: Callable[[tuple[Any, ...], dict[str, Any]], list[Any]],
+    ) -> None:
         self.graph = graph
+        self._in_order = in_order
         self.structured_outputs = structured_outputs
         self.arguments = arguments
         flat = nest.flatten(structured_outputs, expand_composites=True)
@@ -392,7 +399,9 @@ class ConcreteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it.  Raises: TypeError for arguments that do not fit."""
-        given = Arguments([convert_to_tensor(a) for a in nest.flatten([args, kwargs])], {})
+        given = Arguments(
+            [convert_to_tensor(a) for a in nest.flatten(self._in_order(args, kwargs))], {}
+        )
         return self.call_flat(tensor_arguments(self.arguments, given, self.name))
 
     def __repr__(self) -> str:

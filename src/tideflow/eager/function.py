@@ -85,6 +85,7 @@ class Function:
         self._traces: dict[Any, ConcreteFunction] = {}
         self._specs: list[Arguments] = []
         self._lock = threading.RLock()
+        self._open: set[Any] = set()  # keys of the traces in progress
         self._has_variables = False
         self._recent: deque[bool] = deque(maxlen=_WINDOW)
         self._of_instances: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
@@ -116,7 +117,17 @@ class Function:
             key = self._key(arguments)
             found = self._traces.get(key)
             if found is None:
-                found = self._traces[key] = self._trace(arguments)
+                if key in self._open:
+                    raise RecursionError(
+                        f"tf.function {self._name!r} calls itself with arguments of the same "
+                        "types and shapes, so that its trace would have no end; write a "
+                        "tf.while_loop, or recur over Python numbers"
+                    )
+                self._open.add(key)
+                try:
+                    found = self._traces[key] = self._trace(arguments)
+                finally:
+                    self._open.discard(key)
                 self._specs.append(arguments)
                 self._warn_of_traces()
             self._traces[asked] = found
@@ -169,7 +180,7 @@ class Function:
                 )
         finally:
             local.tapes = tapes
-        return ConcreteFunction(graph, outputs, arguments)
+        return ConcreteFunction(graph, outputs, arguments, self._layout.in_order)
 
     def _as_output(self, graph: FunctionGraph, leaf: Any) -> Any:
         if leaf is None or isinstance(leaf, Operation):
