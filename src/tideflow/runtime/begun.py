@@ -41,12 +41,13 @@ class Resumed:
 def cancel_rest(coro: Coroutine[Any, Any, Any], first: Any) -> None:
     """Let a begun coroutine whose task ended before it took over clean up after itself.
 
-    As when a task is cancelled, what it waits for is cancelled first.
+    As when a task is cancelled, what it waits for is cancelled first.  What it ends with is of no
+    use to anyone: the step that wanted it is over.
     """
     if inspect.getcoroutinestate(coro) == inspect.CORO_SUSPENDED:
         if asyncio.isfuture(first):
             first.cancel()
-        with contextlib.suppress(asyncio.CancelledError, StopIteration):
+        with contextlib.suppress(asyncio.CancelledError, Exception):
             coro.throw(asyncio.CancelledError())
         coro.close()
 
