@@ -40,6 +40,7 @@ test: $(VENV)/.ready-dev  ## the tests, but for those that need a real TensorFlo
 
 chaos: $(VENV)/.ready-dev  ## training while tasks die, hang and are cut off (SEEDS=200 for more runs)
 	@PYTHONPATH=tests $(RUN) -m chaos.run --seeds $(SEEDS)
+	@PYTHONPATH=tests $(RUN) -m chaos.strategies --seeds $(SEEDS)
 
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
 	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow --durations=10 --durations-min=5
