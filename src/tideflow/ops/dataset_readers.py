@@ -185,14 +185,6 @@ def fixed_length_record_dataset_v2(
 # ---- TensorFlow's records
 
 
-def read_tf_records(path: str, compression: str = "") -> PyIterator[bytes]:
-    """Return the records of a file, to be read in the caller's thread.
-
-    Raises: NotFoundError; DataLossError where a record is damaged.
-    """
-    return FileRecords([path], compression, tf_records, lambda file: None)
-
-
 @op(
     """
     TFRecordDataset(
