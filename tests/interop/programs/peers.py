@@ -36,9 +36,8 @@ def _loses_a_task_in_mid_step(tf: Any, at: Cluster) -> Any:
         other.run(wait)
         os.kill(int(at.targets["pid of ps:0"]), signal.SIGKILL)
         thread.join(20)
-    found.append(at.attempt(lambda: session.run(v))["error"])
-    # The session itself is failed a second after one of its tasks has gone (docs/recovery.md).
-    with at.session("worker:1") as other:
+        found.append(at.attempt(lambda: session.run(v))["error"])
+        # The session above is failed a second after one of its tasks has gone (docs/recovery.md).
         found.append(other.run(alone))
     _kept.update(session=session, v=v, graph=tf.get_default_graph())
     return found
