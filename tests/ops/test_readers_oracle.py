@@ -95,7 +95,8 @@ def test_records_of_one_length(tmp_path, encoding, attrs, hop, size):
     def make(lib):
         return lib.FixedLengthRecordReader(2, hop_bytes=hop, encoding=encoding, **attrs)
 
-    both(make, names, [read, count] * 10)
+    found = both(make, names, [read, count] * 10)
+    assert found[-2] == "OutOfRangeError"
     note("FixedLengthRecordReader")
 
 
@@ -111,34 +112,45 @@ def test_tf_records(tmp_path, compression):
         kind = library.python_io.TFRecordOptions if library is v1 else None
         return library.TFRecordReader(options=kind(compression) if kind else compression)
 
-    both(make, [name], [read, count] * 5)
+    found = both(make, [name], [read, count] * 5)
+    assert [value for _, value in found[0:6:2]] == [b"one", b"", b"three" * 100]
+    assert found[6] == "OutOfRangeError"
     note("TFRecordReader")
 
 
 def test_whole_files_and_names(tmp_path):
     names = write(tmp_path, b"one\ntwo", b"")
-    both(lambda lib: lib.WholeFileReader(), names, [read, count] * 4)
-    both(lambda lib: lib.IdentityReader(), names, [read, count] * 4)
-    both(lambda lib: lib.IdentityReader(), names, [read_up_to(2), count, read, count])
+    whole = both(lambda lib: lib.WholeFileReader(), names, [read, count] * 4)
+    assert [value for _, value in whole[0:4:2]] == [b"one\ntwo", b""]
+    single = both(lambda lib: lib.IdentityReader(), names, [read, count] * 4)
+    assert [value.decode() for _, value in single[0:4:2]] == names
+    together = both(lambda lib: lib.IdentityReader(), names, [read_up_to(2), count, read, count])
+    first, second = (name.encode() for name in names)
+    assert together == [[[first]] * 2, [1, 1], [second] * 2, [2, 2]]
     note("WholeFileReader", "IdentityReader")
 
 
 def test_a_file_that_is_not_there_is_left(tmp_path):
     names = [str(tmp_path / "none"), *write(tmp_path, b"a\nb")]
     for kind in ("TextLineReader", "WholeFileReader", "TFRecordReader"):
-        both(lambda lib, kind=kind: getattr(lib, kind)(), names, [read, count, read, count])
+        steps = [read, count, read, count]
+        found = both(lambda lib, kind=kind: getattr(lib, kind)(), names, steps)
+        assert found[0] == "NotFoundError"
         compared.refused("ReaderReadV2")
 
 
 def test_a_damaged_file_is_left(tmp_path):
     names = write(tmp_path, b"no records in here, but bytes", b"")
-    both(lambda lib: lib.TFRecordReader(), names, [read, count, read, count])
+    found = both(lambda lib: lib.TFRecordReader(), names, [read, count, read, count])
+    assert found[0] == "DataLossError"
 
 
 def test_a_reader_goes_back_to_its_start(tmp_path):
     names = write(tmp_path, b"a\nb\n", b"c\nd\n")
     steps = [read, lambda reader, _: reader.reset(), count, read, read, count]
-    both(lambda lib: lib.TextLineReader(), names, steps)
+    found = both(lambda lib: lib.TextLineReader(), names, steps)
+    assert found[2] == [0, 0]
+    assert [found[i][1] for i in (0, 3, 4)] == [b"a", b"c", b"d"]
     note("ReaderReset")
 
 

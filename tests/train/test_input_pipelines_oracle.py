@@ -76,8 +76,8 @@ def test_numbers_and_rows(shuffle):
         x = np.arange(12.0).reshape(6, 2)
         return tf.train.slice_input_producer([x, x[:, 0]], 2, shuffle=shuffle, seed=5)
 
-    both(numbers)
-    both(slices)
+    assert sorted(int(n) for n in both(numbers)) == sorted([*range(7)] * 3)
+    assert len(both(slices)) == 12
 
 
 @pytest.mark.parametrize("smaller", [False, True])
@@ -91,7 +91,8 @@ def test_batches(smaller, many):
             given, 4, enqueue_many=many, allow_smaller_final_batch=smaller, capacity=20
         )
 
-    both(build)
+    found = both(build)
+    assert [len(step["x"]) for step in found] == [4, 4, 2][: 2 + smaller]
 
 
 def test_padded_batches():
@@ -99,7 +100,7 @@ def test_padded_batches():
         x = tf.train.range_input_producer(6, num_epochs=1, shuffle=False).dequeue()
         return tf.train.batch([tf.range(x), x], 3, dynamic_pad=True)
 
-    both(build)
+    assert [padded.shape for padded, _ in both(build)] == [(3, 2), (3, 5)]
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -109,7 +110,8 @@ def test_batches_of_what_is_kept(many):
         x = queue.dequeue_many(3) if many else queue.dequeue()
         return tf.train.maybe_batch([x], tf.equal(x % 2, 0), 2, enqueue_many=many)
 
-    both(build)
+    kept = [int(x) for step in both(build) for x in np.ravel(step)]
+    assert kept == [0, 2, 4, 6, 8, 10]
 
 
 def test_several_sources():
@@ -118,7 +120,8 @@ def test_several_sources():
         x = [[queue.dequeue()] for _ in range(3)]
         return tf.train.batch_join(x, 3, allow_smaller_final_batch=True)
 
-    both(build, lambda found: sorted(int(x) for step in found for x in np.ravel(step)))
+    found = both(build, lambda found: sorted(int(x) for step in found for x in np.ravel(step)))
+    assert found == list(range(12))
 
 
 @pytest.mark.parametrize("join", [False, True])
@@ -131,7 +134,7 @@ def test_shuffled_batches(join):
             return tf.train.shuffle_batch_join([[x, -x]], 4, 10, 5, **options)
         return tf.train.shuffle_batch([x, -x], 4, 10, 5, **options)
 
-    both(build, rows)
+    assert both(build, rows) == [(x, -x) for x in range(20)]
 
 
 def test_shuffled_batches_of_what_is_kept():
@@ -142,7 +145,7 @@ def test_shuffled_batches_of_what_is_kept():
             [x, -x], 4, 10, 2, tf.less(x, 9), allow_smaller_final_batch=True
         )
 
-    both(build, rows)
+    assert both(build, rows) == [(x, -x) for x in range(9)]
 
 
 def test_file_names_are_found_once(tmp_path):
