@@ -138,32 +138,26 @@ async def restore_v2(
 
     def work(signal: StopSignal) -> list[Any]:
         progress = FileProgress("restoring", path)
-        with progress, BundleReader(path, _watched(signal, progress)) as reader:
+        count = min(_MOST_READERS, os.cpu_count() or 1)
+        with (
+            progress,
+            ThreadPoolExecutor(count, "tideflow-restore") as threads,
+            BundleReader(path, _watched(signal, progress), threads) as reader,
+        ):
             _check_all_there(reader, given_names, dtypes)
             progress.total_bytes = sum(reader.stored_bytes(name) for name in given_names)
-            return _read_all(reader, given_names, given_slices)
+            try:
+                reading = [_reading(reader, *item) for item in zip(given_names, given_slices)]
+                return [finish() for finish in reading]
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
 
     return await in_thread(work)
 
 
 # The kernel copies from its cache on as many cores as ask; more threads than these gain nothing.
 _MOST_READERS = 4
-_LARGE_BYTES = 1 << 20
-
-
-def _read_all(reader: BundleReader, names: list[str], specs: list[str]) -> list[Any]:
-    """Return tensors, large ones read side by side."""
-    large = sum(reader.stored_bytes(name) >= _LARGE_BYTES for name in names)
-    count = min(large, _MOST_READERS, os.cpu_count() or 1)
-    if count < 2:
-        return [_restored(reader, name, spec) for name, spec in zip(names, specs)]
-    with ThreadPoolExecutor(count, "tideflow-restore") as threads:
-        reading = [threads.submit(_restored, reader, *item) for item in zip(names, specs)]
-        try:
-            return [each.result() for each in reading]
-        except BaseException:
-            threads.shutdown(cancel_futures=True)
-            raise
 
 
 def _check_all_there(reader: BundleReader, names: Sequence[str], types: Sequence[DType]) -> None:
@@ -183,9 +177,9 @@ def _check_all_there(reader: BundleReader, names: Sequence[str], types: Sequence
             )
 
 
-def _restored(reader: BundleReader, name: str, spec: str) -> Any:
+def _reading(reader: BundleReader, name: str, spec: str) -> Callable[[], Any]:
     if not spec:
-        return reader.read(name)
+        return reader.reading(name, None)
     whole, part, _ = parse_shape_and_slice(spec)
     _, stored = reader.describe(name)
     if stored != whole:
@@ -193,7 +187,7 @@ def _restored(reader: BundleReader, name: str, spec: str) -> Any:
             f"tensor {name!r} of checkpoint {reader.prefix} has shape {list(stored)}; "
             f"{list(whole)} is expected"
         )
-    return reader.read_slice(name, part)
+    return reader.reading(name, part)
 
 
 @op(

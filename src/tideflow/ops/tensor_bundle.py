@@ -13,10 +13,12 @@ Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from io import BufferedReader
 from typing import Any
 
@@ -263,12 +265,19 @@ class BundleReader:
 
     Args:
       check: called after each piece with its bytes; may raise, to stop.
+      threads: read what is begun, a piece each; without them it is read when it is waited for.
     Raises: NotFoundError when there is no index file; DataLossError for a damaged one.
     """
 
-    def __init__(self, prefix: str, check: Callable[[int], None] = _go_on) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        check: Callable[[int], None] = _go_on,
+        threads: Executor | None = None,
+    ) -> None:
         self.prefix = prefix
         self._check = check
+        self._threads = threads
         self._files: dict[int, BufferedReader] = {}
         self._opening = threading.Lock()
         self.header, self.entries = _read_index(prefix)
@@ -306,28 +315,36 @@ class BundleReader:
 
         Raises: NotFoundError; DataLossError where the data file is cut short or damaged.
         """
-        return self.read_slice(name, None)
+        return self.reading(name, None)()
 
-    def read_slice(self, name: str, part: Slice | None) -> Any:
-        """Return a slice of a tensor, however it was stored; None: all of it.
+    def read_slice(self, name: str, part: Slice) -> Any:
+        """Return a slice of a tensor, however it was stored.
 
         Raises: as read; InvalidArgumentError for a slice of other axes; InternalError for one that
         leaves the tensor; NotFoundError where the slices stored do not make up the one wanted.
         """
+        return self.reading(name, part)()
+
+    def reading(self, name: str, part: Slice | None) -> Callable[[], Any]:
+        """Begin to read a tensor, or a slice of it; return what waits for it and gives it.
+
+        Both raise, as read and read_slice do.
+        """
         entry = self._entry(name)
         dtype, shape = self.describe(name)
+        if part is None and not entry.slices:
+            return self._loading(entry, name, dtype, shape)
         wanted = part if part is not None else ((0, None),) * len(shape)
         if len(wanted) != len(shape):
             raise errors.InvalidArgumentError(
                 f"tensor {name!r} has shape {list(shape)}; a slice of {len(wanted)} axes is wanted"
             )
         found = slice_shape(wanted, shape, name)
-        if not entry.slices:
-            whole = self._load(entry, name, dtype, shape)
-            if part is None:
-                return whole
-            return whole[tuple(slice(a, b) for a, b in bounds(wanted, shape))].copy()
-        return self._assemble(entry, name, dtype, shape, wanted, found)
+        # Not begun before it is wanted: what is read is more than what is given.
+        if entry.slices:
+            return lambda: self._assemble(entry, name, dtype, shape, wanted, found)
+        place = tuple(slice(a, b) for a, b in bounds(wanted, shape))
+        return lambda: self._loading(entry, name, dtype, shape)()[place].copy()
 
     def _assemble(
         self,
@@ -354,7 +371,7 @@ class BundleReader:
                     "is not there"
                 )
             sizes = tuple(b - a for a, b in stored)
-            value = self._load(self.entries[key], name, dtype, sizes)
+            value = self._loading(self.entries[key], name, dtype, sizes)()
             to = tuple(slice(a - at, b - at) for (a, b), (at, _) in zip(common, box))
             of = tuple(slice(a - at, b - at) for (a, b), (at, _) in zip(common, stored))
             result[to] = value[of]
@@ -384,9 +401,10 @@ class BundleReader:
 
     # ---- bytes
 
-    def _load(
+    def _loading(
         self, entry: pb.BundleEntryProto, name: str, dtype: DType, shape: tuple[int, ...]
-    ) -> Any:
+    ) -> Callable[[], Any]:
+        """Begin to load what an entry tells of; return what gives it."""
         if dtype in (dtypes.variant, dtypes.resource):
             raise errors.UnimplementedError(
                 f"{index_path(self.prefix)}: tensor {name!r} is a {dtype.name}; these are not read"
@@ -395,7 +413,7 @@ class BundleReader:
         if stored != shape:
             raise self._loss(name, f"has shape {list(stored)}; {list(shape)} is expected")
         if dtype is dtypes.string:
-            return self._load_strings(entry, name, shape)
+            return lambda: self._load_strings(entry, name, shape)
         count = int(np.prod(shape, dtype=np.int64))
         if entry.size != count * dtype.size:
             raise self._loss(name, f"has {entry.size} bytes; {count * dtype.size} are expected")
@@ -403,14 +421,23 @@ class BundleReader:
         self._check_size(entry, name, file)
         result = np.empty(shape, dtype.as_numpy_dtype)
         flat = result.reshape(-1).view(np.uint8).data if count else memoryview(b"")
-        checksum = 0
-        for begin in range(0, len(flat), _PIECE_BYTES):
-            piece = flat[begin : begin + _PIECE_BYTES]
-            self._read_into(file, piece, entry.offset + begin, name)
-            checksum = extend(checksum, piece)
-            self._check(len(piece))
-        self._compare(entry, name, checksum)
-        return result
+        pieces = [flat[at : at + _PIECE_BYTES] for at in range(0, len(flat), _PIECE_BYTES)]
+        reads = []
+        for number, piece in enumerate(pieces):
+            at = entry.offset + number * _PIECE_BYTES
+            read = functools.partial(self._read_into, file, piece, at, name)
+            reads.append(read if self._threads is None else self._threads.submit(read).result)
+
+        def finish() -> Any:
+            checksum = 0
+            for piece, read in zip(pieces, reads):
+                read()
+                checksum = extend(checksum, piece)
+                self._check(len(piece))
+            self._compare(entry, name, checksum)
+            return result
+
+        return finish
 
     def _load_strings(self, entry: pb.BundleEntryProto, name: str, shape: tuple[int, ...]) -> Any:
         file = self._open(entry, name)

@@ -14,6 +14,7 @@ from typing import Any
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.shapes import TensorShape
 from tideflow.ops import nest
 from tideflow.ops.array import reshape
 from tideflow.ops.constant import identity
@@ -34,11 +35,14 @@ def on_cpu(device: str) -> str:
 class SaveSpec:
     """One tensor of a checkpoint.
 
+    Attributes: nbytes, the bytes that it takes, 0 where its shape is not known.
+
     Args:
       tensor: what to save, or a function that makes it where it is wanted.
       slice_spec: which part of a larger tensor it is ("4 3 0,2:0,3"), "" for a whole.
       name: the key in the checkpoint.
       dtype, device: the tensor's; needed for a function.
+      shape: the tensor's; that of a function is not known without it.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class SaveSpec:
         name: str,
         dtype: DType | None = None,
         device: str | None = None,
+        shape: Any = None,
     ) -> None:
         self._tensor = tensor
         self.slice_spec = slice_spec
@@ -56,6 +61,8 @@ class SaveSpec:
             raise ValueError(f"the tensor {name!r} is made later: its dtype and device are needed")
         self.dtype: DType = (tensor.dtype if dtype is None else dtype).base_dtype
         self.device: str = tensor.device if device is None else device
+        known = tensor.shape if shape is None and not callable(tensor) else shape
+        self.nbytes: int = (TensorShape(known).num_elements() or 0) * self.dtype.size
 
     @property
     def tensor(self) -> Any:
@@ -78,6 +85,11 @@ class SaveableObject:
     def device(self) -> str:
         """The device of the tensors."""
         return self.specs[0].device
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the tensors take, as far as they are known."""
+        return sum(spec.nbytes for spec in self.specs)
 
     def restore(self, restored_tensors: list[Tensor], restored_shapes: list[Any] | None) -> Any:
         """Return an operation that takes tensors back, in the order of the specs.
@@ -120,7 +132,7 @@ class ResourceVariableSaveable(SaveableObject):
         else:
             raise ValueError(f"{var!r} is neither a resource variable nor a tensor that reads one")
         self._shape = var.shape
-        spec = SaveSpec(tensor, slice_spec, name, dtype=var.dtype, device=var.device)
+        spec = SaveSpec(tensor, slice_spec, name, var.dtype, var.device, var.shape)
         super().__init__(var, [spec], name)
 
     def restore(self, restored_tensors: list[Tensor], restored_shapes: list[Any] | None) -> Any:

@@ -56,7 +56,7 @@ class Saver:
       max_to_keep: how many checkpoints stay; None or 0 keeps all.
       keep_checkpoint_every_n_hours: keep one of each so many hours besides.
       name: scope of the nodes.
-      restore_sequentially: accepted; tensors are read one after the other in any case.
+      restore_sequentially: accepted; what is large is restored in turns in any case.
       saver_def: of a saver whose nodes the graph has.
       builder: makes the nodes.
       defer_build: leave that to a call of build().
@@ -344,7 +344,7 @@ class Saver:
         the names that its variables had.
         Raises: ValueError where there is no such checkpoint; NotFoundError for variables that it
         lacks, InvalidArgumentError for other shapes or types, both with all the differences;
-        DataLossError for damaged files.
+        DataLossError for damaged files, and large ones may then be restored in part.
         """
         if self._is_empty:
             return

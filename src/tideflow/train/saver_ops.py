@@ -4,6 +4,9 @@
     save/control_dependency  the prefix, once it is written
     save/RestoreV2, save/Assign...             save/restore_all  runs them all
 
+Where there is much to restore, several RestoreV2 take turns: what they have read beside the
+variables' old values stays a small part of them all.
+
 A sharded saver writes a bundle for each device into `<prefix>_temp` and merges them.  The names
 are protocol: a SaverDef refers to them, and programs rely on them.
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,6 +29,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.ops.constant import constant, identity
 from tideflow.ops.control_flow import group
 from tideflow.ops.variable_partition import PartitionedVariable
+from tideflow.train.restore_turns import restore_turns
 from tideflow.train.saveables import SaveableObject, SaveSpec, by_name, on_cpu, saveables_by_name
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import canonical
@@ -94,7 +99,7 @@ class BaseSaverBuilder:
         preferred_shard: int,
         restore_sequentially: bool,
     ) -> list[Tensor]:
-        """Return the tensors of all saveables, each read on its own device's host."""
+        """Return the tensors of some saveables, each read on its own device's host."""
         graph = get_default_graph()
         found: list[Tensor] = []
         for saveable in saveables:
@@ -111,15 +116,21 @@ class BaseSaverBuilder:
         preferred_shard: int = -1,
         name: str = "restore_all",
     ) -> Operation:
-        tensors = self.bulk_restore(prefix, saveables, preferred_shard, restore_sequentially)
-        assigned = []
-        at = 0
-        for saveable in saveables:
-            shapes = [_shape_of(spec.tensor) for spec in saveable.specs] if reshape else None
-            values = tensors[at : at + len(saveable.specs)]
-            at += len(saveable.specs)
-            assigned.append(saveable.restore(values, shapes))
-        return group(*assigned, name=name)
+        done: list[list[Any]] = []
+        for turn in restore_turns([saveable.nbytes for saveable in saveables]):
+            waits = [] if turn.after is None else done[turn.after]
+            with get_default_graph().control_dependencies(waits):
+                tensors = iter(
+                    self.bulk_restore(
+                        prefix, saveables[turn.items], preferred_shard, restore_sequentially
+                    )
+                )
+            done.append([])
+            for saveable in saveables[turn.items]:
+                shapes = [_shape_of(spec.tensor) for spec in saveable.specs] if reshape else None
+                values = [next(tensors) for _ in saveable.specs]
+                done[-1].append(saveable.restore(values, shapes))
+        return group(*itertools.chain(*done), name=name)
 
     def _add_sharded_restore(
         self,
@@ -186,7 +197,7 @@ class BaseSaverBuilder:
 
 
 class BulkSaverBuilder(BaseSaverBuilder):
-    """Makes a saver that reads all tensors of a device in one go (the default)."""
+    """Makes a saver that reads many tensors of a device in one go (the default)."""
 
     def bulk_restore(
         self,
@@ -195,7 +206,7 @@ class BulkSaverBuilder(BaseSaverBuilder):
         preferred_shard: int,
         restore_sequentially: bool,
     ) -> list[Tensor]:
-        """Return the tensors of all saveables, read by one operation."""
+        """Return the tensors of some saveables, read by one operation."""
         specs = [spec for saveable in saveables for spec in saveable.specs]
         with get_default_graph().device("/device:CPU:0"):
             return _restore(filename_tensor, specs)

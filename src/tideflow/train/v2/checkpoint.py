@@ -26,13 +26,15 @@ from tideflow.ops.variables_base import init_scope
 from tideflow.train.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
 from tideflow.train.object_graph import is_tracked, object_nodes
 from tideflow.train.object_names import OBJECT_GRAPH_KEY
+from tideflow.train.restore_turns import restore_turns
 from tideflow.train.saveables import on_cpu
 
 
 class _Part:
     """A variable, or a part of one, under its key in a checkpoint.
 
-    Attributes: slice_spec, which part of the whole ("6 2 0,3:0,2"), "" for a whole.
+    Attributes: slice_spec, which part of the whole ("6 2 0,3:0,2"), "" for a whole; nbytes, 0 where
+    the shape is not known.
     """
 
     def __init__(self, key: str, variable: Any, slice_spec: str = "") -> None:
@@ -40,6 +42,7 @@ class _Part:
         self.variable = variable
         self.slice_spec = slice_spec
         self.device = on_cpu(variable.device)
+        self.nbytes = (variable.shape.num_elements() or 0) * variable.dtype.size
 
 
 def _parts(named: Sequence[tuple[str, Any]]) -> list[_Part]:
@@ -111,16 +114,8 @@ class EagerFiles:
         Raises: ValueError for a value of another shape than the variable's.
         """
         for device, parts in _by_device(_parts(named)).items():
-            with get_default_graph().device(device):
-                found = apply_op(
-                    "RestoreV2",
-                    prefix,
-                    [part.key for part in parts],
-                    [part.slice_spec for part in parts],
-                    dtypes=[part.variable.dtype.base_dtype for part in parts],
-                )
-            for part, value in zip(parts, found):
-                _assign(part, value)
+            for turn in restore_turns([part.nbytes for part in parts]):
+                _read(prefix, device, parts[turn.items])
 
     def initialize(self, variables: Sequence[Any]) -> None:
         """Do nothing: they have their values from the start."""
@@ -129,6 +124,19 @@ class EagerFiles:
         """Add one to a variable and return its value."""
         counter.assign_add(1)
         return int(counter.numpy())
+
+
+def _read(prefix: str, device: str, parts: Sequence[_Part]) -> None:
+    with get_default_graph().device(device):
+        found = apply_op(
+            "RestoreV2",
+            prefix,
+            [part.key for part in parts],
+            [part.slice_spec for part in parts],
+            dtypes=[part.variable.dtype.base_dtype for part in parts],
+        )
+    for part, value in zip(parts, found):
+        _assign(part, value)
 
 
 def _assign(part: _Part, value: Any) -> None:
