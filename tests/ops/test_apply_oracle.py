@@ -11,6 +11,7 @@ import pytest
 
 from ops import compared
 from ops.state_fixtures import Device
+from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.op_def import get_op_def
@@ -22,25 +23,6 @@ from tideflow.wire.dtypes import dtype_of
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
-_SCALARS = {
-    "alpha": 0.1,
-    "lr": 0.3,
-    "l1": 0.05,
-    "l2": 0.02,
-    "l2_shrinkage": 0.01,
-    "lr_power": -0.5,
-    "momentum": 0.9,
-    "epsilon": 0.01,
-    "rho": 0.8,
-    "beta1_power": 0.81,
-    "beta2_power": 0.9,
-    "beta1": 0.9,
-    "beta2": 0.95,
-    "logbase": 0.7,
-    "sign_decay": 0.6,
-    "beta": 0.85,
-    "global_step": np.int64(3),
-}
 _DENSE = (
     "GradientDescent",
     "ProximalGradientDescent",
@@ -87,29 +69,6 @@ _CASES = [
     ("ResourceSparseApplyMomentum", {"use_nesterov": True}),
     ("ResourceSparseApplyFtrlV2", {"multiply_linear_by_lr": True}),
 ]
-
-
-def _inputs(op_name: str, dtype: Any, l1: float, lr_power: float) -> tuple[list[Any], list[Any]]:
-    """Return old values and other inputs of an update op."""
-    definition = get_op_def(op_name)
-    count = find_update(op_name).variables
-    random = np.random.default_rng(7)
-    shape = (5, 3)
-    olds = [random.uniform(0.2, 1.5, shape).astype(dtype) for _ in range(count)]
-    olds[0] = random.normal(size=shape).astype(dtype)
-    others: list[Any] = []
-    for arg in definition.inputs[count:]:
-        if arg.name in ("grad", "delta"):
-            rows = 2 if "Sparse" in op_name else shape[0]
-            others.append(random.normal(size=(rows, *shape[1:])).astype(dtype))
-        elif arg.name == "indices":
-            others.append(np.array([3, 0], np.int32))
-        elif arg.name == "global_step":
-            others.append(np.array(3, np.int64))
-        else:
-            settled = {**_SCALARS, "l1": l1, "lr_power": lr_power}
-            others.append(np.array(settled[arg.name], dtype))
-    return olds, others
 
 
 def _ours(op_name: str, olds: list[Any], others: list[Any], attrs: dict[str, Any]) -> list[Any]:
@@ -179,7 +138,7 @@ def _check(op_name: str, attrs: dict[str, Any], olds: list[Any], others: list[An
 
 @pytest.mark.parametrize(("op_name", "attrs"), _CASES, ids=lambda v: str(v))
 def test_an_update_gives_what_tensorflow_gives(op_name: str, attrs: dict[str, Any]):
-    _check(op_name, attrs, *_inputs(op_name, np.float32, 0.05, -0.5))
+    _check(op_name, attrs, *update_inputs(op_name, np.float32, 0.05, -0.5))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +153,7 @@ def test_an_update_gives_what_tensorflow_gives(op_name: str, attrs: dict[str, An
     ],
 )
 def test_without_l1_and_with_another_power(op_name: str):
-    _check(op_name, {}, *_inputs(op_name, np.float64, 0.0, -0.7))
+    _check(op_name, {}, *update_inputs(op_name, np.float64, 0.0, -0.7))
 
 
 @pytest.mark.parametrize(
@@ -208,13 +167,13 @@ def test_without_l1_and_with_another_power(op_name: str):
 )
 @pytest.mark.parametrize("dtype", [np.float16, dtypes.bfloat16.as_numpy_dtype, np.float64])
 def test_other_float_types_keep_their_type(op_name: str, dtype: Any):
-    _check(op_name, {}, *_inputs(op_name, dtype, 0.05, -0.5))
+    _check(op_name, {}, *update_inputs(op_name, dtype, 0.05, -0.5))
 
 
 @pytest.mark.parametrize("name", ["Adagrad", "Momentum", "Ftrl", "RMSProp"])
 def test_a_repeated_index_is_applied_in_order(name: str):
     op_name = f"ResourceSparseApply{name}"
-    olds, others = _inputs(op_name, np.float32, 0.05, -0.5)
+    olds, others = update_inputs(op_name, np.float32, 0.05, -0.5)
     at = find_update(op_name).indices
     others[at] = np.array([3, 0, 3, 3], np.int64)
     grads = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
@@ -255,7 +214,7 @@ def test_adding_and_subtracting(op_name: str):
 
 
 def test_the_reference_op_does_the_same():
-    olds, others = _inputs("ResourceApplyAdam", np.float32, 0.05, -0.5)
+    olds, others = update_inputs("ResourceApplyAdam", np.float32, 0.05, -0.5)
     expected = _theirs("ResourceApplyAdam", olds, others, {})
     device = Device()
     with Graph().as_default():
