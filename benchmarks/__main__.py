@@ -25,7 +25,7 @@ from benchmarks.report import (
     as_table,
     write_part,
 )
-from benchmarks.rounds import Measured, Pair, one_round
+from benchmarks.rounds import Measured, Pair, Samples, one_round
 from benchmarks.runtimes import RUNTIMES
 
 BASE = Pair("tensorflow", "tensorflow")
@@ -98,9 +98,21 @@ class Comparison:
                     text = f"{self._title}: round {number + 1} of {self._rounds}, {pair.servers}"
                     with self._console.status(text), self._telling(index) as measured:
                         if not measured.error:
-                            found = one_round(pair, self._load, clusters, clients[index])
+                            found = self._round(index, clusters, clients[index])
                             measured.rounds.append(found)
         return [Result(figure, *self._measured) for figure in self._group]
+
+    def _round(self, index: int, clusters: Clusters, clients: Clients) -> Samples:
+        """Measure a round; one that fails is run once more, which the results tell."""
+        try:
+            return one_round(self._pairs[index], self._load, clusters, clients)
+        except BenchmarkError as error:
+            self._measured[index].repeated.append(self._named(index, error))
+            return one_round(self._pairs[index], self._load, clusters)
+
+    def _named(self, index: int, error: BenchmarkError) -> str:
+        pair = self._pairs[index]
+        return f"{pair.client} on {pair.servers}: {error}"
 
     def _start(self, stack: contextlib.ExitStack) -> list[list[Clients]]:
         """Start the clients of all rounds at once: to load TensorFlow takes longer than most."""
@@ -126,8 +138,7 @@ class Comparison:
         try:
             yield measured
         except BenchmarkError as error:
-            pair = self._pairs[index]
-            measured.error = f"{pair.client} on {pair.servers}: {error}"
+            measured.error = self._named(index, error)
             self._console.print(f"{self._title} failed: {measured.error}", markup=False)
 
 

@@ -20,6 +20,8 @@ from benchmarks.processes import ROOT
 from benchmarks.rounds import Measured, Pair
 
 PAGE = ROOT / "docs" / "performance.md"
+# Of an error, in characters.
+_MOST_SHOWN = 160
 
 
 @dataclass(frozen=True)
@@ -167,13 +169,25 @@ def _version(name: str) -> str:
 def as_markdown(results: Sequence[Result], base: Pair, ours: Pair, command: str) -> str:
     """Return machine, command and table."""
     table = markdown_table(columns(base, ours), [one.cells() for one in results])
-    failed = [
-        f"- {one.figure.title}: `{one.error.splitlines()[-1]}`" for one in results if one.error
+    failed = [_reason(one, one.error) for one in results if one.error]
+    repeated = [
+        _reason(one, reason)
+        for one in results
+        for reason in (*one.base.repeated, *one.ours.repeated)
     ]
     parts = [machine() + f"\n- command: `{command}`", table]
     if failed:
         parts.append("Figures that failed:\n\n" + "\n".join(failed))
+    if repeated:
+        parts.append("Rounds that failed and were run once more:\n\n" + "\n".join(repeated))
     return "\n\n".join(parts)
+
+
+def _reason(result: Result, error: str) -> str:
+    who, _, what = error.partition(": ")
+    last = what.splitlines()[-1]
+    shown = last if len(last) <= _MOST_SHOWN else last[:_MOST_SHOWN] + "..."
+    return f"- {result.figure.title}, {who}: `{shown}`"
 
 
 def write_part(page: Path, name: str, text: str) -> None:

@@ -34,9 +34,14 @@ class Pair:
 
 @dataclass
 class Measured:
-    """What the rounds of one load on one pair gave."""
+    """What the rounds of one load on one pair gave.
+
+    Attributes:
+      repeated: why rounds had to be run once more; error: why there are no more.
+    """
 
     rounds: list[Samples] = field(default_factory=list)
+    repeated: list[str] = field(default_factory=list)
     error: str = ""
 
     def median(self, part: str) -> float:

@@ -83,7 +83,11 @@ def test_the_page_names_command_ratio_and_what_failed() -> None:
     text = as_markdown([good, bad], BASE, OURS, "python -m benchmarks")
     assert "- command: `python -m benchmarks`" in text
     assert f"| {figure.title} | 1 ms | 200 us | 0.20 | 0.25 | yes |" in text
-    assert f"- {figure.title}: `last words`" in text
+    assert f"- {figure.title}, tideflow on tideflow: `last words`" in text
+    assert "once more" not in text
+    again = Measured([{"step": [1e-3]}], repeated=["tensorflow on tensorflow: lost"])
+    text = as_markdown([Result(figure, again, again)], BASE, OURS, "python -m benchmarks")
+    assert "run once more:\n\n- " + f"{figure.title}, tensorflow on tensorflow: `lost`" in text
 
 
 def test_a_mixed_pair_is_named_in_the_head() -> None:
