@@ -14,6 +14,7 @@ from cluster.servers import ServerProcess, make_spec
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.status import StatusService
 from tideflow.eager.context import Context, context, replace_context
+from tideflow.eager.remote_tensor import RemoteTensor
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, stub
 from tideflow.wire import errors
@@ -170,6 +171,49 @@ def test_variables_of_a_replaced_worker_are_refused_and_the_others_stay(shared: 
         context().disconnect()
         replace_context(None)
         own.close()
+
+
+def test_a_tensor_is_copied_to_a_worker_once_and_again_where_that_is_replaced() -> None:
+    own = Workers()
+    replace_context(Context())
+    try:
+        tf.config.experimental_connect_to_cluster(own.spec)
+        with tf.device(W0):
+            far = tf.constant([1.0, 2.0]) + 1.0
+        large = tf.ones([10_000])
+
+        def use() -> list[object]:
+            with tf.device(W1):
+                assert (far * 2.0).numpy().tolist() == [4.0, 6.0]
+                assert (large + 1.0).numpy().sum() == 20_000
+            return [*far.copies.values(), *large.copies.values()]
+
+        first, second = use(), use()
+        assert len(first) == 2
+        assert [*map(id, first)] == [*map(id, second)]
+        own.replace(1)
+        tf.config.experimental_connect_to_cluster(own.spec)
+        third = use()
+        assert len(third) == 2
+        assert not {*map(id, first)} & {*map(id, third)}
+    finally:
+        context().disconnect()
+        replace_context(None)
+        own.close()
+
+
+def test_a_copy_goes_with_its_tensor(workers: Workers) -> None:
+    large = tf.ones([10_000])
+    with tf.device(W0):
+        kept = large + 1.0
+        (copy,) = large.copies.values()
+        number, device = copy.op_id, copy.device
+        del copy, large
+        # What is collected is told of with the next operation, and that is answered after it.
+        assert (kept * 1.0).numpy().sum() == 20_000
+    gone = RemoteTensor(kept.owner, kept.dtype, device, number, 0, None)
+    with pytest.raises(errors.InvalidArgumentError, match="Unable to find the relevant tensor"):
+        gone.numpy()
 
 
 def test_connecting_waits_for_a_worker_that_is_not_there_yet() -> None:

@@ -32,7 +32,8 @@ from tideflow.wire.tensor_codec import Value, value_dtype
 _ERROR_SOURCE = "type.googleapis.com/tensorflow.core.platform.ErrorSourceProto"
 _EAGER_REMOTE_MANAGER = b"\x08\x05"
 
-# An attr of `_Send` with which tideflow's clients ask for the tensor in the answer.
+# An attr of `_Send` with which tideflow's clients ask for the tensor in the answer, if it is small;
+# nothing is sent then.
 ANSWERED = "_tideflow_answered"
 
 

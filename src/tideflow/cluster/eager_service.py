@@ -30,7 +30,7 @@ from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor, value_dtype
 
 _SWEEP_S = 1.0
-# Larger tensors go by the rendezvous, which copies less.
+# Larger tensors are to be sent by the rendezvous, which copies less.
 _MOST_ANSWERED_BYTES = 64 << 10
 
 
@@ -245,7 +245,9 @@ class EagerWorker(EagerService):
         if operation.is_function:
             return await self._call_function(context, operation)
         inputs = [self._input(context, given) for given in operation.op_inputs]
-        if ANSWERED in operation.attrs and _size_of(inputs[0]) <= _MOST_ANSWERED_BYTES:
+        if ANSWERED in operation.attrs:
+            if _size_of(inputs[0]) > _MOST_ANSWERED_BYTES:
+                return pb.EagerQueueResponse()
             dtype = dtypes.as_dtype(operation.attrs["T"].type)
             return pb.EagerQueueResponse(tensor=[encode_tensor(inputs[0], dtype)])
         if operation.name in ("_Send", "_Recv"):

@@ -19,16 +19,18 @@ from typing import Any
 from tideflow.client.patience import Progress, most_wait_s
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.device_discovery import describe, discover_devices
-from tideflow.cluster.eager_context import ANSWERED, EagerContext
+from tideflow.cluster.eager_context import EagerContext
 from tideflow.cluster.server_config import ServerOptions
-from tideflow.cluster.services import EagerService, WorkerService
+from tideflow.cluster.services import EagerService
 from tideflow.cluster.spanning import Remote, SpanningFunction
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.cluster.worker_session import WorkerSession
 from tideflow.eager.remote_queue import RemoteQueue
+from tideflow.eager.remote_task import RemoteTask
 from tideflow.eager.remote_tensor import Made, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
+from tideflow.eager.transfers import Transfers
 from tideflow.graph.attr_value import encode_attr, encode_unknown_attr
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.graph import Tensor
@@ -36,13 +38,12 @@ from tideflow.graph.node import FunctionRef, arg_types
 from tideflow.graph.op_def import OpDef
 from tideflow.runtime.device import DeviceManager
 from tideflow.runtime.loop import run_sync, spawn
+from tideflow.runtime.rendezvous import RendezvousLike
 from tideflow.transport import stub
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import matches, parse_device_name, task_name
 from tideflow.wire.dtypes import DType
-from tideflow.wire.rendezvous_key import key_prefix
-from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
 _KEEP_ALIVE_S = 600
 # How long a task may take to say that it still has its context, and to close it.
@@ -51,24 +52,6 @@ _INT64_SIGN = 2**63
 _MOST_TEMPLATES = 4096
 
 _task_of = functools.lru_cache(maxsize=4096)(task_name)
-
-
-class RemoteTask:
-    """Another task, as the client calls it.
-
-    Attributes:
-      devices: incarnations by full name.
-      first_op_id: what operations before it have made went with an earlier life of the task.
-    """
-
-    def __init__(self, name: str, worker: WorkerService, service: EagerService) -> None:
-        self.name = name
-        self.worker = worker
-        self.service = service
-        self.devices: dict[str, int] = {}
-        self.attributes: list[pb.DeviceAttributes] = []
-        self.queue: RemoteQueue
-        self.first_op_id = 0
 
 
 class Cluster:
@@ -104,14 +87,22 @@ class Cluster:
         self._devices = devices
         self._library = library
         self._op_ids = itertools.count(1)
-        self._send_numbers = itertools.count()
         self._tasks: dict[str, RemoteTask] = {}
+        self._transfers = Transfers(
+            self,
+            self.context_id,
+            self._tasks,
+            self._op_ids,
+            devices.client_device.name,
+            self._is_peer,
+            self._rendezvous,
+        )
         self.own_task = worker_name(job, task)
         self._functions: dict[Any, SpanningFunction] = {}
         # Which device a name means; and items that differ in their inputs alone.
         self._found: dict[str, str | None] = {}
         self.plans: dict[Any, tuple[OpDef, dict[str, Any], str]] = {}
-        self._templates: dict[Any, tuple[bytes, list[DType]]] = {}
+        self._templates: dict[Any, tuple[bytes, list[DType], OpDef]] = {}
         self._is_closed = False
 
     # ---- connecting
@@ -254,8 +245,11 @@ class Cluster:
         operation = item.operation
         operation.MergeFromString(template)
         operation.id = op_id
-        # Copies are held until the operation that uses them is enqueued.
-        held = [self._add_input(operation, tensor, task, device) for tensor in inputs]
+        held = []
+        for tensor in inputs:
+            if isinstance(tensor, RemoteTensor):
+                self._check(tensor)
+            held.append(self._transfers.add_input(operation, tensor, device))
         made = task.queue.put(item)
         del held
         names = None
@@ -271,29 +265,16 @@ class Cluster:
     ) -> tuple[bytes, list[DType]]:
         """Return what calls of an op with the same attrs have in common, and its output types."""
         try:
-            key = (op_def, device, *attrs.items())
+            key = (id(op_def), device, *attrs.items())
             found = self._templates.get(key)
         except TypeError:  # an attr without a hash
             return _encode_call(op_def, attrs, device)
         if found is None:
-            found = _encode_call(op_def, attrs, device)
+            # The definition is held, so that no other one gets its number.
+            found = *_encode_call(op_def, attrs, device), op_def
             if len(self._templates) < _MOST_TEMPLATES:
                 self._templates[key] = found
-        return found
-
-    def _add_input(
-        self, operation: pb.EagerOperation, tensor: Any, task: RemoteTask, device: str
-    ) -> Any:
-        """Name an input in a request; returns the tensor that is named."""
-        given = operation.op_inputs.add()
-        if isinstance(tensor, RemoteTensor):
-            self._check(tensor)
-            if _task_of(tensor.device) != task.name:
-                tensor = self._copied(tensor, device)
-            tensor.fill_handle(given.remote_handle)
-        else:
-            given.tensor.CopyFrom(encode_tensor(tensor.held, tensor.dtype))
-        return tensor
+        return found[:2]
 
     def _check(self, tensor: RemoteTensor) -> None:
         """Look whether a tensor can still be used.
@@ -316,95 +297,22 @@ class Cluster:
         if tensor.made is not None and tensor.made.done():
             tensor.made.result()
 
-    def _copied(self, tensor: RemoteTensor, device: str) -> RemoteTensor:
-        """Return a copy of a tensor of another task on a device.
-
-        Raises: the error of what was to make it: a task would wait for it for ever.
-        """
-        if tensor.made is not None:
-            tensor.made.result()
-        attrs = self._send(tensor, device)
-        op_id = next(self._op_ids)
-        item = pb.EagerQueueItem()
-        item.operation.id, item.operation.name, item.operation.device = op_id, "_Recv", device
-        item.operation.attrs["tensor_type"].type = tensor.dtype.number
-        for name, value in attrs.items():
-            item.operation.attrs[name].CopyFrom(value)
-        made = self._tasks[_task_of(device)].queue.put(item)
-        return RemoteTensor(self, tensor.dtype, device, op_id, 0, made)
-
-    def _send(self, tensor: RemoteTensor, device: str) -> dict[str, pb.AttrValue]:
-        """Have a tensor sent to a device; returns what its receiver needs to know."""
-        item, attrs = self._sending(tensor, device)
-        self._tasks[_task_of(tensor.device)].queue.put(item)
-        return attrs
-
-    def _sending(
-        self, tensor: RemoteTensor, device: str
-    ) -> tuple[pb.EagerQueueItem, dict[str, pb.AttrValue]]:
-        """Return the item that sends a tensor, and what its receiver needs to know."""
-        task = self._tasks[_task_of(tensor.device)]
-        number = next(self._send_numbers)
-        attrs = {
-            "tensor_name": pb.AttrValue(s=f"{self.context_id:x}_{number}".encode()),
-            "send_device": pb.AttrValue(s=tensor.device.encode()),
-            "send_device_incarnation": pb.AttrValue(i=_signed(task.devices[tensor.device])),
-            "recv_device": pb.AttrValue(s=device.encode()),
-            "client_terminated": pb.AttrValue(b=False),
-        }
-        item = pb.EagerQueueItem()
-        operation = item.operation
-        operation.id, operation.name, operation.device = next(self._op_ids), "_Send", tensor.device
-        tensor.fill_handle(operation.op_inputs.add().remote_handle)
-        operation.attrs["T"].type = tensor.dtype.number
-        for name, value in attrs.items():
-            operation.attrs[name].CopyFrom(value)
-        return item, attrs
-
     # ---- tensors
 
     def fetch(self, tensor: RemoteTensor) -> Any:
         """Return a remote tensor's value.  Raises: the error of whatever was to make it."""
         self._check(tensor)
-        task = self._tasks[_task_of(tensor.device)]
-        device = self._devices.client_device.name
-        item, attrs = self._sending(tensor, device)
-        links = self._workers.links
-        if links is None or links.line(task.name) is None:
-            return run_sync(self._receive(tensor, device, attrs, task.queue.put(item)))
-        # A tideflow peer answers with the tensor, unless it is large.
-        item.operation.attrs[ANSWERED].b = True
-        answer_pb = task.queue.ask(item).result()
-        if answer_pb.tensor:
-            return decode_tensor(answer_pb.tensor[0])
-        return run_sync(self._receive(tensor, device, attrs, None))
+        return self._transfers.fetch(tensor)
 
-    async def _receive(
-        self, tensor: RemoteTensor, device: str, attrs: dict[str, pb.AttrValue], sent: Made | None
-    ) -> Any:
-        """Receive a tensor that its task was told to send; `sent` is the answer to that."""
-        task = self._tasks[_task_of(tensor.device)]
-        prefix = key_prefix(
-            tensor.device,
-            task.devices[tensor.device],
-            device,
-            attrs["tensor_name"].s.decode(),
-        )
+    def _is_peer(self, task: str) -> bool:
+        links = self._workers.links
+        return links is not None and links.line(task) is not None
+
+    def _rendezvous(self) -> RendezvousLike:
+        """Return where tensors for the client arrive."""
         record = self._server.worker.steps.start(_signed(self.context_id), self.home.session)
         assert record.rendezvous is not None
-        taking = record.rendezvous.take(prefix + "0:0", tensor.device)
-        if sent is None:
-            return (await taking).value
-        receiving = asyncio.ensure_future(taking)
-        sending = asyncio.wrap_future(sent)
-        try:
-            both: list[asyncio.Future[Any]] = [receiving, sending]
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and not receiving.done():
-                sending.result()  # raises what went wrong before
-            return (await receiving).value
-        finally:
-            receiving.cancel()
+        return record.rendezvous
 
     def let_go(self, device: str, op_id: int, output_num: int, made: Made | None) -> None:
         """Tell a tensor's task, with the next operations, that nobody holds it any more."""

@@ -31,7 +31,7 @@ class EagerTensor(Tensor):
     array for strings, a bare object for a handle.  Nothing changes it.
     """
 
-    __slots__ = ("_device", "_dtype", "_leaf", "_value")
+    __slots__ = ("_copies", "_device", "_dtype", "_leaf", "_value")
 
     def __init__(self, value: Any, dtype: DType, device: str = "") -> None:
         self._value = value
@@ -89,6 +89,15 @@ class EagerTensor(Tensor):
         return self._device or eager_home().default_device  # type: ignore[attr-defined]
 
     backing_device = device
+
+    @property
+    def copies(self) -> dict[str, Any]:
+        """Copies of it on other tasks, by device: they stay as long as it does."""
+        try:
+            return self._copies
+        except AttributeError:
+            self._copies: dict[str, Any] = {}
+            return self._copies
 
     @property
     def consumers_list(self) -> list[Operation]:  # type: ignore[override]

@@ -6,6 +6,7 @@ A Graph only grows.  Building in one graph from several threads at once needs th
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -513,9 +514,14 @@ def with_slash(device: str) -> str:
 
 def _device_string(device: Any) -> str:
     if isinstance(device, str):
-        return DeviceSpec.from_string(with_slash(device)).to_string() if device else ""
+        return _spelled_out(device) if device else ""
     text: str = device.to_string()
     return text
+
+
+@functools.lru_cache(maxsize=1024)
+def _spelled_out(device: str) -> str:
+    return DeviceSpec.from_string(with_slash(device)).to_string()
 
 
 def _merge_device(outer: str, inner: str) -> str:
