@@ -184,7 +184,7 @@ class Cluster:
             cluster_device_attributes=self._all_attributes(),
         )
         await task.service.CreateContext(request)
-        task.queue = RemoteQueue(self.context_id, task.service, task.name)
+        task.queue = RemoteQueue(self.context_id, self._workers.channel(task.name), task.name)
 
     def _server_def_for(self, task: RemoteTask) -> pb.ServerDef:
         spec = parse_device_name(task.name)
@@ -405,7 +405,7 @@ class Cluster:
         """
         for task in replaced:
             task.first_op_id = next(self._op_ids)
-            await task.queue.close()
+            task.queue.close()
         others = [task for task in self._tasks.values() if task not in replaced]
         self.view_id += 1
         await asyncio.gather(
@@ -454,7 +454,7 @@ class Cluster:
         self._is_closed = True
         self._keeper.cancel()
         for task in self._tasks.values():
-            await task.queue.close()
+            task.queue.close()
         await asyncio.gather(*map(self._close_context, self._tasks.values()))
         await self._server.stop()
 

@@ -1,7 +1,8 @@
 """What an eager client has another task do, in order, without waiting for each answer.
 
 User threads append items; the loop sends all that have come up meanwhile in one message of a
-stream, and matches the answers.  When the stream ends with an error, everything sent and not
+stream, and matches the answers.  Few messages are on their way at a time, so that in a row of many
+operations each carries several.  When the stream ends with an error, everything sent and not
 answered fails with it, and the next item opens a new stream.
 """
 
@@ -11,18 +12,21 @@ import asyncio
 import concurrent.futures
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.spanning import with_origin
 from tideflow.graph.shapes import Dims
 from tideflow.runtime.loop import get_loop, spawn
+from tideflow.transport import Channel, Pipe, methods_of
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.shapes import decode_shape
 
 _METHOD = "/tensorflow.eager.EagerService/StreamingEnqueue"
+# Messages.  A task that has that many does not wait for the next one.
+_MOST_UNANSWERED = 4
 
 # The shapes of an operation's outputs.
 Answer: TypeAlias = "concurrent.futures.Future[list[Dims]]"
@@ -40,16 +44,16 @@ class RemoteQueue:
 
     Args:
       context_id: the client's number of its context.
-      service: the task's eager service.
+      channel: to the task.
       task: its name, for messages.
 
     Attributes:
       error: the first that an item failed with, until somebody clears it.
     """
 
-    def __init__(self, context_id: int, service: EagerService, task: str) -> None:
+    def __init__(self, context_id: int, channel: Channel, task: str) -> None:
         self._context_id = context_id
-        self._service = service
+        self._channel = channel
         self._task = task
         self._lock = threading.Lock()
         self._waiting: list[tuple[pb.EagerQueueItem, AnyAnswer | None, bool]] = []
@@ -92,14 +96,18 @@ class RemoteQueue:
         return self._last
 
     def _flush(self) -> None:
-        """Send what waits (on the loop)."""
-        with self._lock:
-            waiting, self._waiting = self._waiting, []
-            self._is_woken = False
+        """Send what waits, unless the task has enough to do; its next answer flushes then (on the
+        loop)."""
+        stream = self._stream
+        if stream is not None and stream.is_busy:
+            return
+        waiting = self._take_waiting()
         if not waiting:
             return
-        if self._stream is None or self._stream.is_over:
-            self._stream = _Stream(self._service, self._task, self._on_error)
+        if stream is None or stream.is_over:
+            stream = self._stream = _Stream(
+                self._channel, self._task, self._on_answer, self._on_error
+            )
         request = pb.EnqueueRequest(context_id=self._context_id)
         answers: list[AnyAnswer | None] = []
         for item, answer, is_own in waiting:
@@ -107,10 +115,24 @@ class RemoteQueue:
                 request.queue.append(item)
                 answers.append(answer if is_own else None)
         if answers:
-            self._stream.send(request, answers)
+            stream.send(request, answers)
+
+    def _take_waiting(self) -> list[tuple[pb.EagerQueueItem, AnyAnswer | None, bool]]:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            self._is_woken = False
+        return waiting
+
+    def _on_answer(self) -> None:
+        if self._is_woken:
+            self._flush()
 
     def _on_error(self, error: errors.OpError) -> None:
+        """Let what waits fail with what it waited behind."""
         self.error = self.error or error
+        for _, answer, is_own in self._take_waiting():
+            if is_own and answer is not None:
+                answer.set_exception(error)
 
     async def drain(self) -> None:
         """Wait until all that was put has been answered (on the loop)."""
@@ -118,64 +140,94 @@ class RemoteQueue:
         if last is not None and not last.done():
             await asyncio.wait([asyncio.wrap_future(last)])
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """End the stream; what was not answered fails (on the loop)."""
         if self._stream is not None:
-            await self._stream.close()
+            self._stream.close()
 
 
 class _Stream:
-    """One StreamingEnqueue call."""
+    """One StreamingEnqueue call, which receives the answers (a PipeReceiver)."""
 
     def __init__(
-        self, service: EagerService, task: str, on_error: Callable[[errors.OpError], None]
+        self,
+        channel: Channel,
+        task: str,
+        on_answer: Callable[[], None],
+        on_error: Callable[[errors.OpError], None],
     ) -> None:
-        self._requests: asyncio.Queue[pb.EnqueueRequest | None] = asyncio.Queue()
         self._unanswered: deque[list[AnyAnswer | None]] = deque()
         self._task = task
+        self._on_answer = on_answer
         self._on_error = on_error
+        self._pipe: Pipe | None = None
+        # What is sent once the call has begun.
+        self._early: list[pb.EnqueueRequest] = []
         self.is_over = False
-        self._reader = spawn(self._read(service))
+        self._opening = spawn(self._open(channel))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether so much is unanswered that more had better be gathered into one message."""
+        return len(self._unanswered) >= _MOST_UNANSWERED
+
+    async def _open(self, channel: Channel) -> None:
+        try:
+            self._pipe = await channel.open_pipe(methods_of(EagerService)["StreamingEnqueue"], self)
+        except errors.OpError as error:
+            self.ended(error)
+            return
+        for request in self._early:
+            self._pipe.send(request)
+        self._early.clear()
 
     def send(self, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]) -> None:
         """Send a message whose items have these answers."""
         self._unanswered.append(answers)
-        self._requests.put_nowait(request)
+        if self._pipe is None:
+            self._early.append(request)
+        else:
+            self._pipe.send(request)
 
-    async def _outgoing(self) -> AsyncIterator[pb.EnqueueRequest]:
-        while (request := await self._requests.get()) is not None:
-            yield request
+    def received(self, message: pb.EnqueueResponse) -> None:
+        """Give the answers to items of the oldest message."""
+        if not self._unanswered:
+            raise errors.InternalError(f"{self._task} answered what it was not asked")
+        answers = self._unanswered[0]
+        given = message.queue_response
+        for answer, answer_pb in zip(answers, given):
+            if isinstance(answer, TensorAnswer):
+                answer.set_result(answer_pb)
+            elif answer is not None:
+                answer.set_result([decode_shape(shape) for shape in answer_pb.shape])
+        # Where an item fails, those before it in the message are answered alone.
+        del answers[: len(given)]
+        if not answers:
+            self._unanswered.popleft()
+            self._on_answer()
 
-    async def _read(self, service: EagerService) -> None:
-        error: errors.OpError
-        error = errors.UnavailableError(f"{self._task} ended the stream of operations")
-        try:
-            async for response in service.StreamingEnqueue(self._outgoing()):
-                answers = self._unanswered[0]
-                for answer, answer_pb in zip(answers, response.queue_response):
-                    if isinstance(answer, TensorAnswer):
-                        answer.set_result(answer_pb)
-                    elif answer is not None:
-                        answer.set_result([decode_shape(shape) for shape in answer_pb.shape])
-                # Where an item fails, those before it in the message are answered alone.
-                del answers[: len(response.queue_response)]
-                if not answers:
-                    self._unanswered.popleft()
-        except errors.OpError as found:
-            error = with_origin(found, self._task, _METHOD)
+    def ended(self, error: errors.OpError | None) -> None:
+        """Fail what was not answered."""
+        if self.is_over:
+            return
+        if error is None:
+            error = errors.UnavailableError(f"{self._task} ended the stream of operations")
+        else:
+            error = with_origin(error, self._task, _METHOD)
             self._on_error(error)
-        except asyncio.CancelledError:
-            error = errors.CancelledError(f"the connection to {self._task} was closed")
-        finally:
-            self.is_over = True
-            for answers in self._unanswered:
-                for answer in answers:
-                    if answer is not None and not answer.done():
-                        answer.set_exception(error)
-            self._unanswered.clear()
+        self._finish(error)
 
-    async def close(self) -> None:
+    def _finish(self, error: errors.OpError) -> None:
+        self.is_over = True
+        for answers in self._unanswered:
+            for answer in answers:
+                if answer is not None and not answer.done():
+                    answer.set_exception(error)
+        self._unanswered.clear()
+
+    def close(self) -> None:
         """End the call."""
-        self._requests.put_nowait(None)
-        self._reader.cancel()
-        await asyncio.wait([self._reader])
+        self._opening.cancel()
+        self._finish(errors.CancelledError(f"the connection to {self._task} was closed"))
+        if self._pipe is not None:
+            self._pipe.close()
