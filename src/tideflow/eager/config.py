@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.eager.context import context
+from tideflow.eager.device_policy import DevicePolicy
 from tideflow.ops.export import export_v2
 from tideflow.runtime.accelerator import find_accelerators
 from tideflow.wire.device_name import parse_device_name
@@ -143,6 +144,33 @@ def set_soft_device_placement(enabled: bool) -> None:
 def get_soft_device_placement() -> bool:
     """Whether set_soft_device_placement is in force."""
     return context().config.allow_soft_placement
+
+
+@export_v2("config.experimental.set_device_policy")
+def set_device_policy(device_policy: str | None) -> None:
+    """Say what becomes of an operation's input that lies on another device than the operation.
+
+    device_policy: "silent" (the default, also None) copies it; "warn" copies and says so;
+    "explicit" refuses it; "silent_for_int32" refuses all but int32.
+    Raises: ValueError for anything else.
+    """
+    if device_policy in (None, "silent"):
+        context().device_policy = None
+        return
+    try:
+        context().device_policy = DevicePolicy(device_policy)
+    except ValueError:
+        names = ", ".join(repr(one.value) for one in DevicePolicy)
+        raise ValueError(
+            f"no device policy is named {device_policy!r}; they are 'silent', {names}"
+        ) from None
+
+
+@export_v2("config.experimental.get_device_policy")
+def get_device_policy() -> str:
+    """Return the name of the policy in force."""
+    policy = context().device_policy
+    return "silent" if policy is None else policy.value
 
 
 @export_v2("config.threading.set_inter_op_parallelism_threads")

@@ -22,6 +22,7 @@ from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker_cache import worker_name
 from tideflow.eager.cluster import Cluster
+from tideflow.eager.device_policy import DevicePolicy
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
 from tideflow.runtime.context import KernelState
@@ -45,6 +46,8 @@ class Context:
       cluster: what it is connected to, or None.
       is_synchronous: what the program was told; operations on other tasks are never waited for
         before somebody looks at what they make.
+      device_policy: which inputs an operation does not take from other devices than its own; None
+        for taking all.
     """
 
     def __init__(self, config: pb.ConfigProto | None = None) -> None:
@@ -53,6 +56,7 @@ class Context:
         self.seed: int | None = None
         self.cluster: Cluster | None = None
         self.is_synchronous = True
+        self.device_policy: DevicePolicy | None = None
         self._server: TaskServer | None = None
         self._agent: CoordinationAgent | None = None
         self._op_seeds = random.Random()

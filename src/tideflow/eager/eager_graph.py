@@ -15,6 +15,7 @@ import numpy as np
 
 from tideflow.eager.cluster import Cluster
 from tideflow.eager.context import Context, context
+from tideflow.eager.device_policy import check_places
 from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote_tensor import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
@@ -70,7 +71,9 @@ class EagerGraph(Graph):
         self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], name: str | None
     ) -> Any:
         """Call an op and return its results as apply_op does."""
-        if not self._devices:
+        # With a policy, inputs are looked at one by one.
+        is_free = self.context.device_policy is None
+        if is_free and not self._devices:
             types: list[Any] = [op_name]
             for value in args:
                 if type(value) is not EagerTensor or value._dtype is dtypes.resource:
@@ -88,7 +91,7 @@ class EagerGraph(Graph):
                         bound = self._bind_plain(op_name, args, attrs, tuple(types))
                 if bound is not None:
                     return self._call_bound(bound, args)
-        elif not local.tapes and self.context.cluster is not None:
+        elif is_free and not local.tapes and self.context.cluster is not None:
             found = self._call_far(self.context.cluster, op_name, args, attrs)
             if found is not None:
                 return found
@@ -152,6 +155,9 @@ class EagerGraph(Graph):
             if not isinstance(tensor, EagerTensor):
                 self.capture(tensor)  # which says what is wrong with it
         device = self._choose_device(inputs)
+        if self.context.device_policy is not None:
+            name = device if isinstance(device, str) else device.name
+            check_places(self.context.device_policy, op_def, inputs, name)
         if isinstance(device, str):
             return self._call_remotely(op_def, inputs, attrs, device)
         return self._finish(self._bound_for(op_def, inputs, attrs, device), inputs)
@@ -231,6 +237,20 @@ class EagerGraph(Graph):
             return found
         return home.devices.get(found or wanted)
 
+    def _constant_device(self) -> str:
+        """Return which of the own devices a constant is on, "" for the first one.
+
+        One that is asked for on another task goes there with the first operation that uses it.
+        """
+        wanted = self.wanted_device()
+        if not wanted:
+            return ""
+        home = self.context
+        found = None if home.cluster is None else home.cluster.find_device(wanted)
+        if found is not None and home.cluster is not None and home.cluster.is_remote(found):
+            return ""
+        return home.devices.get(found or wanted).name
+
     def wanted_device(self) -> str:
         """Return what the device scopes in force ask for, "" for nothing."""
         if not self._devices:
@@ -251,7 +271,7 @@ class EagerGraph(Graph):
         """Call an op whose inputs and attrs are complete; returns what it looks like to a graph."""
         op_def = get_op_def(op_type) if isinstance(op_type, str) else op_type
         if op_def.name == "Const":
-            return EagerTensor(_own(attrs["value"]), attrs["dtype"]).op
+            return EagerTensor(_own(attrs["value"]), attrs["dtype"], self._constant_device()).op
         return self._call(op_def, list(inputs), attrs)
 
     def capture(self, tensor: Tensor) -> Tensor:
