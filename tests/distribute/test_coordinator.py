@@ -77,6 +77,66 @@ def test_each_worker_has_a_dataset_and_variables_can_be_parted(
     assert sorted(int(v.fetch()) for v in found)[0] == 0
 
 
+def mapped() -> tf.data.Dataset:
+    """Return 10, 12, 14 and so on; each step calls a function that calls another."""
+    offset = tf.constant(10, tf.int64)
+    double = tf.function(lambda x: tf.cond(x < 1, lambda: x, lambda: x * 2))
+    data = tf.data.Dataset.range(50).map(lambda x: double(x) + offset, num_parallel_calls=2)
+    return data.filter(lambda x: x % 2 == 0).prefetch(2)
+
+
+WAYS = {
+    "plain": lambda strategy: mapped(),
+    "parted": lambda strategy: strategy.experimental_distribute_dataset(mapped()),
+    "made by a function": lambda strategy: strategy.distribute_datasets_from_function(
+        lambda context: mapped()
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_datasets_of_workers_call_functions(
+    spec: dict[str, list[str]], servers: Servers, way: str
+) -> None:
+    strategy = make_strategy(spec)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    numbers = iter(coordinator.create_per_worker_dataset(lambda: WAYS[way](strategy)))
+
+    @tf.function
+    def two(iterator):
+        return next(iterator), next(iterator)
+
+    def one(iterator):
+        return (next(iterator),)
+
+    found = [coordinator.schedule((one, two)[i % 2], args=(numbers,)) for i in range(6)]
+    coordinator.join()
+    taken = sorted(int(x) for value in found for x in value.fetch())
+    # Each worker begins at 10 and leaves nothing out.
+    each = [taken.count(x) for x in range(10, 10 + 2 * len(taken), 2)]
+    assert sum(each) == len(taken) == 9
+    assert each == sorted(each, reverse=True)
+    assert each[0] in (1, 2)
+
+
+def test_functions_of_datasets_come_back_with_a_worker(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
+    numbers = iter(coordinator.create_per_worker_dataset(mapped))
+
+    def take(count: int) -> list[int]:
+        found = [coordinator.schedule(lambda i: next(i), args=(numbers,)) for _ in range(count)]
+        coordinator.join()
+        return [int(value.fetch()) for value in found]
+
+    take(4)
+    for task in range(2):
+        servers["worker", task].kill()
+        servers["worker", task] = ServerProcess(spec, "worker", task)
+    assert min(take(4)) == 10
+
+
 def test_the_first_error_is_raised_once(spec: dict[str, list[str]], servers: Servers) -> None:
     coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
 

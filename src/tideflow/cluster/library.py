@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tideflow.graph.functions import op_def_of_function
 from tideflow.graph.op_def import OpDef
@@ -56,13 +56,13 @@ class FunctionLibrary:
         if not self._functions:
             return
         needed: dict[str, None] = {}
-        names = list(_names_in(graph_pb.node))
+        names = list(names_in(graph_pb.node))
         while names:
             name = names.pop()
             if name in needed or name not in self._functions:
                 continue
             needed[name] = None
-            names.extend(_names_in(self._functions[name].node_def))
+            names.extend(names_in(self._functions[name].node_def))
             if name in self._gradients:
                 names.append(self._gradients[name])
         graph_pb.library.function.extend(self._functions[name] for name in needed)
@@ -73,9 +73,9 @@ class FunctionLibrary:
                 )
 
 
-def _names_in(nodes: object) -> Iterator[str]:
+def names_in(nodes: Iterable[pb.NodeDef]) -> Iterator[str]:
     """Yield whatever may name a function: op types and function attrs."""
-    for node_pb in nodes:  # type: ignore[attr-defined]
+    for node_pb in nodes:
         yield node_pb.op
         for attr_pb in node_pb.attr.values():
             kind = attr_pb.WhichOneof("value")

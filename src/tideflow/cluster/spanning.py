@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tideflow.cluster.library import names_in
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.step_table import StepTable
 from tideflow.cluster.worker_session import WorkerSession
@@ -157,7 +158,7 @@ class SpanningFunction:
     def _describe(self, name: str, task: str, nodes: list[Node]) -> Part:
         part = Part(task, name, _indices(nodes, ARG_OPS), _indices(nodes, RETVAL_OPS))
         part.function_pb = function_of_nodes(name, nodes)
-        part.library = _functions_of(part.function_pb, self._home.library)
+        part.library = functions_needed(names_in(part.function_pb.node_def), self._home.library)
         return part
 
     # ---- running
@@ -294,22 +295,17 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def _functions_of(
-    function_pb: pb.FunctionDef, library: Mapping[str, FunctionDefinition]
+def functions_needed(
+    names: Iterable[str], library: Mapping[str, FunctionDefinition]
 ) -> list[FunctionDefinition]:
-    """Return the functions that a function calls, and those that they call."""
+    """Return those of a library that have these names, and those that they call."""
     found: dict[str, FunctionDefinition] = {}
-    waiting = [function_pb]
+    waiting = list(names)
     while waiting:
-        for node_pb in waiting.pop().node_def:
-            names = [node_pb.op]
-            for attr_pb in node_pb.attr.values():
-                names.append(attr_pb.func.name)
-                names.extend(one.name for one in attr_pb.list.func)
-            for name in names:
-                if name in library and name not in found:
-                    found[name] = library[name]
-                    waiting.append(found[name].to_proto())
+        name = waiting.pop()
+        if name in library and name not in found:
+            found[name] = library[name]
+            waiting.extend(names_in(found[name].to_proto().node_def))
     return list(found.values())
 
 

@@ -13,7 +13,7 @@ import contextlib
 import functools
 import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tideflow.client.patience import Progress, most_wait_s
@@ -22,19 +22,19 @@ from tideflow.cluster.device_discovery import describe, discover_devices
 from tideflow.cluster.eager_context import EagerContext
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.services import EagerService
-from tideflow.cluster.spanning import Remote, SpanningFunction
+from tideflow.cluster.spanning import Remote, SpanningFunction, functions_needed
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.cluster.worker_session import WorkerSession
+from tideflow.eager.call_template import CallTemplates
 from tideflow.eager.remote_queue import RemoteQueue
 from tideflow.eager.remote_task import RemoteTask
 from tideflow.eager.remote_tensor import Made, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.transfers import Transfers
-from tideflow.graph.attr_value import encode_attr, encode_unknown_attr
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.graph import Tensor
-from tideflow.graph.node import FunctionRef, arg_types
+from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import OpDef
 from tideflow.runtime.device import DeviceManager
 from tideflow.runtime.loop import run_sync, spawn
@@ -43,13 +43,11 @@ from tideflow.transport import stub
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import matches, parse_device_name, task_name
-from tideflow.wire.dtypes import DType
 
 _KEEP_ALIVE_S = 600
 # How long a task may take to say that it still has its context, and to close it.
 _ANSWER_S = 5.0
 _INT64_SIGN = 2**63
-_MOST_TEMPLATES = 4096
 
 _task_of = functools.lru_cache(maxsize=4096)(task_name)
 
@@ -99,11 +97,13 @@ class Cluster:
         )
         self.own_task = worker_name(job, task)
         self._functions: dict[Any, SpanningFunction] = {}
-        # Which device a name means; and items that differ in their inputs alone.
+        # Which device a name means.
         self._found: dict[str, str | None] = {}
         self.plans: dict[Any, tuple[OpDef, dict[str, Any], str]] = {}
-        self._templates: dict[Any, tuple[bytes, list[DType], OpDef]] = {}
+        self._templates = CallTemplates()
         self._is_closed = False
+        # Versions of the cluster follow one another on every task.
+        self._entering = asyncio.Lock()
 
     # ---- connecting
 
@@ -185,6 +185,8 @@ class Cluster:
         )
         await task.service.CreateContext(request)
         task.queue = RemoteQueue(self.context_id, self._workers.channel(task.name), task.name)
+        task.view_id = request.context_view_id
+        task.functions = set()
 
     def _server_def_for(self, task: RemoteTask) -> pb.ServerDef:
         spec = parse_device_name(task.name)
@@ -240,10 +242,12 @@ class Cluster:
         """Have an operation run on another task's device; returns its outputs to come."""
         task = self._tasks[_task_of(device)]
         op_id = next(self._op_ids)
-        template, types = self._template(op_def, attrs, device)
+        template = self._templates.get(op_def, attrs, device)
+        if not task.functions.issuperset(template.functions):
+            run_sync(self._enter_functions(task, template.functions))
         item = pb.EagerQueueItem()
         operation = item.operation
-        operation.MergeFromString(template)
+        operation.MergeFromString(template.call)
         operation.id = op_id
         held = []
         for tensor in inputs:
@@ -257,24 +261,21 @@ class Cluster:
             names = (attrs["dtype"], attrs["shape"].dims)
         return [
             RemoteTensor(self, dtype, device, op_id, i, made, names)
-            for i, dtype in enumerate(types)
+            for i, dtype in enumerate(template.types)
         ]
 
-    def _template(
-        self, op_def: OpDef, attrs: dict[str, Any], device: str
-    ) -> tuple[bytes, list[DType]]:
-        """Return what calls of an op with the same attrs have in common, and its output types."""
-        try:
-            key = (id(op_def), device, *attrs.items())
-            found = self._templates.get(key)
-        except TypeError:  # an attr without a hash
-            return _encode_call(op_def, attrs, device)
-        if found is None:
-            # The definition is held, so that no other one gets its number.
-            found = *_encode_call(op_def, attrs, device), op_def
-            if len(self._templates) < _MOST_TEMPLATES:
-                self._templates[key] = found
-        return found[:2]
+    async def _enter_functions(self, task: RemoteTask, names: Iterable[str]) -> None:
+        """Give a task functions, and those that they call, before an operation names them."""
+        request = pb.EnqueueRequest(context_id=self.context_id)
+        for definition in functions_needed(names, self._library):
+            if definition.name not in task.functions:
+                item = request.queue.add()
+                item.register_function.function_def.CopyFrom(definition.to_proto())
+        await task.service.Enqueue(request)
+        task.functions.update(
+            item.register_function.function_def.signature.name for item in request.queue
+        )
+        task.functions.update(names)
 
     def _check(self, tensor: RemoteTensor) -> None:
         """Look whether a tensor can still be used.
@@ -372,7 +373,7 @@ class Cluster:
                 answer = await task.service.KeepAlive(request)
         except (TimeoutError, errors.OpError):
             return False
-        return answer.context_view_id == self.view_id
+        return answer.context_view_id == task.view_id
 
     def is_of(self, spec: ClusterSpec, job: str, task: int) -> bool:
         """Whether this is the client's side of that cluster."""
@@ -403,31 +404,42 @@ class Cluster:
 
         Functions are cut and registered again when they are next called.
         """
-        for task in replaced:
-            task.first_op_id = next(self._op_ids)
-            task.queue.close()
-        others = [task for task in self._tasks.values() if task not in replaced]
-        self.view_id += 1
-        await asyncio.gather(
-            *map(self._make_context, replaced),
-            *(self._update_context(task, bool(replaced)) for task in others),
-        )
-        self.home.see(self.view_id, self.cluster_devices)
-        self._functions.clear()
-        self._found.clear()
-        self.plans.clear()
+        async with self._entering:
+            for task in replaced:
+                task.first_op_id = next(self._op_ids)
+                task.queue.close()
+            others = [task for task in self._tasks.values() if task not in replaced]
+            self.view_id += 1
+            found = await asyncio.gather(
+                *map(self._make_context, replaced),
+                *(self._update_context(task, bool(replaced)) for task in others),
+                return_exceptions=True,
+            )
+            self.home.see(self.view_id, self.cluster_devices)
+            self._functions.clear()
+            self._found.clear()
+            self.plans.clear()
+        failed = next((one for one in found if one is not None), None)
+        if failed is not None:
+            raise failed
 
     async def _update_context(self, task: RemoteTask, has_changed: bool) -> None:
-        request = pb.UpdateContextRequest(context_id=self.context_id, context_view_id=self.view_id)
+        alive = pb.KeepAliveRequest(context_id=self.context_id)
+        request = pb.UpdateContextRequest(context_id=self.context_id)
         if has_changed:
             request.server_def.CopyFrom(self._server_def_for(task))
             request.cluster_device_attributes.extend(self._all_attributes())
         try:
             async with asyncio.timeout(_ANSWER_S):
+                # It may have missed versions when it did not answer.
+                seen = (await task.service.KeepAlive(alive)).context_view_id
+                request.context_view_id = seen + 1
                 await task.service.UpdateContext(request)
-        except (TimeoutError, errors.UnavailableError):
-            # It is away as well, and will be found to have another view when it is looked for.
+        except (TimeoutError, errors.UnavailableError, errors.AbortedError):
+            # It is away as well, or new, and will be found to have another view when it is looked
+            # for.
             return
+        task.view_id = request.context_view_id
 
     # ---- waiting
 
@@ -464,17 +476,6 @@ class Cluster:
         with contextlib.suppress(TimeoutError, errors.OpError):
             async with asyncio.timeout(_ANSWER_S):
                 await task.service.CloseContext(request)
-
-
-def _encode_call(op_def: OpDef, attrs: dict[str, Any], device: str) -> tuple[bytes, list[DType]]:
-    operation = pb.EagerOperation(name=op_def.name, device=device)
-    for name, value in attrs.items():
-        declared = op_def.attrs.get(name)
-        if declared is None:
-            operation.attrs[name].CopyFrom(encode_unknown_attr(value))
-        else:
-            operation.attrs[name].CopyFrom(encode_attr(declared.kind, value))
-    return operation.SerializeToString(), list(arg_types(op_def.outputs, attrs))
 
 
 def _argument(tensor: Any) -> Any:
