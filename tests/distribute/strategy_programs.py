@@ -390,6 +390,20 @@ def input_that_cannot_be_parted(tf: Any, strategy: Any) -> Any:
 
 
 @program
+def distributed_iterators_in_functions(tf: Any, strategy: Any) -> Any:
+    take = tf.function(lambda elements: strategy.experimental_local_results(next(elements)))
+    data = tf.data.Dataset.range(10).batch(4)
+    parted = iter(strategy.experimental_distribute_dataset(data))
+    whole = iter(strategy.distribute_datasets_from_function(lambda c: data.repeat()))
+    plain = iter(data)
+    next_plain = tf.function(lambda: next(plain))
+    return [
+        [[part.numpy().tolist() for part in take(elements)] for _ in range(2)]
+        for elements in (parted, whole)
+    ] + [next_plain().numpy().tolist() for _ in range(2)]
+
+
+@program
 def the_end_of_data(tf: Any, strategy: Any) -> Any:
     elements = iter(strategy.experimental_distribute_dataset(tf.data.Dataset.range(2).batch(2)))
     elements.get_next()

@@ -9,11 +9,15 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tideflow.distribute.values import regroup
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops import nest
 from tideflow.ops.export import export_v2
 from tideflow.wire import errors
+from tideflow.wire.dtypes import int32
 
 if TYPE_CHECKING:
     from tideflow.distribute.strategy import Strategy
@@ -64,11 +68,11 @@ class DistributedDataset:
     """Elements for all replicas: each a PerReplica of what one replica gets.
 
     Args:
-      start: gives a new iterator over such elements.
+      start: begins a walk; gives what returns its next element, or raises StopIteration.
       dataset: what they are made from, or None.
     """
 
-    def __init__(self, start: Callable[[], Iterator[Any]], dataset: Any = None) -> None:
+    def __init__(self, start: Callable[[], Callable[[], Any]], dataset: Any = None) -> None:
         self._start = start
         self._dataset = dataset
 
@@ -85,21 +89,21 @@ class DistributedDataset:
 
 
 class DistributedIterator:
-    """Walks over a distributed dataset."""
+    """Walks over a distributed dataset, in a tf.function as well."""
 
-    def __init__(self, elements: Iterator[Any]) -> None:
-        self._elements = elements
+    def __init__(self, take: Callable[[], Any]) -> None:
+        self._take = take
 
     def __iter__(self) -> DistributedIterator:
         return self
 
     def __next__(self) -> Any:
-        return next(self._elements)
+        return self._take()
 
     def get_next(self) -> Any:
         """Return the next element.  Raises: OutOfRangeError at the end."""
         try:
-            return next(self._elements)
+            return self._take()
         except StopIteration:
             raise errors.OutOfRangeError("End of sequence") from None
 
@@ -109,9 +113,9 @@ def distribute_dataset(strategy: Strategy, dataset: Any) -> DistributedDataset:
     count = len(strategy.extended.worker_devices)
     sharded = strategy.extended.shard(dataset)
 
-    def start() -> Iterator[Any]:
-        for element in sharded:
-            yield _parted(element, count)
+    def start() -> Callable[[], Any]:
+        elements = iter(sharded)
+        return lambda: _parted(next(elements), count)
 
     return DistributedDataset(start, sharded)
 
@@ -123,11 +127,20 @@ def _parted(element: Any, count: int) -> Any:
     flat = [convert_to_tensor(leaf) for leaf in nest.flatten(element)]
     parts: list[list[Any]] = [[] for _ in range(count)]
     for tensor in flat:
-        rows = int(tensor.shape.as_list()[0] or 0)
-        sizes = [rows // count + (i < rows % count) for i in range(count)]
-        for part, piece in zip(parts, apply_op("SplitV", tensor, sizes, 0, num_split=count)):
+        pieces = apply_op("SplitV", tensor, _shares(tensor, count), 0, num_split=count)
+        for part, piece in zip(parts, pieces):
             part.append(piece)
     return regroup([nest.pack_sequence_as(element, part) for part in parts])
+
+
+def _shares(tensor: Tensor, count: int) -> Any:
+    """Return how many rows of a batch each replica gets."""
+    rows = tensor.shape.as_list()[0]
+    if rows is not None:
+        return [rows // count + (i < rows % count) for i in range(count)]
+    rows = apply_op("GatherV2", apply_op("Shape", tensor), 0, 0)
+    more = apply_op("Less", np.arange(count, dtype=np.int32), apply_op("FloorMod", rows, count))
+    return apply_op("AddV2", apply_op("FloorDiv", rows, count), apply_op("Cast", more, DstT=int32))
 
 
 def distribute_from_function(
@@ -139,17 +152,23 @@ def distribute_from_function(
     context = strategy.extended.input_contexts()[0]
     dataset = dataset_fn(context)
 
-    def start() -> Iterator[Any]:
+    def start() -> Callable[[], Any]:
         elements = iter(dataset)
-        while True:
-            taken = list(itertools.islice(elements, count))
-            if not taken:
-                return
-            while len(taken) < count:
-                taken.append(nest.map_structure(_emptied, taken[0]))
-            yield taken[0] if count == 1 else regroup(taken)
+        return lambda: _taken(elements, count)
 
     return DistributedDataset(start, dataset)
+
+
+def _taken(elements: Iterator[Any], count: int) -> Any:
+    """Return the next elements as one PerReplica.  Raises: StopIteration where none is left."""
+    taken = [next(elements)]
+    if get_default_graph().is_eager:
+        taken.extend(itertools.islice(elements, count - 1))
+        while len(taken) < count:
+            taken.append(nest.map_structure(_emptied, taken[0]))
+    else:
+        taken.extend(next(elements) for _ in range(count - 1))
+    return taken[0] if count == 1 else regroup(taken)
 
 
 def _emptied(leaf: Any) -> Any:

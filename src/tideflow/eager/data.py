@@ -262,12 +262,14 @@ class OwnedIterator:
 
     def get_next(self) -> Any:
         """Return the next element.  Raises: OutOfRangeError at the end."""
-        if self._direct is not None and not on_loop():
+        is_eager = get_default_graph().is_eager
+        if self._direct is not None and is_eager and not on_loop():
             with self._turn:
                 if self._direct is not None:
                     return self._next_here(self._direct)
-        found = apply_op("IteratorGetNext", self._resource_handle, **self._attrs)
-        flat = [found] if isinstance(found, EagerTensor) else list(found)
+        handle = self._resource_handle if is_eager else self._handle
+        found = apply_op("IteratorGetNext", handle, **self._attrs)
+        flat = [found] if isinstance(found, Tensor) else list(found)
         return nest.pack_sequence_as(self._element, flat)
 
     def _next_here(self, iterator: IteratorResource) -> Any:
