@@ -39,13 +39,14 @@ def check_both_run(
     rtol: float = 1e-5,
     atol: float = 1e-6,
     config: Any = None,
-) -> None:
+) -> list[_End]:
     """Build a graph, run it with tideflow and with TensorFlow, and compare every run.
 
     Args:
       build: makes the nodes in the default graph and returns what to run, in order.
       about: the ops that this compares; the graph must have each of them.
       config: of both sessions, a ConfigProto.
+    Returns: what each run gave here: arrays, or the name of the class of its error.
     """
     graph = ours.Graph()
     with graph.as_default():
@@ -63,6 +64,7 @@ def check_both_run(
             compared.refused(op)
         else:
             compared.agreed(op, found[op])
+    return mine
 
 
 def _types_of_inputs(graph: Any) -> dict[str, set[str]]:
