@@ -133,4 +133,3 @@ def plain(end: Any) -> Any:
         return end
     values = tuple(value.tolist() for value in end)
     return values[0] if len(values) == 1 else values
-

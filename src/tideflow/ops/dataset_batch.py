@@ -96,6 +96,22 @@ def batched(
     )
 
 
+def _batch_shapes(shapes: Sequence[Dims], size: int, drop_remainder: bool) -> list[Dims]:
+    """Return the shapes of batches of components."""
+    first = size if drop_remainder else None
+    return [None if dims is None else (first, *dims) for dims in shapes]
+
+
+def _plain_batches(
+    input_dataset: Any, batch_size: Any, drop_remainder: Any, types: Sequence[DType]
+) -> Dataset:
+    size = positive(batch_size, "Batch size")
+    drop = bool(scalar(drop_remainder, "drop_remainder"))
+    source = as_dataset(input_dataset)
+    shapes = _batch_shapes(source.shapes, size, drop)
+    return batched("Batch", source, size, drop, types, shapes)
+
+
 @op(
     """
     BatchDataset(input_dataset: variant, batch_size: int64) -> handle: variant
@@ -106,17 +122,10 @@ def batched(
     shape=scalar_shape,
 )
 def batch_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    batch_size: Any,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
+    ctx: Any, input_dataset: Any, batch_size: Any, *, output_types: list[DType]
 ) -> Any:
     """Return batches of elements; the last one may be smaller."""
-    size = positive(batch_size, "Batch size")
-    source = as_dataset(input_dataset)
-    return batched("Batch", source, size, False, output_types, dims_of(output_shapes))
+    return _plain_batches(input_dataset, batch_size, False, output_types)
 
 
 @op(
@@ -138,13 +147,9 @@ def batch_dataset_v2(
     drop_remainder: Any,
     *,
     output_types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Any:
     """Return batches of elements."""
-    size = positive(batch_size, "Batch size")
-    drop = bool(scalar(drop_remainder, "drop_remainder"))
-    source = as_dataset(input_dataset)
-    return batched("Batch", source, size, drop, output_types, dims_of(output_shapes))
+    return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
 
 
 @op(
@@ -169,13 +174,9 @@ def parallel_batch_dataset(
     drop_remainder: Any,
     *,
     output_types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Any:
     """Return batches of elements."""
-    size = positive(batch_size, "Batch size")
-    drop = bool(scalar(drop_remainder, "drop_remainder"))
-    source = as_dataset(input_dataset)
-    return batched("Batch", source, size, drop, output_types, dims_of(output_shapes))
+    return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
 
 
 # ---- padded
@@ -220,7 +221,6 @@ def _padded_batch(
     padding_values: list[Any],
     drop: bool,
     types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Dataset:
     if len(padded_shapes) != len(source.types):
         raise fail(
@@ -228,6 +228,9 @@ def _padded_batch(
             f"in the input dataset's elements ({len(source.types)})"
         )
     wanted = [[int(size) for size in vector(value, "padded_shapes")] for value in padded_shapes]
+    for sizes in wanted:
+        if min(sizes, default=0) < -1:
+            raise fail(f"the sizes of padded shapes must be at least -1; they are {sizes}")
     fillers = []
     for value in padding_values:
         if not isinstance(value, bytes) and np.ndim(value):
@@ -241,7 +244,9 @@ def _padded_batch(
             for i, (values, sizes, filler, dtype) in enumerate(columns)
         )
 
-    return batched("PaddedBatch", source, size, drop, types, dims_of(output_shapes), join)
+    padded = [tuple(None if size < 0 else size for size in sizes) for sizes in wanted]
+    shapes = _batch_shapes(padded, size, drop)
+    return batched("PaddedBatch", source, size, drop, types, shapes, join)
 
 
 @op(
@@ -265,7 +270,6 @@ def padded_batch_dataset(
     padding_values: list[Any],
     *,
     Toutput_types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Any:
     """Return batches of elements that are padded to one shape; the last one may be smaller."""
     return _padded_batch(
@@ -275,7 +279,6 @@ def padded_batch_dataset(
         padding_values,
         False,
         Toutput_types,
-        output_shapes,
     )
 
 
@@ -302,7 +305,6 @@ def padded_batch_dataset_v2(
     drop_remainder: Any,
     *,
     Toutput_types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Any:
     """Return batches of elements that are padded to one shape."""
     return _padded_batch(
@@ -312,7 +314,6 @@ def padded_batch_dataset_v2(
         padding_values,
         bool(scalar(drop_remainder, "drop_remainder")),
         Toutput_types,
-        output_shapes,
     )
 
 

@@ -339,10 +339,14 @@ def legacy_parallel_interleave_dataset(
 ) -> Any:  # fmt: skip
     """Return the elements of the datasets that a function makes, taking turns; made ahead.
 
-    rest: how it is buffered.
+    rest: last, how it is buffered, in elements of the result and of the input.
     """
     cycle = positive(cycle_length, "cycle_length")
     block = positive(block_length, "block_length")
+    *_, buffered, prefetched = rest
+    positive(buffered, "buffer_output_elements")
+    if (found := int(scalar(prefetched, "prefetch_input_elements"))) < 0:
+        raise fail(f"prefetch_input_elements must not be negative; it is {found}")
     return _interleaved(
         ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
     )
