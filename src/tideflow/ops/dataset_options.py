@@ -8,6 +8,7 @@ kernels/data/experimental/{auto_shard,assert_cardinality,compute_batch_size,...}
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from tideflow.ops.dataset_values import (
     text,
 )
 from tideflow.wire import errors
+from tideflow.wire.handles import Variant
 
 # Policies of auto-sharding; the others shard what the dataset gives, or files.
 _SHARD_OFF = -1
@@ -89,8 +91,6 @@ _HINTS = {
     "AssertPrevDataset": "transformations: string",
     "BytesProducedStatsDataset": "tag: string",
     "LatencyStatsDataset": "tag: string",
-    "MaxIntraOpParallelismDataset": "max_intra_op_parallelism: int64",
-    "PrivateThreadPoolDataset": "num_threads: int64",
     "RewriteDataset": "rewrite_name: string",
     "ThreadPoolDataset": "thread_pool: resource",
 }
@@ -107,6 +107,31 @@ for _name, _hint in _HINTS.items():
     )(passed_on_with_hint)
     if _name not in ("AssertPrevDataset", "RewriteDataset"):
         declare_like(f"Experimental{_name}", _name)
+
+
+def _passed_on_within(what: str) -> Callable[..., Any]:
+    def kernel(ctx: Any, input_dataset: Any, limit: Any) -> Any:
+        """Return the same elements; a limit of 0 leaves it to the runtime."""
+        if (found := int(scalar(limit, what))) < 0:
+            raise fail(f"{what} must be >= 0; it is {found}")
+        return as_dataset(input_dataset).like("Passed")
+
+    return kernel
+
+
+for _name, _limit in (
+    ("MaxIntraOpParallelismDataset", "max_intra_op_parallelism"),
+    ("PrivateThreadPoolDataset", "num_threads"),
+):
+    op(
+        f"""
+        {_name}(input_dataset: variant, {_limit}: int64) -> handle: variant
+        output_types: list(type) >= 1
+        output_shapes: list(shape) >= 1
+        """,
+        shape=scalar_shape,
+    )(_passed_on_within(_limit))
+    declare_like(f"Experimental{_name}", _name)
 
 
 @op(
@@ -160,6 +185,19 @@ def get_options(ctx: Any, input_dataset: Any) -> Any:
     return text(_options(as_dataset(input_dataset)))
 
 
+class Wrapped:
+    """A dataset that WrapDatasetVariant was given."""
+
+    __slots__ = ("dataset",)
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+
+    def to_variant(self) -> Variant:
+        """Refuse to travel.  Raises: UnimplementedError."""
+        return self.dataset.to_variant()
+
+
 @op(
     """
     WrapDatasetVariant(input_handle: variant) -> output_handle: variant
@@ -167,11 +205,26 @@ def get_options(ctx: Any, input_dataset: Any) -> Any:
     shape=scalar_shape,
 )
 def wrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
-    """Return the dataset; here it needs no wrapping."""
-    return as_dataset(input_handle)
+    """Return a dataset as a value that is none, so that nothing takes it for one on its way."""
+    return Wrapped(as_dataset(input_handle))
 
 
-declare_like("UnwrapDatasetVariant", "WrapDatasetVariant")
+@op(
+    """
+    UnwrapDatasetVariant(input_handle: variant) -> output_handle: variant
+    """,
+    shape=scalar_shape,
+)
+def unwrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
+    """Return the dataset that was wrapped.
+
+    Raises: InvalidArgumentError for anything that is no wrapped dataset.
+    """
+    if isinstance(input_handle, np.ndarray) and input_handle.size == 1:
+        input_handle = input_handle.item()
+    if not isinstance(input_handle, Wrapped):
+        raise fail("the input is no wrapped dataset; WrapDatasetVariant makes one")
+    return input_handle.dataset
 
 
 @op(

@@ -9,6 +9,8 @@ core/lib/io/{inputbuffer,record_reader,zlib_inputstream}.cc.
 from __future__ import annotations
 
 import glob
+import os
+import re
 from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.dataset_values import Dataset, fail, scalar, vector
+from tideflow.ops.file_system import file_errors
 from tideflow.ops.record_files import (
     WINDOW_BITS,
     FileRecords,
@@ -203,6 +206,24 @@ def tf_record_dataset(ctx: Any, filenames: Any, compression_type: Any, buffer_si
 # ---- names
 
 
+_WILDCARD = re.compile(rb"[*?\[]")
+
+
+def _matches(pattern: bytes) -> list[bytes]:
+    """Return the names of the files that a pattern matches, sorted.
+
+    Raises: NotFoundError where the directory to look in is not there; FailedPreconditionError where
+    it is no directory.
+    """
+    directory = os.path.dirname(_WILDCARD.split(pattern, maxsplit=1)[0])
+    if not directory:
+        directory, pattern = b".", b"./" + pattern
+    with file_errors("list", os.fsdecode(directory)):
+        os.scandir(directory).close()
+    found = glob.glob(pattern.replace(b"[^", b"[!"), include_hidden=True)
+    return sorted(name for name in found if not os.path.isdir(name))
+
+
 @op(
     """
     MatchingFilesDataset(patterns: string) -> handle: variant
@@ -211,14 +232,20 @@ def tf_record_dataset(ctx: Any, filenames: Any, compression_type: Any, buffer_si
     stateful=True,
 )
 def matching_files_dataset(ctx: Any, patterns: Any) -> Any:
-    """Return the names of the files that patterns match, in the order of their names."""
-    wanted = [pattern.decode() for pattern in vector(patterns, "patterns")]
+    """Return the names of the files that each pattern matches, in the order of their names.
+
+    Directories are left out, and a file that two patterns match comes twice.
+    """
+    wanted: list[bytes] = vector(patterns, "patterns")
 
     def names() -> PyIterator[bytes]:
-        found = sorted({name for pattern in wanted for name in glob.glob(pattern)})
-        if not found:
-            raise errors.NotFoundError(f"no file matches {', '.join(wanted)}")
-        yield from (name.encode("utf-8", "surrogateescape") for name in found)
+        any_found = False
+        for pattern in wanted:
+            for name in _matches(pattern):
+                any_found = True
+                yield name
+        if not any_found:
+            raise errors.NotFoundError(f"no file matches {b', '.join(wanted).decode()}")
 
     return Dataset("MatchingFiles", [dtypes.string], [()], lambda: RecordStream(names()))
 

@@ -268,6 +268,13 @@ def _shuffled(
     )
 
 
+def _shuffled_again(source: Dataset, buffer_size: Any, seeds: Seeds, count: Any) -> Dataset:
+    times = int(scalar(count, "count"))
+    if times <= 0 and times != INFINITE:
+        raise fail(f"count must be greater than zero or equal to -1; it is {times}")
+    return _shuffled("ShuffleAndRepeat", source, buffer_size, seeds, times)
+
+
 @op(
     """
     ShuffleDataset(
@@ -307,8 +314,10 @@ def shuffle_dataset(
     stateful=True,
 )
 def shuffle_dataset_v2(ctx: Any, input_dataset: Any, buffer_size: Any, seed_generator: Any) -> Any:
-    """Return the elements in random order, by seeds that a handle names."""
-    seeds = ctx.resources.lookup(seed_generator, SeedGenerator).seeds
+    """Return the elements in random order, by seeds that a handle names if it names any."""
+    seeds = _find_seeds(ctx, seed_generator)
+    if seeds is None:
+        seeds = RandomSeeds(seeds_of(0, 0))
     return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
 
 
@@ -367,8 +376,7 @@ def shuffle_and_repeat_dataset(
 ) -> Any:
     """Return the elements in random order, again and again."""
     seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
-    times = int(scalar(count, "count"))
-    return _shuffled("ShuffleAndRepeat", as_dataset(input_dataset), buffer_size, seeds, times)
+    return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
 
 
 @op(
@@ -400,8 +408,7 @@ def shuffle_and_repeat_dataset_v2(
     seeds = _find_seeds(ctx, seed_generator)
     if seeds is None:
         seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
-    times = int(scalar(count, "count"))
-    return _shuffled("ShuffleAndRepeat", as_dataset(input_dataset), buffer_size, seeds, times)
+    return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
 
 
 # ---- random numbers

@@ -568,5 +568,7 @@ class _Slow:
 def sleep_dataset(ctx: Any, input_dataset: Any, sleep_microseconds: Any) -> Any:
     """Return the elements, each after a pause."""
     source = as_dataset(input_dataset)
-    seconds = int(scalar(sleep_microseconds, "sleep_microseconds")) / 1e6
-    return source.like("Sleep", lambda: _Slow(source.iterator(), seconds))
+    pause = int(scalar(sleep_microseconds, "sleep_microseconds"))
+    if pause < 0:
+        raise fail(f"sleep_microseconds must be >= 0; it is {pause}")
+    return source.like("Sleep", lambda: _Slow(source.iterator(), pause / 1e6))
