@@ -39,6 +39,7 @@ def check_both_run(
     rtol: float = 1e-5,
     atol: float = 1e-6,
     config: Any = None,
+    change: Callable[[Any], None] | None = None,
 ) -> list[_End]:
     """Build a graph, run it with tideflow and with TensorFlow, and compare every run.
 
@@ -46,6 +47,7 @@ def check_both_run(
       build: makes the nodes in the default graph and returns what to run, in order.
       about: the ops that this compares; the graph must have each of them.
       config: of both sessions, a ConfigProto.
+      change: is given the GraphDef before TensorFlow imports it, to change it in place.
     Returns: what each run gave here: arrays, or the name of the class of its error.
     """
     graph = ours.Graph()
@@ -55,7 +57,7 @@ def check_both_run(
     absent = set(about) - set(found)
     assert not absent, f"the graph has no {sorted(absent)}; it has {sorted(found)}"
     mine = _run_here(graph, runs, config)
-    theirs = _run_there(graph, runs, config)
+    theirs = _run_there(graph, runs, config, change)
     for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):
         _compare(one, other, f"run {number}", rtol, atol)
     failed = isinstance(mine[-1], str)
@@ -84,11 +86,15 @@ def _run_here(graph: Any, runs: Sequence[Run], config: Any) -> list[_End]:
         return [_end(ours, session, run.fetches, run.feeds) for run in runs]
 
 
-def _run_there(graph: Any, runs: Sequence[Run], config: Any) -> list[_End]:
+def _run_there(
+    graph: Any, runs: Sequence[Run], config: Any, change: Callable[[Any], None] | None
+) -> list[_End]:
     import tensorflow  # noqa: PLC0415 - the oracle is optional
 
     tf = tensorflow.compat.v1
     given = tf.GraphDef.FromString(graph.as_graph_def().SerializeToString())
+    if change is not None:
+        change(given)
     settings = None if config is None else tf.ConfigProto.FromString(config.SerializeToString())
     with tf.Graph().as_default() as other:
         tf.import_graph_def(given, name="")

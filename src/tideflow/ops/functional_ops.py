@@ -15,6 +15,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, from_attr, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import dtypes, errors
+from tideflow.wire.device_name import matches
 from tideflow.wire.dtypes import DType
 
 # How many iterations of a loop of short functions may pass before others get their turn.
@@ -59,7 +60,7 @@ async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionR
 async def remote_call(ctx: Any, step: Any, target: Any, args: list[Any], *, f: FunctionRef) -> Any:
     """Run a function on the device named, which must be the op's own."""
     wanted = target if isinstance(target, bytes) else np.asarray(target).item()
-    if wanted.decode() != ctx.device:
+    if not matches(wanted.decode(), ctx.device):
         raise errors.UnimplementedError(
             f"RemoteCall {ctx.node.name!r} on {ctx.device} names target {wanted.decode()!r}; put "
             "the op on that device, functions run where their op is"
@@ -185,6 +186,10 @@ async def for_kernel(
     """Run body on a counter and its own results."""
     if delta == 0:
         raise errors.InvalidArgumentError("For: delta must not be 0")
+    if (int(limit) - int(start)) * int(delta) < 0:
+        raise errors.InvalidArgumentError(
+            f"For: from start {int(start)}, delta {int(delta)} leads away from limit {int(limit)}"
+        )
     advance = ctx.function(body)
     values = inputs
     for turn, index in enumerate(range(int(start), int(limit), int(delta)), 1):

@@ -64,12 +64,52 @@ def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tenso
     return made
 
 
+@functools.lru_cache(maxsize=256)
+def _rewriting(rewrite: bytes) -> tuple[tuple[bytes | int, ...], bool]:
+    """Return what takes the place of a match, and whether all of it could be read.
+
+    It is made of literals and numbers of groups.  After a backslash stands a digit, for a group, or
+    another backslash; nothing is read after anything else.
+    """
+    parts: list[bytes | int] = []
+    end = 0
+    for found in re.finditer(rb"[^\\]+|\\([0-9\\])", rewrite):
+        if found.start() != end:
+            break
+        end = found.end()
+        escaped = found[1]
+        if escaped is None:
+            parts.append(found[0])
+        else:
+            parts.append(int(escaped) if escaped.isdigit() else escaped)
+    return tuple(parts), end == len(rewrite)
+
+
 def _replace(x: Any, pattern: bytes, rewrite: bytes, replace_global: bool) -> Any:
+    """Rewrite matches as RE2 does: strings stay as they are where the rewrite cannot be followed."""
     compiled = _compiled(pattern)
-    # RE2 writes the whole match as \0; Python knows that as \g<0> only.
-    template = rewrite.replace(b"\\0", b"\\g<0>")
-    count = 0 if replace_global else 1
-    return map_strings(lambda item: compiled.sub(template, item, count=count), x)
+    parts, is_whole = _rewriting(rewrite)
+    highest = max((part for part in parts if isinstance(part, int)), default=0)
+    if highest > compiled.groups or not (is_whole or replace_global):
+        return map_strings(lambda item: item, x)
+
+    def rewritten(item: bytes) -> bytes:
+        done: list[bytes] = []
+        at, end = 0, -1
+        while at <= len(item) and (found := compiled.search(item, at)) is not None:
+            done.append(item[at : found.start()])
+            if found.start() == found.end() == end:
+                # Nothing empty is found where a match has just ended.
+                done.append(item[end : end + 1])
+                at = end + 1
+                continue
+            done += [found[p] or b"" if isinstance(p, int) else p for p in parts]
+            at = end = found.end()
+            if not replace_global:
+                break
+        return b"".join(done) + item[at:]
+
+    return map_strings(rewritten, x)
 
 
 @op(
