@@ -81,6 +81,16 @@ def test_a_call_on_a_device(target, dtype):
     check_both_run(build, ["RemoteCall"])
 
 
+def test_a_call_on_what_is_no_device():
+    def build():
+        f = function(lambda x: x * x, np.float32)
+        device = tf.placeholder(tf.string, [])
+        made = apply_op("RemoteCall", device, [tf.constant(1.0)], Tout=[np.float32], f=f)
+        return [Run(made, {device: "nowhere"})]
+
+    check_both_run(build, ["RemoteCall"])
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gradients_of_a_function(dtype):
     def build():

@@ -134,7 +134,7 @@ def test_a_closed_array_is_gone():
     made = array(1).write(0, 1.0)
     with tf.control_dependencies([made.flow, made.close()]):
         late = made.read(0)
-    with pytest.raises(tf.errors.NotFoundError, match="is not there"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="already been closed"):
         run(late)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar, unknown
-from tideflow.ops.step_objects import find, forget, keep
+from tideflow.ops.step_objects import close, find, keep
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
@@ -106,7 +106,7 @@ def stack_pop(ctx: Any, step: Any, handle: ResourceHandle, *, elem_type: DType) 
 @op("StackCloseV2(handle: resource)", shape=no_outputs, stateful=True)
 def stack_close(ctx: Any, step: Any, handle: ResourceHandle) -> None:
     """Drop a stack before the step ends."""
-    forget(step, handle, Stack)
+    close(step, handle, Stack)
 
 
 not_differentiable("StackV2", "StackPushV2", "StackPopV2", "StackCloseV2")

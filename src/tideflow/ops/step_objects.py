@@ -24,25 +24,37 @@ def keep(ctx: Any, step: Any, name: str, thing: Any) -> ResourceHandle:
     )
 
 
+class _Closed:
+    """What stays of a thing that was closed."""
+
+
 def find(step: Any, handle: ResourceHandle, kind: type[T]) -> T:
     """Return what a handle names.
 
-    Raises: NotFoundError where it has gone; InvalidArgumentError where it is something else.
+    Raises: NotFoundError where it is not there; InvalidArgumentError where it was closed or is
+    something else.
     """
     found = step.objects.get(handle.name)
     if isinstance(found, kind):
         return found
     if found is None:
         raise errors.NotFoundError(
-            f"{kind.__name__} {handle.name!r} is not there; it was closed, or it belongs to "
-            "another step or task"
+            f"{kind.__name__} {handle.name!r} is not there; it belongs to another step or task"
+        )
+    if isinstance(found, _Closed):
+        raise errors.InvalidArgumentError(
+            f"{kind.__name__} {handle.name!r} has already been closed; close it after its last use"
         )
     raise errors.InvalidArgumentError(
         f"handle {handle.name!r} names a {type(found).__name__}; a {kind.__name__} is wanted"
     )
 
 
-def forget(step: Any, handle: ResourceHandle, kind: type[Any]) -> None:
-    """Drop a thing before its step ends.  Raises: as find()."""
-    find(step, handle, kind)
-    del step.objects[handle.name]
+def close(step: Any, handle: ResourceHandle, kind: type[Any]) -> None:
+    """Drop a thing before its step ends; nothing happens where it was dropped.
+
+    Raises: as find().
+    """
+    if not isinstance(step.objects.get(handle.name), _Closed):
+        find(step, handle, kind)
+        step.objects[handle.name] = _Closed()

@@ -14,7 +14,7 @@ from tideflow.graph import shapes
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.ops.step_objects import find, forget, keep
+from tideflow.ops.step_objects import close, find, keep
 from tideflow.ops.tensor_array_store import TensorArrayStore
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -308,4 +308,4 @@ def tensor_array_size(ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any)
 @op("TensorArrayCloseV3(handle: resource)", shape=no_outputs, stateful=True)
 def tensor_array_close(ctx: Any, step: Any, handle: ResourceHandle) -> None:
     """Drop an array before its step ends."""
-    forget(step, handle, TensorArrayStore)
+    close(step, handle, TensorArrayStore)

@@ -158,8 +158,7 @@ def tensor_list_split(
     return TensorList(element_dtype, dims, parts)
 
 
-def _scattered(tensor: Any, indices: Any, dims: Dims) -> list[tuple[int, Any]]:
-    where = as_vector(indices, "indices")
+def _scattered(tensor: Any, where: list[int], dims: Dims) -> list[tuple[int, Any]]:
     rows = rows_of(tensor, dims)
     if len(rows) != len(where):
         raise fail(f"{len(where)} indices for the {len(rows)} rows of the tensor")
@@ -209,7 +208,7 @@ def tensor_list_scatter_v2(
     count = as_scalar(num_elements, "num_elements")
     if count < -1:
         raise fail(f"num_elements must be at least -1; it is {count}")
-    pairs = _scattered(tensor, indices, dims)
+    pairs = _scattered(tensor, np.ravel(indices).tolist(), dims)
     needed = max((index for index, _ in pairs), default=-1) + 1
     if count >= 0 and needed > count:
         raise fail(f"index {needed - 1} lies outside a list of {count} elements")
@@ -232,7 +231,7 @@ def tensor_list_scatter_into_existing_list(
 ) -> Any:
     """Return a list after elements were set to the rows of a tensor; it grows where needed."""
     source = as_list(handle, element_dtype)
-    pairs = _scattered(tensor, indices, source.element_shape)
+    pairs = _scattered(tensor, as_vector(indices, "indices"), source.element_shape)
     items = source.items()
     needed = max((index for index, _ in pairs), default=-1) + 1
     items.extend([UNSET] * (needed - len(items)))
@@ -415,7 +414,7 @@ def tensor_list_gather(
     source = as_list(handle, element_dtype)
     every = source.items()
     items = []
-    for index in as_vector(indices, "indices"):
+    for index in np.ravel(indices).tolist():
         if not 0 <= index < len(every):
             raise fail(f"cannot read element {index} of a list of {len(every)} elements")
         items.append(every[index])
