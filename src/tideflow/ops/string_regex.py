@@ -86,7 +86,7 @@ def _rewriting(rewrite: bytes) -> tuple[tuple[bytes | int, ...], bool]:
 
 
 def _replace(x: Any, pattern: bytes, rewrite: bytes, replace_global: bool) -> Any:
-    """Rewrite matches as RE2 does: strings stay as they are where the rewrite cannot be followed."""
+    """Rewrite matches as RE2 does: nothing changes where the rewrite cannot be followed."""
     compiled = _compiled(pattern)
     parts, is_whole = _rewriting(rewrite)
     highest = max((part for part in parts if isinstance(part, int)), default=0)
