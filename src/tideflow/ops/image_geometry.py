@@ -1,4 +1,4 @@
-"""Images turned, mirrored, cut and padded: tf.image.flip_left_right, rot90, central_crop and others.
+"""Images turned, mirrored, cut and padded: tf.image.flip_left_right, rot90, central_crop.
 
 All take one image [height, width, channels], or a batch of them, of any element type.
 
@@ -60,8 +60,8 @@ def _transposed(image: Tensor) -> Tensor:
     rank = apply_op("Rank", image)
     before = apply_op("Range", 0, apply_op("Sub", rank, 3), 1)
     order = apply_op("ConcatV2", [before, apply_op("Add", [-2, -3, -1], rank)], 0)
-    made = apply_op("Transpose", image, order)
-    return made
+    turned: Tensor = apply_op("Transpose", image, order)
+    return turned
 
 
 @export("image.transpose", "image.transpose_image")
@@ -202,7 +202,7 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 def central_crop(image: Any, central_fraction: Any) -> Tensor:
     """Return the middle of an image: that fraction, in (0, 1], of its height and of its width.
 
-    Raises: ValueError for another fraction or rank; InvalidArgumentError for a tensor out of (0, 1].
+    Raises: ValueError for another fraction or rank; InvalidArgumentError where it is a tensor.
     """
     with get_default_graph().name_scope("central_crop"):
         given = convert_to_tensor(image, name="image")

@@ -1,7 +1,7 @@
 """Images changed by chance: tf.image.random_* and stateless_random_*.
 
 Each draws one number (for a flip, one for each image of a batch) and hands it to the function that
-changes images by it.  The stateless ones take a seed of two integers, from which the number follows.
+changes images by it.  The stateless ones take a seed of two integers, from which it follows.
 
 Source: tensorflow/python/ops/image_ops_impl.py, random_crop_ops.py.
 """

@@ -19,7 +19,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
-from tideflow.ops.export import export, export_v2
+from tideflow.ops.export import export
 from tideflow.wire import errors
 
 _ATTRS = ("align_corners", "half_pixel_centers")
@@ -27,7 +27,8 @@ _ATTRS = ("align_corners", "half_pixel_centers")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _resized_shape(c: ShapeContext) -> list[Dims]:
+def resized_shape(c: ShapeContext) -> list[Dims]:
+    """Return the shape of images (input 0) of a new size (input 1)."""
     batch, _, _, channels = with_rank(c.inputs[0], 4, "images")
     size = c.value(1)
     if size is not None and size.shape != (2,):
@@ -39,7 +40,7 @@ def _resized_shape(c: ShapeContext) -> list[Dims]:
 def _resizing(
     signature: str,
     types: str,
-    shape: Callable[..., Any] = _resized_shape,
+    shape: Callable[..., Any] = resized_shape,
     static: Sequence[str] = ("size",),
 ) -> Callable[[F], F]:
     """Declare an op that resizes images, or the gradient of one."""
@@ -47,7 +48,8 @@ def _resizing(
     return op("\n".join([signature, *attrs]), shape=shape, static=static)
 
 
-def _size_of(size: Any) -> tuple[int, int]:
+def output_size(size: Any) -> tuple[int, int]:
+    """Return height and width.  Raises: InvalidArgumentError unless they are two and positive."""
     if size.shape != (2,):
         raise errors.InvalidArgumentError(
             f"size must be two numbers, height and width; found {size.tolist()}"
@@ -58,14 +60,15 @@ def _size_of(size: Any) -> tuple[int, int]:
     return height, width
 
 
-def _check_images(x: Any, what: str = "images") -> None:
+def check_images(x: Any, what: str = "images") -> None:
+    """Raise InvalidArgumentError unless x is a batch of images with pixels."""
     if x.ndim != 4:
         raise errors.InvalidArgumentError(f"{what} must have rank 4; its shape is {list(x.shape)}")
     if not (x.shape[1] and x.shape[2]):
         raise errors.InvalidArgumentError(f"{what} must have pixels; its shape is {list(x.shape)}")
 
 
-def _ways(align_corners: bool, half_pixel_centers: bool) -> tuple[bool, bool]:
+def check_ways(align_corners: bool, half_pixel_centers: bool) -> tuple[bool, bool]:
     """Return both attrs, which exclude each other.  Raises: InvalidArgumentError."""
     if align_corners and half_pixel_centers:
         raise errors.InvalidArgumentError(
@@ -74,7 +77,8 @@ def _ways(align_corners: bool, half_pixel_centers: bool) -> tuple[bool, bool]:
     return align_corners, half_pixel_centers
 
 
-def _scale(size: int, out: int, align_corners: bool) -> np.float32:
+def step_between(size: int, out: int, align_corners: bool) -> np.float32:
+    """Return how far the places of two neighbors are from each other in the input."""
     if align_corners and out > 1:
         return np.float32(size - 1) / np.float32(out - 1)
     return np.float32(size) / np.float32(out)
@@ -82,7 +86,7 @@ def _scale(size: int, out: int, align_corners: bool) -> np.float32:
 
 def _between(size: int, out: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
     """Return for each output position the pixels on both sides, and how near the second is."""
-    scale, at = _scale(size, out, align_corners), np.arange(out, dtype=np.float32)
+    scale, at = step_between(size, out, align_corners), np.arange(out, dtype=np.float32)
     place = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
     floor = np.floor(place)
     low = np.maximum(floor.astype(np.int64), 0)
@@ -92,7 +96,7 @@ def _between(size: int, out: int, align_corners: bool, half: bool) -> tuple[Any,
 
 def _nearest(size: int, out: int, align_corners: bool, half: bool) -> Any:
     """Return for each output position the input's pixel."""
-    scale, at = _scale(size, out, align_corners), np.arange(out, dtype=np.float32)
+    scale, at = step_between(size, out, align_corners), np.arange(out, dtype=np.float32)
     place = (at + np.float32(0.5)) * scale if half else at * scale
     # Halves go away from zero.
     chosen = np.floor(place + np.float32(0.5)) if align_corners else np.floor(place)
@@ -106,9 +110,9 @@ def _nearest(size: int, out: int, align_corners: bool, half: bool) -> Any:
 def resize_bilinear_kernel(
     xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    ways = _ways(align_corners, half_pixel_centers)
-    height, width = _size_of(size)
-    _check_images(images)
+    ways = check_ways(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    check_images(images)
     top, bottom, down = _between(images.shape[1], height, *ways)
     left, right, across = _between(images.shape[2], width, *ways)
     x = images.astype(np.float32)
@@ -130,9 +134,9 @@ def resize_bilinear_kernel(
 def resize_bilinear_grad_kernel(
     xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    ways = _ways(align_corners, half_pixel_centers)
-    _check_images(grads, "grads")
-    _check_images(original_image, "original_image")
+    ways = check_ways(align_corners, half_pixel_centers)
+    check_images(grads, "grads")
+    check_images(original_image, "original_image")
     _, height, width, _ = original_image.shape
     rows = _spreading(height, _between(height, grads.shape[1], *ways))
     columns = _spreading(width, _between(width, grads.shape[2], *ways))
@@ -166,9 +170,9 @@ def resize_bilinear_gradient(op: Any, grad: Any) -> list[Any]:
 def resize_nearest_neighbor_kernel(
     xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    ways = _ways(align_corners, half_pixel_centers)
-    height, width = _size_of(size)
-    _check_images(images)
+    ways = check_ways(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    check_images(images)
     rows = _nearest(images.shape[1], height, *ways)
     return images[:, rows][:, :, _nearest(images.shape[2], width, *ways)]
 
@@ -180,9 +184,9 @@ def resize_nearest_neighbor_kernel(
 def resize_nearest_neighbor_grad_kernel(
     xp: Any, grads: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
-    ways = _ways(align_corners, half_pixel_centers)
-    height, width = _size_of(size)
-    _check_images(grads, "grads")
+    ways = check_ways(align_corners, half_pixel_centers)
+    height, width = output_size(size)
+    check_images(grads, "grads")
     rows = np.eye(height, dtype=np.float32)[_nearest(height, grads.shape[1], *ways)]
     columns = np.eye(width, dtype=np.float32)[_nearest(width, grads.shape[2], *ways)]
     wide = np.float64 if grads.dtype == np.float64 else np.float32
@@ -248,51 +252,3 @@ def resize_nearest_neighbor(
     Raises: InvalidArgumentError for a size that is not positive.
     """
     return _resized("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)
-
-
-_METHODS = {"bilinear": "ResizeBilinear", "nearest": "ResizeNearestNeighbor"}
-
-
-@export_v2("image.resize")
-def resize(
-    images: Any,
-    size: Any,
-    method: str = "bilinear",
-    preserve_aspect_ratio: bool = False,
-    antialias: bool = False,
-    name: str | None = None,
-) -> Tensor:
-    """Return images in another size: [batch, height, width, channels], or one without batch.
-
-    Args:
-      method: "bilinear" (float32 results) or "nearest" (the images' own type).
-      preserve_aspect_ratio: make images as large as fits into the size.
-    Raises: ValueError for another method, for antialias, or for images of another rank.
-    """
-    if method not in _METHODS or (antialias and method != "nearest"):
-        raise ValueError(
-            f"resize with method={method!r}, antialias={antialias} is not offered; there are "
-            f"{sorted(_METHODS)} without antialias"
-        )
-    given = convert_to_tensor(images)
-    dims = given.dims
-    if dims is None or len(dims) not in (3, 4):
-        raise ValueError(f"'images' must have either 3 or 4 dimensions; found {given.shape}")
-    is_alone = len(dims) == 3
-    if is_alone:
-        given = apply_op("ExpandDims", given, 0)
-    if preserve_aspect_ratio:
-        size = _fitting(dims[-3:-1], size)
-    if tuple(size) == tuple(dims[-3:-1]):
-        wanted = given.dtype if method == "nearest" else "float"
-        made = apply_op("Cast", given, DstT=wanted)
-    else:
-        made = _resized(_METHODS[method], given, size, False, True, name)
-    found: Tensor = apply_op("Squeeze", made, squeeze_dims=[0]) if is_alone else made
-    return found
-
-
-def _fitting(dims: Any, size: Any) -> list[int]:
-    """Return the greatest size of the same proportions within a size."""
-    scale = min(wanted / have for wanted, have in zip(size, dims))
-    return [round(have * scale) for have in dims]
