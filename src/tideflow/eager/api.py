@@ -6,9 +6,10 @@ from tideflow.eager import asynchronous as asynchronous
 from tideflow.eager import config as config
 from tideflow.eager import data as data
 from tideflow.eager import module as module
+from tideflow.eager import py_function as py_function
 from tideflow.eager import random_generator as random_generator
 from tideflow.eager.backprop import GradientTape
-from tideflow.eager.context import executing_eagerly
+from tideflow.eager.context import executing_eagerly, inside_function
 from tideflow.eager.function import function, functions_run_eagerly, run_functions_eagerly
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.graph import Tensor
@@ -24,6 +25,7 @@ for _name, _thing in {
     "Tensor": Tensor,
     "executing_eagerly": executing_eagerly,
     "function": function,
+    "inside_function": inside_function,
     "config.run_functions_eagerly": run_functions_eagerly,
     "config.functions_run_eagerly": functions_run_eagerly,
 }.items():

@@ -228,6 +228,11 @@ def executing_eagerly() -> bool:
     return get_default_graph().is_eager
 
 
+def inside_function() -> bool:
+    """Whether operations go into the graph of a function that is being traced."""
+    return get_default_graph().building_function
+
+
 @contextlib.contextmanager
 def eager_mode() -> Iterator[None]:
     """Call operations at once inside `with`, also where a graph is being built."""

@@ -255,6 +255,11 @@ class Graph:
         for end in range(1, len(parts) + 1):
             self._used_names.setdefault("/".join(parts[:end]).lower(), 1)
 
+    @property
+    def current_name_scope(self) -> str:
+        """Full name of the name scope in force, "" outside of any."""
+        return self._scope
+
     @contextlib.contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Put new names below a scope; yields the scope's prefix with its slash.

@@ -19,7 +19,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, scalar
 from tideflow.graph.shapes import Dims, TensorShape, format_dims
 from tideflow.ops.constant import as_shape, shape_argument
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -262,6 +262,12 @@ def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any 
     """Return a tensor with a dimension of size 1 put in at axis."""
     made: Tensor = apply_op("ExpandDims", input, _one_of("axis", axis, "dim", dim), name=name)
     return made
+
+
+@export_v2("expand_dims")
+def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Return a tensor with a dimension of size 1 put in at axis."""
+    return expand_dims(input, axis, name)
 
 
 def _one_of(name: str, value: Any, old_name: str, old_value: Any) -> Any:

@@ -16,7 +16,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -225,6 +225,79 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     """Return what space_to_batch_nd with the same block and paddings was given."""
     made: Tensor = apply_op("BatchToSpaceND", input, block_shape, crops, name=name)
     return made
+
+
+@export("space_to_batch", "nn.space_to_batch")
+def space_to_batch(
+    input: Any,
+    paddings: Any,
+    block_size: Any = None,
+    name: str | None = None,
+    block_shape: Any = None,
+) -> Tensor:
+    """Return images padded, with each place within a square block moved to the batch dimension.
+
+    block_size: the block's side; block_shape is another name for it.
+    """
+    block = block_size if block_shape is None else block_shape
+    return space_to_batch_nd(input, _square(block), paddings, name)
+
+
+@export_v2("space_to_batch", "nn.space_to_batch")
+def space_to_batch_v2(
+    input: Any, block_shape: Any, paddings: Any, name: str | None = None
+) -> Tensor:
+    """Return what space_to_batch_nd does."""
+    return space_to_batch_nd(input, block_shape, paddings, name)
+
+
+@export("batch_to_space")
+def batch_to_space(
+    input: Any,
+    crops: Any,
+    block_size: Any = None,
+    name: str | None = None,
+    block_shape: Any = None,
+) -> Tensor:
+    """Return what space_to_batch with the same block and paddings was given."""
+    block = block_size if block_shape is None else block_shape
+    return batch_to_space_nd(input, _square(block), crops, name)
+
+
+@export_v2("batch_to_space")
+def batch_to_space_v2(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+    """Return what space_to_batch_nd with the same block and paddings was given.
+
+    block_shape: one number is that of a square.
+    """
+    return batch_to_space_nd(input, _square(block_shape), crops, name)
+
+
+def _square(block: Any) -> Any:
+    return [block, block] if isinstance(block, int) else block
+
+
+@export("required_space_to_batch_paddings")
+def required_space_to_batch_paddings(
+    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the paddings that make sizes multiples of a block's, and the crops that undo them.
+
+    Shapes: input_shape and block_shape int32 [n]; base_paddings, paddings that are wanted anyway,
+    and both results [n, 2].
+    """
+    with get_default_graph().name_scope(name or "required_space_to_batch_paddings"):
+        sizes = convert_to_tensor(input_shape, "int32")
+        block = convert_to_tensor(block_shape, "int32")
+        zeros = apply_op("ZerosLike", sizes)
+        if base_paddings is None:
+            starts, ends = zeros, zeros
+        else:
+            base = convert_to_tensor(base_paddings, "int32")
+            starts, ends = apply_op("Unpack", base, num=2, axis=1)
+        extra = apply_op("FloorMod", apply_op("Neg", sizes + starts + ends), block)
+        paddings = apply_op("Pack", [starts, ends + extra], axis=1)
+        return paddings, apply_op("Pack", [zeros, extra], axis=1)
 
 
 def _depth_shape(c: ShapeContext) -> list[Dims]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -217,21 +217,34 @@ def unique_with_counts_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType)
     return values, inverse.astype(index), counts.astype(index)
 
 
+class Unique(NamedTuple):
+    """What unique returns."""
+
+    y: Tensor
+    idx: Tensor
+
+
+class UniqueWithCounts(NamedTuple):
+    """What unique_with_counts returns."""
+
+    y: Tensor
+    idx: Tensor
+    count: Tensor  # type: ignore[assignment]  # TensorFlow's name, which hides tuple.count
+
+
 @export("unique")
-def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> tuple[Tensor, Tensor]:
+def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Unique:
     """Return the distinct values of a vector in the order of their first coming, and for each
     element the number of its value."""
-    y, idx = apply_op("Unique", x, out_idx=out_idx, name=name)
-    return y, idx
+    return Unique(*apply_op("Unique", x, out_idx=out_idx, name=name))
 
 
 @export("unique_with_counts")
 def unique_with_counts(
     x: Any, out_idx: Any = dtypes.int32, name: str | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> UniqueWithCounts:
     """Return what unique does, and how often each value comes."""
-    y, idx, count = apply_op("UniqueWithCounts", x, out_idx=out_idx, name=name)
-    return y, idx, count
+    return UniqueWithCounts(*apply_op("UniqueWithCounts", x, out_idx=out_idx, name=name))
 
 
 # ---- differences

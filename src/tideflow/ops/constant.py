@@ -221,10 +221,9 @@ def no_op_kernel(xp: Any) -> Any:
 
 
 @export("no_op")
-def no_op(name: str | None = None) -> Operation:
-    """Return an operation that does nothing."""
-    made: Operation = apply_op("NoOp", name=name)
-    return made
+def no_op(name: str | None = None) -> Any:
+    """Return an operation that does nothing; None where operations are called at once."""
+    return None if get_default_graph().is_eager else apply_op("NoOp", name=name)
 
 
 @op(
@@ -360,8 +359,9 @@ def fill_grad(op: Operation, grad: Any) -> list[Any]:
 
 @export("fill")
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """Return a tensor of shape dims full of the scalar value."""
-    made: Tensor = apply_op("Fill", shape_argument(dims), value, name=name)
+    """Return a tensor of shape dims (a number is the size of a vector) full of a scalar."""
+    sizes = [dims] if isinstance(dims, int) else shape_argument(dims)
+    made: Tensor = apply_op("Fill", sizes, value, name=name)
     return made
 
 

@@ -49,13 +49,16 @@ def as_operation(item: Any) -> Operation:
 
 
 @export("group")
-def group(*inputs: Any, name: str | None = None) -> Operation:
+def group(*inputs: Any, name: str | None = None) -> Any:
     """Return an op that runs once all of the given ops and tensors have.
 
     Items on other devices are first gathered there, so that one signal crosses for each device.
+    Returns: None where operations are called at once, since all have run.
     Raises: TypeError for an item that is neither an op nor a tensor.
     """
     graph = get_default_graph()
+    if graph.is_eager:
+        return None
     ops = [as_operation(item) for item in nest.flatten(list(inputs)) if item is not None]
     by_device: dict[str, list[Operation]] = {}
     for op in ops:
@@ -71,7 +74,7 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
             return no_op(name=scope)
 
 
-def _group_on(device: str, ops: list[Operation], name: str | None) -> Operation:
+def _group_on(device: str, ops: list[Operation], name: str | None) -> Any:
     graph = get_default_graph()
     with graph.control_dependencies(ops):
         if not device:
@@ -90,6 +93,8 @@ def tuple_(tensors: Any, name: str | None = None, control_inputs: Any = None) ->
     Raises: ValueError when there is nothing to wait for; TypeError for a bad control input.
     """
     graph = get_default_graph()
+    if graph.is_eager:
+        return list(tensors)
     with graph.name_scope(name or "tuple"):
         waits = [as_operation(t) for t in tensors if t is not None]
         for item in control_inputs or ():

@@ -278,3 +278,55 @@ def separable_conv2d(
             name=scope,
         )
     return made
+
+
+@export("nn.depthwise_conv2d_backprop_input", "nn.depthwise_conv2d_native_backprop_input")
+def depthwise_conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """Return the gradient of depthwise_conv2d for its input, whose shape is input_sizes."""
+    made: Tensor = apply_op(
+        "DepthwiseConv2dNativeBackpropInput",
+        input_sizes,
+        filter,
+        out_backprop,
+        strides=strides,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
+        **padding_attrs(padding, data_format),
+    )
+    return made
+
+
+@export("nn.depthwise_conv2d_backprop_filter", "nn.depthwise_conv2d_native_backprop_filter")
+def depthwise_conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """Return the gradient of depthwise_conv2d for its filter, whose shape is filter_sizes."""
+    made: Tensor = apply_op(
+        "DepthwiseConv2dNativeBackpropFilter",
+        input,
+        filter_sizes,
+        out_backprop,
+        strides=strides,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
+        **padding_attrs(padding, data_format),
+    )
+    return made

@@ -231,6 +231,31 @@ def histogram_fixed_width(
     )
 
 
+@export("histogram_fixed_width_bins")
+def histogram_fixed_width_bins(
+    values: Any,
+    value_range: Any,
+    nbins: Any = 100,
+    dtype: Any = dtypes.int32,
+    name: str | None = None,
+) -> Any:
+    """Return the number of the bin in which histogram_fixed_width counts each value.
+
+    Returns: `dtype`, in the shape of values.
+    """
+    with get_default_graph().name_scope(name or "histogram_fixed_width_bins"):
+        given = convert_to_tensor(values)
+        wide = dtypes.float64
+        low, high = (
+            apply_op("GatherV2", apply_op("Cast", convert_to_tensor(value_range), DstT=wide), i, 0)
+            for i in (0, 1)
+        )
+        count = apply_op("Cast", convert_to_tensor(nbins), DstT=wide)
+        place = (apply_op("Cast", given, DstT=wide) - low) / (high - low) * count
+        within = apply_op("ClipByValue", apply_op("Floor", place), np.float64(0), count - 1)
+        return apply_op("Cast", within, DstT=as_dtype(dtype))
+
+
 @export("math.confusion_matrix", "confusion_matrix")
 def confusion_matrix(
     labels: Any,

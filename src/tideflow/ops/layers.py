@@ -17,9 +17,9 @@ from tideflow.ops.conv import conv2d as convolve
 from tideflow.ops.export import export
 from tideflow.ops.initializers import Ones, Zeros
 from tideflow.ops.nn_batch_norm import batch_normalization as normalize
-from tideflow.ops.nn_batch_norm import moments
 from tideflow.ops.nn_bias import bias_add
 from tideflow.ops.nn_dropout import dropout as drop
+from tideflow.ops.nn_moments import moments
 from tideflow.ops.pool import avg_pool, max_pool
 from tideflow.ops.variable_scope import get_variable, variable_scope
 

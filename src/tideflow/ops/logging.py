@@ -17,7 +17,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, same_as, scalar
 from tideflow.ops import nest
@@ -67,12 +67,20 @@ not_differentiable("Assert")
 @export("Assert", "debugging.Assert")
 def Assert(
     condition: Any, data: Iterable[Any], summarize: int | None = None, name: str | None = None
-) -> Operation:
-    """Return an operation that fails with the data when the condition is false."""
-    made: Operation = apply_op(
+) -> Any:
+    """Return an operation that fails with the data when the condition is false.
+
+    Where operations are called at once it fails at once, and else returns None.
+    """
+    made = apply_op(
         "Assert", condition, list(data), summarize=3 if summarize is None else summarize, name=name
     )
-    return made
+    return _unless_eager(made)
+
+
+def _unless_eager(made: Operation) -> Operation | None:
+    """Return an operation without results; None where it has been called already."""
+    return None if get_default_graph().is_eager else made
 
 
 @op(
@@ -178,8 +186,10 @@ def print_v2(
     sep: str = " ",
     end: str = os.linesep,
     name: str | None = None,
-) -> Operation:
+) -> Any:
     """Return an operation that writes tensors and other values out.
+
+    Where operations are called at once it has written, and returns None.
 
     Args:
       output_stream: sys.stdout, sys.stderr (default), or a name that PrintV2 takes.
@@ -202,8 +212,7 @@ def print_v2(
             placeholder=_PLACEHOLDER,
             summarize=summarize,
         )
-    made: Operation = apply_op("PrintV2", text, output_stream=stream, end=end, name=name)
-    return made
+    return _unless_eager(apply_op("PrintV2", text, output_stream=stream, end=end, name=name))
 
 
 _PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"

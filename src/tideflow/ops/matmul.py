@@ -20,7 +20,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.ops.arithmetic import convert_pair
 from tideflow.ops.broadcasting import conj
 from tideflow.ops.export import export
-from tideflow.wire.dtypes import DType
+from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
 
 _MULTIPLIED = (
@@ -251,19 +251,38 @@ def matmul(
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
     name: str | None = None,
 ) -> Any:
     """Return the product of two matrices, or of stacks of matrices.
 
     Shapes: a [..., m, k], b [..., k, n], product [..., m, n]; sizes before the last two
     broadcast.  `transpose_*` turns an operand, `adjoint_*` conjugates it too.
+    output_type: the product's type where it is not the operands' (int8 gives int32).  `grad_*` say
+    that an operand is a gradient, which changes nothing here.
     Raises: ValueError when an operand is both transposed and adjoint, or sizes cannot fit;
     InvalidArgumentError when they turn out not to fit.
     """
     for turn, adjoint, which in ((transpose_a, adjoint_a, "a"), (transpose_b, adjoint_b, "b")):
         if turn and adjoint:
             raise ValueError(f"only one of transpose_{which} and adjoint_{which} can be True")
-    a, b = convert_pair(a, b)
+    if output_type is None:
+        a, b = convert_pair(a, b)
+    else:
+        a, b = convert_to_tensor(a), convert_to_tensor(b)
+        wide = as_dtype(output_type)
+        if a.dtype != b.dtype or a.dtype != wide:
+            return apply_op(
+                "BatchMatMulV3",
+                conj(a) if transpose_a else a,
+                conj(b) if transpose_b else b,
+                adj_x=transpose_a or adjoint_a,
+                adj_y=transpose_b or adjoint_b,
+                Tout=wide,
+                name=name or "MatMul",
+            )
     is_stack = any(t.dims is None or len(t.dims) > 2 for t in (a, b))
     if is_stack and all(t.dims is None or len(t.dims) >= 2 for t in (a, b)):
         if transpose_a:

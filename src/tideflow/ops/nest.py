@@ -106,8 +106,11 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
     """Return func applied to the leaves of one structure, or of several alike.
 
     Keyword arguments: expand_composites; check_types.
-    Raises: TypeError or ValueError when the structures differ.
+    Raises: TypeError or ValueError when the structures differ; ValueError for other keywords.
     """
+    unknown = sorted(set(kwargs) - {"expand_composites", "check_types"})
+    if unknown:
+        raise ValueError(f"map_structure takes expand_composites and check_types, not {unknown}")
     expand = bool(kwargs.get("expand_composites", False))
     for other in structure[1:]:
         assert_same_structure(structure[0], other, kwargs.get("check_types", True), expand)

@@ -1,4 +1,4 @@
-"""Batch normalisation: the fused op, its gradient, moments and the unfused function.
+"""Batch normalisation: the fused op, its gradient, and the unfused function.
 
 Source: tensorflow/core/kernels/fused_batch_norm_op.cc (Ioffe and Szegedy 2015).
 """
@@ -15,7 +15,8 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.arguments import check_vector
-from tideflow.ops.export import export
+from tideflow.ops.conv_geometry import one_of
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes, errors
 
 # Smaller values are raised to it, as cuDNN demands and TensorFlow does everywhere.
@@ -259,37 +260,6 @@ def fused_batch_norm(
     return y, found_mean, found_variance
 
 
-@export("nn.moments")
-def moments(
-    x: Any,
-    axes: Any,
-    shift: Any = None,
-    name: str | None = None,
-    keep_dims: bool | None = None,
-    keepdims: bool | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return mean and (biased) variance of x over axes; float16 is computed in float32.
-
-    Args:
-      shift: not used, as in TensorFlow.
-      keepdims: keep reduced dimensions as 1; keep_dims is its old name.
-    """
-    keep = bool(keep_dims if keepdims is None else keepdims)
-    with get_default_graph().name_scope(name or "moments"):
-        x = convert_to_tensor(x)
-        narrow = x.dtype.base_dtype in (dtypes.float16, dtypes.bfloat16)
-        y = apply_op("Cast", x, DstT="float") if narrow else x
-        mean = apply_op("Mean", y, axes, keep_dims=True, name="mean")
-        distance = apply_op("SquaredDifference", y, apply_op("StopGradient", mean))
-        variance = apply_op("Mean", distance, axes, keep_dims=keep, name="variance")
-        if not keep:
-            mean = apply_op("Reshape", mean, apply_op("Shape", variance))
-        if narrow:
-            mean = apply_op("Cast", mean, DstT=x.dtype)
-            variance = apply_op("Cast", variance, DstT=x.dtype)
-        return mean, variance
-
-
 @export("nn.batch_normalization")
 def batch_normalization(
     x: Any,
@@ -317,3 +287,49 @@ def batch_normalization(
             shift = apply_op("Cast", shift, DstT=x.dtype)
         made: Tensor = apply_op("AddV2", apply_op("Mul", x, factor), shift, name="add_1")
         return made
+
+
+@export("nn.batch_norm_with_global_normalization")
+def batch_norm_with_global_normalization(
+    t: Any = None,
+    m: Any = None,
+    v: Any = None,
+    beta: Any = None,
+    gamma: Any = None,
+    variance_epsilon: Any = None,
+    scale_after_normalization: bool | None = None,
+    name: str | None = None,
+    input: Any = None,
+    mean: Any = None,
+    variance: Any = None,
+) -> Tensor:
+    """Return batch_normalization of t, with gamma only if scale_after_normalization.
+
+    input, mean and variance are other names for t, m and v.
+    """
+    return batch_normalization(
+        one_of("t", t, "input", input),
+        one_of("m", m, "mean", mean),
+        one_of("v", v, "variance", variance),
+        beta,
+        gamma if scale_after_normalization else None,
+        variance_epsilon,
+        name,
+    )
+
+
+@export_v2("nn.batch_norm_with_global_normalization")
+def batch_norm_with_global_normalization_v2(
+    input: Any,
+    mean: Any,
+    variance: Any,
+    beta: Any,
+    gamma: Any,
+    variance_epsilon: Any,
+    scale_after_normalization: bool,
+    name: str | None = None,
+) -> Tensor:
+    """Return batch_normalization of input, with gamma only if scale_after_normalization."""
+    return batch_norm_with_global_normalization(
+        input, mean, variance, beta, gamma, variance_epsilon, scale_after_normalization, name
+    )

@@ -7,7 +7,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 
 
@@ -45,6 +45,17 @@ def embedding_lookup(
             found = _lookup_in_parts(parts, ids, partition_strategy, max_norm)
         made: Tensor = apply_op("Identity", found, name=scope)
         return made
+
+
+@export_v2("nn.embedding_lookup")
+def embedding_lookup_v2(
+    params: Any, ids: Any, max_norm: float | None = None, name: str | None = None
+) -> Tensor:
+    """Return the rows of a table that ids name; a list of parts holds runs of neighbouring rows.
+
+    See embedding_lookup of the v1 shape.
+    """
+    return embedding_lookup(params, ids, "div", name, max_norm=max_norm)
 
 
 def _parts(params: Any) -> list[Any]:

@@ -7,16 +7,17 @@ Source: tensorflow/python/ops/script_ops.py, python/lib/core/py_func.cc.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op
-from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.ops.export import export
@@ -25,12 +26,19 @@ from tideflow.wire.dtypes import DType
 
 
 class _Registered:
-    """A function that an op may call; weakly held by the registry."""
+    """A function that an op may call; weakly held by the registry.
 
-    __slots__ = ("__weakref__", "function")
+    Attributes:
+      backward: takes the inputs, then a gradient for each result; gives one for each input.
+    """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    __slots__ = ("__weakref__", "backward", "function")
+
+    def __init__(
+        self, function: Callable[..., Any], backward: Callable[..., Any] | None = None
+    ) -> None:
         self.function = function
+        self.backward = backward
 
 
 _lock = threading.Lock()
@@ -41,10 +49,12 @@ _kept: weakref.WeakKeyDictionary[Graph, list[_Registered]] = weakref.WeakKeyDict
 _kept_for_bodies: list[_Registered] = []
 
 
-def register_function(function: Callable[..., Any]) -> str:
-    """Return a token by which ops of the default graph find the function."""
+def register_function(
+    function: Callable[..., Any], backward: Callable[..., Any] | None = None
+) -> str:
+    """Return a token by which ops of the default graph find the function (and its gradient)."""
     graph = get_default_graph()
-    entry = _Registered(function)
+    entry = _Registered(function, backward)
     with _lock:
         token = f"pyfunc_{next(_numbers)}"
         _registry[token] = entry
@@ -64,6 +74,18 @@ _CODES: tuple[tuple[type[BaseException], type[errors.OpError]], ...] = (
 )
 
 
+@contextlib.contextmanager
+def errors_of_ops(where: str) -> Iterator[None]:
+    """Turn exceptions of a Python function into those that TensorFlow makes of them."""
+    try:
+        yield
+    except errors.OpError:
+        raise
+    except Exception as error:
+        code = next((c for kind, c in _CODES if isinstance(error, kind)), errors.UnknownError)
+        raise code(f"{type(error).__name__}: {error} (in {where})") from error
+
+
 def _call(token: str, inputs: list[Any], types: list[DType]) -> list[Any]:
     """Call a function with arrays; return its results as arrays of the types.
 
@@ -78,13 +100,8 @@ def _call(token: str, inputs: list[Any], types: list[DType]) -> list[Any]:
         )
     # A scalar string is given as bytes, as in TensorFlow.
     args = [x.item() if _is_scalar_string(x) else x for x in inputs]
-    try:
+    with errors_of_ops(token):
         result = entry.function(*args)
-    except errors.OpError:
-        raise
-    except Exception as error:
-        code = next((c for kind, c in _CODES if isinstance(error, kind)), errors.UnknownError)
-        raise code(f"{type(error).__name__}: {error} (in {token})") from error
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     if not types:
         return []
@@ -157,6 +174,26 @@ def eager_py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[
 
 
 not_differentiable("PyFunc", "PyFuncStateless")
+
+
+@gradient("EagerPyFunc")
+def eager_py_func_gradient(op: Any, *grads: Any) -> list[Any]:
+    """Call what was registered as the function's gradient."""
+    token = op.attrs["token"]
+    entry = _registry.get(token)
+    if entry is None or entry.backward is None:
+        raise LookupError(f"no gradient is registered in this process for the function {token!r}")
+    inputs = list(op.inputs)
+    types = [tensor.dtype for tensor in inputs]
+    found = apply_op(
+        "EagerPyFunc", [*inputs, *grads], token=register_function(entry.backward), Tout=types
+    )
+    for slope, tensor in zip(found, inputs):
+        slope.set_shape(tensor.shape)
+    return [
+        slope if dtype.is_floating or dtype.is_complex else None
+        for slope, dtype in zip(found, types)
+    ]
 
 
 @export("py_func")

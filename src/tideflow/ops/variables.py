@@ -71,8 +71,7 @@ def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Operat
     """Return an operation that initializes the variables given."""
     if not var_list:
         return no_op(name=name)
-    made: Operation = group(*[v.initializer for v in var_list], name=name)
-    return made
+    return group(*[v.initializer for v in var_list], name=name)
 
 
 @export("global_variables_initializer", "initializers.global_variables", "initialize_all_variables")
@@ -121,5 +120,4 @@ def assert_variables_initialized(var_list: Sequence[Any] | None = None) -> Opera
         var_list = [*global_variables(), *local_variables()]
     if not var_list:
         return None
-    made: Operation = group(*[v.read_value().op for v in var_list], name="assert_initialized")
-    return made
+    return group(*[v.read_value().op for v in var_list], name="assert_initialized")

@@ -23,7 +23,8 @@ from tideflow.graph.graph import (
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.op_def import registered_ops
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.export import export, export_value, exports
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.ops.export import export, export_v2, export_value, exports
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import DeviceSpec
@@ -55,6 +56,12 @@ def name_scope(
     graph = next((v.graph for v in values or () if isinstance(v, Tensor)), get_default_graph())
     with graph.as_default(), graph.name_scope(chosen) as scope:
         yield scope
+
+
+@export("get_current_name_scope")
+def get_current_name_scope() -> str:
+    """Return the full name of the name scope in force, "" outside of any."""
+    return get_default_graph().current_name_scope
 
 
 @export("colocate_with")
@@ -152,6 +159,20 @@ def register_tensor_conversion_function(
 def list_ops() -> list[str]:
     """Return the names of all ops that can be used in a graph."""
     return registered_ops()
+
+
+@export_v2("type_spec_from_value")
+def type_spec_from_value(value: Any) -> TensorSpec:
+    """Return the spec of a tensor, array, or what converts to a tensor.
+
+    Raises: TypeError for what has none.
+    """
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        try:
+            value = convert_to_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{type(value).__name__} has no type spec: {error}") from None
+    return TensorSpec.from_tensor(value)
 
 
 def _export_values() -> None:

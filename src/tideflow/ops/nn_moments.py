@@ -1,0 +1,156 @@
+"""Means and variances over axes: plain, weighted, and by sums that are added up first.
+
+Source: tensorflow/python/ops/nn_impl.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.export import export, export_v2
+from tideflow.wire import dtypes
+
+
+def _keep(old: bool | None, new: bool | None) -> bool:
+    """Return what keepdims, or keep_dims, its old name, says."""
+    return bool(old if new is None else new)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """Return x in a type that sums well: half-width floats as float32."""
+    if x.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16):
+        return x
+    made: Tensor = apply_op("Cast", x, DstT="float")
+    return made
+
+
+@export("nn.moments")
+def moments(
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return mean and (biased) variance of x over axes; float16 is computed in float32.
+
+    Args:
+      shift: not used, as in TensorFlow.
+      keepdims: keep reduced dimensions as 1; keep_dims is its old name.
+    """
+    keep = _keep(keep_dims, keepdims)
+    with get_default_graph().name_scope(name or "moments"):
+        x = convert_to_tensor(x)
+        y = _widened(x)
+        mean = apply_op("Mean", y, axes, keep_dims=True, name="mean")
+        distance = apply_op("SquaredDifference", y, apply_op("StopGradient", mean))
+        variance = apply_op("Mean", distance, axes, keep_dims=keep, name="variance")
+        if not keep:
+            mean = apply_op("Reshape", mean, apply_op("Shape", variance))
+        if y is not x:
+            mean = apply_op("Cast", mean, DstT=x.dtype)
+            variance = apply_op("Cast", variance, DstT=x.dtype)
+        return mean, variance
+
+
+@export_v2("nn.moments")
+def moments_v2(
+    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return mean and (biased) variance of x over axes; see moments of the v1 shape."""
+    return moments(x, axes, shift, name, keepdims=keepdims)
+
+
+@export("nn.weighted_moments")
+def weighted_moments(
+    x: Any,
+    axes: Any,
+    frequency_weights: Any,
+    name: str | None = None,
+    keep_dims: bool | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of x over axes, where each element counts as often as its weight.
+
+    Args:
+      frequency_weights: broadcasts with x.
+      keepdims: keep reduced dimensions as 1; keep_dims is its old name.
+    float16 is computed in float32.
+    """
+    with get_default_graph().name_scope(name or "weighted_moments"):
+        given = convert_to_tensor(x)
+        y = _widened(given)
+        weights = convert_to_tensor(frequency_weights)
+        if weights.dtype != y.dtype:
+            weights = apply_op("Cast", weights, DstT=y.dtype)
+        everywhere = weights + apply_op("ZerosLike", y)
+        share = apply_op("Reciprocal", apply_op("Sum", everywhere, axes, keep_dims=True))
+        mean = apply_op("Sum", weights * y, axes, keep_dims=True) * share
+        distance = weights * apply_op("SquaredDifference", y, mean)
+        variance = apply_op("Sum", distance, axes, keep_dims=True) * share
+        if not _keep(keep_dims, keepdims):
+            kept = apply_op("Shape", apply_op("Sum", y, axes))
+            mean, variance = (apply_op("Reshape", part, kept) for part in (mean, variance))
+        if y is not given:
+            mean, variance = (apply_op("Cast", part, DstT=given.dtype) for part in (mean, variance))
+        return mean, variance
+
+
+@export_v2("nn.weighted_moments")
+def weighted_moments_v2(
+    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of x over axes, where each element counts as often as its weight."""
+    return weighted_moments(x, axes, frequency_weights, name, keepdims=keepdims)
+
+
+@export("nn.sufficient_statistics")
+def sufficient_statistics(
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+    keepdims: bool | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """Return what normalize_moments makes moments of; it may be added up over parts of x first.
+
+    Args:
+      shift: subtracted from x, so that squares lose less; None for nothing.
+    Returns: how many elements each sum has, the sums over axes of x and of its squares, and shift.
+    """
+    keep = _keep(keep_dims, keepdims)
+    with get_default_graph().name_scope(name or "sufficient_statistics"):
+        x = convert_to_tensor(x)
+        sizes = apply_op("GatherV2", apply_op("Shape", x), axes, 0)
+        count = apply_op("Cast", apply_op("Prod", sizes, [0]), DstT=x.dtype)
+        if shift is None:
+            sums, squares = x, apply_op("Square", x)
+        else:
+            shift = convert_to_tensor(shift, x.dtype)
+            sums, squares = x - shift, apply_op("SquaredDifference", x, shift)
+        total = apply_op("Sum", sums, axes, keep_dims=keep)
+        return count, total, apply_op("Sum", squares, axes, keep_dims=keep), shift
+
+
+@export_v2("nn.sufficient_statistics")
+def sufficient_statistics_v2(
+    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """Return what normalize_moments makes moments of; it may be added up over parts of x first."""
+    return sufficient_statistics(x, axes, shift, None, name, keepdims)
+
+
+@export("nn.normalize_moments")
+def normalize_moments(
+    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return mean and variance of what sufficient_statistics gave."""
+    with get_default_graph().name_scope(name or "normalize"):
+        share = apply_op("Reciprocal", counts)
+        mean = apply_op("Mul", mean_ss, share)
+        variance = apply_op("Mul", variance_ss, share) - apply_op("Square", mean)
+        return mean if shift is None else apply_op("AddV2", mean, shift), variance
