@@ -22,7 +22,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, from_attr, no_outputs, same_as
 from tideflow.graph.shapes import Dims, TensorShape, as_dims, format_dims, merge
 from tideflow.graph.static_value import static_value
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
 
@@ -221,9 +221,16 @@ def no_op_kernel(xp: Any) -> Any:
 
 
 @export("no_op")
-def no_op(name: str | None = None) -> Any:
+def no_op(name: str | None = None) -> Operation:
+    """Return an operation that does nothing."""
+    made: Operation = apply_op("NoOp", name=name)
+    return made
+
+
+@export_v2("no_op")
+def no_op_v2(name: str | None = None) -> Operation | None:
     """Return an operation that does nothing; None where operations are called at once."""
-    return None if get_default_graph().is_eager else apply_op("NoOp", name=name)
+    return None if get_default_graph().is_eager else no_op(name)
 
 
 @op(

@@ -11,7 +11,7 @@ from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.ops import nest
 from tideflow.ops.constant import identity, no_op
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.indexed_slices import IndexedSlices
 
 
@@ -49,16 +49,13 @@ def as_operation(item: Any) -> Operation:
 
 
 @export("group")
-def group(*inputs: Any, name: str | None = None) -> Any:
+def group(*inputs: Any, name: str | None = None) -> Operation:
     """Return an op that runs once all of the given ops and tensors have.
 
     Items on other devices are first gathered there, so that one signal crosses for each device.
-    Returns: None where operations are called at once, since all have run.
     Raises: TypeError for an item that is neither an op nor a tensor.
     """
     graph = get_default_graph()
-    if graph.is_eager:
-        return None
     ops = [as_operation(item) for item in nest.flatten(list(inputs)) if item is not None]
     by_device: dict[str, list[Operation]] = {}
     for op in ops:
@@ -74,7 +71,16 @@ def group(*inputs: Any, name: str | None = None) -> Any:
             return no_op(name=scope)
 
 
-def _group_on(device: str, ops: list[Operation], name: str | None) -> Any:
+@export_v2("group")
+def group_v2(*inputs: Any, name: str | None = None) -> Operation | None:
+    """Return an op that runs once all of the given ops and tensors have (see group).
+
+    None where operations are called at once, since all have run.
+    """
+    return None if get_default_graph().is_eager else group(*inputs, name=name)
+
+
+def _group_on(device: str, ops: list[Operation], name: str | None) -> Operation:
     graph = get_default_graph()
     with graph.control_dependencies(ops):
         if not device:

@@ -207,7 +207,7 @@ def conv_transpose(
         count = sizes.shape[0] - 2
     layout = layout_of(data_format, count)
     transposed = {1: conv1d_transpose, 2: conv2d_transpose, 3: conv3d_transpose}[count]
-    return transposed(  # type: ignore[operator]
+    made: Tensor = transposed(  # type: ignore[operator]
         input,
         filters,
         output_shape,
@@ -217,6 +217,7 @@ def conv_transpose(
         dilations=per_dimension(dilations, count, "dilations"),
         name=name,
     )
+    return made
 
 
 @export("nn.atrous_conv2d_transpose")

@@ -186,11 +186,33 @@ def _length_of(x: Any, fft_length: Any, rank: int, is_half: bool) -> Any:
     return apply_op("ConcatV2", [kept, apply_op("Pack", [last])], 0)
 
 
-def _publish(rank: int) -> None:
+def _long_enough(x: Tensor, fft_length: Any, rank: int, is_half: bool) -> Any:
+    """Return x filled with zeros where its last dimensions are shorter than the transform.
+
+    An empty tensor stays empty.
+    """
+    if fft_length is None:
+        return x
+    wanted = convert_to_tensor(fft_length, dtypes.int32)
+    if is_half:
+        half = apply_op("FloorDiv", wanted[-1], 2)
+        wanted = _with_last(wanted, apply_op("AddV2", half, 1))
+    sizes = apply_op("Shape", x)
+    places = apply_op("StridedSlice", sizes, [-rank], [0], [1], end_mask=1)
+    missing = apply_op("Relu", wanted - places) * apply_op("Minimum", places, 1)
+    outer = apply_op("ZerosLike", apply_op("StridedSlice", sizes, [0], [-rank], [1], begin_mask=1))
+    after = apply_op("ConcatV2", [outer, missing], 0)
+    made = apply_op("Pad", x, apply_op("Pack", [apply_op("ZerosLike", after), after], axis=1))
+    if x.shape.rank is not None:
+        made.set_shape([*x.shape[:-rank], *[None] * rank])
+    return made
+
+
+def _publish(rank: int) -> tuple[Any, Any]:
     suffix, lower = _SUFFIXES[rank], _SUFFIXES[rank].lower()
 
     def plain(op_name: str, input: Any, name: str | None = None) -> Tensor:
-        made: Tensor = apply_op(op_name, input, name=name)
+        made: Tensor = apply_op(op_name, convert_to_tensor(input), name=name)
         return made
 
     def fft(input: Any, name: str | None = None) -> Tensor:
@@ -204,9 +226,11 @@ def _publish(rank: int) -> None:
     def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
         """Return half the transform of a real tensor; the other half is its conjugate.
 
-        fft_length: the sizes to transform, by default those of the last dimensions.
+        fft_length: the sizes to transform, by default those of the last dimensions, which are cut
+        or filled with zeros.
         """
-        x = convert_to_tensor(input_tensor)
+        x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.float32)
+        x = _long_enough(x, fft_length, rank, False)
         length = _length_of(x, fft_length, rank, False)
         made: Tensor = apply_op(
             f"RFFT{suffix}", x, length, Tcomplex=_COMPLEX_OF[x.dtype], name=name
@@ -218,7 +242,8 @@ def _publish(rank: int) -> None:
 
         fft_length: the result's sizes, by default with an even last one.
         """
-        x = convert_to_tensor(input_tensor)
+        x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64)
+        x = _long_enough(x, fft_length, rank, True)
         real = dtypes.float64 if x.dtype == dtypes.complex128 else dtypes.float32
         length = _length_of(x, fft_length, rank, True)
         made: Tensor = apply_op(f"IRFFT{suffix}", x, length, Treal=real, name=name)
@@ -229,7 +254,9 @@ def _publish(rank: int) -> None:
         aliases = () if function in (rfft, irfft) else (name,)
         function.__name__ = function.__qualname__ = name
         export(f"signal.{name}", f"spectral.{name}", *aliases)(function)
+    return rfft, irfft
 
 
-for _rank in _SUFFIXES:
+rfft, irfft = _publish(1)
+for _rank in (2, 3):
     _publish(_rank)

@@ -150,7 +150,7 @@ def safe_embedding_lookup_sparse(
         if sparse_weights is not None:
             weights = SparseTensor(ids.indices, sparse_weights.values, ids.dense_shape)
             if combiner != "sum":
-                is_valid = is_valid & (weights.values > 0)
+                is_valid = apply_op("LogicalAnd", is_valid, apply_op("Greater", weights.values, 0))
             weights, _ = fill_empty_rows(retain(weights, is_valid), 1.0)
         ids, is_empty = fill_empty_rows(retain(ids, is_valid), default_id or 0)
         found = embedding_lookup_sparse(

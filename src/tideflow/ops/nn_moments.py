@@ -18,12 +18,11 @@ def _keep(old: bool | None, new: bool | None) -> bool:
     return bool(old if new is None else new)
 
 
-def _widened(x: Tensor) -> Tensor:
+def _widened(x: Tensor) -> Any:
     """Return x in a type that sums well: half-width floats as float32."""
     if x.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16):
         return x
-    made: Tensor = apply_op("Cast", x, DstT="float")
-    return made
+    return apply_op("Cast", x, DstT="float")
 
 
 @export("nn.moments")
@@ -83,7 +82,7 @@ def weighted_moments(
     with get_default_graph().name_scope(name or "weighted_moments"):
         given = convert_to_tensor(x)
         y = _widened(given)
-        weights = convert_to_tensor(frequency_weights)
+        weights: Any = convert_to_tensor(frequency_weights)
         if weights.dtype != y.dtype:
             weights = apply_op("Cast", weights, DstT=y.dtype)
         everywhere = weights + apply_op("ZerosLike", y)
