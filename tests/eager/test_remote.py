@@ -196,6 +196,10 @@ def test_a_tensor_is_copied_to_a_worker_once_and_again_where_that_is_replaced() 
         third = use()
         assert len(third) == 2
         assert not {*map(id, first)} & {*map(id, third)}
+        # Nor does the new process hear of what is dropped now: it never had it.
+        del first, second
+        use()
+        assert [*map(id, use())] == [*map(id, third)]
     finally:
         context().disconnect()
         replace_context(None)

@@ -224,10 +224,12 @@ class _Worker:
         return False
 
     def _recover(self) -> None:
-        """Wait until the worker is back, and make again what it had."""
+        """Wait until the worker is back, and make again what it had; give up with the cluster."""
         started, delay_s = time.monotonic(), _RETRY_S
         cluster = context().cluster
         while cluster is not None and time.monotonic() - started < _MOST_WAIT_S:
+            if context().cluster is not cluster:
+                return
             try:
                 run_sync(cluster.reconnect(self._name))
                 break

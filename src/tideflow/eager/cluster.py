@@ -318,7 +318,8 @@ class Cluster:
     def let_go(self, device: str, op_id: int, output_num: int, made: Made | None) -> None:
         """Tell a tensor's task, with the next operations, that nobody holds it any more."""
         task = self._tasks.get(_task_of(device))
-        if task is not None and not self._is_closed:
+        # What a task had in an earlier life is gone.
+        if task is not None and not self._is_closed and op_id >= task.first_op_id:
             item = pb.EagerQueueItem()
             item.handle_to_decref.op_id = op_id
             item.handle_to_decref.output_num = output_num
