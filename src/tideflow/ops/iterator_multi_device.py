@@ -39,6 +39,7 @@ class MultiDeviceIterator:
     """An iterator that shares out its elements.
 
     Attributes:
+      types, shapes: what every dataset that it is made over must give.
       incarnation: counts how often it was begun; each time it begins anew.
     """
 
@@ -46,8 +47,8 @@ class MultiDeviceIterator:
 
     def __init__(self, shards: int, types: Sequence[DType], shapes: Sequence[Dims]) -> None:
         self.incarnation = 0
-        self._types = tuple(types)
-        self._shapes = tuple(shapes)
+        self.types = tuple(types)
+        self.shapes = tuple(shapes)
         self._waiting: list[deque[Element]] = [deque() for _ in range(shards)]
         self._source: Iterator | None = None
         self._scope: dict[Any, Any] = {}
@@ -62,7 +63,7 @@ class MultiDeviceIterator:
         most: how many elements may wait for one shard.
         """
         source = as_dataset(dataset)
-        check_structure(self._types, self._shapes, source.types, source.shapes)
+        check_structure(self.types, self.shapes, source.types, source.shapes)
         self._source, self._scope = source.iterator(), {}
         self._waiting = [deque() for _ in self._waiting]
         self._given = 0
@@ -274,15 +275,20 @@ def multi_device_iterator_to_string_handle(ctx: Any, multi_device_iterator: Any)
     shape=scalar,
     stateful=True,
 )
-def multi_device_iterator_from_string_handle(ctx: Any, string_handle: Any) -> Any:
+def multi_device_iterator_from_string_handle(
+    ctx: Any, string_handle: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
     """Return the handle that a string names.
 
-    Raises: InvalidArgumentError for a string that is no handle.
+    Raises: InvalidArgumentError for a string that is no handle, or an iterator of other types.
     """
     given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
     try:
         handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
     except DecodeError:
         raise fail("Could not parse string_handle as a valid ResourceHandle") from None
-    _find(ctx, handle)
+    found = _find(ctx, handle)
+    if output_types:
+        shapes = dims_of(output_shapes) or (None,) * len(output_types)
+        check_structure(output_types, shapes, found.types, found.shapes)
     return handle
