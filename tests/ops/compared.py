@@ -65,7 +65,7 @@ def is_wanted() -> bool:
 
 
 def agreed(op: str, types: Iterable[str]) -> None:
-    """Note that an op's outputs agreed; types are those of its inputs."""
+    """Note that an op's outputs agreed; types are those of its inputs, or outputs without any."""
     _types.setdefault(op, set()).update(types)
 
 

@@ -53,7 +53,7 @@ def check_both_run(
     graph = ours.Graph()
     with graph.as_default():
         runs = build()
-    found = _types_of_inputs(graph)
+    found = _types(graph)
     absent = set(about) - set(found)
     assert not absent, f"the graph has no {sorted(absent)}; it has {sorted(found)}"
     mine = _run_here(graph, runs, config)
@@ -69,11 +69,15 @@ def check_both_run(
     return mine
 
 
-def _types_of_inputs(graph: Any) -> dict[str, set[str]]:
-    """Return the types of the inputs of each op, those in the graph's functions too."""
+def _types(graph: Any) -> dict[str, set[str]]:
+    """Return the types of the inputs of each op, those in the graph's functions too.
+
+    Of an op without inputs they are the types of its outputs.
+    """
     found: dict[str, set[str]] = {}
     for op in graph.get_operations():
-        found.setdefault(op.type, set()).update(x.dtype.base_dtype.name for x in op.inputs)
+        tensors = op.inputs or op.outputs
+        found.setdefault(op.type, set()).update(x.dtype.base_dtype.name for x in tensors)
     for function in graph.as_graph_def().library.function:
         for node in function.node_def:
             types = {dtypes.as_dtype(attr.type).name for attr in node.attr.values() if attr.type}

@@ -80,6 +80,24 @@ def test_hints_that_are_refused(op, negative):
     check_refused(lambda: numbers(3).to(op, int64(negative)), [op])
 
 
+def on_threads(prefix, count, **attrs):
+    pool = apply_op(f"{prefix}ThreadPoolHandle", num_threads=count, display_name="few", **attrs)
+    return numbers(3).to(f"{prefix}ThreadPoolDataset", pool)
+
+
+@pytest.mark.parametrize("name", ["", "shared"])
+@pytest.mark.parametrize("prefix", ["", "Experimental"])
+def test_elements_are_passed_on_by_threads(prefix, name):
+    ops = [f"{prefix}ThreadPoolHandle", f"{prefix}ThreadPoolDataset"]
+    count = 0 if name else 2
+    found = check_elements(lambda: on_threads(prefix, count, shared_name=name), ops)
+    assert found == [0, 1, 2]
+
+
+def test_fewer_threads_than_none():
+    check_refused(lambda: on_threads("", -1), ["ThreadPoolHandle"])
+
+
 @pytest.mark.parametrize("op", ["AssertNextDataset", "ExperimentalAssertNextDataset"])
 def test_what_comes_next(op):
     def build():

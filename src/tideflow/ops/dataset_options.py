@@ -9,7 +9,7 @@ kernels/data/experimental/{auto_shard,assert_cardinality,compute_batch_size,...}
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -92,7 +92,6 @@ _HINTS = {
     "BytesProducedStatsDataset": "tag: string",
     "LatencyStatsDataset": "tag: string",
     "RewriteDataset": "rewrite_name: string",
-    "ThreadPoolDataset": "thread_pool: resource",
 }
 
 for _name, _hint in _HINTS.items():
@@ -103,7 +102,6 @@ for _name, _hint in _HINTS.items():
         output_shapes: list(shape) >= 1
         """,
         shape=scalar_shape,
-        stateful=_hint.endswith("resource"),
     )(passed_on_with_hint)
     if _name not in ("AssertPrevDataset", "RewriteDataset"):
         declare_like(f"Experimental{_name}", _name)
@@ -131,6 +129,52 @@ for _name, _limit in (
         """,
         shape=scalar_shape,
     )(_passed_on_within(_limit))
+    declare_like(f"Experimental{_name}", _name)
+
+
+class ThreadPool:
+    """What a handle of threads names; datasets share the threads of the process all the same."""
+
+    type_name: ClassVar[str] = "tensorflow::data::ThreadPoolResource"
+
+
+@op(
+    """
+    ThreadPoolHandle() -> handle: resource
+    num_threads: int
+    max_intra_op_parallelism: int = 1
+    display_name: string
+    container: string = ''
+    shared_name: string = ''
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def thread_pool_handle(ctx: Any, *, num_threads: int, container: str, shared_name: str) -> Any:
+    """Return the handle of threads that datasets may be given; 0 leaves their number to us."""
+    if num_threads < 0:
+        raise fail(f"num_threads must be >= 0; it is {num_threads}")
+    name = shared_name or ctx.node.name
+    ctx.resources.lookup_or_create(container, name, ThreadPool, ThreadPool)
+    return ctx.resources.handle(container, name, ThreadPool)
+
+
+@op(
+    """
+    ThreadPoolDataset(input_dataset: variant, thread_pool: resource) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def thread_pool_dataset(ctx: Any, input_dataset: Any, thread_pool: Any) -> Any:
+    """Return the same elements."""
+    ctx.resources.lookup(thread_pool, ThreadPool)
+    return as_dataset(input_dataset).like("Passed")
+
+
+for _name in ("ThreadPoolHandle", "ThreadPoolDataset"):
     declare_like(f"Experimental{_name}", _name)
 
 
