@@ -31,7 +31,8 @@ from tideflow.ops.record_files import (
 from tideflow.wire import dtypes, errors
 
 
-def _compression(value: Any) -> str:
+def compression_of(value: Any) -> str:
+    """Return a compression_type.  Raises: InvalidArgumentError for one that is not known."""
     found = str(scalar(value, "`compression_type`").decode())
     if found and found not in WINDOW_BITS:
         raise fail(f"Unsupported compression_type: {found}. It may be ZLIB, GZIP or empty.")
@@ -47,7 +48,7 @@ def _file_dataset(
     check: Callable[[RecordFile], None] = lambda file: None,
 ) -> Dataset:
     paths = [name.decode("utf-8", "surrogateescape") for name in vector(filenames, "`filenames`")]
-    compression = _compression(compression_type)
+    compression = compression_of(compression_type)
     if kind != "TFRecord" and int(scalar(buffer_size, "`buffer_size`")) < 0:
         raise fail("`buffer_size` must be >= 0 (0 == default)")
     return Dataset(

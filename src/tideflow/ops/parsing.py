@@ -7,6 +7,7 @@ parse_tensor_op.cc.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import zlib
 from typing import Any
@@ -281,19 +282,35 @@ _INTEGER = re.compile(rb"\s*[+-]?\d+\s*\Z")
 _FLOAT = re.compile(
     rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*\Z", re.IGNORECASE
 )
+_HEXADECIMAL = re.compile(
+    rb"\s*[+-]?0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)(p[+-]?\d+)?\s*\Z", re.IGNORECASE
+)
 
 
 def _parsed(field: bytes, dtype: DType, at: int, row: int) -> Any:
     if dtype is dtypes.string:
         return field
+    value = csv_value(field, dtype)
+    if value is None:
+        raise errors.InvalidArgumentError(
+            f"Field {at} in record {row} is not a valid {dtype.name}: {field[:60]!r}"
+        )
+    return value
+
+
+def csv_value(field: bytes, dtype: DType) -> int | float | None:
+    """Return the number that a field is; None for a field that is none of that type."""
     if dtype.is_integer:
         if _INTEGER.match(field) and dtype.min <= int(field) <= dtype.max:
             return int(field)
     elif _FLOAT.match(field):
         return float(field)
-    raise errors.InvalidArgumentError(
-        f"Field {at} in record {row} is not a valid {dtype.name}: {field[:60]!r}"
-    )
+    elif _HEXADECIMAL.match(field):
+        try:
+            return float.fromhex(field.decode())
+        except OverflowError:
+            return -math.inf if field.strip().startswith(b"-") else math.inf
+    return None
 
 
 def split_csv(line: bytes, delimiter: bytes, use_quotes: bool) -> list[bytes]:

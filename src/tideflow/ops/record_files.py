@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeAlias, TypeVar
 
 from tideflow.ops.dataset_functions import data_threads
 from tideflow.ops.dataset_values import Element, text
 from tideflow.wire import checksum, errors
+
+T = TypeVar("T")
 
 # What a thread reads of a file at once, and how much it makes ready of what is in it.
 _READ_BYTES = 1 << 18
@@ -26,14 +28,18 @@ _MOST_READY = 256
 WINDOW_BITS = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 
 
+# What is in a file: bytes, or a whole element, or an error in the place of one.
+Record: TypeAlias = "bytes | Element | Exception"
+
+
 class RecordStream:
     """Gives the records that a Python iterator reads, in the background of the loop."""
 
     __slots__ = ("_pending", "_ready", "_records")
 
-    def __init__(self, records: PyIterator[bytes]) -> None:
+    def __init__(self, records: PyIterator[Record]) -> None:
         self._records = records
-        self._ready: deque[bytes | Exception | None] = deque()
+        self._ready: deque[Record | None] = deque()
         self._pending: asyncio.Future[None] | None = None
 
     async def next(self) -> Element | None:
@@ -53,10 +59,10 @@ class RecordStream:
         self._ready.popleft()
         if isinstance(item, Exception):
             raise item
-        return (text(item),)
+        return (text(item),) if isinstance(item, bytes) else item
 
 
-def _read_some(records: PyIterator[bytes], ready: deque[bytes | Exception | None]) -> None:
+def _read_some(records: PyIterator[Record], ready: deque[Record | None]) -> None:
     """Make some records ready; None stands for the end, and an error comes before it."""
     size = 0
     try:
@@ -65,7 +71,7 @@ def _read_some(records: PyIterator[bytes], ready: deque[bytes | Exception | None
             ready.append(record)
             if record is None:
                 return
-            size += len(record)
+            size += len(record) if isinstance(record, bytes) else 0
     except Exception as error:
         ready.append(error)
 
@@ -167,7 +173,7 @@ def _opened(path: str) -> BinaryIO:
         raise errors.UnknownError(f"{path}; {error.strerror}") from None
 
 
-class FileRecords:
+class FileRecords(Generic[T]):
     """Reads files one after the other.
 
     A file that cannot be opened stays the next one; one that turns out to be damaged is left.
@@ -181,20 +187,20 @@ class FileRecords:
         self,
         paths: list[str],
         compression: str,
-        read: Callable[[RecordFile], PyIterator[bytes]],
-        check: Callable[[RecordFile], None],
+        read: Callable[[RecordFile], PyIterator[T]],
+        check: Callable[[RecordFile], None] = lambda file: None,
     ) -> None:
         self._check = check
         self._paths = deque(paths)
         self._compression = compression
         self._read = read
         self._file: RecordFile | None = None
-        self._current: PyIterator[bytes] = iter(())
+        self._current: PyIterator[T] = iter(())
 
-    def __iter__(self) -> FileRecords:
+    def __iter__(self) -> FileRecords[T]:
         return self
 
-    def __next__(self) -> bytes:
+    def __next__(self) -> T:
         while True:
             try:
                 record = next(self._current, None)

@@ -133,4 +133,4 @@ def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     Raises: NotFoundError; DataLossError where a record is damaged.
     """
     chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(options)
-    return FileRecords([os.fspath(path)], chosen.compression_type, tf_records, lambda file: None)
+    return FileRecords([os.fspath(path)], chosen.compression_type, tf_records)
