@@ -8,21 +8,16 @@ Source: tensorflow/core/kernels/data/cache_dataset_ops.cc (FileDatasetBase).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-from tideflow.ops.dataset_functions import data_threads
+from tideflow.ops.dataset_functions import in_data_thread
 from tideflow.ops.dataset_values import Dataset, Element, Iterator, owned
 from tideflow.ops.file_system import file_errors
 from tideflow.ops.tensor_bundle import BundleReader, BundleWriter, index_path
 from tideflow.wire import errors
-
-T = TypeVar("T")
 
 # Digits of an element's number in a tensor's name, filled up with blanks.
 _DIGITS = 7
@@ -32,13 +27,6 @@ _AT_ONCE = 64
 
 def _name(element: int, component: int, components: int) -> str:
     return f"{element:{_DIGITS}d}_{component:{len(str(components - 1))}d}"
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    running = asyncio.get_running_loop().run_in_executor(data_threads(), work)
-    # Who is cancelled waits for the disk: the next one must find whole elements.
-    await asyncio.wait([running])
-    return running.result()
 
 
 class _Writing:
@@ -63,16 +51,16 @@ class _Writing:
         if self._ended:
             return None
         if self._writer is None:
-            await _in_thread(self._open)
+            await in_data_thread(self._open)
         element = await self._source.next()
         if element is not None:
             element = tuple(owned(value) for value in element)
             self._held.append(element)
         if element is None or len(self._held) >= _AT_ONCE:
-            await _in_thread(self._write)
+            await in_data_thread(self._write)
         if element is None:
             self._ended = True
-            await _in_thread(self._close)
+            await in_data_thread(self._close)
         return element
 
     def _open(self) -> None:
@@ -131,7 +119,7 @@ class _Reading:
 
     async def next(self) -> Element | None:
         if not self._ready:
-            await _in_thread(self._fetch)
+            await in_data_thread(self._fetch)
         return self._ready.pop() if self._ready else None
 
     def _fetch(self) -> None:
@@ -160,7 +148,7 @@ class _FileCached:
 
     async def next(self) -> Element | None:
         if self._source is None:
-            exists = await _in_thread(Path(index_path(self._path)).exists)
+            exists = await in_data_thread(Path(index_path(self._path)).exists)
             self._source = (_Reading if exists else _Writing)(self._dataset, self._path)
         return await self._source.next()
 

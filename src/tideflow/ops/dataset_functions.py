@@ -15,12 +15,14 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.dataset_values import Element, fail, owned
 from tideflow.ops.functional_ops import truth
 from tideflow.wire import errors
+
+T = TypeVar("T")
 
 # A call that takes longer keeps the loop from everything else.
 _LOOP_BUDGET_S = 0.001
@@ -35,6 +37,14 @@ def data_threads() -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=data_threads.cache_clear)
+
+
+async def in_data_thread(work: Callable[[], T]) -> T:
+    """Return what work in a thread of datasets returns; who is cancelled waits for its end."""
+    running = asyncio.get_running_loop().run_in_executor(data_threads(), work)
+    # The next one to ask must find whole elements.
+    await asyncio.wait([running])
+    return running.result()
 
 
 # Functions of one iterator have state of their own, such as that of random numbers; it is kept by
