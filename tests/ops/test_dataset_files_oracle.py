@@ -120,3 +120,25 @@ def test_rows_of_an_array_in_a_file(tmp_path):
         tf,
         lambda: tf.data.FixedLengthRecordDataset(names, 16).batch(4).prefetch(1),
     )
+
+
+@pytest.mark.parametrize("choice", [{}, {"select_cols": [2, 3]}, {"exclude_cols": [0, 1]}], ids=str)
+def test_columns_of_rows(tmp_path, choice):
+    names = write(tmp_path, b"a,b,c,d\n1,2,3,x\n4,5,,y\n", b'a,b,c,d\r\n7,8,9,"z\r\n"\r\n10,x,1,')
+    columns = [tf.int32, 0.5, np.int64(7), ""][2 * bool(choice) :]
+    check(
+        tf,
+        lambda: tensorflow.data.experimental.CsvDataset(
+            names, columns, header=True, **choice
+        ).batch(2),
+    )
+
+
+def test_features_of_rows(tmp_path):
+    names = write(tmp_path, b"a,b\n1,x\n2,y\n3,z\n")
+    check(
+        tf,
+        lambda: tf.data.experimental.make_csv_dataset(
+            names, 2, label_name="b", num_epochs=1, shuffle=False
+        ),
+    )

@@ -103,6 +103,8 @@ CALLS = [
     csv("a,", [[""], ["x"]]),
     csv('a"b,c', [[""], [""]], use_quote_delim=False),
     csv("1|2", [[0], [0]], field_delim="|"),
+    csv("0x1.8p3, -0X.4 ", [[0.0], [0.0]]),
+    csv("0x10", [[0]]),
     csv("1,2", [[0], [0]], field_delim="||"),
     csv("1,NA,3", [[0], [9], [0]], na_value="NA"),
     csv("1,2,3", [[0], [0]], select_cols=[0, 2]),
