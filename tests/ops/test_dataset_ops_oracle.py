@@ -321,6 +321,46 @@ def test_interleaving_in_parallel_that_is_refused(op, wrong):
     check_refused(lambda: interleaved(op, **wrong), [op])
 
 
+# ---- without functions
+
+
+@pytest.mark.parametrize("op", ["UniqueDataset", "ExperimentalUniqueDataset"])
+def test_each_element_once(op):
+    found = check_elements(lambda: rows(np.int64([3, 1, 3, 2, 1])).to(op), [op])
+    assert found == [3, 1, 2]
+
+
+@pytest.mark.parametrize("op", ["IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset"])
+def test_elements_without_those_that_are_refused(op):
+    def build():
+        f = function(lambda x: fails_at(x, 1), tf.int64)
+        return numbers(4).to("MapDataset", [], f=f).to(op)
+
+    assert check_elements(build, [op]) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "op", ["DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset"]
+)
+def test_taking_turns_as_told(op):
+    def build():
+        selector = rows(np.int64([1, 0, 0, 1, 0, 1]))
+        return selector.to(op, [numbers(2).variant, numbers(10, 19).variant])
+
+    assert check_elements(build, [op]) == [10, 0, 1, 11, 12]
+
+
+@pytest.mark.parametrize("wrong", [-1, 2])
+def test_taking_turns_of_what_is_not_there(wrong):
+    op = "ExperimentalDirectedInterleaveDataset"
+
+    def build():
+        selector = rows(np.int64([1, wrong]))
+        return selector.to(op, [numbers(2).variant, numbers(10, 19).variant])
+
+    check_refused(build, [op], at=2)
+
+
 # ---- generators
 
 

@@ -35,6 +35,7 @@ HINTS = {
     "ExperimentalPrivateThreadPoolDataset": lambda: int64(2),
     "OptimizeDataset": lambda: tf.constant(["map_and_batch_fusion"]),
     "SleepDataset": lambda: int64(10),
+    "ExperimentalSleepDataset": lambda: int64(10),
 }
 
 
@@ -74,6 +75,7 @@ def test_elements_are_passed_on_by_optimizers():
     [
         "MaxIntraOpParallelismDataset", "ExperimentalMaxIntraOpParallelismDataset",
         "PrivateThreadPoolDataset", "ExperimentalPrivateThreadPoolDataset", "SleepDataset",
+        "ExperimentalSleepDataset",
     ],
 )  # fmt: skip
 def test_hints_that_are_refused(op, negative):

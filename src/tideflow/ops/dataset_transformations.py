@@ -1,8 +1,7 @@
 """Datasets that choose, repeat and join the elements of others, without functions.
 
 Source: tensorflow/core/kernels/data/{take,skip,repeat,concatenate,zip,shard,prefetch}
-_dataset_op.cc, kernels/data/experimental/{unique,ignore_errors,directed_interleave,
-sleep}_dataset_op.cc.
+_dataset_op.cc, kernels/data/experimental/{unique,ignore_errors,sleep}_dataset_op.cc.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes as static_shapes
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_background import Producer
@@ -26,12 +25,10 @@ from tideflow.ops.dataset_values import (
     Element,
     Iterator,
     as_dataset,
-    dims_of,
     fail,
     scalar,
 )
 from tideflow.wire import errors
-from tideflow.wire.dtypes import DType
 
 # How many elements are prefetched where that is left to us.
 _AUTOTUNED_BUFFER = 8
@@ -479,72 +476,6 @@ def ignore_errors_dataset(ctx: Any, input_dataset: Any) -> Any:
     return source.like("IgnoreErrors", lambda: _Forgiving(source.iterator()), count=UNKNOWN)
 
 
-class _Directed:
-    __slots__ = ("_selector", "_sources", "_stop_on_empty", "_turns")
-
-    def __init__(self, selector: Iterator, sources: list[Any], stop_on_empty: bool) -> None:
-        self._selector = selector
-        self._sources: list[Iterator | None] = sources
-        self._stop_on_empty = stop_on_empty
-        self._turns = Turns()
-
-    async def next(self) -> Element | None:
-        while any(source is not None for source in self._sources):
-            choice = await self._selector.next()
-            if choice is None:
-                break
-            index = int(choice[0])
-            if not 0 <= index < len(self._sources):
-                raise fail(f"Selector index out of range: {index} >= {len(self._sources)}")
-            source = self._sources[index]
-            if source is not None:
-                element = await source.next()
-                if element is not None:
-                    return element
-                self._sources[index] = None
-                if self._stop_on_empty:
-                    break
-            await self._turns.pause()
-        self._sources = []
-        return None
-
-
-@op(
-    """
-    DirectedInterleaveDataset(
-        selector_input_dataset: variant, data_input_datasets: N * variant
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    N: int >= 1
-    stop_on_empty_dataset: bool = false
-    """,
-    shape=scalar_shape,
-)
-def directed_interleave_dataset(
-    ctx: Any,
-    selector_input_dataset: Any,
-    data_input_datasets: list[Any],
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-    stop_on_empty_dataset: bool,
-) -> Any:
-    """Return elements of the datasets in the order in which a selector names them."""
-    selector = as_dataset(selector_input_dataset)
-    sources = [as_dataset(value) for value in data_input_datasets]
-    return Dataset(
-        "DirectedInterleave",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _Directed(
-            selector.iterator(), [source.iterator() for source in sources], stop_on_empty_dataset
-        ),
-        UNKNOWN,
-        [selector, *sources],
-    )
-
-
 class _Slow:
     __slots__ = ("_seconds", "_source")
 
@@ -572,3 +503,8 @@ def sleep_dataset(ctx: Any, input_dataset: Any, sleep_microseconds: Any) -> Any:
     if pause < 0:
         raise fail(f"sleep_microseconds must be >= 0; it is {pause}")
     return source.like("Sleep", lambda: _Slow(source.iterator(), pause / 1e6))
+
+
+declare_like("ExperimentalSleepDataset", "SleepDataset")
+declare_like("ExperimentalIgnoreErrorsDataset", "IgnoreErrorsDataset")
+declare_like("ExperimentalUniqueDataset", "UniqueDataset", without=("metadata",))
