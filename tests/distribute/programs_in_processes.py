@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from cluster.servers import free_ports, make_environment
 
 SAME_NUMBERS = Path(__file__).with_name("same_numbers.py")
+Program: TypeAlias = "subprocess.Popen[str]"
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -72,31 +73,57 @@ def train_alone(library: str, way: str, steps: int) -> list[float]:
 
 _SERVE = """
 import importlib, json, os, sys
-tf = importlib.import_module(sys.argv[1])
+kind = sys.argv[1]
+tf = importlib.import_module("tensorflow.compat.v1" if kind == "tensorflow" else "tideflow.v1")
 place = json.loads(os.environ["TF_CONFIG"])
 task = place["task"]
 spec = tf.train.ClusterSpec(place["cluster"])
-server = tf.distribute.Server(spec, task["type"], task["index"])
+config = tf.ConfigProto(device_count={"CPU": 2})
+server = tf.train.Server(spec, task["type"], task["index"], config=config)
 print("ready", flush=True)
 server.join()
 """
 
 
+def start_servers(cluster: dict[str, Any], kinds: dict[str, Sequence[str]]) -> list[Program]:
+    """Start a server for each task of some jobs, of these kinds, with two CPU devices each."""
+    servers = [
+        start_program("-c", _SERVE, kind, cluster=cluster, job=job, task=task)
+        for job, listed in kinds.items()
+        for task, kind in enumerate(listed)
+    ]
+    for server in servers:
+        assert server.stdout is not None
+        if server.stdout.readline() != "ready\n":
+            end_programs(servers)
+            raise AssertionError("a server did not start")
+    return servers
+
+
+def end_programs(programs: Sequence[Program]) -> None:
+    """End processes at once."""
+    for program in programs:
+        program.kill()
+        program.communicate()
+
+
 def train_by_coordinator(chief: str, ps: str, workers: Sequence[str], steps: int) -> list[float]:
     """Return the losses that a coordinator sees whose tasks are of these kinds."""
     cluster = make_cluster(ps=1, worker=len(workers), chief=1)
-    kinds = [("ps", 0, ps), *(("worker", i, kind) for i, kind in enumerate(workers))]
-    servers = [
-        start_program("-c", _SERVE, kind, cluster=cluster, job=job, task=task)
-        for job, task, kind in kinds
-    ]
+    servers = start_servers(cluster, {"ps": [ps], "worker": workers})
     try:
-        for server in servers:
-            assert server.stdout is not None
-            assert server.stdout.readline() == "ready\n"
         arguments = (str(SAME_NUMBERS), chief, "servers", str(steps))
         return losses_of([start_program(*arguments, cluster=cluster, job="chief")])[0]
     finally:
-        for server in servers:
-            server.kill()
-            server.communicate()
+        end_programs(servers)
+
+
+def train_on_remote_devices(chief: str, workers: Sequence[str], steps: int) -> list[float]:
+    """Return the losses of a program that mirrors on two devices of workers of these kinds."""
+    cluster = make_cluster(worker=len(workers))
+    servers = start_servers(cluster, {"worker": workers})
+    try:
+        arguments = (str(SAME_NUMBERS), chief, "remote", str(steps))
+        return losses_of([start_program(*arguments, cluster=cluster, job="chief")])[0]
+    finally:
+        end_programs(servers)

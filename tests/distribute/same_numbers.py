@@ -1,8 +1,8 @@
 """Train one model on one way of distribution: `python same_numbers.py LIBRARY WAY STEPS`.
 
-LIBRARY: tensorflow or tideflow.  WAY: one, mirrored, workers (TF_CONFIG names the place), or
-servers (with tideflow's servers, and updates that wait for all).  Prints the loss of each step as
-JSON, behind "losses ".
+LIBRARY: tensorflow or tideflow.  WAY: one, mirrored, remote (mirrored on devices of other
+processes), workers, or servers (with updates that wait for all); TF_CONFIG tells of the others.
+Prints the loss of each step as JSON, behind "losses ".
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ def make_strategy(tf: Any, way: str) -> Any:
         two = [tf.config.LogicalDeviceConfiguration()] * 2
         tf.config.set_logical_device_configuration(cpu, two)
         return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    if way == "remote":
+        workers = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]
+        tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": workers}))
+        tasks = [0, len(workers) - 1]
+        return tf.distribute.MirroredStrategy(
+            [f"/job:worker/task:{tasks[i]}/device:CPU:{i}" for i in range(2)]
+        )
     if way == "servers":
         return tf.distribute.ParameterServerStrategy(
             tf.distribute.cluster_resolver.TFConfigClusterResolver()

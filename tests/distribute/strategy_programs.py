@@ -1,8 +1,9 @@
 """Programs with a MirroredStrategy over two devices, for TensorFlow and for us.
 
-    python strategy_programs.py tensorflow|tideflow
+    python strategy_programs.py tensorflow|tideflow [WORKERS]
 
-prints, as JSON, what each program returns or raises.
+prints, as JSON, what each program returns or raises.  The devices are this process's own, or where
+WORKERS (a JSON list of addresses) are given, theirs in turn: CPU:0 of the first, CPU:1 of the last.
 """
 
 from __future__ import annotations
@@ -452,7 +453,13 @@ def main() -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     two = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(cpu, two)
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    devices = ["CPU:0", "CPU:1"]
+    if len(sys.argv) > 2:
+        workers = json.loads(sys.argv[2])
+        tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec({"worker": workers}))
+        tasks = [0, len(workers) - 1]
+        devices = [f"/job:worker/task:{tasks[i]}/device:CPU:{i}" for i in range(2)]
+    strategy = tf.distribute.MirroredStrategy(devices)
     found: dict[str, Any] = {}
     for name, one in PROGRAMS.items():
         try:

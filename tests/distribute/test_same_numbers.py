@@ -11,6 +11,7 @@ from distribute.programs_in_processes import (
     make_cluster,
     start_program,
     train_alone,
+    train_on_remote_devices,
     train_on_workers,
 )
 
@@ -26,6 +27,9 @@ def test_all_ways_of_distribution_give_one_curve() -> None:
     assert train_alone("tideflow", "mirrored", STEPS) == pytest.approx(one, abs=1e-5)
     for worker in train_on_workers(["tideflow"] * 2, STEPS):
         assert worker == pytest.approx(one, abs=1e-5)
+    assert train_on_remote_devices("tideflow", ["tideflow"] * 2, STEPS) == pytest.approx(
+        one, abs=1e-5
+    )
     cluster = make_cluster(ps=1, worker=2, chief=1)
     places = [("ps", 0), ("worker", 0), ("worker", 1)]
     servers = [ServerProcess(cluster, job, task) for job, task in places]

@@ -6,7 +6,12 @@ import importlib.util
 
 import pytest
 
-from distribute.programs_in_processes import train_alone, train_by_coordinator, train_on_workers
+from distribute.programs_in_processes import (
+    train_alone,
+    train_by_coordinator,
+    train_on_remote_devices,
+    train_on_workers,
+)
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -54,3 +59,12 @@ def test_coordinators_of_both_kinds_train_on_tasks_of_both(
 ) -> None:
     losses = train_by_coordinator(chief, ps, workers, STEPS)
     assert losses == pytest.approx(ours, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "workers", [("tensorflow", "tensorflow"), ("tideflow", "tensorflow")], ids=" and ".join
+)
+def test_training_is_mirrored_on_devices_of_tensorflows_workers(
+    ours: list[float], workers: tuple[str, ...]
+) -> None:
+    assert train_on_remote_devices("tideflow", workers, STEPS) == pytest.approx(ours, abs=1e-4)

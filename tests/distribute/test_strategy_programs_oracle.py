@@ -1,7 +1,12 @@
-"""Programs with a MirroredStrategy return and raise what they do with TensorFlow."""
+"""Programs with a MirroredStrategy return and raise what they do with TensorFlow.
+
+The devices are those of the program, or of workers of either kind; TensorFlow's own takes devices
+of one worker only.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 from pathlib import Path
@@ -9,40 +14,56 @@ from typing import Any
 
 import pytest
 
-from distribute.programs_in_processes import start_program
+from distribute.programs_in_processes import (
+    end_programs,
+    make_cluster,
+    start_program,
+    start_servers,
+)
 from distribute.strategy_programs import PROGRAMS
 
 pytestmark = [
     pytest.mark.tensorflow,
     pytest.mark.processes,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(200),
+    pytest.mark.xdist_group("strategy programs"),
     pytest.mark.skipif(
         importlib.util.find_spec("tensorflow") is None, reason="needs a real TensorFlow"
     ),
 ]
 
 _FILE = str(Path(__file__).with_name("strategy_programs.py"))
+# Whose program, and the kinds of the workers on whose devices it runs.
+WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "tideflow": ("tideflow", ()),
+    "tideflow on two tideflow workers": ("tideflow", ("tideflow", "tideflow")),
+    "tideflow on two tensorflow workers": ("tideflow", ("tensorflow", "tensorflow")),
+    "tideflow on workers of both kinds": ("tideflow", ("tensorflow", "tideflow")),
+    "tensorflow on one tideflow worker": ("tensorflow", ("tideflow",)),
+}
 
 
-def results(library: str) -> dict[str, Any]:
-    process = start_program(_FILE, library)
-    output, said = process.communicate(timeout=100)
+@functools.cache
+def results(library: str, workers: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return what all programs give, run one after the other in one process."""
+    cluster = make_cluster(worker=len(workers)) if workers else {}
+    servers = start_servers(cluster, {"worker": workers})
+    try:
+        arguments = [json.dumps(cluster["worker"])] if workers else []
+        process = start_program(_FILE, library, *arguments)
+        output, said = process.communicate(timeout=150)
+    finally:
+        end_programs(servers)
     lines = [line for line in output.splitlines() if line.startswith("found ")]
     assert lines, said[-3000:]
     found: dict[str, Any] = json.loads(lines[0].removeprefix("found "))
     return found
 
 
-@pytest.fixture(scope="module")
-def both() -> tuple[dict[str, Any], dict[str, Any]]:
-    return results("tensorflow"), results("tideflow")
-
-
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_gives_what_tensorflow_gives(
-    both: tuple[dict[str, Any], dict[str, Any]], name: str
-) -> None:
-    expected, found = both[0][name], both[1][name]
+def test_a_program_gives_what_tensorflow_gives(name: str, way: str) -> None:
+    expected, found = results("tensorflow")[name], results(*WAYS[way])[name]
     if expected[0] == "raised":
         # Our texts say more; the class, and that it raises at all, is what programs rely on.
         assert found[:2] == expected[:2]
