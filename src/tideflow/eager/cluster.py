@@ -455,6 +455,16 @@ class Cluster:
             if task.queue.error is not None:
                 raise task.queue.error
 
+    def wait_for(self, devices: Iterable[str]) -> None:
+        """Wait until the other tasks that have these devices have done what they were given.
+
+        Raises: the error of the last of it.
+        """
+        for name in {_task_of(device) for device in devices} & self._tasks.keys():
+            last = self._tasks[name].queue.last
+            if last is not None:
+                last.result()
+
     def forget_errors(self) -> None:
         """Let synchronize not raise what went wrong before."""
         for task in self._tasks.values():

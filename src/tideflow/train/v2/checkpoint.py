@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.eager.context import context
 from tideflow.eager.tracking import (
     Trackable,
     join_restoration,
@@ -88,11 +89,14 @@ class EagerFiles:
         if len(groups) == 1:
             self._save(prefix, here, groups[here], graph)
             return prefix
-        temporary = f"{prefix}_temp/{secrets.token_hex(8)}"
+        temporary = f"{prefix}_temp_{secrets.token_hex(8)}"
         shards = []
         for number, (device, parts) in enumerate(sorted(groups.items())):
             shards.append(f"{temporary}/part-{number:05}-of-{len(groups):05}")
             self._save(shards[-1], device, parts, graph if device == here else None)
+        cluster = context().cluster
+        if cluster is not None:
+            cluster.wait_for(groups)
         with get_default_graph().device(here):
             apply_op("MergeV2Checkpoints", shards, prefix, delete_old_dirs=True)
         return prefix
