@@ -41,6 +41,16 @@ attempt(work)
 )
 _SHAPES = _START + "attempt(lambda: add(tf.ones([rank + 1])))\n"
 _TYPES = _START + "attempt(lambda: add(tf.ones([2], [tf.float32, tf.float64][rank])))\n"
+# One member reduces first and gathers then, the other gathers first.
+_ORDER = (
+    _START
+    + """
+def gather_all(x):
+    return tf.distribute.get_replica_context().all_gather(x, axis=0)
+order = [reduce_all, gather_all] if rank == 0 else [gather_all, reduce_all]
+attempt(lambda: [strategy.run(one, (tf.ones([2]),)) for one in order])
+"""
+)
 
 
 def start_two(text: str) -> tuple[dict[str, list[str]], list[subprocess.Popen[str]]]:
@@ -82,7 +92,7 @@ def test_the_others_are_told_of_a_worker_that_is_killed(victim: int) -> None:
         end(again)
 
 
-@pytest.mark.parametrize("text", [_SHAPES, _TYPES], ids=["shapes", "types"])
+@pytest.mark.parametrize("text", [_SHAPES, _TYPES, _ORDER], ids=["shapes", "types", "order"])
 def test_what_differs_between_members_is_told_with_their_names(text: str) -> None:
     _, programs = start_two(text)
     try:

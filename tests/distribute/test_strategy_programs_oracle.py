@@ -1,7 +1,6 @@
 """Programs with a MirroredStrategy return and raise what they do with TensorFlow.
 
-The devices are those of the program, or of workers of either kind; TensorFlow's own takes devices
-of one worker only.
+The devices are those of the program, or of workers of either kind.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tideflow on two tideflow workers": ("tideflow", ("tideflow", "tideflow")),
     "tideflow on two tensorflow workers": ("tideflow", ("tensorflow", "tensorflow")),
     "tideflow on workers of both kinds": ("tideflow", ("tensorflow", "tideflow")),
-    "tensorflow on one tideflow worker": ("tensorflow", ("tideflow",)),
 }
 
 
