@@ -157,6 +157,22 @@ def test_the_first_error_is_raised_once(spec: dict[str, list[str]], servers: Ser
         coordinator.schedule(lambda x: x, args=(again,))
 
 
+def test_a_function_may_return_what_it_was_given(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
+
+    @tf.function
+    def step(x, y):
+        return y, x + y, x
+
+    value = coordinator.schedule(step, args=(tf.constant(1), tf.constant(2)))
+    assert value.fetch() == (2, 3, 1)
+    alone = coordinator.schedule(tf.function(lambda x: x), args=(tf.constant(5),))
+    assert alone.fetch() == 5
+    coordinator.join()
+
+
 def test_training_goes_on_when_a_worker_dies_and_comes_back(
     spec: dict[str, list[str]], servers: Servers
 ) -> None:

@@ -73,6 +73,7 @@ class GraphFunction:
         self._handed_on = {
             at: position[id(t)] for at, t in enumerate(self.outputs) if id(t) in position
         }
+        self._does_nothing = len(self._handed_on) == len(self.outputs) and not self.effects
         self._lock = threading.RLock()
         self._differentiable: _Differentiable | None = None
         self._name: str | None = None
@@ -126,19 +127,23 @@ class GraphFunction:
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Return the results for the values of all inputs."""
-        if len(self._handed_on) == len(self.outputs) and not self.effects:
-            return [values[i] for i in self._handed_on.values()]
+        if self._does_nothing:
+            return self._with_handed_on([], values)
         runner = self._ready()
         step = local_step(0)
         if runner.is_synchronous:
             found = runner.run(step, values)
         else:
             found = run_sync(runner.run_async(step, values))
+        return self._with_handed_on(found, values)
+
+    def _with_handed_on(self, found: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """Return all results: what running gave, and arguments that are results as they came."""
         if not self._handed_on:
-            return found
+            return list(found)
         made = iter(found)
         return [
-            values[self._handed_on[i]] if i in self._handed_on else next(made)
+            given[self._handed_on[i]] if i in self._handed_on else next(made)
             for i in range(len(self.outputs))
         ]
 
@@ -161,8 +166,12 @@ class GraphFunction:
             wanted = get_default_graph().wanted_device()  # type: ignore[attr-defined]
             device = cluster.find_device(wanted) if wanted else None
             if self._spans(cluster, inputs, device):
-                default = device or context().default_device.name
-                return cluster.call_function(self._entered(), inputs, self.output_types, default)
+                found: list[Tensor] = []
+                if not self._does_nothing:
+                    default = device or context().default_device.name
+                    types = [t for i, t in enumerate(self.output_types) if i not in self._handed_on]
+                    found = cluster.call_function(self._entered(), inputs, types, default)
+                return self._with_handed_on(found, list(map(_as_result, inputs)))
         return self._wrap(self.run([t._value for t in inputs]))  # type: ignore[attr-defined]
 
     def _spans(self, cluster: Any, inputs: Sequence[Tensor], device: str | None) -> bool:
@@ -320,6 +329,13 @@ def _rebuilt(entry: Any, found: Any) -> Any:
         shape = None if entry.dense_shape is None else next(found)
         return IndexedSlices(values, indices, shape)
     return next(found)
+
+
+def _as_result(tensor: Any) -> Tensor:
+    """Return an argument as a result, which tapes tell from it where it is here."""
+    if isinstance(tensor, RemoteTensor):
+        return tensor
+    return EagerTensor(tensor.held, tensor.dtype)
 
 
 def as_value(value: Any) -> Any:
