@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tideflow.graph.op_def import OpDef, get_op_def, op, with_attrs
+from tideflow.graph.op_def import OpDef, get_op_def, is_registered, op, with_attrs
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.conv import conv2d_kernel, conv2d_shape
@@ -58,6 +58,8 @@ def _finished(
     leakyrelu_alpha: float,
 ) -> Any:
     """Apply the fused ops to a product or convolution; args are their further inputs."""
+    if not fused_ops:
+        raise errors.InvalidArgumentError("fused_ops is empty; it must name at least one op")
     left = list(args)
     for name in fused_ops:
         wanted = {"BiasAdd": 1, "Add": 1, "FusedBatchNorm": 4}.get(name, 0)
@@ -253,9 +255,11 @@ def fused_batch_norm_ex_kernel(
     shape=same_as(),
 )
 def unary_ops_composition_kernel(xp: Any, x: Any, *, op_names: list[str]) -> Any:
+    if not op_names:
+        raise errors.InvalidArgumentError("op_names is empty; it must name at least one op")
     for name in op_names:
-        definition = get_op_def(name)
-        if not definition.is_pure or len(definition.inputs) != 1:
+        definition = get_op_def(name) if is_registered(name) else None
+        if definition is None or not definition.is_pure or len(definition.inputs) != 1:
             raise errors.InvalidArgumentError(f"{name} is no elementwise op of one input")
         x = _with_defaults(definition)(xp, x)
     return x

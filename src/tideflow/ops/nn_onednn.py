@@ -69,8 +69,17 @@ for _base in (
 for _base in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
     declare_like(f"_MklNative{_base}", _base, _CONSTANT_FILTER)
 
-for _base in ("FusedMatMul", "FusedConv2D", "FusedConv3D", "FusedDepthwiseConv2dNative"):
+for _base in ("FusedMatMul", "FusedConv3D", "FusedDepthwiseConv2dNative"):
     declare_like(f"_MklNative{_base}", f"_{_base}", _CONSTANT_FILTER)
+
+# The only one of these that takes a type which the plain op does not.
+declare_like(
+    "_MklNativeFusedConv2D",
+    "_FusedConv2D",
+    "T: type in {bfloat16, half, float}",
+    _CONSTANT_FILTER,
+    without=("T",),
+)
 
 declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx")
 
