@@ -15,8 +15,9 @@ import tideflow.ops.random_stateless
 import tideflow.ops.slicing
 import tideflow.ops.string_format  # noqa: F401
 from ops.harness import Case, check_against_tensorflow
+from ops.outcomes import Call, as_array, check_ends_alike
 
-pytest.importorskip("tensorflow")
+tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -79,6 +80,8 @@ JOINING = [
     Case("ConcatV2", [[CUBE, CUBE[:, :1]], I32(1)]),
     Case("ConcatV2", [[CUBE, CUBE, CUBE], I32(-3)]),
     Case("ConcatV2", [[EMPTY, CUBE[0].T], I32(0)]),
+    Case("Concat", [I32(1), [CUBE, CUBE[:, :1]]]),
+    Case("Concat", [I32(0), [strings("a"), strings("b", "c")]], jit=False),
     Case("ConcatOffset", [I32(1), [ints(2, 3), ints(2, 5), ints(2, 0)]]),
     Case("Split", [I32(-1), CUBE], {"num_split": 2}),
     Case("SplitV", [CUBE, np.array([1, -1, 1]), I32(2)], {"num_split": 3}),
@@ -149,6 +152,9 @@ INDEXING = [
     Case("Unique", [np.zeros(0, np.float32)]),
     Case("UniqueWithCounts", [np.float32([3, 1, 3])]),
     Case("UniqueV2", [ints(1, 2, 1, 2, 3, 4).reshape(3, 2), np.array([0])]),
+    Case("UniqueWithCountsV2", [ints(1, 2, 1, 2, 3, 4).reshape(3, 2), np.array([0])]),
+    Case("UniqueWithCountsV2", [strings("b", "a", "b"), np.zeros(0, np.int64)], jit=False),
+    Case("UniqueWithCountsV2", [ints(3, 1, 3), ints(-1)], {"out_idx": "int64"}),
     Case("ListDiff", [ints(3, 1, 2, 3), ints(1, 9)]),
 ]
 
@@ -181,6 +187,27 @@ STRINGS = [
         [strings("aab", "b")],
         {"pattern": "(a)", "rewrite": r"<\1\0>", "replace_global": False},
     ),
+    *[
+        Case(
+            "RegexReplace",
+            [strings("baac", "", "ab cd"), np.array(pattern, object), np.array(rewrite, object)],
+            {"replace_global": every},
+            id=f"{pattern!r}-{rewrite!r}-{every}",
+        )
+        for every in (True, False)
+        for pattern in (b"a*", b"(a)|(b)", b"x*|a", b"$", rb"\b", b"")
+        for rewrite in (
+            b"-",
+            rb"<\0>",
+            rb"\1x",
+            rb"\1\2",
+            rb"\3",
+            rb"x\q\0",
+            b"x\\",
+            rb"\\0",
+            rb"\10",
+        )
+    ],
     Case("AsString", [np.float32([1.5, -2, 1e10, np.nan])]),
     Case("AsString", [np.float64([1.5, -2, 1e10])], {"precision": 3, "scientific": True}),
     Case("AsString", [np.float64([0.1, 1e10])], {"shortest": True}),
@@ -230,6 +257,49 @@ def test_stateless_floats_are_tensorflows(dtype: str, sizes: tuple[int, ...]) ->
     check_against_tensorflow(Case("StatelessRandomUniformV2", inputs, {"dtype": dtype}, **exact))
     check_against_tensorflow(Case("StatelessRandomNormalV2", inputs, {"dtype": dtype}))
     check_against_tensorflow(Case("StatelessTruncatedNormalV2", inputs, {"dtype": dtype}))
+
+
+@pytest.mark.parametrize("seed_type", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("sizes", [(7,), (3, 5), (0,), ()], ids=str)
+def test_stateless_floats_of_a_seed_are_tensorflows(
+    dtype: str, sizes: tuple[int, ...], seed_type: str
+) -> None:
+    inputs = [ints(*sizes), np.array([12, -7], seed_type)]
+    exact = {"rtol": 0.0, "atol": 0.0} if dtype in ("float32", "float64") else {}
+    check_against_tensorflow(Case("StatelessRandomUniform", inputs, {"dtype": dtype}, **exact))
+    check_against_tensorflow(Case("StatelessRandomNormal", inputs, {"dtype": dtype}))
+
+
+@pytest.mark.parametrize("seed_type", ["int32", "int64"])
+def test_all_that_a_seed_gives_is_tensorflows(seed_type: str) -> None:
+    given = np.array([12, -7], seed_type)
+    check_against_tensorflow(Case("StatelessRandomGetKeyCounterAlg", [given]))
+    check_against_tensorflow(Case("StatelessRandomGetAlg", []))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call("StatelessRandomGetKeyCounterAlg", [np.array([1, 2, 3])]),
+        *[
+            Call(name, inputs)
+            for name in ("StatelessRandomUniform", "StatelessRandomNormal")
+            for inputs in (
+                [ints(3), np.array([1, 2, 3])],
+                [ints(-3), np.array([1, 2])],
+                [ints(3).reshape(1, 1), np.array([1, 2])],
+            )
+        ],
+        *[
+            Call("RegexReplace", [strings("aab", "b"), *map(as_array, given)])
+            for given in (["(a", "x"], [["a", "b"], "x"], ["a", ["x", "y"]])
+        ],
+    ],
+    ids=str,
+)
+def test_what_cannot_be_drawn_or_rewritten(call: Call) -> None:
+    check_ends_alike(tensorflow, call)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

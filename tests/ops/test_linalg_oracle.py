@@ -82,6 +82,11 @@ def calls() -> list[Call]:
         x, y = numbers(real, 2, 4, 5), numbers(complex_, 2, 4, 5)
         found.append(Call("RFFT2D", [x, two], {"Tcomplex": complex_}, **loose))
         found.append(Call("IRFFT2D", [y, two], {"Treal": real}, **loose))
+        x, y = numbers(real, 2, 3, 4, 6), numbers(complex_, 2, 3, 4, 6)
+        for sizes in ((3, 4, 6), (2, 5, 7), (4, 4, 4), (1, 1, 1)):
+            three = np.int32(sizes)
+            found.append(Call("RFFT3D", [x, three], {"Tcomplex": complex_}, **loose))
+            found.append(Call("IRFFT3D", [y, three], {"Treal": real}, **loose))
     # What does not fit, and what has no answer.
     plain = numbers("float32", 3, 3)
     found += [
@@ -99,6 +104,8 @@ def calls() -> list[Call]:
         Call("Svd", [plain[0]]),
         Call("FFT", [np.complex64(1)]),
         Call("RFFT", [plain, np.int32([2, 2])], {"Tcomplex": "complex64"}),
+        Call("RFFT3D", [numbers("float32", 2, 3, 4), np.int32([3, 4])], {"Tcomplex": "complex64"}),
+        Call("IRFFT3D", [numbers("complex64", 2, 3), np.int32([2, 3, 4])], {"Treal": "float32"}),
         Call("RFFT", [plain, np.int32([5])], {"Tcomplex": "complex64"}),
     ]
     return found

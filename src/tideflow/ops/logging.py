@@ -22,23 +22,11 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, same_as, scalar
 from tideflow.ops import nest
 from tideflow.ops.export import export
+from tideflow.ops.value_text import summarize_value
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 
 _log = logging.getLogger(__name__)
-
-
-def summarize_value(value: Any, limit: int) -> str:
-    """Return the first `limit` elements of a value in one line; all if that is negative."""
-    array = np.asarray(value)
-    flat = array.reshape(-1)
-    shown = flat if limit < 0 else flat[:limit]
-    texts = [
-        item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item) for item in shown
-    ]
-    if array.ndim == 0:
-        return texts[0]
-    return " ".join(texts) + ("..." if len(shown) < flat.size else "")
 
 
 @op(
@@ -166,8 +154,8 @@ def print_v2_kernel(ctx: Any, text: Any, *, output_stream: str, end: str) -> Non
     elif output_stream in _LOG_LEVELS:
         _log.log(_LOG_LEVELS[output_stream], "%s", line.rstrip("\n"))
     elif output_stream.startswith("file://"):
-        with open(output_stream.removeprefix("file://"), "a", encoding="utf-8") as file:
-            file.write(line)
+        with open(output_stream.removeprefix("file://"), "ab") as file:
+            file.write(said + end.encode())
     else:
         raise InvalidArgumentError(
             f"output stream {output_stream!r} is none of stdout, stderr, {', '.join(_LOG_LEVELS)} "

@@ -15,7 +15,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar
 from tideflow.ops.export import export
-from tideflow.ops.string import encoded
+from tideflow.ops.value_text import element_text
 from tideflow.wire.errors import InvalidArgumentError
 
 
@@ -43,7 +43,7 @@ def string_format_kernel(
         )
     texts = [format_tensor(x, summarize) for x in inputs]
     joined = parts[0] + "".join(text + part for text, part in zip(texts, parts[1:]))
-    return np.array(encoded(joined), object)
+    return np.array(joined.encode("utf-8", "surrogateescape"), object)
 
 
 def format_tensor(x: Any, summarize: int) -> str:
@@ -71,18 +71,8 @@ def _format_rows(array: Any, summarize: int, depth: int) -> str:
 
 
 def _format_element(value: Any, dtype: Any) -> str:
-    if isinstance(value, bytes):
-        return '"' + value.decode("utf-8", "replace") + '"'
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, float):
-        narrow = np.asarray(value, dtype)[()]
-        for digits in range(1, 18):
-            text = f"{value:.{digits}g}"
-            if np.asarray(float(text), dtype)[()] == narrow:
-                return text
-        return str(value)
-    return str(value)
+    text = element_text(value, dtype)
+    return f'"{text}"' if isinstance(value, bytes) else text
 
 
 @export("strings.format")
