@@ -267,6 +267,12 @@ def matmul_cases() -> list[Case]:
     made.append(Case("BatchMatMul", [_numbers("float32", 2, 3, 4), _numbers("float32", 2, 4, 1)]))
     pair = [_numbers("int8", 2, 3), _numbers("int8", 3, 2)]
     made.append(Case("BatchMatMulV3", pair, {"Tout": "int32"}))
+    a, b = np.maximum(_numbers("float32", 3, 4), 0), _numbers("float32", 4, 2)
+    for hint in ("a_is_sparse", "b_is_sparse"):
+        for turn in (False, True):
+            attrs = {hint: True, "transpose_a": turn, "transpose_b": turn}
+            pair = [a.T.copy(), b.T.copy()] if turn else [a, b]
+            made.append(Case("SparseMatMul", pair, attrs, id=f"SparseMatMul-{hint}-{turn}"))
     return made
 
 
