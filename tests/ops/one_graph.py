@@ -23,10 +23,13 @@ class Run:
     """A call of Session.run.
 
     fetches: tensors and operations of the graph that was built; feeds: by tensor.
+    instead: what TensorFlow fetches, where it has no kernel for an op that is compared: what the
+      same comes to by other ops.
     """
 
     fetches: Sequence[Any]
     feeds: Mapping[Any, Any] = field(default_factory=dict)
+    instead: Sequence[Any] | None = None
 
 
 # Outputs, or the name of the class of an error.
@@ -40,6 +43,7 @@ def check_both_run(
     atol: float = 1e-6,
     config: Any = None,
     change: Callable[[Any], None] | None = None,
+    options: Any = None,
 ) -> list[_End]:
     """Build a graph, run it with tideflow and with TensorFlow, and compare every run.
 
@@ -47,6 +51,7 @@ def check_both_run(
       build: makes the nodes in the default graph and returns what to run, in order.
       about: the ops that this compares; the graph must have each of them.
       config: of both sessions, a ConfigProto.
+      options: of every run of both, a RunOptions.
       change: is given the GraphDef before TensorFlow imports it, to change it in place.
     Returns: what each run gave here: arrays, or the name of the class of its error.
     """
@@ -56,8 +61,8 @@ def check_both_run(
     found = _types(graph)
     absent = set(about) - set(found)
     assert not absent, f"the graph has no {sorted(absent)}; it has {sorted(found)}"
-    mine = _run_here(graph, runs, config)
-    theirs = _run_there(graph, runs, config, change)
+    mine = _run_here(graph, runs, config, options)
+    theirs = _run_there(graph, runs, config, options, change)
     for number, (one, other) in enumerate(zip(mine, theirs, strict=True)):
         _compare(one, other, f"run {number}", rtol, atol)
     failed = isinstance(mine[-1], str)
@@ -85,13 +90,17 @@ def _types(graph: Any) -> dict[str, set[str]]:
     return found
 
 
-def _run_here(graph: Any, runs: Sequence[Run], config: Any) -> list[_End]:
+def _run_here(graph: Any, runs: Sequence[Run], config: Any, options: Any) -> list[_End]:
     with ours.Session(graph=graph, config=config) as session:
-        return [_end(ours, session, run.fetches, run.feeds) for run in runs]
+        return [_end(ours, session, run.fetches, run.feeds, options) for run in runs]
 
 
 def _run_there(
-    graph: Any, runs: Sequence[Run], config: Any, change: Callable[[Any], None] | None
+    graph: Any,
+    runs: Sequence[Run],
+    config: Any,
+    options: Any,
+    change: Callable[[Any], None] | None,
 ) -> list[_End]:
     import tensorflow  # noqa: PLC0415 - the oracle is optional
 
@@ -100,6 +109,8 @@ def _run_there(
     if change is not None:
         change(given)
     settings = None if config is None else tf.ConfigProto.FromString(config.SerializeToString())
+    if options is not None:
+        options = tf.RunOptions.FromString(options.SerializeToString())
     with tf.Graph().as_default() as other:
         tf.import_graph_def(given, name="")
         with tf.Session(graph=other, config=settings) as session:
@@ -107,8 +118,9 @@ def _run_there(
                 _end(
                     tf,
                     session,
-                    [other.as_graph_element(_name(fetch)) for fetch in run.fetches],
+                    [other.as_graph_element(_name(fetch)) for fetch in run.instead or run.fetches],
                     {_name(key): value for key, value in run.feeds.items()},
+                    options,
                 )
                 for run in runs
             ]
@@ -118,9 +130,11 @@ def _name(thing: Any) -> str:
     return str(thing.name)
 
 
-def _end(tf: Any, session: Any, fetches: Sequence[Any], feeds: Mapping[Any, Any]) -> _End:
+def _end(
+    tf: Any, session: Any, fetches: Sequence[Any], feeds: Mapping[Any, Any], options: Any
+) -> _End:
     try:
-        values = session.run(list(fetches), dict(feeds))
+        values = session.run(list(fetches), dict(feeds), options=options)
     except tf.errors.OpError as error:
         return type(error).__name__
     return [

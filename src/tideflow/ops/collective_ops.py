@@ -94,13 +94,15 @@ def _keys_of_inputs(inputs: tuple[Any, ...]) -> dict[str, int]:
 
     Raises: InvalidArgumentError for one that is no scalar.
     """
-    named = dict(zip(_KEYS, inputs))
-    for name, value in named.items():
-        if np.ndim(value):
-            raise errors.InvalidArgumentError(
-                f"{name} has shape {list(np.shape(value))}; it must be a scalar"
-            )
-    return {name: int(value) for name, value in named.items()}
+    return {name: _scalar(value, name) for name, value in zip(_KEYS, inputs)}
+
+
+def _scalar(value: Any, name: str) -> int:
+    if np.ndim(value):
+        raise errors.InvalidArgumentError(
+            f"{name} has shape {list(np.shape(value))}; it must be a scalar"
+        )
+    return int(value)
 
 
 def _known_shape(shape: TensorShape) -> tuple[int, ...]:
@@ -404,12 +406,13 @@ def collective_assign_group_v2(
             f"group_assignment has shape {list(np.shape(group_assignment))}; it must be a table "
             "with a row for each group"
         )
-    rows = np.flatnonzero((group_assignment == device_index).any(axis=1))
+    device, key = _scalar(device_index, "device_index"), _scalar(base_key, "base_key")
+    rows = np.flatnonzero((group_assignment == device).any(axis=1))
     if not len(rows):
         raise errors.InvalidArgumentError(
-            f"device {int(device_index)} is in no group of {group_assignment.tolist()}"
+            f"device {device} is in no group of {group_assignment.tolist()}"
         )
-    return np.int32(group_assignment.shape[1]), np.int32(int(base_key) + int(rows[0]))
+    return np.int32(group_assignment.shape[1]), np.int32(key + int(rows[0]))
 
 
 # ---- communicators
