@@ -67,28 +67,35 @@ def test_a_call_for_its_effect():
     check_both_run(build, ["StatefulPartitionedCall"])
 
 
+TASK = "/job:localhost/replica:0/task:0"
+TWO = tf.ConfigProto(device_count={"CPU": 2})
+
+
+@pytest.mark.parametrize("placed", [0, 1])
 @pytest.mark.parametrize(
-    "target", ["/job:localhost/replica:0/task:0/device:CPU:0", "/cpu:0", "/device:CPU:0", "", "CPU"]
+    "target", [f"{TASK}/device:CPU:0", f"{TASK}/device:CPU:1", "/cpu:0", "/device:CPU:1", ""]
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_a_call_on_a_device(target, dtype):
+def test_a_call_on_a_device(target, placed, dtype):
     def build():
         f = function(lambda x: x * x, dtype)
         device = tf.placeholder(tf.string, [])
-        made = apply_op("RemoteCall", device, [numbers(dtype, 1, 2)], Tout=[dtype], f=f)
-        return [Run(made, {device: target})]
+        with tf.device(f"/CPU:{placed}"):
+            made = apply_op("RemoteCall", device, [numbers(dtype, 1, 2)], Tout=[dtype], f=f)
+        return [Run(made, {device: target})] * 2
 
-    check_both_run(build, ["RemoteCall"])
+    check_both_run(build, ["RemoteCall"], config=TWO)
 
 
-def test_a_call_on_what_is_no_device():
+@pytest.mark.parametrize("target", ["nowhere", f"{TASK}/device:CPU:7", "/device:CPU:2"])
+def test_a_call_on_what_is_no_device(target):
     def build():
         f = function(lambda x: x * x, np.float32)
         device = tf.placeholder(tf.string, [])
         made = apply_op("RemoteCall", device, [tf.constant(1.0)], Tout=[np.float32], f=f)
-        return [Run(made, {device: "nowhere"})]
+        return [Run(made, {device: target})]
 
-    check_both_run(build, ["RemoteCall"])
+    check_both_run(build, ["RemoteCall"], config=TWO)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -289,7 +289,7 @@ class EagerWorker(EagerService):
             raise errors.InternalError("RunComponentFunction is for component functions only")
         args = [self._input(context, given) for given in operation.op_inputs]
         ref = context.function(operation.name, operation.attrs)
-        function = context.functions(ref, context.device(operation.device))
+        function = context.functions(ref, context.device(operation.device), "")
         steps, step_id = self._worker.steps, operation.func_step_id
         record = steps.start(step_id, context.session)
         async with steps.running(record):

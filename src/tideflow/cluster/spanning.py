@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,8 +24,7 @@ from tideflow.compile.place import place
 from tideflow.graph.function_writer import ARG_OPS, RETVAL_OPS, function_of_nodes
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.node import FunctionRef, Node
-from tideflow.runtime.context import Function, Step
-from tideflow.runtime.device import Device
+from tideflow.runtime.context import FindFunction, Step
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -56,7 +55,7 @@ class Home(Protocol):
         """Incarnations of all devices of the cluster, this task's first, by full name."""
 
     @property
-    def functions(self) -> Callable[[FunctionRef, Device], Function]:
+    def functions(self) -> FindFunction:
         """Finds functions that are called within this task's part."""
 
     def eager_service(self, task: str) -> EagerService:

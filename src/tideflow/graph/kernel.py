@@ -78,8 +78,10 @@ class KernelContext(Protocol):
     def collectives(self) -> Any:
         """The other devices that collective ops compute with (see ops.collective_calls)."""
 
-    def function(self, ref: Any) -> Callable[..., Any]:
+    def function(self, ref: Any, device: str = "") -> Callable[..., Any]:
         """Return a function of the library: `await f(step, *args)` gives its list of results.
+
+        It runs on the node's device, or on another of the task that `device` names.
 
         It may be called from an async kernel only.  Where its `is_synchronous` holds, it never
         waits, and `f.run(step, args)` runs it on any thread.  `f.anew(scope)`, for a dict kept by

@@ -15,7 +15,6 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, from_attr, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import dtypes, errors
-from tideflow.wire.device_name import matches
 from tideflow.wire.dtypes import DType
 
 # How many iterations of a loop of short functions may pass before others get their turn.
@@ -58,14 +57,9 @@ async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionR
     stateful=True,
 )
 async def remote_call(ctx: Any, step: Any, target: Any, args: list[Any], *, f: FunctionRef) -> Any:
-    """Run a function on the device named, which must be the op's own."""
+    """Run a function on the device named, which must be of the op's own task."""
     wanted = target if isinstance(target, bytes) else np.asarray(target).item()
-    if not matches(wanted.decode(), ctx.device):
-        raise errors.UnimplementedError(
-            f"RemoteCall {ctx.node.name!r} on {ctx.device} names target {wanted.decode()!r}; put "
-            "the op on that device, functions run where their op is"
-        )
-    return await ctx.function(f)(step, *args)
+    return await ctx.function(f, wanted.decode())(step, *args)
 
 
 def truth(value: Any) -> bool:

@@ -40,7 +40,7 @@ class Binder:
     device: str
     resources: Resources
     state: KernelState
-    functions: Callable[[FunctionRef], Function] | None = None
+    functions: Callable[[FunctionRef, str], Function] | None = None
     jit: JitMode = JitMode.NEVER
     accelerator: Accelerator | None = None
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.kernel import bind
-from tideflow.graph.node import FunctionRef, Node, arg_sizes, arg_types
+from tideflow.graph.node import Node, arg_sizes, arg_types
 from tideflow.graph.op_def import OpDef
 from tideflow.ops.updates import bind_update
-from tideflow.runtime.context import Function, KernelState, NodeContext
+from tideflow.runtime.context import FindFunction, KernelState, NodeContext
 from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.program import explain
@@ -56,7 +56,7 @@ class BoundOp:
         attrs: dict[str, Any],
         device: Device,
         state: KernelState,
-        functions: Callable[[FunctionRef, Device], Function],
+        functions: FindFunction,
     ) -> None:
         self.op_def = op_def
         self.attrs = attrs
@@ -69,14 +69,16 @@ class BoundOp:
         self.takes_step = op_def.takes_step
         self.call = self._bind(state, functions)
 
-    def _bind(
-        self, state: KernelState, functions: Callable[[FunctionRef, Device], Function]
-    ) -> Callable[..., Any]:
+    def _bind(self, state: KernelState, functions: FindFunction) -> Callable[..., Any]:
         if self.op_def.is_pure:
             return bind(self.node, np)
         device = self.device
         ctx = NodeContext(
-            self.node, device.name, device.resources, state, lambda ref: functions(ref, device)
+            self.node,
+            device.name,
+            device.resources,
+            state,
+            lambda ref, target: functions(ref, device, target),
         )
         return bind_update(self.node, ctx) if self.op_def.updates else bind(self.node, ctx)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.ops.collective_calls import Collectives
+from tideflow.runtime.device import Device
 from tideflow.runtime.program import Observer
 from tideflow.runtime.rendezvous import Rendezvous, RendezvousLike
 from tideflow.wire import errors
@@ -16,6 +17,9 @@ from tideflow.wire import errors
 T = TypeVar("T")
 
 Function = Callable[..., Awaitable[list[Any]]]
+
+# Finds a function for a device: what the second string names from there, where it names anything.
+FindFunction: TypeAlias = Callable[[FunctionRef, Device, str], Function]
 
 
 class KernelState:
@@ -61,7 +65,7 @@ class NodeContext:
         device: str,
         resources: Resources,
         state: KernelState,
-        functions: Callable[[FunctionRef], Function] | None,
+        functions: Callable[[FunctionRef, str], Function] | None,
     ) -> None:
         self.node = node
         self.device = device
@@ -86,14 +90,17 @@ class NodeContext:
             )
         return found
 
-    def function(self, ref: FunctionRef) -> Function:
+    def function(self, ref: FunctionRef, device: str = "") -> Function:
         """Return a function of the library, ready to be awaited with the step and its arguments.
 
-        Raises: NotFoundError for a function that the library lacks.
+        Args:
+          device: where it runs, by as much of a name as tells it from the node's own.
+        Raises: NotFoundError for a function that the library lacks; as FunctionRuntime.get for a
+        device.
         """
         if self._functions is None:
             raise errors.NotFoundError(f"there is no function library; {ref.name!r} is unknown")
-        return self._functions(ref)
+        return self._functions(ref, device)
 
     def detached_step(self) -> Step:
         """Return a step that belongs to no run."""

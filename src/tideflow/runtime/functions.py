@@ -22,6 +22,7 @@ from tideflow.runtime.device_kernels import fetch_conditions
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.wire import dtypes, errors
+from tideflow.wire.device_name import merge, task_name
 
 
 class ReadyFunction:
@@ -105,17 +106,43 @@ class FunctionRuntime:
         self._ready: dict[Any, Function] = {}
         self._lock = threading.RLock()
 
-    def get(self, ref: FunctionRef, device: Device) -> Function:
+    def get(self, ref: FunctionRef, device: Device, target: str = "") -> Function:
         """Return a function, to be awaited with the step and its arguments.
 
-        Raises: NotFoundError for a function that the library lacks.
+        Args:
+          target: another device of the task, by what its name has other than that of `device`.
+        Raises: NotFoundError for a function that the library lacks; InvalidArgumentError for a
+        target that is no device's name, InternalError where the task has no such device;
+        UnimplementedError for the devices of other tasks, and for accelerators.
         """
+        if target:
+            device = self._target(target, device)
         key = (ref.name, repr(sorted(ref.attrs.items())) if ref.attrs else "", device.name)
         with self._lock:
             found = self._ready.get(key)
             if found is None:
                 found = self._ready[key] = self._instantiate(ref, device)
             return found
+
+    def _target(self, target: str, device: Device) -> Device:
+        name = merge(device.name, target, override=True).to_string()
+        if task_name(name) != task_name(device.name):
+            raise errors.UnimplementedError(
+                f"a function called on {device.name} cannot run on {name}, which belongs to "
+                "another task; put the op that calls it there"
+            )
+        if name not in self._devices:
+            known = ", ".join(one.name for one in self._devices.devices)
+            raise errors.InternalError(
+                f"a function cannot run on {name}, which is not there; the devices are {known}"
+            )
+        found = self._devices.get(name)
+        if found is not device and (found.accelerator or device.accelerator):
+            raise errors.UnimplementedError(
+                f"a function called on {device.name} cannot run on {name}: values stay on an "
+                "accelerator; put the op that calls it there"
+            )
+        return found
 
     def _instantiate(self, ref: FunctionRef, device: Device) -> Function:
         definition = self._library.get(ref.name)

@@ -17,7 +17,7 @@ from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.runtime.binding import Binder
-from tideflow.runtime.context import Function, KernelState, Step
+from tideflow.runtime.context import FindFunction, Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager, kernel_threads
 from tideflow.runtime.executor import Executor
 from tideflow.runtime.frames import FrameExecutor
@@ -47,7 +47,7 @@ class GraphRunner:
         devices: DeviceManager,
         state: KernelState,
         resources: Callable[[Device], Resources],
-        functions: Callable[[FunctionRef, Device], Function] | None = None,
+        functions: FindFunction | None = None,
         jit: JitMode | None = None,
     ) -> None:
         mode = jit_mode() if jit is None else jit
@@ -158,11 +158,11 @@ def _root(failed: Sequence[BaseException | None]) -> BaseException:
 
 
 def _on_device(
-    functions: Callable[[FunctionRef, Device], Function] | None, device: Device
-) -> Callable[[FunctionRef], Function] | None:
+    functions: FindFunction | None, device: Device
+) -> Callable[[FunctionRef, str], Function] | None:
     if functions is None:
         return None
-    return lambda ref: functions(ref, device)
+    return lambda ref, target: functions(ref, device, target)
 
 
 def local_step(step_id: int) -> Step:
