@@ -292,13 +292,27 @@ def test_all_that_a_seed_gives_is_tensorflows(seed_type: str) -> None:
             )
         ],
         *[
+            Call("Concat", [axis, [CUBE, other]])
+            for axis, other in (
+                (I32(3), CUBE),
+                (I32(-4), CUBE),
+                (I32(0), CUBE[:, :2]),
+                (I32(0), CUBE[0]),
+                (ints(0, 1), CUBE),
+            )
+        ],
+        *[
+            Call("UniqueWithCountsV2", [SQUARE, axis])
+            for axis in (ints(2), ints(-3), ints(0, 1), I32(0), ints())
+        ],
+        *[
             Call("RegexReplace", [strings("aab", "b"), *map(as_array, given)])
             for given in (["(a", "x"], [["a", "b"], "x"], ["a", ["x", "y"]])
         ],
     ],
     ids=str,
 )
-def test_what_cannot_be_drawn_or_rewritten(call: Call) -> None:
+def test_what_does_not_fit(call: Call) -> None:
     check_ends_alike(tensorflow, call)
 
 

@@ -165,6 +165,8 @@ WRONG = {
     "no members": lambda x: apply_op("CollectiveReduceV2", x, 0, 1, 1, [], **REDUCING),
     "keys in a vector": lambda x: apply_op("CollectiveReduceV2", x, [2], 1, 1, [], **REDUCING),
     "gathered with keys in a vector": lambda x: apply_op("CollectiveGatherV2", x, 2, [1], 1, []),
+    "exchanged with keys in a vector": lambda x: apply_op("CollectiveAllToAllV2", x, 2, 1, [1], []),
+    "exchanged by three": lambda x: apply_op("CollectiveAllToAllV2", tf.ones([3]), *INPUTS, []),
     "sent with keys in a vector": lambda x: apply_op("CollectiveBcastSendV2", x, 2, 1, [1]),
     "gathered to another shape": lambda x: apply_op("CollectiveGather", x, shape=[5, 3], **KEYS),
 }

@@ -108,6 +108,15 @@ def test_gradients_of_a_function(dtype):
     check_both_run(build, ["SymbolicGradient"])
 
 
+def test_gradients_of_what_has_none():
+    def build():
+        f = function(lambda x: apply_op("HSVToRGB", x), np.float32)
+        given = [tf.ones([2, 3]), tf.ones([2, 3])]
+        return [Run(apply_op("SymbolicGradient", given, Tout=[np.float32], f=f))]
+
+    check_both_run(build, ["SymbolicGradient"])
+
+
 # ---- branches
 
 

@@ -158,6 +158,20 @@ def test_what_cannot_be_fused_to_a_convolution_of_volumes(name, fused_ops):
     check(name, args, {"strides": [1, 1, 1, 1, 1], "padding": "SAME", "fused_ops": fused_ops})
 
 
+@pytest.mark.parametrize(
+    "name", ["_FusedDepthwiseConv2dNative", "_MklNativeFusedDepthwiseConv2dNative"]
+)
+def test_channels_that_do_not_fit(name):
+    def build():
+        x = tf.placeholder(tf.float32, None)
+        inputs = [x, values("float32", 3, 3, 3, 2), [values("float32", 6)]]
+        attrs = {"strides": [1, 1, 1, 1], "padding": "SAME", "fused_ops": ["BiasAdd"]}
+        made = apply_op(name, *inputs, name="made", **attrs)
+        return [Run([made], {x: np.ones((2, 5, 5, 4))})]
+
+    check_both_run(build, [name], change=for_onednn)
+
+
 # ---- normalization
 
 

@@ -136,6 +136,15 @@ def test_adding_up(dtype, count):
     check_both_run(build, ["AccumulateNV2"])
 
 
+def test_adding_up_what_differs():
+    def build():
+        given = [tf.placeholder(tf.float32, None) for _ in range(2)]
+        made = apply_op("AccumulateNV2", given, shape=[2])
+        return [Run([made], {given[0]: [1.0, 2.0], given[1]: [1.0, 2.0, 3.0]})]
+
+    check_both_run(build, ["AccumulateNV2"])
+
+
 # ---- the largest
 
 

@@ -50,8 +50,8 @@ def gradient_function(
     """Return what gives the gradients of a function's arguments, from them and the gradients of its
     results; the functions that it calls are entered into the library.
 
-    Raises: NotFoundError for a function that the library lacks; UnimplementedError for one of whose
-    ops no gradient is known.
+    Raises: NotFoundError for a function that the library lacks, and for one of whose ops no
+    gradient is known.
     """
     definition = library.get(f.name)
     if definition is None:
@@ -85,9 +85,7 @@ def gradient_function(
             ]
         made = define_function(body, f"{f.name}_symbolic_gradient", results)
     except LookupError as error:
-        raise errors.UnimplementedError(
-            f"SymbolicGradient of function {f.name!r}: {error}"
-        ) from error
+        raise errors.NotFoundError(f"SymbolicGradient of function {f.name!r}: {error}") from error
     for name, function in around.functions.items():
         library.setdefault(name, function)
     return made
