@@ -24,11 +24,11 @@ def plain(value: Any) -> Any:
     """Return a value without objects of a library."""
     if isinstance(value, np.ndarray | np.generic):
         return ("array", value.dtype.name, np.asarray(value))
+    if hasattr(value, "to_list") and hasattr(value, "row_splits"):
+        return ("ragged", value.dtype.name, value.shape.as_list(), value.to_list())
     if hasattr(value, "numpy") and hasattr(value, "shape") and hasattr(value, "dtype"):
         array = np.asarray(value.numpy())
         return ("tensor", value.dtype.name, array)
-    if hasattr(value, "to_list") and hasattr(value, "row_splits"):
-        return ("ragged", value.to_list())
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

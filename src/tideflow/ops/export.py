@@ -7,13 +7,18 @@ two shapes of the API has `export` for the first and `export_v2` for the second.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+# What is called for arguments that a function does not take: overload(function, args, kwargs).
+Overload = Callable[[Callable[..., Any], Any, Any], Any]
 
 _exports: dict[str, Any] = {}
 _exports_v2: dict[str, Any] = {}
+_overloads: dict[str, Overload] = {}
+_overloaded_kinds: list[type] = []
 
 
 def export(*names: str) -> Callable[[T], T]:
@@ -39,7 +44,7 @@ def export_value(name: str, thing: Any) -> None:
 
 def exports() -> dict[str, Any]:
     """Return all public names with what they stand for."""
-    return dict(_exports)
+    return _with_overloads(_exports)
 
 
 def export_v2(*names: str) -> Callable[[T], T]:
@@ -65,4 +70,55 @@ def export_value_v2(name: str, thing: Any) -> None:
 
 def exports_v2() -> dict[str, Any]:
     """Return the public names that differ, or exist only, in the TF2 shape."""
-    return dict(_exports_v2)
+    return _with_overloads(_exports_v2)
+
+
+# ---- overloads
+
+
+def overload(name: str) -> Callable[[T], T]:
+    """Let the decorated function take those calls of a public one that have other arguments.
+
+    They are those with an argument, or a member of a list, of a kind given to `overload_for`.
+    """
+
+    def register(function: T) -> T:
+        overload_each(name, lambda _, args, kwargs: function(*args, **kwargs))  # type: ignore[operator]
+        return function
+
+    return register
+
+
+def overload_each(name: str, call: Overload) -> None:
+    """Let `call(function, args, kwargs)` take them (see `overload`), on what has a public name."""
+    _overloads[name] = call
+
+
+def overload_for(kind: type) -> None:
+    """Say which class of arguments overloads are for."""
+    _overloaded_kinds.append(kind)
+
+
+def _with_overloads(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table in which functions with an overload ask it, under all their names."""
+    made: dict[int, Any] = {}
+    for name, call in _overloads.items():
+        function = table.get(name)
+        if function is not None:
+            made[id(function)] = _overloaded(function, call)
+    return {name: made.get(id(thing), thing) for name, thing in table.items()}
+
+
+@functools.cache
+def _overloaded(function: Callable[..., Any], call: Overload) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            kind = type(value)
+            if kind in _overloaded_kinds or (
+                kind in (list, tuple) and any(type(item) in _overloaded_kinds for item in value)
+            ):
+                return call(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return either

@@ -57,8 +57,18 @@ _BINARY: dict[str, Binary] = {
 }
 
 
+_deferred: list[type] = []
+
+
+def defer_to(kind: type) -> None:
+    """Let the operators of a class come before those of a tensor on its left."""
+    _deferred.append(kind)
+
+
 def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
     def operate(self: Any, other: Any) -> Any:
+        if type(other) in _deferred:
+            return NotImplemented
         with get_default_graph().name_scope(name) as scope:
             x = convert_to_tensor(self)
             if not isinstance(other, IndexedSlices):
@@ -85,6 +95,8 @@ def _operand(value: Any, like: Tensor) -> Tensor:
 
 def _comparison(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def compare(self: Any, other: Any) -> Any:
+        if type(other) in _deferred:
+            return NotImplemented
         x = convert_to_tensor(self)
         return function(x, other)
 
@@ -124,6 +136,8 @@ def _equality(op_name: str, when_different: bool) -> Callable[[Any, Any], Any]:
     """Return == or != of tensors; what cannot be compared is different."""
 
     def compare(self: Tensor, other: object) -> Any:
+        if type(other) in _deferred:
+            return NotImplemented
         if self is other and not self.graph.compares_elementwise:
             return not when_different
         if other is None or not self.graph.compares_elementwise:

@@ -1,0 +1,143 @@
+"""Reductions of ragged tensors: tf.reduce_sum and its relatives, along ragged dimensions too.
+
+Source: tensorflow/python/ops/ragged/ragged_math_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tideflow.graph.building import apply_op
+from tideflow.ops import reduce
+from tideflow.ops.export import overload
+from tideflow.ops.ragged import partition
+from tideflow.ops.ragged.rows import expand_dims
+from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.wire import dtypes
+
+
+def _by_segments(op_name: str, data: Any, ids: Any, count: Any) -> Any:
+    """Return the rows with the same id reduced to one; columns reduce each for itself."""
+    if not isinstance(data, RaggedTensor):
+        return apply_op(op_name, data, ids, count)
+    kind = data.row_splits.dtype
+    ids, count = partition.number(ids, kind), partition.number(count, kind)
+    longest = apply_op("UnsortedSegmentMax", data.row_lengths(), ids, count)
+    lengths = apply_op("Maximum", longest, partition.number(0, kind))
+    splits = partition.splits_of_lengths(lengths)
+    # Where each value belongs: its segment's begin, and its column.
+    rows = data.value_rowids()
+    starts = apply_op("GatherV2", splits, apply_op("GatherV2", ids, rows, 0), 0)
+    zero, one = partition.number(0, kind), partition.number(1, kind)
+    total = partition.count_of(rows, kind)
+    at = apply_op("Sub", apply_op("Range", zero, total, one), apply_op("GatherV2", data.row_starts(), rows, 0))
+    places = apply_op("AddV2", starts, at)
+    size = apply_op("StridedSlice", splits, [-1], [0], [1], shrink_axis_mask=1)
+    return RaggedTensor(_by_segments(op_name, data.values, places, size), splits)
+
+
+def _along(data: RaggedTensor, axis: int, segments: str, dense: Callable[..., Any]) -> Any:
+    if axis == 0:
+        kind = data.row_splits.dtype
+        ids = apply_op("ZerosLike", data.row_lengths())
+        return _by_segments(segments, data, ids, partition.number(1, kind))[0]
+    if axis == 1:
+        return _by_segments(segments, data.values, data.value_rowids(), data.nrows())
+    inner = data.values
+    if isinstance(inner, RaggedTensor):
+        return data.with_values(_along(inner, axis - 1, segments, dense))
+    return data.with_values(dense(inner, axis - 1))
+
+
+def _reduced(
+    data: Any, axis: Any, keepdims: bool | None, segments: str, dense: Callable[..., Any]
+) -> Any:
+    rank = data.shape.rank
+    if axis is None:
+        found = dense(data.flat_values)
+        axes = list(range(rank or 0))
+    else:
+        given = axis if isinstance(axis, (list, tuple)) else [axis]
+        axes = sorted({int(a) + (rank if int(a) < 0 else 0) for a in given})
+        if axes and not (0 <= axes[0] and axes[-1] < rank):
+            raise ValueError(f"axis {axis} is out of bounds for rank {rank}")
+        found = data
+        for at in reversed(axes):
+            if isinstance(found, RaggedTensor):
+                found = _along(found, at, segments, dense)
+            else:
+                found = dense(found, at)
+    for at in axes if keepdims else ():
+        is_ragged = isinstance(found, RaggedTensor)
+        found = expand_dims(found, at) if is_ragged else apply_op("ExpandDims", found, at)
+    return found
+
+
+def _overload(name: str, segments: str, dense: Callable[..., Any]) -> None:
+    @overload(f"math.{name}")
+    def reduction(
+        input_tensor: Any,
+        axis: Any = None,
+        keepdims: bool | None = None,
+        name: str | None = None,
+        reduction_indices: Any = None,
+        keep_dims: bool | None = None,
+    ) -> Any:
+        at = reduction_indices if axis is None else axis
+        return _reduced(input_tensor, at, keepdims or keep_dims, segments, dense)
+
+
+_overload("reduce_sum", "UnsortedSegmentSum", reduce.reduce_sum)
+_overload("reduce_prod", "UnsortedSegmentProd", reduce.reduce_prod)
+_overload("reduce_max", "UnsortedSegmentMax", reduce.reduce_max)
+_overload("reduce_min", "UnsortedSegmentMin", reduce.reduce_min)
+
+
+def _of_bools(name: str, segments: str, dense: Callable[..., Any]) -> None:
+    def reduced(values: Any, axis: Any = None) -> Any:
+        return dense(values, axis)
+
+    @overload(f"math.{name}")
+    def reduction(
+        input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None
+    ) -> Any:
+        if axis is None:
+            return _reduced(input_tensor, None, keepdims, segments, reduced)
+        numbers = input_tensor.with_flat_values(
+            apply_op("Cast", input_tensor.flat_values, DstT=dtypes.int32)
+        )
+        extreme = reduce.reduce_max if segments == "UnsortedSegmentMax" else reduce.reduce_min
+        found = _reduced(numbers, axis, keepdims, segments, extreme)
+        # Segments without values have the type's limits.
+        is_true = "Greater"
+        if isinstance(found, RaggedTensor):
+            return found.with_flat_values(apply_op(is_true, found.flat_values, 0))
+        return apply_op(is_true, found, 0)
+
+
+_of_bools("reduce_any", "UnsortedSegmentMax", reduce.reduce_any)
+_of_bools("reduce_all", "UnsortedSegmentMin", reduce.reduce_all)
+
+
+@overload("math.reduce_mean")
+def _reduce_mean(
+    input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None
+) -> Any:
+    if axis is None:
+        return _reduced(input_tensor, None, keepdims, "", reduce.reduce_mean)
+    ones = input_tensor.with_flat_values(apply_op("OnesLike", input_tensor.flat_values))
+    parts = [
+        _reduced(x, axis, keepdims, "UnsortedSegmentSum", reduce.reduce_sum)
+        for x in (input_tensor, ones)
+    ]
+    if not isinstance(parts[0], RaggedTensor):
+        return _quotient(*parts)
+    return parts[0].with_flat_values(_quotient(*(part.flat_values for part in parts)))
+
+
+def _quotient(total: Any, count: Any) -> Any:
+    if total.dtype.is_integer:
+        kind = dtypes.float64 if total.dtype.size > 2 else dtypes.float32
+        total, count = (apply_op("Cast", x, DstT=kind) for x in (total, count))
+    return apply_op("RealDiv", total, count)
