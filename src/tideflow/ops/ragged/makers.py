@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.static_value import static_value
 from tideflow.ops.export import export
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.tensor import RaggedTensor
@@ -89,12 +90,19 @@ def from_value_rowids(
     if isinstance(nrows, int) and nrows < 0:
         raise ValueError(f"nrows must not be negative; found {nrows}")
     rows = partition.rows_by_ids(ids) if nrows is None else partition.number(nrows, kind)
+    known = None if nrows is None else (static_value(*rows.edge), static_value(*ids.edge))
+    if known and known[0] is not None and np.size(known[1]) and known[1] is not None:
+        if known[0] <= known[1][-1]:
+            raise ValueError(f"nrows is {known[0]}; the last row id is {known[1][-1]}")
     if validate:
         steps = apply_op("Sub", getitem(ids, slice(1, None)), getitem(ids, slice(None, -1)))
         zero = partition.number(0, kind)
         ids = partition.require(
             ids,
-            (_same(_count(given, kind), partition.count_of(ids, kind)), "one row id for each value"),
+            (
+                _same(_count(given, kind), partition.count_of(ids, kind)),
+                "one row id for each value",
+            ),
             (apply_op("GreaterEqual", ids, zero), "row ids are not negative"),
             (apply_op("Less", ids, rows), "row ids are below nrows"),
             (apply_op("GreaterEqual", steps, zero), "row ids never fall"),
@@ -141,7 +149,12 @@ def from_uniform_row_length(
         rows = apply_op("FloorDiv", count, least)
     else:
         rows = partition.number(nrows, kind)
-    each = apply_op("Range", partition.number(0, kind), apply_op("AddV2", rows, partition.number(1, kind)), partition.number(1, kind))
+    each = apply_op(
+        "Range",
+        partition.number(0, kind),
+        apply_op("AddV2", rows, partition.number(1, kind)),
+        partition.number(1, kind),
+    )
     splits = apply_op("Mul", each, length)
     if validate:
         whole = _same(getitem(splits, -1), count)
@@ -215,9 +228,12 @@ def from_tensor(
         raise ValueError(f"ragged_rank must be at least 1; found {ragged_rank}")
     if given.dims is None or len(given.dims) <= ragged_rank:
         raise ValueError(f"the tensor must have a rank above {ragged_rank}; found {given.shape}")
-    if isinstance(lengths, (list, tuple)) and lengths and isinstance(
-        lengths[0], (list, tuple, Tensor, np.ndarray)
-    ) and getattr(lengths[0], "dims", (None,)) != ():
+    if (
+        isinstance(lengths, (list, tuple))
+        and lengths
+        and isinstance(lengths[0], (list, tuple, Tensor, np.ndarray))
+        and getattr(lengths[0], "dims", (None,)) != ()
+    ):
         return _from_nested_lengths(given, list(lengths), kind)
     if ragged_rank > 1:
         return _of_inner_rows(given, padding, ragged_rank, kind)
@@ -236,7 +252,11 @@ def from_tensor(
         kept = apply_op("Minimum", apply_op("Maximum", kept, partition.number(0, kind)), width)
     mask = apply_op(
         "Less",
-        apply_op("ExpandDims", apply_op("Range", partition.number(0, kind), width, partition.number(1, kind)), 0),
+        apply_op(
+            "ExpandDims",
+            apply_op("Range", partition.number(0, kind), width, partition.number(1, kind)),
+            0,
+        ),
         apply_op("ExpandDims", kept, 1),
     )
     places = apply_op("Where", apply_op("Reshape", mask, [-1]))
@@ -255,9 +275,7 @@ def _kept_lengths(given: Tensor, padding: Any, kind: Any) -> Tensor:
     one = partition.number(1, kind)
     places = apply_op("Range", one, apply_op("AddV2", width, one), one)
     counted = apply_op("Mul", apply_op("Cast", differs, DstT=kind), places)
-    found: Tensor = apply_op(
-        "Maximum", apply_op("Max", counted, [1]), partition.number(0, kind)
-    )
+    found: Tensor = apply_op("Maximum", apply_op("Max", counted, [1]), partition.number(0, kind))
     return found
 
 
@@ -422,5 +440,7 @@ def ragged_range(
     order = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
     kind = max((x.dtype for x in given), key=order.index) if dtype is None else as_dtype(dtype)
     columns = [x if x.dtype == kind else apply_op("Cast", x, DstT=kind) for x in given]
-    splits, values = apply_op("RaggedRange", *columns, Tsplits=as_dtype(row_splits_dtype), name=name)
+    splits, values = apply_op(
+        "RaggedRange", *columns, Tsplits=as_dtype(row_splits_dtype), name=name
+    )
     return RaggedTensor(values, splits)

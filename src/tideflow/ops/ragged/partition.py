@@ -65,7 +65,9 @@ def count_of(values: Tensor, dtype: DType) -> Tensor:
 
 def lengths_of(splits: Tensor) -> Tensor:
     """Return the length of each row."""
-    found: Tensor = apply_op("Sub", getitem(splits, slice(1, None)), getitem(splits, slice(None, -1)))
+    found: Tensor = apply_op(
+        "Sub", getitem(splits, slice(1, None)), getitem(splits, slice(None, -1))
+    )
     return found
 
 
@@ -101,9 +103,7 @@ def rows_by_ids(ids: Tensor) -> Tensor:
 
 
 @export("ragged.row_splits_to_segment_ids")
-def row_splits_to_segment_ids(
-    splits: Any, name: str | None = None, out_type: Any = None
-) -> Tensor:
+def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: Any = None) -> Tensor:
     """Return for each value which row it is in, from row splits.
 
     Raises: ValueError for splits that are no vector of integers.

@@ -31,7 +31,9 @@ def _by_segments(op_name: str, data: Any, ids: Any, count: Any) -> Any:
     starts = apply_op("GatherV2", splits, apply_op("GatherV2", ids, rows, 0), 0)
     zero, one = partition.number(0, kind), partition.number(1, kind)
     total = partition.count_of(rows, kind)
-    at = apply_op("Sub", apply_op("Range", zero, total, one), apply_op("GatherV2", data.row_starts(), rows, 0))
+    at = apply_op(
+        "Sub", apply_op("Range", zero, total, one), apply_op("GatherV2", data.row_starts(), rows, 0)
+    )
     places = apply_op("AddV2", starts, at)
     size = apply_op("StridedSlice", splits, [-1], [0], [1], shrink_axis_mask=1)
     return RaggedTensor(_by_segments(op_name, data.values, places, size), splits)
@@ -60,7 +62,7 @@ def _reduced(
     else:
         given = axis if isinstance(axis, (list, tuple)) else [axis]
         axes = sorted({int(a) + (rank if int(a) < 0 else 0) for a in given})
-        if axes and not (0 <= axes[0] and axes[-1] < rank):
+        if axes and not (axes[0] >= 0 and axes[-1] < rank):
             raise ValueError(f"axis {axis} is out of bounds for rank {rank}")
         found = data
         for at in reversed(axes):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops import array, array_gather, array_join
 from tideflow.ops.export import export, overload
 from tideflow.ops.ragged import partition
@@ -94,10 +94,13 @@ def _gather_in_rows(params: Any, indices: Any) -> Any:
         (apply_op("GreaterEqual", places, partition.number(0, kind)), "indices are not negative"),
         (apply_op("Less", places, lengths), "indices are within their rows"),
     )
-    found = wanted.with_values(gather(rows.values, places))
-    if isinstance(params, RaggedTensor) or isinstance(indices, RaggedTensor):
-        return found
-    return found.to_tensor()
+    found = gather(rows.values, places)
+    if isinstance(indices, RaggedTensor) or isinstance(found, RaggedTensor):
+        return wanted.with_values(found)
+    shape = apply_op("Shape", found)
+    outer = apply_op("Shape", convert_to_tensor(indices))
+    sizes = apply_op("ConcatV2", [outer, dense_getitem(shape, slice(1, None))], 0)
+    return apply_op("Reshape", found, sizes)
 
 
 # ---- joining
@@ -168,7 +171,9 @@ def concat(values: Any, axis: Any, name: str | None = None) -> Any:
         return _one_after_other(ragged)
     if at == 1:
         mixed = _in_turns(ragged)
-        return RaggedTensor(mixed.values, dense_getitem(mixed.row_splits, slice(None, None, len(ragged))))
+        return RaggedTensor(
+            mixed.values, dense_getitem(mixed.row_splits, slice(None, None, len(ragged)))
+        )
     first = _same_rows(ragged, "rows before the axis have the same lengths")
     inner = [part.values for part in (first, *ragged[1:])]
     if any(isinstance(part, RaggedTensor) for part in inner):
@@ -203,7 +208,7 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
         size = partition.number(len(ragged), kind)
         rows = apply_op("AddV2", ragged[0].nrows(), partition.number(1, kind))
         each = apply_op("Range", partition.number(0, kind), rows, partition.number(1, kind))
-        return RaggedTensor(mixed, apply_op("Mul", each, size), size)
+        return RaggedTensor(mixed, apply_op("Mul", each, size))
     first = _same_rows(ragged, "rows before the axis have the same lengths")
     return first.with_values(stack([part.values for part in (first, *ragged[1:])], at - 1))
 
@@ -222,9 +227,33 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> RaggedTensor:
         return input.with_values(array.expand_dims(inner, at - 1))
     rows = input.nrows()
     if at == 0:
-        return RaggedTensor(input, apply_op("Pack", [partition.number(0, kind), rows]))
+        return RaggedTensor(input, apply_op("Pack", [partition.number(0, kind), rows]), rows)
     splits = apply_op("Range", partition.number(0, kind), apply_op("AddV2", rows, one), one)
     return RaggedTensor(input, splits, one)
+
+
+@overload("reverse")
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+    """Return a ragged tensor turned round along axes, a list of numbers."""
+    made = tensor
+    for at in axis if isinstance(axis, (list, tuple)) else [axis]:
+        keys = [slice(None)] * _axis(at, tensor.shape.rank)
+        made = getitem(made, [*keys, slice(None, None, -1)])
+    return made
+
+
+@overload("tile")
+def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+    """Return a ragged tensor repeated along each axis; multiples is a list of numbers."""
+    made = input
+    for axis, count in enumerate(multiples):
+        if count != 1:
+            made = (
+                concat([made] * count, axis)
+                if count
+                else getitem(made, [*[slice(None)] * axis, slice(0, 0)])
+            )
+    return made
 
 
 # ---- masks
@@ -248,11 +277,15 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
             return dense_boolean_mask(given, chosen)
         places = apply_op("Squeeze", apply_op("Where", chosen), squeeze_dims=[1])
         return gather(given, places)
-    which = chosen if isinstance(chosen, RaggedTensor) else from_tensor(
-        chosen, ragged_rank=(chosen.shape.rank or 2) - 1
+    which = (
+        chosen
+        if isinstance(chosen, RaggedTensor)
+        else from_tensor(chosen, ragged_rank=(chosen.shape.rank or 2) - 1)
     )
-    rows = given if isinstance(given, RaggedTensor) else from_tensor(
-        given, ragged_rank=which.ragged_rank
+    rows = (
+        given
+        if isinstance(given, RaggedTensor)
+        else from_tensor(given, ragged_rank=which.ragged_rank)
     )
     which = _same_rows([which, rows], "data and mask have rows of the same lengths")
     kept = boolean_mask(rows.values, which.values)
@@ -267,8 +300,12 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
 
 
 def _row(ragged: RaggedTensor, index: Any) -> Any:
-    """Return one row.  Raises: InvalidArgumentError where it is not there."""
+    """Return one row.  Raises: IndexError where it is not there, InvalidArgumentError when run."""
     kind = ragged.row_splits.dtype
+    if isinstance(index, int) and get_default_graph().is_eager:
+        count = ragged.shape[0] or 0
+        if not -count <= index < count:
+            raise IndexError(f"there is no row {index} of {count}")
     at, rows = partition.number(index, kind), ragged.nrows()
     zero = partition.number(0, kind)
     at = apply_op("SelectV2", apply_op("Less", at, zero), apply_op("AddV2", at, rows), at)
@@ -296,7 +333,9 @@ def _columns(ragged: RaggedTensor, part: slice) -> RaggedTensor:
     if not isinstance(step, int) or step == 0:
         raise ValueError(f"the step of a slice of rows is a number other than 0; found {step!r}")
     lengths = ragged.row_lengths()
-    low, high = (0, lengths) if step > 0 else (-1, apply_op("Sub", lengths, partition.number(1, kind)))
+    low, high = (
+        (0, lengths) if step > 0 else (-1, apply_op("Sub", lengths, partition.number(1, kind)))
+    )
     low = partition.number(low, kind)
 
     def bound(given: Any, default: Any) -> Any:
@@ -312,9 +351,7 @@ def _columns(ragged: RaggedTensor, part: slice) -> RaggedTensor:
     begin, end = (
         apply_op("AddV2", starts, x) for x in (bound(part.start, first), bound(part.stop, last))
     )
-    splits, places = apply_op(
-        "RaggedRange", begin, end, partition.number(step, kind), Tsplits=kind
-    )
+    splits, places = apply_op("RaggedRange", begin, end, partition.number(step, kind), Tsplits=kind)
     return RaggedTensor(gather(ragged.values, places), splits)
 
 

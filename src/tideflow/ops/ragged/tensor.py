@@ -157,7 +157,9 @@ class RaggedTensor:
 
     def with_values(self, new_values: Any) -> RaggedTensor:
         """Return the same rows of other values."""
-        values = new_values if isinstance(new_values, RaggedTensor) else convert_to_tensor(new_values)
+        values = (
+            new_values if isinstance(new_values, RaggedTensor) else convert_to_tensor(new_values)
+        )
         return RaggedTensor(values, self.row_splits, self.uniform_row_length)
 
     def with_flat_values(self, new_values: Any) -> RaggedTensor:
@@ -252,14 +254,13 @@ class RaggedTensor:
             made[at] = row
         return made
 
+    def _as_graph_element(self) -> Tensor:
+        """Return what stands for it where one tensor of a graph is wanted."""
+        return self.flat_values
+
     def consumers(self) -> list[Any]:
         """Return the operations that take the values or the row splits."""
         return [*self.values.consumers(), *self.row_splits.consumers()]
-
-    def __len__(self) -> int:
-        if not get_default_graph().is_eager:
-            raise TypeError("len() of a RaggedTensor works in eager mode only; see nrows()")
-        return (self.row_splits.dims or (1,))[0] - 1  # type: ignore[operator]
 
     def __bool__(self) -> NoReturn:
         raise TypeError("RaggedTensor may not be used as a boolean")
@@ -270,17 +271,14 @@ class RaggedTensor:
         return f"tf.RaggedTensor(values={self.values}, row_splits={self.row_splits})"
 
 
-def _shown(array: Any) -> str:
-    """Return rows in brackets, with no more than the first and last three of many."""
-    with np.printoptions(formatter={"all": repr}):
-        return _rows_shown(array, 9).replace("\n", " ")
-
-
-def _rows_shown(array: Any, most: int) -> str:
-    if not isinstance(array, np.ndarray):
-        return repr(array.item() if isinstance(array, np.generic) else array)
-    rows = [_rows_shown(row, most) for row in array]
-    return f"[{', '.join(rows)}]"
+def _shown(value: Any) -> str:
+    """Return rows in brackets, as NumPy breaks and shortens them."""
+    if not isinstance(value, np.ndarray):
+        return repr(value.item()) if isinstance(value, np.generic) else repr(value)
+    if not value.size:
+        return repr(value.tolist())
+    with np.printoptions(formatter={"all": _shown}):
+        return np.array2string(value, separator=", ")
 
 
 def _merged(value: Any, axis: int) -> Any:
@@ -295,7 +293,9 @@ def _merged(value: Any, axis: int) -> Any:
     if axis == 0:
         return inner
     if isinstance(inner, RaggedTensor):
-        return RaggedTensor(inner.values, apply_op("GatherV2", inner.row_splits, value.row_splits, 0))
+        return RaggedTensor(
+            inner.values, apply_op("GatherV2", inner.row_splits, value.row_splits, 0)
+        )
     width = partition.number(getitem(apply_op("Shape", inner), 1), value.row_splits.dtype)
     return RaggedTensor(_merged(inner, 0), apply_op("Mul", value.row_splits, width))
 
@@ -318,7 +318,9 @@ nest.register_composite(
 
 
 def _refused(value: RaggedTensor, dtype: DType | None, name: str | None) -> NoReturn:
-    raise TypeError(f"{value!r:.60} is ragged; a dense tensor is wanted here (to_tensor makes one)")
+    raise ValueError(
+        f"{value!r:.60} is ragged; a dense tensor is wanted here (to_tensor makes one)"
+    )
 
 
 register_tensor_conversion(RaggedTensor, _refused)
