@@ -424,8 +424,6 @@ def string_split_v2_kernel(ctx: Any, x: Any, sep: Any, *, maxsplit: int) -> Any:
     if np.ndim(x) != 1:
         raise InvalidArgumentError(f"StringSplitV2 wants a vector; found {list(np.shape(x))}")
     rows = [item.split(between, maxsplit) for item in x.tolist()]
-    if between is not None:
-        rows = [row if item else [] for row, item in zip(rows, x.tolist())]
     indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = np.empty(len(indices), object)
     for at, (i, j) in enumerate(indices):

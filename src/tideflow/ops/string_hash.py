@@ -18,7 +18,7 @@ from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import errors
 
 _MASK = (1 << 64) - 1
@@ -47,6 +47,54 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
     """Return for each string a bucket in [0, num_buckets), by a hash that never changes."""
     found: Tensor = apply_op("StringToHashBucketFast", input, num_buckets=num_buckets, name=name)
     return found
+
+
+@op(
+    """
+    StringToHashBucket(string_tensor: string) -> output: int64
+    num_buckets: int >= 1
+    """,
+    shape=same_as(),
+)
+def string_to_hash_bucket_kernel(ctx: Any, strings: Any, *, num_buckets: int) -> Any:
+    """Return the bucket of each string, by TensorFlow's own hash of old."""
+    return _buckets(_hash64, strings, num_buckets)
+
+
+_MULTIPLIER = 0xC6A4A7935BD1E995
+_SEED = 0xDECAFCAFFE
+
+
+def _hash64(item: bytes) -> int:
+    """Return MurmurHash64A of a string."""
+    found = _SEED ^ len(item) * _MULTIPLIER & _MASK
+    whole = len(item) - len(item) % 8
+    for (word,) in struct.iter_unpack("<Q", item[:whole]):
+        word = word * _MULTIPLIER & _MASK
+        word = (word ^ word >> 47) * _MULTIPLIER & _MASK
+        found = (found ^ word) * _MULTIPLIER & _MASK
+    if whole < len(item):
+        found = (found ^ int.from_bytes(item[whole:], "little")) * _MULTIPLIER & _MASK
+    found = (found ^ found >> 47) * _MULTIPLIER & _MASK
+    return found ^ found >> 47
+
+
+@export_v2("strings.to_hash_bucket")
+def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
+    """Return for each string a bucket in [0, num_buckets), by a hash that is not that of others."""
+    found: Tensor = apply_op("StringToHashBucket", input, num_buckets=num_buckets, name=name)
+    return found
+
+
+@export("strings.to_hash_bucket", "string_to_hash_bucket")
+def string_to_hash_bucket(
+    string_tensor: Any = None,
+    num_buckets: int = 0,
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """Return for each string a bucket in [0, num_buckets) (see the TF2 shape)."""
+    return to_hash_bucket(input if string_tensor is None else string_tensor, num_buckets, name)
 
 
 @op(

@@ -104,9 +104,8 @@ def _per_value(given: Tensor, rows: RaggedTensor) -> Tensor:
         own = partition.count_of(given, count.dtype)
         given = partition.require(given, (apply_op("Equal", own, count), "as many rows"))
     if dims[1] == 1:
-        within = apply_op(
-            "GatherV2", apply_op("Squeeze", given, squeeze_dims=[1]), rows.value_rowids(), 0
-        )
+        column = apply_op("Squeeze", given, squeeze_dims=[1])
+        within = apply_op("GatherV2", column, rows.value_rowids(), 0)
         inner = rows.values
         if not isinstance(inner, RaggedTensor):
             return within

@@ -90,10 +90,9 @@ def from_value_rowids(
     if isinstance(nrows, int) and nrows < 0:
         raise ValueError(f"nrows must not be negative; found {nrows}")
     rows = partition.rows_by_ids(ids) if nrows is None else partition.number(nrows, kind)
-    known = None if nrows is None else (static_value(*rows.edge), static_value(*ids.edge))
-    if known and known[0] is not None and np.size(known[1]) and known[1] is not None:
-        if known[0] <= known[1][-1]:
-            raise ValueError(f"nrows is {known[0]}; the last row id is {known[1][-1]}")
+    last, limit = (static_value(*x.edge) for x in (ids, rows))
+    if last is not None and limit is not None and np.size(last) and last[-1] >= limit:
+        raise ValueError(f"nrows is {limit}; the last row id is {last[-1]}")
     if validate:
         steps = apply_op("Sub", getitem(ids, slice(1, None)), getitem(ids, slice(None, -1)))
         zero = partition.number(0, kind)
@@ -101,7 +100,7 @@ def from_value_rowids(
             ids,
             (
                 _same(_count(given, kind), partition.count_of(ids, kind)),
-                "one row id for each value",
+                "a row id for each value",
             ),
             (apply_op("GreaterEqual", ids, zero), "row ids are not negative"),
             (apply_op("Less", ids, rows), "row ids are below nrows"),
@@ -149,13 +148,7 @@ def from_uniform_row_length(
         rows = apply_op("FloorDiv", count, least)
     else:
         rows = partition.number(nrows, kind)
-    each = apply_op(
-        "Range",
-        partition.number(0, kind),
-        apply_op("AddV2", rows, partition.number(1, kind)),
-        partition.number(1, kind),
-    )
-    splits = apply_op("Mul", each, length)
+    splits = partition.uniform_splits(rows, length)
     if validate:
         whole = _same(getitem(splits, -1), count)
         splits = partition.require(splits, (whole, "rows of that length take all values"))
@@ -252,11 +245,7 @@ def from_tensor(
         kept = apply_op("Minimum", apply_op("Maximum", kept, partition.number(0, kind)), width)
     mask = apply_op(
         "Less",
-        apply_op(
-            "ExpandDims",
-            apply_op("Range", partition.number(0, kind), width, partition.number(1, kind)),
-            0,
-        ),
+        apply_op("ExpandDims", partition.up_to(width), 0),
         apply_op("ExpandDims", kept, 1),
     )
     places = apply_op("Where", apply_op("Reshape", mask, [-1]))
@@ -315,8 +304,7 @@ def from_sparse(
     made = RaggedTensor(st_input.values, partition.splits_of_ids(ids, rows))
     starts = apply_op("GatherV2", made.row_starts(), ids, 0)
     count = partition.count_of(made.flat_values, kind)
-    at = apply_op("Range", partition.number(0, kind), count, partition.number(1, kind))
-    fits = _same(apply_op("Sub", at, starts), columns)
+    fits = _same(apply_op("Sub", partition.up_to(count), starts), columns)
     values = partition.require(
         made.flat_values, (fits, "a sparse tensor is not right-ragged: its rows have gaps")
     )

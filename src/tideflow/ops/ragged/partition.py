@@ -65,9 +65,21 @@ def count_of(values: Tensor, dtype: DType) -> Tensor:
 
 def lengths_of(splits: Tensor) -> Tensor:
     """Return the length of each row."""
-    found: Tensor = apply_op(
-        "Sub", getitem(splits, slice(1, None)), getitem(splits, slice(None, -1))
-    )
+    ends, starts = getitem(splits, slice(1, None)), getitem(splits, slice(None, -1))
+    found: Tensor = apply_op("Sub", ends, starts)
+    return found
+
+
+def up_to(count: Tensor) -> Tensor:
+    """Return the numbers from 0 to below a count."""
+    found: Tensor = apply_op("Range", number(0, count.dtype), count, number(1, count.dtype))
+    return found
+
+
+def uniform_splits(rows: Tensor, length: Tensor) -> Tensor:
+    """Return row splits of that many rows of one length."""
+    each = up_to(apply_op("AddV2", rows, number(1, rows.dtype)))
+    found: Tensor = apply_op("Mul", each, length)
     return found
 
 
@@ -81,7 +93,7 @@ def splits_of_lengths(lengths: Tensor) -> Tensor:
 def ids_of(splits: Tensor) -> Tensor:
     """Return for each value which row it is in."""
     kind = splits.dtype
-    values = apply_op("Range", number(0, kind), getitem(splits, -1), number(1, kind))
+    values = up_to(getitem(splits, -1))
     ends = apply_op("ExpandDims", getitem(splits, slice(1, None)), 0)
     found = apply_op("UpperBound", ends, apply_op("ExpandDims", values, 0), out_type=kind)
     made: Tensor = apply_op("Squeeze", found, squeeze_dims=[0])

@@ -29,11 +29,8 @@ def _by_segments(op_name: str, data: Any, ids: Any, count: Any) -> Any:
     # Where each value belongs: its segment's begin, and its column.
     rows = data.value_rowids()
     starts = apply_op("GatherV2", splits, apply_op("GatherV2", ids, rows, 0), 0)
-    zero, one = partition.number(0, kind), partition.number(1, kind)
-    total = partition.count_of(rows, kind)
-    at = apply_op(
-        "Sub", apply_op("Range", zero, total, one), apply_op("GatherV2", data.row_starts(), rows, 0)
-    )
+    begins = apply_op("GatherV2", data.row_starts(), rows, 0)
+    at = apply_op("Sub", partition.up_to(partition.count_of(rows, kind)), begins)
     places = apply_op("AddV2", starts, at)
     size = apply_op("StridedSlice", splits, [-1], [0], [1], shrink_axis_mask=1)
     return RaggedTensor(_by_segments(op_name, data.values, places, size), splits)

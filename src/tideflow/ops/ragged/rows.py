@@ -148,9 +148,8 @@ def _in_turns(parts: Sequence[RaggedTensor]) -> RaggedTensor:
     count = parts[0].nrows()
     alike = [(apply_op("Equal", count, each.nrows()), "as many rows") for each in parts[1:]]
     count = partition.require(count, *alike)
-    kind, size = count.dtype, partition.number(len(parts), count.dtype)
-    zero, one = partition.number(0, kind), partition.number(1, kind)
-    places = apply_op("Range", zero, apply_op("Mul", count, size), one)
+    size = partition.number(len(parts), count.dtype)
+    places = partition.up_to(apply_op("Mul", count, size))
     square = apply_op("Reshape", places, apply_op("Pack", [size, count]))
     order = apply_op("Reshape", apply_op("Transpose", square, [1, 0]), [-1])
     found: RaggedTensor = gather(_one_after_other(parts), order)
@@ -171,9 +170,8 @@ def concat(values: Any, axis: Any, name: str | None = None) -> Any:
         return _one_after_other(ragged)
     if at == 1:
         mixed = _in_turns(ragged)
-        return RaggedTensor(
-            mixed.values, dense_getitem(mixed.row_splits, slice(None, None, len(ragged)))
-        )
+        splits = dense_getitem(mixed.row_splits, slice(None, None, len(ragged)))
+        return RaggedTensor(mixed.values, splits)
     first = _same_rows(ragged, "rows before the axis have the same lengths")
     inner = [part.values for part in (first, *ragged[1:])]
     if any(isinstance(part, RaggedTensor) for part in inner):
@@ -204,11 +202,9 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
         counts = apply_op("Pack", [part.nrows() for part in ragged])
         return from_row_lengths(_one_after_other(ragged), counts, validate=False)
     if at == 1:
-        mixed, kind = _in_turns(ragged), ragged[0].row_splits.dtype
-        size = partition.number(len(ragged), kind)
-        rows = apply_op("AddV2", ragged[0].nrows(), partition.number(1, kind))
-        each = apply_op("Range", partition.number(0, kind), rows, partition.number(1, kind))
-        return RaggedTensor(mixed, apply_op("Mul", each, size))
+        size = partition.number(len(ragged), ragged[0].row_splits.dtype)
+        splits = partition.uniform_splits(ragged[0].nrows(), size)
+        return RaggedTensor(_in_turns(ragged), splits)
     first = _same_rows(ragged, "rows before the axis have the same lengths")
     return first.with_values(stack([part.values for part in (first, *ragged[1:])], at - 1))
 
@@ -228,8 +224,7 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> RaggedTensor:
     rows = input.nrows()
     if at == 0:
         return RaggedTensor(input, apply_op("Pack", [partition.number(0, kind), rows]), rows)
-    splits = apply_op("Range", partition.number(0, kind), apply_op("AddV2", rows, one), one)
-    return RaggedTensor(input, splits, one)
+    return RaggedTensor(input, partition.uniform_splits(rows, one), one)
 
 
 @overload("reverse")
@@ -320,7 +315,7 @@ def _part(values: Any, part: slice) -> Any:
     """Return the rows of a slice, of a tensor or a ragged one."""
     if not isinstance(values, RaggedTensor):
         return dense_getitem(values, part)
-    places = apply_op("Range", *(partition.number(n, dtypes.int64) for n in (0, values.nrows(), 1)))
+    places = partition.up_to(values.nrows())
     return gather(values, dense_getitem(places, part))
 
 

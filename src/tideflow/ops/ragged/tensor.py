@@ -6,6 +6,7 @@ Source: tensorflow/python/ops/ragged/ragged_tensor.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -42,7 +43,7 @@ class RaggedTensor:
 
     def __init__(
         self,
-        values: Tensor | RaggedTensor,
+        values: Any,
         row_splits: Tensor,
         uniform_row_length: Tensor | None = None,
     ) -> None:
@@ -231,9 +232,8 @@ class RaggedTensor:
         if not get_default_graph().is_eager:
             raise ValueError("to_list can only be used in eager mode")
         inner = self.values
-        flat = inner.to_list() if isinstance(inner, RaggedTensor) else inner.numpy().tolist()  # type: ignore[attr-defined]
-        splits = self.row_splits.numpy().tolist()  # type: ignore[attr-defined]
-        return [flat[begin:end] for begin, end in zip(splits, splits[1:])]
+        is_ragged = isinstance(inner, RaggedTensor)
+        return _cut(inner.to_list() if is_ragged else inner.numpy().tolist(), self.row_splits)
 
     def numpy(self) -> Any:
         """Return an array; of arrays, where rows differ in length.
@@ -242,9 +242,8 @@ class RaggedTensor:
         """
         if not get_default_graph().is_eager:
             raise ValueError("numpy can only be used in eager mode")
-        flat = self.values.numpy()  # type: ignore[union-attr]
-        splits = self.row_splits.numpy().tolist()  # type: ignore[attr-defined]
-        rows = [flat[begin:end] for begin, end in zip(splits, splits[1:])]
+        flat = self.values.numpy()
+        rows = _cut(flat, self.row_splits)
         if not rows:
             return np.zeros((0, 0, *np.shape(flat)[1:]), getattr(flat, "dtype", None))
         if len({np.shape(row) for row in rows}) == 1:
@@ -271,6 +270,10 @@ class RaggedTensor:
         return f"tf.RaggedTensor(values={self.values}, row_splits={self.row_splits})"
 
 
+def _cut(flat: Any, splits: Any) -> list[Any]:
+    return [flat[begin:end] for begin, end in itertools.pairwise(splits.numpy().tolist())]
+
+
 def _shown(value: Any) -> str:
     """Return rows in brackets, as NumPy breaks and shortens them."""
     if not isinstance(value, np.ndarray):
@@ -293,9 +296,8 @@ def _merged(value: Any, axis: int) -> Any:
     if axis == 0:
         return inner
     if isinstance(inner, RaggedTensor):
-        return RaggedTensor(
-            inner.values, apply_op("GatherV2", inner.row_splits, value.row_splits, 0)
-        )
+        splits = apply_op("GatherV2", inner.row_splits, value.row_splits, 0)
+        return RaggedTensor(inner.values, splits)
     width = partition.number(getitem(apply_op("Shape", inner), 1), value.row_splits.dtype)
     return RaggedTensor(_merged(inner, 0), apply_op("Mul", value.row_splits, width))
 
@@ -318,9 +320,7 @@ nest.register_composite(
 
 
 def _refused(value: RaggedTensor, dtype: DType | None, name: str | None) -> NoReturn:
-    raise ValueError(
-        f"{value!r:.60} is ragged; a dense tensor is wanted here (to_tensor makes one)"
-    )
+    raise ValueError(f"{value!r:.60} is ragged, where a dense tensor is wanted; see to_tensor")
 
 
 register_tensor_conversion(RaggedTensor, _refused)
