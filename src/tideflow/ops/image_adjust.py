@@ -107,7 +107,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
         def change(x: Tensor) -> Any:
             power = convert_to_tensor(gamma, None if isinstance(gamma, Tensor) else x.dtype)
             power = checked(power, [(gamma >= 0, f"gamma must not be negative; found {gamma}")])
-            return gain * x**power
+            return apply_op("Mul", apply_op("Pow", x, power), cast(gain, x.dtype))
 
         return _as_floats(image, change, saturate=True)
 

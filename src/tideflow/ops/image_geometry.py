@@ -7,6 +7,7 @@ Source: tensorflow/python/ops/image_ops_impl.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
@@ -80,7 +81,7 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
     with get_default_graph().name_scope(name or "rot90"):
         given = as_image(image)
         turns = apply_op("FloorMod", convert_to_tensor(k, dtypes.int32), 4)
-        ways = [
+        ways: list[Callable[[], Any]] = [
             lambda: apply_op("Identity", given),
             lambda: _transposed(mirrored(given, WIDTH)),
             lambda: apply_op("ReverseV2", given, [HEIGHT, WIDTH]),

@@ -84,7 +84,7 @@ def _gauss(size: int, sigma: float) -> Any:
 
 
 def _similarity(
-    one: Tensor, other: Tensor, greatest: Tensor, size: int, sigma: float, k: tuple[float, float]
+    one: Any, other: Any, greatest: Tensor, size: int, sigma: float, k: tuple[float, float]
 ) -> tuple[Tensor, Tensor]:
     """Return the similarity, and its part without luminance, around each pixel and channel."""
     sizes = getitem(apply_op("Shape", one), slice(-3, -1))
@@ -93,15 +93,13 @@ def _similarity(
     channels = getitem(apply_op("Shape", one), -1)
     kernel = apply_op("Tile", _gauss(size, sigma), stack([1, 1, channels, 1]))
 
-    def average(x: Tensor) -> Tensor:
+    def average(x: Any) -> Any:
         shape = apply_op("Shape", x)
         whole = apply_op("ConcatV2", [[-1], getitem(shape, _IMAGE)], 0)
         found = depthwise_conv2d(apply_op("Reshape", x, whole), kernel, [1, 1, 1, 1], "VALID")
         inner = getitem(apply_op("Shape", found), slice(1, None))
-        made: Tensor = apply_op(
-            "Reshape", found, apply_op("ConcatV2", [getitem(shape, _BEFORE), inner], 0)
-        )
-        return made
+        outer = getitem(shape, _BEFORE)
+        return apply_op("Reshape", found, apply_op("ConcatV2", [outer, inner], 0))
 
     c1, c2 = (apply_op("Square", greatest * each) for each in k)
     mean, other_mean = average(one), average(other)
@@ -171,7 +169,7 @@ def ssim_multiscale(
             # Luminance counts at the last scale only.
             wanted = parts[0 if scale == len(power_factors) - 1 else 1]
             found.append(apply_op("Relu", reduce_mean(wanted, [-3, -2])))
-        powers = apply_op("Pow", stack(found, axis=-1), np.float32(power_factors))
+        powers = apply_op("Pow", stack(found, axis=-1), np.array(power_factors, np.float32))
         made: Tensor = reduce_mean(reduce_prod(powers, [-1]), [-1])
         return made
 
@@ -218,9 +216,9 @@ def _differences(images: Tensor) -> tuple[Tensor, Tensor]:
     """Return what the next pixel has more, down and across."""
     last, first = slice(1, None), slice(None, -1)
     every = slice(None)
-    down = getitem(images, (..., last, every, every)) - getitem(images, (..., first, every, every))
-    across = getitem(images, (..., last, every)) - getitem(images, (..., first, every))
-    return down, across
+    rows = (getitem(images, (..., part, every, every)) for part in (last, first))
+    columns = (getitem(images, (..., part, every)) for part in (last, first))
+    return apply_op("Sub", *rows), apply_op("Sub", *columns)
 
 
 @export("image.image_gradients")

@@ -52,7 +52,7 @@ def _area_weights(size: int, out: int, align_corners: bool) -> Any:
     for at in range(out):
         begin, end = np.float32(at) * scale, np.float32(at + 1) * scale
         for pixel in range(math.floor(begin), math.ceil(end)):
-            covered = min(pixel + 1, end) - max(pixel, begin)
+            covered = min(float(end), pixel + 1) - max(float(begin), pixel)
             made[at, min(max(pixel, 0), size - 1)] += covered / scale
     return made
 
@@ -84,7 +84,7 @@ _STEPS = 1024
 
 def _cubic(distance: Any, a: float) -> Any:
     """Return the cubic convolution kernel at distances in [0, 2], in float32."""
-    a, x = np.float32(a), distance.astype(np.float32)
+    a, x = float(np.float32(a)), distance.astype(np.float32)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
     return np.where(x <= 1, near, far)
@@ -108,7 +108,7 @@ def _cubic_weights(size: int, out: int, align_corners: bool, half: bool) -> Any:
         np.add.at(made, (np.arange(out), bound), np.where(half & (bound != pixel), 0, weight))
     if half:
         total = made.sum(axis=1, keepdims=True)
-        made = made / np.where(np.abs(total) >= _LEAST_SUM, total, 1)
+        made /= np.where(np.abs(total) >= _LEAST_SUM, total, 1)
     return made
 
 
@@ -222,11 +222,9 @@ def _curve_weights(
     distance = np.abs(np.arange(size, dtype=np.float32) + np.float32(0.5) - place[:, None]) / wide
     weights = np.where(distance < curve.radius, curve.at(distance), 0).astype(np.float32)
     total = weights.sum(axis=1, keepdims=True)
-    weights = np.where(np.abs(total) >= _LEAST_SUM, weights, 0) / np.where(
-        np.abs(total) >= _LEAST_SUM, total, 1
-    )
     inside = (place >= 0) & (place <= size)
-    return np.where(inside[:, None], weights, 0).astype(np.float32)
+    counts = inside[:, None] & (np.abs(total) >= _LEAST_SUM)
+    return np.where(counts, weights, 0) / np.where(counts, total, np.float32(1))
 
 
 def _curve_matrices(

@@ -82,7 +82,7 @@ def _method(method: str, antialias: bool) -> Resize:
     if method not in _OPS:
         raise ValueError(f"method {method!r} is none of {[*_OPS, *_CURVES]}")
     # Areas have no centers.
-    centers = {} if method == "area" else {"half_pixel_centers": True}
+    centers: dict[str, Any] = {} if method == "area" else {"half_pixel_centers": True}
     return lambda images, size: apply_op(_OPS[method], images, size, **centers)
 
 
@@ -191,7 +191,8 @@ def _padded(
         fitting = [apply_op("RealDiv", size, ratio) for size in have]
         resized = resize_image(given, [_whole(size) for size in fitting])
         room = [_whole((a - b) / 2.0) for a, b in zip(target, fitting)]
-        return pad_to_bounding_box(resized, *(greatest(0, each) for each in room), height, width)
+        top, left = (greatest(0, each) for each in room)
+        return pad_to_bounding_box(resized, top, left, height, width)
 
 
 def _whole(size: Any) -> Any:

@@ -11,6 +11,9 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export_v2
+from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.ops.sparse_tensor import SparseTensor
+from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
 
@@ -90,6 +93,80 @@ class StaticHashTable(LookupInterface):
         keys, values = initializer.keys, initializer.values
         super().__init__("HashTableV2", keys.dtype, values.dtype, default_value)
         apply_op("LookupTableImportV2", self.resource_handle, keys, values)
+
+
+@export_v2("lookup.StaticVocabularyTable")
+class StaticVocabularyTable:
+    """A table of words and numbers below their count; other words have numbers from there on.
+
+    Args:
+      initializer: int64 values of keys, from 0 on; None for no keys.
+      num_oov_buckets: how many numbers there are for other words, by their hash.
+      lookup_key_dtype: the type of keys: that of the initializer, by default.
+    Raises: ValueError without buckets; TypeError for values that are no int64.
+    """
+
+    def __init__(
+        self,
+        initializer: KeyValueTensorInitializer | None,
+        num_oov_buckets: int,
+        lookup_key_dtype: Any = None,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        if num_oov_buckets <= 0:
+            raise ValueError("num_oov_buckets must be positive; without it use StaticHashTable")
+        self.key_dtype = as_dtype(lookup_key_dtype or "string")
+        self.value_dtype = dtypes.int64
+        self._buckets = num_oov_buckets
+        self._table: StaticHashTable | None = None
+        if initializer is not None:
+            if initializer.values.dtype is not dtypes.int64:
+                raise TypeError(f"values are int64; found {initializer.values.dtype.name}")
+            if lookup_key_dtype is None:
+                self.key_dtype = initializer.keys.dtype
+            self._table = StaticHashTable(initializer, -1)
+        if self.key_dtype not in (dtypes.string, dtypes.int32, dtypes.int64):
+            raise TypeError(f"keys are strings or integers; found {self.key_dtype.name}")
+
+    @property
+    def resource_handle(self) -> Tensor | None:
+        """The handle of the table; None without an initializer."""
+        return None if self._table is None else self._table.resource_handle
+
+    def size(self, name: str | None = None) -> Tensor:
+        """Return how many numbers there are, for words and other words."""
+        words = convert_to_tensor(0, dtypes.int64) if self._table is None else self._table.size()
+        made: Tensor = apply_op("AddV2", words, convert_to_tensor(self._buckets, dtypes.int64))
+        return made
+
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
+        """Return the numbers of keys: a tensor, or a sparse or ragged one.
+
+        Raises: TypeError for keys of another type.
+        """
+        if isinstance(keys, SparseTensor):
+            return keys.with_values(self.lookup(keys.values))
+        if isinstance(keys, RaggedTensor):
+            return keys.with_flat_values(self.lookup(keys.flat_values))
+        given = convert_to_tensor(keys)
+        if given.dtype != self.key_dtype:
+            raise TypeError(f"keys are {self.key_dtype.name}; found {given.dtype.name}")
+        is_text = given.dtype is dtypes.string
+        text = given if is_text else apply_op("AsString", given)
+        hashed = apply_op("StringToHashBucketFast", text, num_buckets=self._buckets)
+        if self._table is None:
+            return hashed
+        wanted = self._table.key_dtype
+        found = self._table.lookup(
+            given if given.dtype == wanted else apply_op("Cast", given, DstT=wanted)
+        )
+        other = apply_op("AddV2", hashed, self._table.size())
+        is_there = apply_op("NotEqual", found, self._table.default_value)
+        return apply_op("SelectV2", is_there, found, other, name=name)
+
+    def __getitem__(self, keys: Any) -> Any:
+        return self.lookup(keys)
 
 
 @export_v2("lookup.experimental.MutableHashTable")

@@ -114,7 +114,7 @@ def _unpacked(raw: bytes, shape: tuple[int, ...], bits: int) -> tuple[bytes, Any
         rows[at + 1] = _unfiltered(int(line[0]), line[1:], rows[at], step)
     rows = rows[1:]
     if bits == 16:
-        values = rows.view(">u2").astype(np.uint16)
+        values: Any = rows.view(">u2").astype(np.uint16)
     elif bits == 8:
         values = rows.astype(np.uint16)
     else:

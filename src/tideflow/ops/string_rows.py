@@ -37,8 +37,8 @@ def _split(given: Tensor, sep: Any, maxsplit: int) -> Any:
     if dims is None:
         raise ValueError("split needs strings of known rank")
     if len(dims) > 1:
-        rows = from_tensor(given, ragged_rank=len(dims) - 1)
-        return rows.with_flat_values(_split(rows.flat_values, sep, maxsplit))
+        nested = from_tensor(given, ragged_rank=len(dims) - 1)
+        return nested.with_flat_values(_split(nested.flat_values, sep, maxsplit))
     vector = given if dims else apply_op("Reshape", given, [1])
     indices, values, shape = apply_op("StringSplitV2", vector, sep, maxsplit=maxsplit)
     if not dims:

@@ -275,10 +275,10 @@ def _characters(input: Any, with_offsets: bool, attrs: dict[str, Any]) -> list[A
     if given.dims is None:
         raise ValueError("decoding needs strings of known rank")
     op_name = "UnicodeDecodeWithOffsets" if with_offsets else "UnicodeDecode"
-    splits, *found = apply_op(op_name, given, **attrs)
+    splits, *parts = apply_op(op_name, given, **attrs)
     if not given.dims:
-        return found
-    return [_of_shape(RaggedTensor(values, splits), given) for values in found]
+        return list(parts)
+    return [_of_shape(RaggedTensor(values, splits), given) for values in parts]
 
 
 def _of_shape(rows: RaggedTensor, like: Tensor) -> RaggedTensor:

@@ -93,7 +93,7 @@ def _like(value: Any, rows: RaggedTensor) -> Any:
     return _per_value(given, rows)
 
 
-def _per_value(given: Tensor, rows: RaggedTensor) -> Tensor:
+def _per_value(given: Tensor, rows: RaggedTensor) -> Any:
     """Return dense rows, of as many dimensions as ragged ones, for each innermost value."""
     dims = given.dims or ()
     count = rows.nrows()
@@ -241,6 +241,11 @@ def _equality(function: Callable[..., Any], is_reflected: bool) -> Callable[...,
     return compare
 
 
+def _inverted(self: RaggedTensor) -> Any:
+    is_bool = self.dtype is dtypes.bool_
+    return _mapped(comparison.logical_not if is_bool else comparison.invert, [self], {})
+
+
 def _install() -> None:
     for name, function in _OPERATORS.items():
         setattr(RaggedTensor, f"__{name}__", _operator(function))
@@ -249,9 +254,7 @@ def _install() -> None:
         setattr(RaggedTensor, f"__{name}__", _operator(function))
     for name, one in (("neg", elementwise.negative), ("abs", elementwise.abs)):
         setattr(RaggedTensor, f"__{name}__", lambda self, one=one: _mapped(one, [self], {}))
-    RaggedTensor.__invert__ = lambda self: _mapped(  # type: ignore[attr-defined]
-        comparison.logical_not if self.dtype is dtypes.bool_ else comparison.invert, [self], {}
-    )
+    setattr(RaggedTensor, "__invert__", _inverted)  # noqa: B010 - the class comes first
     RaggedTensor.__eq__ = _equality(comparison.equal, False)  # type: ignore[method-assign]
     RaggedTensor.__ne__ = _equality(comparison.not_equal, True)  # type: ignore[method-assign]
     RaggedTensor.__hash__ = object.__hash__  # type: ignore[method-assign]

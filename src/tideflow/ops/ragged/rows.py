@@ -11,19 +11,20 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.static_value import static_value
 from tideflow.ops import array, array_gather, array_join
+from tideflow.ops.array_gather import boolean_mask as dense_boolean_mask
 from tideflow.ops.export import export, overload
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.makers import from_row_lengths, from_tensor
 from tideflow.ops.ragged.tensor import RaggedTensor
-from tideflow.ops.slicing import boolean_mask as dense_boolean_mask
 from tideflow.ops.slicing import getitem as dense_getitem
 from tideflow.wire import dtypes
 
 
-def _axis(axis: Any, rank: int | None) -> int:
+def _axis(axis: Any, rank: int | None) -> Any:
     if not isinstance(axis, int):
-        axis = int(convert_to_tensor(axis).numpy())  # type: ignore[attr-defined]
+        axis = int(static_value(*convert_to_tensor(axis).edge))
     if axis < 0:
         if rank is None:
             raise ValueError("a negative axis needs a known rank")
@@ -186,7 +187,7 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
 
     Raises: ValueError for an axis that is not there.
     """
-    parts = [v if isinstance(v, RaggedTensor) else convert_to_tensor(v) for v in values]
+    parts: list[Any] = [v if isinstance(v, RaggedTensor) else convert_to_tensor(v) for v in values]
     rank = parts[0].shape.rank
     at = _axis(axis, None if rank is None else rank + 1)
     if rank == 0:
@@ -210,7 +211,7 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
 
 
 @overload("expand_dims")
-def expand_dims(input: Any, axis: Any, name: str | None = None) -> RaggedTensor:
+def expand_dims(input: RaggedTensor, axis: Any, name: str | None = None) -> RaggedTensor:
     """Return a ragged tensor with an axis of size 1 more."""
     rank = input.shape.rank
     at = _axis(axis, None if rank is None else rank + 1)
@@ -328,10 +329,9 @@ def _columns(ragged: RaggedTensor, part: slice) -> RaggedTensor:
     if not isinstance(step, int) or step == 0:
         raise ValueError(f"the step of a slice of rows is a number other than 0; found {step!r}")
     lengths = ragged.row_lengths()
-    low, high = (
-        (0, lengths) if step > 0 else (-1, apply_op("Sub", lengths, partition.number(1, kind)))
-    )
-    low = partition.number(low, kind)
+    low, high = partition.number(0, kind), lengths
+    if step < 0:
+        low, high = (apply_op("Sub", x, partition.number(1, kind)) for x in (low, high))
 
     def bound(given: Any, default: Any) -> Any:
         if given is None:
@@ -414,4 +414,4 @@ def _deeper(rows: RaggedTensor, keys: list[Any]) -> Any:
     )
 
 
-RaggedTensor.__getitem__ = getitem  # type: ignore[attr-defined]
+setattr(RaggedTensor, "__getitem__", getitem)  # noqa: B010 - the class comes first

@@ -56,7 +56,8 @@ class RaggedTensor:
     @property
     def dtype(self) -> DType:
         """The element type."""
-        return self.values.dtype
+        found: DType = self.values.dtype
+        return found
 
     @property
     def shape(self) -> TensorShape:
