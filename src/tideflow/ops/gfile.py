@@ -43,9 +43,9 @@ class GFile:
 
     def _opened(self) -> Any:
         if self._file is None:
-            text = {} if "b" in self.mode else {"encoding": "utf-8"}
+            encoding = None if "b" in self.mode else "utf-8"
             with file_errors("open", os.fsdecode(self.name)):
-                self._file = open(self.name, self.mode, **text)  # noqa: SIM115 - close() closes it
+                self._file = open(self.name, self.mode, encoding=encoding)  # noqa: SIM115
         return self._file
 
     def _reading(self) -> Any:

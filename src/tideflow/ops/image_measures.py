@@ -101,7 +101,7 @@ def _similarity(
         outer = getitem(shape, _BEFORE)
         return apply_op("Reshape", found, apply_op("ConcatV2", [outer, inner], 0))
 
-    c1, c2 = (apply_op("Square", greatest * each) for each in k)
+    c1, c2 = (apply_op("Square", apply_op("Mul", greatest, each)) for each in k)
     mean, other_mean = average(one), average(other)
     both = mean * other_mean * 2.0
     squares = apply_op("Square", mean) + apply_op("Square", other_mean)

@@ -64,7 +64,10 @@ class _Reader:
                 bad = (at + error.start, at + error.end)
                 text = self._codec.decode(item[at : bad[0]], "strict")[0]
             for char in text:
-                found.append((self._kept(ord(char)), at))
+                if not self._is_replaced(ord(char)):
+                    found.append((ord(char), at))
+                elif self._errors != "ignore":
+                    found.append((self._instead, at))
                 at += len(self._codec.encode(char)[0])
             if bad[1] > bad[0]:
                 if self._errors == "strict":
@@ -74,8 +77,8 @@ class _Reader:
             at = bad[1]
         return found
 
-    def _kept(self, point: int) -> int:
-        return self._instead if self._without_control and point in _CONTROL else point
+    def _is_replaced(self, point: int) -> bool:
+        return self._without_control and point in _CONTROL
 
 
 def _checked_char(point: int) -> int:

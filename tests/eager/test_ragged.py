@@ -1,0 +1,91 @@
+"""Ragged tensors in functions and on tapes, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tideflow as tf
+
+
+def rows():
+    return tf.ragged.constant([[1.0, 2.0], [], [3.0]])
+
+
+def test_a_function_takes_and_gives_ragged_tensors():
+    traces = []
+
+    @tf.function
+    def doubled(ragged):
+        traces.append(ragged)
+        return {"all": ragged * 2, "longest": tf.reduce_max(ragged.row_lengths())}
+
+    found = doubled(rows())
+    assert found["all"].to_list() == [[2.0, 4.0], [], [6.0]]
+    assert int(found["longest"]) == 2
+    assert doubled(tf.ragged.constant([[5.0], [6.0], [7.0, 8.0]]))["all"].to_list()[2] == [14, 16]
+    # The second tensor has as many rows, but more values.
+    assert len(traces) == 2
+    assert "tf.RaggedTensor(values=" in repr(traces[0])
+
+
+def test_a_function_makes_ragged_tensors_of_lengths_known_when_it_runs():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+    def counted(lengths):
+        return tf.ragged.range(lengths)
+
+    assert counted([2, 0, 3]).to_list() == [[0, 1], [], [0, 1, 2]]
+
+
+def test_gradients_flow_through_rows():
+    x = tf.constant([1.0, 2.0, 3.0])
+    weights = tf.constant([10.0, 20.0, 30.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        ragged = tf.RaggedTensor.from_row_lengths(x, [2, 0, 1])
+        sums = tf.reduce_sum(ragged * ragged, axis=1)
+        y = tf.reduce_sum(sums * weights) + tf.reduce_sum(ragged.to_tensor())
+    np.testing.assert_allclose(tape.gradient(y, x), [21.0, 41.0, 181.0])
+
+
+def test_gradients_flow_through_chosen_and_joined_rows():
+    x = tf.constant([1.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        ragged = tf.RaggedTensor.from_row_splits(x, [0, 2, 3])
+        joined = tf.concat([tf.gather(ragged, [1, 1]), ragged[:, :1]], axis=1)
+        y = tf.reduce_sum(joined * joined)
+    np.testing.assert_allclose(tape.gradient(y, x), [2.0, 0.0, 18.0])
+
+
+def test_a_mask_of_rows_keeps_their_number():
+    ragged = rows()
+    assert ragged[ragged > 1.0].to_list() == [[2.0], [], [3.0]]
+
+
+def test_what_is_wrong_with_rows_is_found_when_a_function_runs():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)])
+    def cut(splits):
+        return tf.RaggedTensor.from_row_splits(tf.constant([1, 2, 3]), splits)
+
+    assert cut([0, 1, 3]).to_list() == [[1], [2, 3]]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="splits"):
+        cut([0, 2])
+
+
+def test_several_ragged_operands_need_the_same_rows():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="same rows"):
+        tf.add(rows(), tf.ragged.constant([[1.0], [2.0], [3.0]]))
+
+
+def test_what_takes_dense_tensors_only_says_so():
+    with pytest.raises(ValueError, match="to_tensor"):
+        tf.linalg.matmul(rows(), rows())
+
+
+def test_split_strings_in_a_function():
+    @tf.function
+    def words(lines):
+        return tf.strings.length(tf.strings.split(lines))
+
+    assert words(tf.constant(["a bc", "", "def"])).to_list() == [[1, 2], [], [3]]
