@@ -1,0 +1,143 @@
+"""Floats rounded to what so many bits can tell apart: quantized, and made floats again.
+
+Source: tensorflow/core/kernels/quantize_and_dequantize_op.h.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import same_as
+from tideflow.ops.export import export
+from tideflow.wire import errors
+
+_TYPES = "{bfloat16, half, float, double}"
+
+
+def _check(x: Any, low: Any, high: Any, num_bits: int, signed: bool, axis: int) -> None:
+    if not (2 if signed else 1) <= num_bits < 63:
+        raise errors.InvalidArgumentError(f"num_bits is out of range: {num_bits}")
+    if not -1 <= axis < x.ndim:
+        raise errors.InvalidArgumentError(f"axis {axis} is not one of shape {list(x.shape)}")
+    wanted = () if axis == -1 else (x.shape[axis],)
+    for given in (low, high):
+        if given.shape != wanted:
+            raise errors.InvalidArgumentError(
+                f"input_min and input_max have shape {list(wanted)}; found {list(given.shape)}"
+            )
+
+
+@op(
+    f"""
+    QuantizeAndDequantizeV4(input: T, input_min: T, input_max: T) -> output: T
+    signed_input: bool = true
+    num_bits: int = 8
+    range_given: bool = false
+    T: type in {_TYPES}
+    round_mode: string in {{"HALF_TO_EVEN", "HALF_UP"}} = "HALF_TO_EVEN"
+    narrow_range: bool = false
+    axis: int = -1
+    """,
+    shape=same_as(),
+)
+def quantize_and_dequantize_v4_kernel(
+    xp: Any,
+    x: Any,
+    low: Any,
+    high: Any,
+    *,
+    signed_input: bool,
+    num_bits: int,
+    range_given: bool,
+    round_mode: str,
+    narrow_range: bool,
+    axis: int,
+) -> Any:
+    """Return x rounded to steps of one size, zero among them, that fill the range."""
+    shape = [1] * x.ndim
+    if axis >= 0 and axis < x.ndim:
+        shape[axis] = -1
+    if range_given:
+        _check(x, low, high, num_bits, signed_input, axis)
+        low, high = xp.reshape(low, shape), xp.reshape(high, shape)
+    else:
+        _check(x, *[np.zeros(x.shape[axis] if axis >= 0 else ())] * 2, num_bits, signed_input, axis)
+        others = tuple(at for at in range(x.ndim) if at != axis)
+        low, high = xp.min(x, axis=others, keepdims=True), xp.max(x, axis=others, keepdims=True)
+    kind = x.dtype.type
+    most = kind((1 << (num_bits - 1)) - 1 if signed_input else (1 << num_bits) - 1)
+    least = kind(0 if not signed_input else -most if narrow_range else -float(most) - 1)
+    none = kind(np.finfo(np.float32).max if x.dtype.itemsize > 2 else 65504)
+    one = kind(1)
+    by_low = xp.where(least * low > 0, least / xp.where(low == 0, one, low), none)
+    by_high = xp.where(most * high > 0, most / xp.where(high == 0, one, high), none)
+    is_low = by_low < by_high
+    scale = xp.where(is_low, by_low, by_high)
+    step = xp.where(is_low, low / (least if least else one), high / most)
+    if range_given:
+        # Of a range that was found nothing is cut off, even where its numbers have no sign.
+        bounds = xp.where(is_low, low, least * step), xp.where(is_low, most * step, high)
+        x = xp.clip(x, *bounds)
+    scaled = x * scale
+    rounded = xp.rint(scaled) if round_mode == "HALF_TO_EVEN" else xp.floor(scaled + kind(0.5))
+    return (rounded * step).astype(x.dtype)
+
+
+@gradient("QuantizeAndDequantizeV4")
+def _quantize_and_dequantize_v4_grad(op: Any, grad: Any) -> list[Any]:
+    """Pass on the gradient of what is in the range; the range's own is zero."""
+    x, low, high = op.inputs
+    limits = [low, high]
+    if op.attrs["axis"] >= 0 and x.dims is not None:
+        sizes = [1] * len(x.dims)
+        sizes[op.attrs["axis"]] = -1
+        limits = [apply_op("Reshape", limit, sizes) for limit in limits]
+    inside = apply_op(
+        "LogicalAnd", apply_op("GreaterEqual", x, limits[0]), apply_op("LessEqual", x, limits[1])
+    )
+    of_x = apply_op("SelectV2", inside, grad, apply_op("ZerosLike", grad))
+    return [of_x, apply_op("ZerosLike", low), apply_op("ZerosLike", high)]
+
+
+@export("quantization.quantize_and_dequantize_v2")
+def quantize_and_dequantize_v2(
+    input: Any,
+    input_min: Any,
+    input_max: Any,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: str | None = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Tensor:
+    """Return floats rounded to what num_bits can tell apart within a range.
+
+    Args:
+      input_min, input_max: the range if range_given, else that of the input; one for each slice
+        along axis, where that is given.
+      signed_input: whether half of the numbers are negative.
+      round_mode: "HALF_TO_EVEN" or "HALF_UP".
+      narrow_range: leave out the least number.
+    """
+    made: Tensor = apply_op(
+        "QuantizeAndDequantizeV4",
+        convert_to_tensor(input),
+        input_min,
+        input_max,
+        signed_input=signed_input,
+        num_bits=num_bits,
+        range_given=range_given,
+        round_mode=round_mode,
+        narrow_range=narrow_range,
+        axis=-1 if axis is None else axis,
+        name=name,
+    )
+    return made
