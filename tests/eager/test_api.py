@@ -44,7 +44,7 @@ def test_images_are_resized_alone_and_in_batches() -> None:
     )
     nearest = tf.image.resize(tf.cast(image, tf.int32), [1, 1], method="nearest")
     assert nearest.dtype == tf.int32
-    with pytest.raises(ValueError, match="is none of .*'gaussian'"):
+    with pytest.raises(ValueError, match=r"is none of .*'gaussian'"):
         tf.image.resize(image, [4, 4], method="gauss")
 
 

@@ -20,13 +20,16 @@ from tideflow.wire import errors
 _TYPES = "{bfloat16, half, float, double}"
 
 
-def _check(x: Any, low: Any, high: Any, num_bits: int, signed: bool, axis: int) -> None:
+def _check(x: Any, num_bits: int, signed: bool, axis: int) -> None:
     if not (2 if signed else 1) <= num_bits < 63:
         raise errors.InvalidArgumentError(f"num_bits is out of range: {num_bits}")
     if not -1 <= axis < x.ndim:
         raise errors.InvalidArgumentError(f"axis {axis} is not one of shape {list(x.shape)}")
+
+
+def _check_limits(x: Any, limits: tuple[Any, Any], axis: int) -> None:
     wanted = () if axis == -1 else (x.shape[axis],)
-    for given in (low, high):
+    for given in limits:
         if given.shape != wanted:
             raise errors.InvalidArgumentError(
                 f"input_min and input_max have shape {list(wanted)}; found {list(given.shape)}"
@@ -60,14 +63,12 @@ def quantize_and_dequantize_v4_kernel(
     axis: int,
 ) -> Any:
     """Return x rounded to steps of one size, zero among them, that fill the range."""
-    shape = [1] * x.ndim
-    if axis >= 0 and axis < x.ndim:
-        shape[axis] = -1
+    _check(x, num_bits, signed_input, axis)
     if range_given:
-        _check(x, low, high, num_bits, signed_input, axis)
+        _check_limits(x, (low, high), axis)
+        shape = [-1 if at == axis else 1 for at in range(x.ndim)]
         low, high = xp.reshape(low, shape), xp.reshape(high, shape)
     else:
-        _check(x, *[np.zeros(x.shape[axis] if axis >= 0 else ())] * 2, num_bits, signed_input, axis)
         others = tuple(at for at in range(x.ndim) if at != axis)
         low, high = xp.min(x, axis=others, keepdims=True), xp.max(x, axis=others, keepdims=True)
     kind = x.dtype.type
