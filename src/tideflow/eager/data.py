@@ -76,10 +76,8 @@ class DatasetV2(Dataset):
             return np.int64(key)
 
         def proceed(key: Any) -> list[Any]:
-            element = next(running[int(key)])
-            return [
-                to_array(value, spec.dtype) for value, spec in zip(_parts(specs, element), flat)
-            ]
+            parts = _parts(specs, next(running[int(key)]))
+            return [_as_specified(value, spec) for value, spec in zip(parts, flat)]
 
         def end(key: Any) -> Any:
             running.pop(int(key), None)
@@ -344,6 +342,16 @@ def _of_files(op: str, filenames: Any, compression_type: str | None) -> DatasetV
     inputs = [names, convert_to_tensor(compression_type or ""), convert_to_tensor(0, dtypes.int64)]
     made: DatasetV2 = DatasetV2._make(op, inputs, Spec(dtypes.string, ()))  # type: ignore[assignment]
     return made
+
+
+def _as_specified(value: Any, spec: Any) -> Any:
+    """Return what a generator gave as an array.  Raises: TypeError for another shape or type."""
+    array = to_array(value, spec.dtype)
+    if not spec.shape.is_compatible_with(array.shape):
+        raise TypeError(
+            f"the generator gave an element of shape {list(array.shape)}, expected {spec.shape}"
+        )
+    return array
 
 
 def _parts(specs: Any, element: Any) -> list[Any]:

@@ -171,21 +171,29 @@ class EagerTensor(Tensor):
         return bool(self._scalar("a truth value"))
 
     def __int__(self) -> int:
-        return int(self._scalar("an int"))
+        return int(self._number("an int"))
 
     def __float__(self) -> float:
-        return float(self._scalar("a float"))
+        return float(self._number("a float"))
 
     def __complex__(self) -> complex:
-        return complex(self._scalar("a complex number"))
+        return complex(self._number("a complex number"))
 
     def __index__(self) -> int:
-        return int(np.asarray(self._scalar("an index")).__index__())
+        return int(np.asarray(self._number("an index")).__index__())
 
     def __format__(self, spec: str) -> str:
         # As TensorFlow: formatted, a tensor shows its value alone.
         shown = self.numpy()
         return format(shown.item() if spec and self.dims == () else shown, spec)
+
+    def _number(self, what: str) -> Any:
+        array = np.asarray(self._value)
+        if array.ndim:
+            raise TypeError(
+                f"{what} is wanted of a tensor of shape {list(array.shape)}; only a scalar is one"
+            )
+        return array[()]
 
     def _scalar(self, what: str) -> Any:
         array = np.asarray(self._value)

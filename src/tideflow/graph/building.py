@@ -15,8 +15,21 @@ import numpy as np
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def
 from tideflow.graph.shapes import TensorShape
-from tideflow.wire import dtypes
+from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
+
+
+class _MismatchedType(ValueError):
+    """A tensor of one type was given where another is wanted."""
+
+
+class _DisallowedType(TypeError):
+    """An op was given a type that it does not take."""
+
+
+class _UnsupportedValue(TypeError):
+    """A Python value was given that has no element type."""
+
 
 Converter = Callable[[Any, DType | None, str | None], Any]
 
@@ -82,7 +95,10 @@ def _pack(values: Sequence[Any], dtype: DType | None, name: str | None) -> Tenso
     """Stack a list that holds tensors; the first tensor in it decides the type."""
     if dtype is None:
         dtype = _first_dtype(values)
-    parts = [convert_to_tensor(v, dtype) for v in values]
+    is_eager = get_default_graph().is_eager  # then a tensor's type is the op's to refuse
+    parts = [
+        v if is_eager and isinstance(v, Tensor) else convert_to_tensor(v, dtype) for v in values
+    ]
     packed: Tensor = apply_op("Pack", parts, axis=0, name=name or "packed")
     return packed
 
@@ -105,10 +121,15 @@ def constant_tensor(
 ) -> Tensor:
     """Return a Const of a Python value or array.
 
-    Raises: TypeError for a value that has no element type or does not fit the one wanted;
-    ValueError for a value that cannot be given the shape.
+    Raises: TypeError for a value that does not fit the type wanted; ValueError for one that cannot
+    be given the shape, for None and lists of different lengths.  For another value without element
+    type: TypeError in a graph, ValueError where operations are called at once.
     """
-    array = to_array(value, dtype)
+    try:
+        array = to_array(value, dtype)
+    except _UnsupportedValue as error:
+        kind = ValueError if get_default_graph().is_eager else TypeError
+        raise kind(str(error)) from None
     if shape is not None:
         dims = TensorShape(shape)
         wanted = tuple(int(size) for size in dims.as_list() if size is not None)
@@ -131,8 +152,9 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     """Return a Python value as an array of the type wanted, or of its natural type.
 
     Python floats become float32 and ints int32 (int64 where they do not fit); arrays keep their
-    type.  Strings become object arrays of bytes.
-    Raises: TypeError for a value that cannot be one without losing something.
+    type, or convert to another if nothing is lost.  Strings become object arrays of bytes.
+    Raises: TypeError for a Python value that cannot be one without losing something; ValueError for
+    None and for lists of different lengths.
     """
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         array = np.asarray(value)
@@ -140,11 +162,19 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
             return _string_array(array, dtype)
         if dtype is None or array.dtype == dtype.as_numpy_dtype:
             return array
+        if isinstance(value, (np.ndarray, np.generic)) and _converts(array, dtype):
+            return array.astype(dtype.as_numpy_dtype)
         return _cast_exactly(array, dtype, value)
     try:
         array = np.asarray(value)
-    except (ValueError, OverflowError) as error:
+    except OverflowError as error:
         raise TypeError(f"{_short(value)} cannot be a tensor: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{_short(value)} cannot be a tensor: {error}") from None
+    if array.dtype.kind in "SU" and not _all_strings(value):
+        raise _UnsupportedValue(f"{_short(value)} cannot be a tensor: it holds strings and numbers")
+    if array.dtype.kind == "u" and dtype is None:
+        raise _UnsupportedValue(f"{_short(value)} does not fit int64; give dtype tf.uint64")
     if array.dtype.kind in "SUO":
         return _string_array(array, dtype)
     if dtype is not None:
@@ -156,6 +186,22 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         fits = not array.size or (array.min() >= small.min and array.max() <= small.max)
         return array.astype(np.int32) if fits else array
     return array
+
+
+def _all_strings(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_all_strings, value))
+    return isinstance(value, (str, bytes)) or np.asarray(value).dtype.kind in "SUO"
+
+
+def _converts(array: np.ndarray[Any, Any], dtype: DType) -> bool:
+    """Whether NumPy's numbers become another type without a word.
+
+    TensorFlow converts them all; here not what would lose a fraction.
+    """
+    if array.dtype.kind == "f" and dtype.is_integer:
+        return bool((np.isfinite(array) & (np.trunc(array) == array)).all())
+    return array.dtype.kind == "b" and (dtype.is_floating or dtype.is_integer)
 
 
 def _holds_numpy(value: Any) -> bool:
@@ -176,7 +222,9 @@ def _string_array(array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarra
         if dtype in (dtypes.resource, dtypes.variant):
             return array
         kinds = sorted({type(item).__name__ for item in flat})
-        raise TypeError(f"a tensor cannot hold {', '.join(kinds)} together or at all")
+        if "NoneType" in kinds:
+            raise ValueError("None is no value of a tensor")
+        raise _UnsupportedValue(f"a tensor cannot hold {', '.join(kinds)} together or at all")
     if dtype is not None and dtype is not dtypes.string:
         raise TypeError(f"a string cannot be a {dtype.name}; tf.strings.to_number converts")
     made = np.empty(array.shape, object)
@@ -269,7 +317,22 @@ def make_op(
 def convert_inputs(
     op_def: OpDef, args: Sequence[Any], attrs: dict[str, Any]
 ) -> tuple[list[Tensor], dict[str, Any]]:
-    """Return an op's inputs as a flat list of tensors, and all of its attrs (see apply_op)."""
+    """Return an op's inputs as a flat list of tensors, and all of its attrs (see apply_op).
+
+    Raises: where operations are called at once InvalidArgumentError for tensors of types that the
+    op does not take, or not together, as TensorFlow, whose kernels find them there.
+    """
+    try:
+        return _converted_inputs(op_def, args, attrs)
+    except (_MismatchedType, _DisallowedType) as error:
+        usual = ValueError if isinstance(error, _MismatchedType) else TypeError
+        kind = errors.InvalidArgumentError if get_default_graph().is_eager else usual
+        raise kind(str(error)) from None
+
+
+def _converted_inputs(
+    op_def: OpDef, args: Sequence[Any], attrs: dict[str, Any]
+) -> tuple[list[Tensor], dict[str, Any]]:
     if len(args) != len(op_def.inputs):
         names = ", ".join(arg.name for arg in op_def.inputs)
         raise TypeError(
@@ -400,7 +463,9 @@ def _allowed_type(op_def: OpDef, arg: ArgDef, dtype: DType) -> DType:
     attr = op_def.attrs[arg.type_attr]
     if attr.allowed is not None and dtype not in attr.allowed:
         allowed = ", ".join(t.name for t in attr.allowed)
-        raise TypeError(f"input {arg.name!r} of {op_def.name} is {dtype.name}; allowed: {allowed}")
+        raise _DisallowedType(
+            f"input {arg.name!r} of {op_def.name} is {dtype.name}; allowed: {allowed}"
+        )
     return dtype
 
 
@@ -444,6 +509,11 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any]) 
     wanted = arg.dtype if arg.dtype is not None else known.get(arg.type_attr)
     if arg.is_ref:
         return _convert_ref(op_def, arg, value, known)
+    if isinstance(value, Tensor) and wanted and not wanted.is_compatible_with(value.dtype):
+        raise _MismatchedType(
+            f"input {arg.name!r} of {op_def.name}: tensor {value.name!r} has type "
+            f"{value.dtype.name}; {wanted.name} is wanted (tf.cast converts)"
+        )
     try:
         if wanted is not None:
             tensor = convert_to_tensor(value, wanted)

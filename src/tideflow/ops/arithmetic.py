@@ -82,17 +82,34 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _add_named(x: Any, y: Any, name: str) -> Any:
-    x, y = convert_pair(x, y)
+    x, y = convert_pair(x, y, hint=True)
     is_string = x.dtype.base_dtype == dtypes.string
     return apply_op("Add" if is_string else "AddV2", x, y, name=name)
 
 
-def convert_pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Return two operands as tensors of one type, which the one that is a tensor decides."""
+def convert_pair(x: Any, y: Any, hint: bool = False) -> tuple[Tensor, Tensor]:
+    """Return two operands as tensors of one type, which the one that is a tensor decides.
+
+    Where operations are called at once, types that differ are left to the operation; with `hint`
+    those of Python values too.
+    """
     if not isinstance(x, Tensor) and isinstance(y, Tensor):
-        return convert_to_tensor(x, y.dtype.base_dtype), y
+        # NumPy's numbers have a type of their own, which that of y may not replace.
+        is_whole = y.dtype.base_dtype.is_integer and isinstance(x, (np.ndarray, np.generic))
+        if not is_whole or x.dtype.kind != "f":
+            return convert_to_tensor(x, y.dtype.base_dtype), y
     x = convert_to_tensor(x)
-    return x, convert_to_tensor(y, x.dtype.base_dtype)
+    return x, like_operand(y, x, hint)
+
+
+def like_operand(value: Any, like: Tensor, hint: bool = False) -> Tensor:
+    """Return the second operand of an operation (see convert_pair)."""
+    wanted = like.dtype.base_dtype
+    if not get_default_graph().is_eager:
+        return convert_to_tensor(value, wanted)
+    if hint:
+        return convert_to_tensor(value, dtype_hint=wanted)
+    return value if isinstance(value, Tensor) else convert_to_tensor(value, wanted)
 
 
 @op(

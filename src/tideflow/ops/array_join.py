@@ -108,7 +108,8 @@ def _converted(values: Sequence[Any]) -> list[Tensor]:
     dtype = next((v.dtype.base_dtype for v in values if isinstance(v, Tensor)), None)
     made: list[Tensor] = []
     for value in values:
-        made.append(convert_to_tensor(value, dtype))
+        is_given = isinstance(value, Tensor)  # its type, if it differs, is the op's to refuse
+        made.append(value if is_given else convert_to_tensor(value, dtype))
         dtype = dtype or made[-1].dtype.base_dtype
     return made
 

@@ -80,6 +80,28 @@ def constant(
     return constant_tensor(array, wanted, sizes, name)
 
 
+@export_v2("constant")
+def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
+    """Return a constant tensor; a value of one element fills the shape.
+
+    Raises: TypeError for a shape with another number of elements, or a tensor of another type;
+    TypeError or ValueError for a value that cannot be a tensor.
+    """
+    if isinstance(value, Tensor) and dtype is not None and value.dtype != as_dtype(dtype):
+        raise TypeError(
+            f"the tensor has type {value.dtype.name}, not {as_dtype(dtype).name} (tf.cast converts)"
+        )
+    if isinstance(value, Tensor) and shape is None:
+        return convert_to_tensor(value)
+    wanted = None if dtype is None else as_dtype(dtype)
+    if shape is not None:
+        sizes = [size or 0 for size in TensorShape(shape).as_list()]
+        count = int(np.size(to_array(value, wanted)))
+        if count not in (1, int(np.prod(sizes, dtype=np.int64))):
+            raise TypeError(f"a value of {count} elements does not fill shape {sizes}")
+    return constant(value, wanted, shape, name)
+
+
 @op(
     """
     Placeholder() -> output: dtype

@@ -193,3 +193,33 @@ def matrix_square_root_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 not_differentiable("Lu", "MatrixLogarithm")
+
+
+def _moved(x: Any, by: int) -> Any:
+    """Return x [..., M, K] with its rows moved down by 1 or -1, zeros moving in."""
+    rank = x.shape.rank
+    none = [[0, 0]] * (rank - 2)
+    size = apply_op("StridedSlice", apply_op("Shape", x), [-2], [-1], [1])
+    sizes = apply_op("ConcatV2", [[-1] * (rank - 2), size - 1, [-1]], 0)
+    begin = [0] * (rank - 2) + [0 if by > 0 else 1, 0]
+    kept = apply_op("Slice", x, begin, sizes)
+    return apply_op("Pad", kept, [*none, [1, 0] if by > 0 else [0, 1], [0, 0]])
+
+
+@gradient("TridiagonalSolve")
+def tridiagonal_solve_gradient(op: Any, grad: Any) -> list[Any]:
+    """Solve with the adjoint; a diagonal's gradient is that of its products with the solution."""
+    diagonals, solution = op.inputs[0], op.outputs[0]
+    upper, main, lower = (
+        _columns(conj(part)) for part in apply_op("Unpack", diagonals, num=3, axis=-2)
+    )
+    turned = [_moved(lower, -1), main, _moved(upper, 1)]
+    bands = apply_op("Pack", [apply_op("Squeeze", p, squeeze_dims=[-1]) for p in turned], axis=-2)
+    attrs = {name: op.attrs[name] for name in ("partial_pivoting", "perturb_singular")}
+    by_rhs = apply_op("TridiagonalSolve", bands, grad, **attrs)
+    kept = conj(solution)
+    slopes = [
+        apply_op("Neg", apply_op("Sum", by_rhs * part, [-1]))
+        for part in (_moved(kept, -1), kept, _moved(kept, 1))
+    ]
+    return [apply_op("Pack", slopes, axis=-2), by_rhs]

@@ -72,7 +72,7 @@ def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
         with get_default_graph().name_scope(name) as scope:
             x = convert_to_tensor(self)
             if not isinstance(other, IndexedSlices):
-                other = _operand(other, x)
+                other = arithmetic.like_operand(other, x, hint=name == "add")
             return function(x, other, scope)
 
     operate.__name__ = operate.__qualname__ = f"__{name}__"
@@ -83,14 +83,10 @@ def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:
     def operate(self: Any, other: Any) -> Any:
         with get_default_graph().name_scope(name) as scope:
             y = convert_to_tensor(self)
-            return function(_operand(other, y), y, scope)
+            return function(convert_to_tensor(other, y.dtype.base_dtype), y, scope)
 
     operate.__name__ = operate.__qualname__ = f"__r{name}__"
     return operate
-
-
-def _operand(value: Any, like: Tensor) -> Tensor:
-    return convert_to_tensor(value, like.dtype.base_dtype)
 
 
 def _comparison(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
@@ -133,7 +129,7 @@ def install_operators(target: type) -> None:
 
 
 def _equality(op_name: str, when_different: bool) -> Callable[[Any, Any], Any]:
-    """Return == or != of tensors; what cannot be compared is different."""
+    """Return == or != of tensors; shapes that cannot be compared are different."""
 
     def compare(self: Tensor, other: object) -> Any:
         if type(other) in _deferred:
@@ -142,11 +138,7 @@ def _equality(op_name: str, when_different: bool) -> Callable[[Any, Any], Any]:
             return not when_different
         if other is None or not self.graph.compares_elementwise:
             return when_different
-        try:
-            y = convert_to_tensor(other, self.dtype.base_dtype)
-        except (TypeError, ValueError):
-            return when_different
-        return apply_op(op_name, self, y, incompatible_shape_error=False)
+        return apply_op(op_name, self, other, incompatible_shape_error=False)
 
     compare.__name__ = compare.__qualname__ = f"__{'ne' if when_different else 'eq'}__"
     return compare

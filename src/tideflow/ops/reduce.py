@@ -45,8 +45,13 @@ def _reduce(
 ) -> Any:
     axis = one_of("axis", axis, "reduction_indices", old_axis)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", old_keep))
-    x = convert_to_tensor(x)
+    x = convert_to_tensor(x, dtypes.bool_ if _is_logic(op_name, x) else None)
     return apply_op(op_name, x, all_axes(x, axis), keep_dims=keep, name=name)
+
+
+def _is_logic(op_name: str, x: Any) -> bool:
+    """Whether a Python value has to be of bools; what a tensor is of, the op says."""
+    return op_name in ("All", "Any") and not isinstance(x, Tensor)
 
 
 def _reducer(op_name: str, exported: str, what: str) -> Any:
