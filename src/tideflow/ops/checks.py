@@ -7,7 +7,7 @@ Source: tensorflow/python/ops/check_ops.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,10 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import as_dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
 from tideflow.ops.constant import no_op
-from tideflow.ops.export import export, export_value
-from tideflow.ops.logging import Assert
+from tideflow.ops.export import export, export_v2, export_value
+from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.logging import Assert, check_numerics
+from tideflow.ops.sparse_tensor import SparseTensor
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -238,6 +240,12 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
     return given
 
 
+@export_v2("debugging.assert_scalar")
+def assert_scalar_v2(tensor: Any, message: str | None = None, name: str | None = None) -> None:
+    """Raise ValueError unless the tensor is known to be a scalar."""
+    assert_scalar(tensor, name, message)
+
+
 @export("assert_type", "debugging.assert_type")
 def assert_type(
     tensor: Any, tf_type: Any, message: str | None = None, name: str | None = None
@@ -248,6 +256,48 @@ def assert_type(
         found = f"{given.name} must be of type {wanted.name}, not {given.dtype.name}"
         raise TypeError(f"{message or ''} {found}".strip())
     return _done(name or "statically_determined_correct_type")
+
+
+@export("debugging.assert_integer", "assert_integer")
+def assert_integer(x: Any, message: str | None = None, name: str | None = None) -> Any:
+    """Return an op that does nothing.  Raises: TypeError when x is not of integers."""
+    given = convert_to_tensor(x)
+    if not given.dtype.base_dtype.is_integer:
+        found = f"{given.name} must be of integers, not {given.dtype.name}"
+        raise TypeError(f"{message or ''} {found}".strip())
+    return _done(name or "assert_integer")
+
+
+@export_v2("debugging.assert_integer")
+def assert_integer_v2(x: Any, message: str | None = None, name: str | None = None) -> None:
+    """Raise TypeError when x is not of integers."""
+    assert_integer(x, message, name)
+
+
+@export("debugging.assert_proper_iterable", "assert_proper_iterable")
+def assert_proper_iterable(values: Any) -> None:
+    """Raise TypeError for what is no list of things: a tensor, an array, text, or not iterable."""
+    single = (Tensor, IndexedSlices, SparseTensor, np.ndarray, str, bytes)
+    if isinstance(values, single) or not isinstance(values, Iterable):
+        raise TypeError(f"expected an iterable of things; found {type(values).__name__}")
+
+
+@export("debugging.assert_all_finite", "verify_tensor_all_finite")
+def verify_tensor_all_finite(
+    t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None
+) -> Tensor:
+    """Return a tensor; running it fails with the message if it holds a NaN or an infinity.
+
+    x and message are other names for t and msg.
+    """
+    given = convert_to_tensor(t if x is None else x)
+    return check_numerics(given, msg if message is None else message, name)
+
+
+@export_v2("debugging.assert_all_finite")
+def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
+    """Return a tensor; running it fails with the message if it holds a NaN or an infinity."""
+    return verify_tensor_all_finite(x, message, name)
 
 
 @export("debugging.assert_same_float_dtype", "assert_same_float_dtype")

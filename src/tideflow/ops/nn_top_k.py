@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tideflow.graph import shapes
-from tideflow.graph.building import apply_op
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
@@ -140,6 +140,63 @@ def top_k(
         "TopKV2", input, k, sorted=sorted, index_type=index_type, name=name or "TopKV2"
     )
     return TopKV2(values, indices)
+
+
+def _export_approximate(name: str, is_max: bool) -> None:
+    def approximate(
+        operand: Any,
+        k: int,
+        reduction_dimension: int = -1,
+        recall_target: float = 0.95,
+        reduction_input_size_override: int = -1,
+        aggregate_to_topk: bool = True,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        del recall_target, reduction_input_size_override, aggregate_to_topk  # all are found
+        return _along(operand, k, reduction_dimension, is_max, name)
+
+    approximate.__name__ = approximate.__qualname__ = name
+    approximate.__doc__ = (
+        f"Return the k {'greatest' if is_max else 'least'} elements along a dimension, and their "
+        "places in it.\n\nWhere TensorFlow may miss some, these are exact."
+    )
+    export(f"math.{name}", f"nn.{name}")(approximate)
+
+
+def _along(x: Any, k: int, axis: int, is_max: bool, name: str | None) -> tuple[Tensor, Tensor]:
+    given = convert_to_tensor(x)
+    rank = given.shape.rank
+    if rank is None or not -rank <= axis < rank:
+        raise ValueError(f"dimension {axis} lies outside a tensor of shape {given.shape}")
+    order = [*(i for i in range(rank) if i != axis % rank), axis % rank]
+    back = [order.index(i) for i in range(rank)]
+    rows = apply_op("Transpose", given, order)
+    values, places = top_k(rows if is_max else apply_op("Neg", rows), k, name=name)
+    turned = values if is_max else apply_op("Neg", values)
+    return apply_op("Transpose", turned, back), apply_op("Transpose", places, back)
+
+
+_export_approximate("approx_max_k", True)
+_export_approximate("approx_min_k", False)
+
+
+@export("approx_top_k")
+def approx_top_k(
+    input: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    is_max_k: bool = True,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the k greatest (or least) elements along a dimension, and their places in it.
+
+    Where TensorFlow may miss some, these are exact.
+    """
+    del recall_target, reduction_input_size_override, aggregate_to_topk
+    return _along(input, k, reduction_dimension, is_max_k, name)
 
 
 def _in_top_k_shape(c: ShapeContext) -> list[Dims]:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import scipy.special as scipy_special
 
-from tideflow.graph.building import apply_op
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
@@ -96,7 +97,10 @@ def _publish(op_name: str, summary: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{summary}\n\nElementwise; shape and type stay."
-    return export(f"math.{name}", *([name] if name in _TOP_LEVEL else []))(function)
+    names = [f"math.{name}", *([name] if name in _TOP_LEVEL else [])]
+    if name.startswith("bessel_"):
+        names.append(f"math.special.{name}")
+    return export(*names)(function)
 
 
 sin = _plain("Sin", "sin", "Return the sine of angles in radians.")
@@ -413,6 +417,32 @@ def igammac(a: Any, x: Any, name: str | None = None) -> Any:
 def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
     """Return the regularised incomplete beta function.  Its gradient is to x only."""
     return apply_op("Betainc", a, b, x, name=name)
+
+
+@export("math.erfcinv")
+def erfcinv(x: Any, name: str | None = None) -> Any:
+    """Return the inverse of the complementary error function."""
+    with get_default_graph().name_scope(name or "erfcinv"):
+        return ndtri(convert_to_tensor(x) * np.float32(0.5)) * -math.sqrt(0.5)
+
+
+@export("math.polyval")
+def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
+    """Return the value at x of a polynomial, whose coefficients are given from the highest down.
+
+    coeffs: a list of tensors that broadcast with x, or an empty one for 0.
+    Raises: ValueError for coefficients that are no list.
+    """
+    if not isinstance(coeffs, list):
+        raise ValueError(f"coeffs must be a list; found {type(coeffs).__name__}")
+    with get_default_graph().name_scope(name or "polyval"):
+        point = convert_to_tensor(x)
+        if not coeffs:
+            return apply_op("ZerosLike", point)
+        found = convert_to_tensor(coeffs[0])
+        for factor in coeffs[1:]:
+            found = apply_op("AddV2", apply_op("Mul", found, point), factor)
+        return found
 
 
 @export("math.lbeta", "lbeta")

@@ -1,0 +1,183 @@
+"""The TF2 shape of functions that differ from the v1 shape in the order and names of arguments alone.
+
+The v1 shape has older arguments in between (`name` before newer ones, `data`, `keep_prob`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tideflow.graph.building import convert_to_tensor
+from tideflow.ops import (
+    array,
+    array_blocks,
+    array_gather,
+    array_pad,
+    array_transpose,
+    checks,
+    constant,
+    control_flow,
+    conv,
+    conv_depthwise,
+    counting,
+    gradients,
+    nn_activations,
+    nn_dropout,
+    nn_losses,
+    reduce,
+    volumes,
+)
+from tideflow.ops.export import export_value_v2, exports
+
+
+def with_arguments(function: Callable[..., Any], arguments: str) -> Callable[..., Any]:
+    """Return a function with the arguments given, in their order.
+
+    arguments: names, or `name=own` where the function calls it otherwise.
+    Arguments have the function's defaults; those that it demands are demanded.
+    """
+    own_names = dict(part.split("=") if "=" in part else (part, part) for part in arguments.split())
+    names = list(own_names)
+    known = inspect.signature(function).parameters
+    # An argument that replaces an older one has no default that says whether it is demanded.
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=known[own].default)
+        for name, own in own_names.items()
+    ]
+    signature = inspect.Signature(_with_defaults_last(parameters))
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(names):
+            raise TypeError(f"{call.__name__}() takes {names}; found {len(args)} arguments")
+        found = dict(zip(names, args))
+        for name, value in kwargs.items():
+            if name not in own_names or name in found:
+                what = "several values for" if name in found else "an unexpected"
+                raise TypeError(f"{call.__name__}() got {what} argument {name!r}")
+            found[name] = value
+        return function(**{own_names[name]: value for name, value in found.items()})
+
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def _with_defaults_last(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Give the arguments after one with a default a default, too, which a signature needs."""
+    made = []
+    is_optional = False
+    for parameter in parameters:
+        is_optional = is_optional or parameter.default is not inspect.Parameter.empty
+        if is_optional and parameter.default is inspect.Parameter.empty:
+            parameter = parameter.replace(default=None)
+        made.append(parameter)
+    return made
+
+
+_COMPARED = "x y message summarize name"
+_SIGNED = "x message summarize name"
+
+_ROWS: tuple[tuple[str, Callable[..., Any], str], ...] = (
+    ("argmax math.argmax", reduce.argmax, "input axis output_type name"),
+    ("argmin math.argmin", reduce.argmin, "input axis output_type name"),
+    ("boolean_mask", array_gather.boolean_mask, "tensor mask axis name"),
+    ("convert_to_tensor", convert_to_tensor, "value dtype dtype_hint name"),
+    ("gather", array_gather.gather, "params indices validate_indices axis batch_dims name"),
+    ("gather_nd", array_gather.gather_nd, "params indices batch_dims name bad_indices_policy"),
+    ("hessians", gradients.hessians, "ys xs gate_gradients aggregation_method name"),
+    ("pad", array_pad.pad, "tensor paddings mode constant_values name"),
+    ("shape", array.shape, "input out_type name"),
+    ("size", array.size, "input out_type name"),
+    ("transpose", array_transpose.transpose, "a perm conjugate name"),
+    ("tuple", control_flow.tuple_, "tensors control_inputs name"),
+    ("zeros_like", constant.zeros_like, "input=tensor dtype name"),
+    ("ones_like", constant.ones_like, "input=tensor dtype name"),
+    ("math.count_nonzero", reduce.count_nonzero, "input=input_tensor axis keepdims dtype name"),
+    (
+        "math.confusion_matrix",
+        counting.confusion_matrix,
+        "labels predictions num_classes weights dtype name",
+    ),
+    (
+        "nn.conv1d",
+        conv.conv1d,
+        "input=value filters stride padding data_format dilations name",
+    ),
+    (
+        "nn.conv2d",
+        conv.conv2d,
+        "input filters=filter strides padding data_format dilations name",
+    ),
+    (
+        "nn.conv2d_transpose",
+        conv.conv2d_transpose,
+        "input=value filters=filter output_shape strides padding data_format dilations name",
+    ),
+    (
+        "nn.conv3d",
+        volumes.conv3d,
+        "input filters=filter strides padding data_format dilations name",
+    ),
+    (
+        "nn.conv3d_transpose",
+        volumes.conv3d_transpose,
+        "input=value filters=filter output_shape strides padding data_format dilations name",
+    ),
+    ("nn.crelu", nn_activations.crelu, "features axis name"),
+    ("nn.depth_to_space", array_blocks.depth_to_space, "input block_size data_format name"),
+    ("nn.space_to_depth", array_blocks.space_to_depth, "input block_size data_format name"),
+    (
+        "nn.depthwise_conv2d",
+        conv_depthwise.depthwise_conv2d,
+        "input filter strides padding data_format dilations name",
+    ),
+    (
+        "nn.separable_conv2d",
+        conv_depthwise.separable_conv2d,
+        "input depthwise_filter pointwise_filter strides padding data_format dilations name",
+    ),
+    ("nn.dropout", nn_dropout.dropout, "x rate noise_shape seed name"),
+    (
+        "nn.softmax_cross_entropy_with_logits",
+        nn_losses.softmax_cross_entropy_with_logits_v2,
+        "labels logits axis name",
+    ),
+    ("debugging.assert_near", checks.assert_near, "x y rtol atol message summarize name"),
+    ("debugging.assert_rank_in", checks.assert_rank_in, "x ranks message name"),
+    *(
+        (f"{name} debugging.{name}", exports()[name], _COMPARED)
+        for name in ("assert_equal", "assert_greater", "assert_less")
+    ),
+    *(
+        (f"debugging.{name}", exports()[name], _COMPARED)
+        for name in ("assert_greater_equal", "assert_less_equal")
+    ),
+    (
+        "debugging.assert_none_equal",
+        exports()["assert_none_equal"],
+        "x y summarize message name",
+    ),
+    *(
+        (f"debugging.{name}", exports()[name], _SIGNED)
+        for name in (
+            "assert_negative",
+            "assert_non_negative",
+            "assert_non_positive",
+            "assert_positive",
+        )
+    ),
+    ("assert_rank debugging.assert_rank", exports()["assert_rank"], "x rank message name"),
+    (
+        "debugging.assert_rank_at_least",
+        exports()["assert_rank_at_least"],
+        "x rank message name",
+    ),
+)
+
+for _names, _function, _arguments in _ROWS:
+    _made = with_arguments(_function, _arguments)
+    for _name in _names.split():
+        export_value_v2(_name, _made)
