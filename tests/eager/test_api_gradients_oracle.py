@@ -60,6 +60,18 @@ CALLS = {
     "[2, 2]), tf.sparse.SparseTensor([[0, 0], [0, 1], [1, 0]], [1.0, 2.0, 3.0], [2, 2]))": TABLE,
     "tf.nn.safe_embedding_lookup_sparse(x, tf.sparse.SparseTensor([[0, 0], [0, 1]], "
     "tf.constant([0, 3], tf.int64), [2, 2]))": TABLE,
+    "tf.nn.ctc_loss([[1, 2, 2], [3, 1, 0]], tf.reshape(x, [4, 2, 3]) @ np.eye(3, 4, "
+    "dtype=np.float32), [1, 2], [4, 3])": VECTOR,
+    "tf.nn.max_pool_with_argmax(x, 3, 2, 'SAME')[0]": IMAGES,
+    "tf.math.special.bessel_j0(x) + tf.math.special.bessel_j1(x)": VECTOR,
+    "tf.math.special.bessel_y0(x * x) + tf.math.special.bessel_y1(x * x + 1)": VECTOR,
+    "tf.math.special.bessel_k0(x * x) + tf.math.special.bessel_k1(x * x + 1)": VECTOR,
+    "tf.math.special.bessel_k0e(x * x) + tf.math.special.bessel_k1e(x * x + 1)": VECTOR,
+    "tf.math.special.dawsn(x) + tf.math.special.expint(x * x)": VECTOR,
+    "tf.math.special.fresnel_cos(x) + tf.math.special.fresnel_sin(x)": VECTOR,
+    "tf.math.special.spence(x * x)": VECTOR,
+    "tf.math.erfcinv(tf.sigmoid(x) + 0.5)": VECTOR,
+    "tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(x), x * 0.5)": MATRIX,
     "tf.py_function(lambda a: a * a.numpy() + a, [x], tf.float32)": VECTOR,
     "tf.batch_to_space(tf.space_to_batch(x * x, [2, 3], [[0, 0], [0, 0]]), [2, 3], "
     "[[0, 0], [1, 1]])": IMAGES,

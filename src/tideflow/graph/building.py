@@ -71,12 +71,18 @@ def convert_to_tensor(
     hint = preferred_dtype if preferred_dtype is not None else dtype_hint
     if isinstance(value, (list, tuple)) and _holds_tensor(value):
         return _pack(value, wanted, name)
-    if wanted is None and hint is not None:
+    if wanted is None and hint is not None and not _is_fraction_for(value, as_dtype(hint)):
         try:
             return constant_tensor(value, as_dtype(hint), None, name)
         except (TypeError, ValueError):
             pass
     return constant_tensor(value, wanted, None, name)
+
+
+def _is_fraction_for(value: Any, hint: DType) -> bool:
+    """Whether NumPy's floats meet a wish for integers, which does not change them."""
+    is_float = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "f"
+    return is_float and hint.is_integer
 
 
 def _holds_tensor(values: Sequence[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The TF2 shape of functions that differ from the v1 shape in the order and names of arguments alone.
+"""The TF2 shape of functions that differ from the v1 shape in their arguments' order and names.
 
 The v1 shape has older arguments in between (`name` before newer ones, `data`, `keep_prob`).
 """
@@ -39,7 +39,8 @@ def with_arguments(function: Callable[..., Any], arguments: str) -> Callable[...
     arguments: names, or `name=own` where the function calls it otherwise.
     Arguments have the function's defaults; those that it demands are demanded.
     """
-    own_names = dict(part.split("=") if "=" in part else (part, part) for part in arguments.split())
+    pairs = [part.partition("=") for part in arguments.split()]
+    own_names = {name: own or name for name, _, own in pairs}
     names = list(own_names)
     known = inspect.signature(function).parameters
     # An argument that replaces an older one has no default that says whether it is demanded.

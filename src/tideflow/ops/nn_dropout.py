@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.export import export
 from tideflow.ops.random_seed import get_seed
+from tideflow.ops.random_stateless import stateless_random_uniform
+from tideflow.wire.dtypes import DType
 
 
 @export("nn.dropout")
@@ -29,13 +32,63 @@ def dropout(
     """
     if (rate is None) == (keep_prob is None):
         raise ValueError("give exactly one of 'rate' and 'keep_prob'")
-    with get_default_graph().name_scope(name or "dropout"):
+    if rate is None:
+        rate = apply_op("Sub", 1.0, keep_prob) if _is_symbolic(keep_prob) else 1 - keep_prob
+    first, second = (part or 0 for part in get_seed(seed)) if _drops(rate) else (0, 0)
+
+    def noise(sizes: Any, dtype: DType) -> Tensor:
+        made: Tensor = apply_op("RandomUniform", sizes, dtype=dtype, seed=first, seed2=second)
+        return made
+
+    return _dropped(x, rate, noise, noise_shape, name or "dropout")
+
+
+@export("nn.experimental.general_dropout")
+def general_dropout(
+    x: Any,
+    rate: Any,
+    uniform_sampler: Callable[..., Any],
+    noise_shape: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Do what dropout does, by numbers that uniform_sampler(shape=, dtype=) spreads over [0, 1)."""
+
+    def noise(sizes: Any, dtype: DType) -> Any:
+        return uniform_sampler(shape=sizes, dtype=dtype)
+
+    return _dropped(x, rate, noise, noise_shape, name or "dropout")
+
+
+@export("nn.experimental.stateless_dropout")
+def stateless_dropout(
+    x: Any,
+    rate: Any,
+    seed: Any,
+    rng_alg: str | None = None,
+    noise_shape: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Do what dropout does, by decisions that follow from the seed (two integers)."""
+    alg = rng_alg or "auto_select"
+
+    def noise(sizes: Any, dtype: DType) -> Tensor:
+        return stateless_random_uniform(sizes, seed, dtype=dtype, alg=alg)
+
+    return _dropped(x, rate, noise, noise_shape, name or "stateless_dropout")
+
+
+def _drops(rate: Any) -> bool:
+    return _is_symbolic(rate) or rate != 0
+
+
+def _dropped(
+    x: Any, rate: Any, noise: Callable[[Any, DType], Any], noise_shape: Any, name: str
+) -> Tensor:
+    with get_default_graph().name_scope(name):
         given = convert_to_tensor(x)
         dtype = given.dtype.base_dtype
         if not dtype.is_floating:
             raise ValueError(f"dropout scales floats; x has type {dtype.name}")
-        if rate is None:
-            rate = apply_op("Sub", 1.0, keep_prob) if _is_symbolic(keep_prob) else 1 - keep_prob
         if _is_symbolic(rate):
             rate = convert_to_tensor(rate)
             if rate.dtype.base_dtype is not dtype:
@@ -47,10 +100,7 @@ def dropout(
             if rate == 0:
                 return given
             scale = 1 / (1 - rate)
-        sizes = _noise_sizes(given, noise_shape)
-        seed1, seed2 = get_seed(seed)
-        noise = apply_op("RandomUniform", sizes, dtype=dtype, seed=seed1 or 0, seed2=seed2 or 0)
-        kept = apply_op("GreaterEqual", noise, rate)
+        kept = apply_op("GreaterEqual", noise(_noise_sizes(given, noise_shape), dtype), rate)
         scaled = apply_op("Mul", given, scale)
         made: Tensor = apply_op("SelectV2", kept, scaled, apply_op("ZerosLike", scaled))
         made.set_shape(given.shape)

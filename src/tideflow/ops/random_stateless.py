@@ -359,3 +359,24 @@ def stateless_truncated_normal(
         name,
         alg,
     )
+
+
+@export("random.split", "random.experimental.stateless_split")
+def stateless_split(seed: Any, num: Any = 2, alg: str = "auto_select") -> Tensor:
+    """Return seeds [num, 2] that follow from a seed (two integers), of its type."""
+    given = convert_to_tensor(seed)
+    sizes = apply_op("Pack", [num, 2])
+    return stateless_random_uniform(
+        sizes, given, minval=None, maxval=None, dtype=given.dtype, alg=alg
+    )
+
+
+@export("random.fold_in", "random.experimental.stateless_fold_in")
+def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Tensor:
+    """Return a seed (two integers) that follows from another and an integer."""
+    number = convert_to_tensor(data)
+    first = stateless_random_uniform(
+        [1], seed, minval=None, maxval=None, dtype=number.dtype, alg=alg
+    )
+    made: Tensor = apply_op("Pack", [apply_op("Reshape", first, []), number])
+    return made

@@ -423,7 +423,7 @@ def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
 def erfcinv(x: Any, name: str | None = None) -> Any:
     """Return the inverse of the complementary error function."""
     with get_default_graph().name_scope(name or "erfcinv"):
-        return ndtri(convert_to_tensor(x) * np.float32(0.5)) * -math.sqrt(0.5)
+        return ndtri(_times(convert_to_tensor(x), 0.5)) * -math.sqrt(0.5)
 
 
 @export("math.polyval")

@@ -17,6 +17,7 @@ import tideflow.client
 import tideflow.cluster
 import tideflow.distribute.cluster_resolver
 import tideflow.distribute.coordinator
+import tideflow.distribute.losses
 import tideflow.distribute.mirrored
 import tideflow.distribute.multi_worker
 import tideflow.eager.api
