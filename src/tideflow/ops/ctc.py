@@ -290,7 +290,7 @@ def ctc_loss(
         ctc_merge_repeated=ctc_merge_repeated,
         ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs,
     )[0]
-    return apply_op("Cast", loss, DstT=x.dtype) if narrow else loss  # type: ignore[no-any-return]
+    return apply_op("Cast", loss, DstT=x.dtype) if narrow else loss
 
 
 @export("nn.ctc_loss_v2")
