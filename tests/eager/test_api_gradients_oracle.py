@@ -63,6 +63,16 @@ CALLS = {
     "tf.nn.ctc_loss([[1, 2, 2], [3, 1, 0]], tf.reshape(x, [4, 2, 3]) @ np.eye(3, 4, "
     "dtype=np.float32), [1, 2], [4, 3])": VECTOR,
     "tf.nn.max_pool_with_argmax(x, 3, 2, 'SAME')[0]": IMAGES,
+    "tf.nn.dilation2d(x, np.ones([2, 3, 2], np.float32), [1, 2, 1, 1], 'SAME', 'NHWC', "
+    "[1, 1, 2, 1])": IMAGES,
+    "tf.nn.erosion2d(np.ones([1, 4, 4, 3], np.float32), x[:, 0], [1, 1, 1, 1], 'VALID', 'NHWC', "
+    "[1, 1, 1, 1])": FILTERS,
+    "tf.nn.sampled_softmax_loss(x, tf.zeros([4]), tf.constant([[1], [2]], tf.int64), "
+    "np.ones([2, 3], np.float32), 2, 4, 1, (tf.constant([1, 3], tf.int64), "
+    "tf.constant([[0.5], [0.4]]), tf.constant([0.5, 0.2])))": TABLE,
+    "tf.nn.nce_loss(tf.ones([4, 3]), tf.zeros([4]), tf.constant([[1], [2]], tf.int64), x[:2], 2, "
+    "4, 1, (tf.constant([1, 3], tf.int64), tf.constant([[0.5], [0.4]]), "
+    "tf.constant([0.5, 0.2])))": TABLE,
     "tf.math.special.bessel_j0(x) + tf.math.special.bessel_j1(x)": VECTOR,
     "tf.math.special.bessel_y0(x * x) + tf.math.special.bessel_y1(x * x + 1)": VECTOR,
     "tf.math.special.bessel_k0(x * x) + tf.math.special.bessel_k1(x * x + 1)": VECTOR,

@@ -1,4 +1,4 @@
-"""CTC, pools that say where, and SciPy's special functions beside TensorFlow's kernels."""
+"""CTC, dilation, pools that say where, and special functions beside TensorFlow's kernels."""
 
 from __future__ import annotations
 
@@ -36,6 +36,17 @@ def pool(x=IMAGES, ksize=(1, 2, 3, 1), strides=(1, 2, 2, 1), padding="SAME", **a
     return Call("MaxPoolWithArgmax", [x], given)
 
 
+KERNEL = _random.normal(size=(2, 3, 3)).astype(np.float32)
+
+
+def dilation(*further, x=IMAGES, name="", strides=(1, 2, 1, 1), rates=(1, 1, 2, 1), padding="SAME"):
+    attrs = {"strides": list(strides), "rates": list(rates), "padding": padding}
+    return Call(f"Dilation2D{name}", [x, KERNEL.astype(x.dtype), *further], attrs)
+
+
+SLOPES = _random.normal(size=(2, 3, 6, 3)).astype(np.float32)
+
+
 def special(name, low):
     x = np.linspace(low, 6, 17)
     return [
@@ -70,6 +81,13 @@ CALLS = [
     pool(padding="VALID", Targmax="int32"),
     pool(IMAGES.astype(np.float64), (1, 3, 3, 1), (1, 1, 1, 1)),
     pool(np.zeros_like(IMAGES)),
+    dilation(),
+    dilation(x=(IMAGES * 9).astype(np.int32), padding="VALID"),
+    dilation(x=IMAGES[..., :2]),
+    dilation(strides=(2, 1, 1, 1)),
+    dilation(SLOPES, name="BackpropInput"),
+    dilation(SLOPES, name="BackpropFilter"),
+    dilation(SLOPES[:, 1:], name="BackpropFilter"),
     *(
         call
         for name, low in (
