@@ -107,7 +107,7 @@ def like_operand(value: Any, like: Tensor, hint: bool = False) -> Tensor:
     wanted = like.dtype.base_dtype
     if not get_default_graph().is_eager:
         return convert_to_tensor(value, wanted)
-    if hint:
+    if hint and not isinstance(value, (np.ndarray, np.generic)):
         return convert_to_tensor(value, dtype_hint=wanted)
     return value if isinstance(value, Tensor) else convert_to_tensor(value, wanted)
 
