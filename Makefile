@@ -53,6 +53,9 @@ lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
 
 bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write
+	@$(RUN) -m benchmarks.eager --write
+	@$(RUN) -m benchmarks.strategies --write
+	@$(RUN) -m benchmarks.rings --write
 
 docs: $(VENV)/.ready-tensorflow  ## the generated parts of the documentation (compares all ops with TensorFlow)
 	@rm -f docs/ops_compared.json

@@ -1,4 +1,4 @@
-"""How fast eager programs are on workers: operations, copies and functions, beside TensorFlow's.
+"""How fast eager programs are, here and on workers: operations, copies, functions.
 
     python -m benchmarks.eager [--write]
 
@@ -16,6 +16,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
@@ -27,6 +28,42 @@ RUNTIMES = ("tensorflow", "tideflow")
 _W0, _W1 = "/job:worker/task:0", "/job:worker/task:1"
 # Operations of which only the last is read, as "streaming".
 _STREAMED = 2000
+
+
+def local_op(tf: Any) -> Callable[[], object]:
+    """One of many operations in this process, of which the last is read."""
+    start = tf.constant(1.0)
+
+    def step() -> object:
+        x = start
+        for _ in range(_STREAMED):
+            x = x + start
+        return x.numpy()
+
+    return step
+
+
+def local_function(tf: Any) -> Callable[[], object]:
+    """A training step of a small network as a function, in this process."""
+    sizes = (64, 128, 10)
+    weights = [
+        tf.Variable(tf.random.stateless_normal(shape, [1, 2]) * 0.1) for shape in pairwise(sizes)
+    ]
+    images = tf.random.stateless_normal([64, sizes[0]], [3, 4])
+    labels = tf.range(64) % sizes[-1]
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            hidden = tf.nn.relu(tf.matmul(images, weights[0]))
+            logits = tf.matmul(hidden, weights[1])
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+            loss = tf.reduce_mean(losses)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(0.01 * gradient)
+        return loss
+
+    return lambda: step().numpy()
 
 
 def remote_op(tf: Any) -> Callable[[], object]:
@@ -88,6 +125,8 @@ def function(tf: Any) -> Callable[[], object]:
 
 # What is timed: the program, how often, how many operations a step has, what ratio is aimed at.
 ROWS: dict[str, tuple[Callable[[Any], Callable[[], object]], int, int, float]] = {
+    "local operation": (local_op, 20, _STREAMED, 1.0),
+    "local function, training step of MLP 64-128-10": (local_function, 300, 1, 0.5),
     "operation on a worker, read back": (remote_op, 300, 1, 0.25),
     "operation on a worker, of many": (streamed_op, 4, _STREAMED, 0.2),
     "copy to another worker, read back": (copy, 200, 1, 0.25),
