@@ -63,8 +63,8 @@ def test_replicas_run_on_their_workers_and_meet(
     read, merged, reduced, gathered = step(numbers(strategy))
     local = strategy.experimental_local_results
     assert [part.numpy().tolist() for part in local(read)] == [[11], [12]]
-    assert {float(part) for part in local(merged)} == {30}
-    assert {float(part) for part in local(reduced)} == {1.5}
+    assert {part.numpy().item() for part in local(merged)} == {30}
+    assert {part.numpy().item() for part in local(reduced)} == {1.5}
     assert [part.numpy().tolist() for part in local(gathered)] == [[1, 2]] * 2
     assert [copy.numpy().tolist() for copy in v.values] == [[13]] * 2
     assert float(strategy.reduce("SUM", read, axis=None)) == 23
