@@ -67,7 +67,7 @@ def test_replicas_run_on_their_workers_and_meet(
     assert {part.numpy().item() for part in local(reduced)} == {1.5}
     assert [part.numpy().tolist() for part in local(gathered)] == [[1, 2]] * 2
     assert [copy.numpy().tolist() for copy in v.values] == [[13]] * 2
-    assert float(strategy.reduce("SUM", read, axis=None)) == 23
+    assert strategy.reduce("SUM", read, axis=None).numpy().item() == 23
     assert strategy.gather(read, axis=0).numpy().tolist() == [11, 12]
 
 
