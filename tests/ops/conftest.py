@@ -1,4 +1,7 @@
-"""At the end of a run, what was compared with TensorFlow is written down (see compared.py)."""
+"""At the end of a run, what was compared with TensorFlow is written down (see compared.py).
+
+Tests that call operations eagerly ask for the fixture `eager`; all others make graphs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,20 @@ from typing import Any
 
 import pytest
 
+import tideflow.v2 as tideflow_v2  # noqa: F401
 from ops import compared
+from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
+
+# Importing the front door has made operations eager.
+disable_eager_execution()
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    """Call operations at once in the test."""
+    enable_eager_execution()
+    yield
+    disable_eager_execution()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -226,6 +226,7 @@ def test_gradients_agree(name: str) -> None:
     np.testing.assert_allclose(gradient(ours), gradient(tf.compat.v1), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("eager")
 def test_gradients_of_crops_and_curves_agree() -> None:
     def gradients(library: Any) -> list[Any]:
         x, boxes = library.constant(X), library.constant(BOXES)
