@@ -184,7 +184,12 @@ class Cluster:
             cluster_device_attributes=self._all_attributes(),
         )
         await task.service.CreateContext(request)
-        task.queue = RemoteQueue(self.context_id, self._workers.channel(task.name), task.name)
+        task.queue = RemoteQueue(
+            self.context_id,
+            self._workers.channel(task.name),
+            task.name,
+            functools.partial(self._is_peer, task.name),
+        )
         task.view_id = request.context_view_id
         task.functions = set()
 
@@ -461,7 +466,7 @@ class Cluster:
         Raises: the error of the last of it.
         """
         for name in {_task_of(device) for device in devices} & self._tasks.keys():
-            last = self._tasks[name].queue.last
+            last = self._tasks[name].queue.barrier()
             if last is not None:
                 last.result()
 

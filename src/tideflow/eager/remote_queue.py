@@ -46,12 +46,15 @@ class RemoteQueue:
       context_id: the client's number of its context.
       channel: to the task.
       task: its name, for messages.
+      is_peer: whether it is a tideflow peer.
 
     Attributes:
       error: the first that an item failed with, until somebody clears it.
     """
 
-    def __init__(self, context_id: int, channel: Channel, task: str) -> None:
+    def __init__(
+        self, context_id: int, channel: Channel, task: str, is_peer: Callable[[], bool]
+    ) -> None:
         self._context_id = context_id
         self._channel = channel
         self._task = task
@@ -60,6 +63,8 @@ class RemoteQueue:
         self._is_woken = False
         self._stream: _Stream | None = None
         self._last: AnyAnswer | None = None
+        self._barrier: AnyAnswer | None = None
+        self._is_peer = is_peer
         self.error: errors.OpError | None = None
 
     def put(self, item: pb.EagerQueueItem) -> Answer:
@@ -90,10 +95,18 @@ class RemoteQueue:
         """
         self._waiting.append((item, after, False))
 
-    @property
-    def last(self) -> AnyAnswer | None:
-        """The answer to the last item that has one to wait for; None before the first."""
-        return self._last
+    def barrier(self) -> AnyAnswer | None:
+        """Return the answer that comes when all that was put is done; None before the first item.
+
+        TensorFlow's tasks answer before they are done, and are asked to say when they are.
+        """
+        last = self._last
+        if last is not None and last is not self._barrier and not self._is_peer():
+            sync_pb = pb.SyncRemoteExecutorForStream()
+            last = self._barrier = self.put(
+                pb.EagerQueueItem(sync_remote_executor_for_stream=sync_pb)
+            )
+        return last
 
     def _flush(self) -> None:
         """Send what waits, unless the task has enough to do; its next answer flushes then (on the
@@ -135,8 +148,8 @@ class RemoteQueue:
                 answer.set_exception(error)
 
     async def drain(self) -> None:
-        """Wait until all that was put has been answered (on the loop)."""
-        last = self._last
+        """Wait until all that was put is done (on the loop)."""
+        last = self.barrier()
         if last is not None and not last.done():
             await asyncio.wait([asyncio.wrap_future(last)])
 
