@@ -1,4 +1,4 @@
-"""Graphs on accelerators, with devices of jax's CPU in their place (see cases.py)."""
+"""Graphs on accelerators, with devices of jax's CPU in their place (see cases/)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent.parent
-_CASES = _HERE / "cases.py"
+_CASES = sorted(path for path in (_HERE / "cases").glob("*.py") if path.name != "conftest.py")
 _STAND_IN = {
     "XLA_FLAGS": "--xla_force_host_platform_device_count=3",
     "TIDEFLOW_ACCELERATORS": "cpu=GPU",
@@ -22,10 +22,10 @@ _STAND_IN = {
 
 
 def _names() -> list[str]:
-    tree = ast.parse(_CASES.read_text())
     return [
         node.name
-        for node in tree.body
+        for path in _CASES
+        for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
 
@@ -47,7 +47,7 @@ def outcomes(tmp_path_factory):
     report = tmp_path_factory.mktemp("accelerator") / "report.xml"
     ended = _python(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist",
-        f"--junitxml={report}", f"--rootdir={_ROOT}", str(_CASES),
+        f"--junitxml={report}", f"--rootdir={_ROOT}", *map(str, _CASES),
     )  # fmt: skip
     assert report.exists(), ended.stdout + ended.stderr
     found: dict[str, list[str]] = {}
