@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -9,11 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+
 from cluster.servers import free_ports, make_environment
 
 SAME_NUMBERS = Path(__file__).with_name("same_numbers.py")
 Program: TypeAlias = "subprocess.Popen[str]"
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def beside_tensorflow(group: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of tests that share programs with a real TensorFlow, in one process."""
+    has_one = importlib.util.find_spec("tensorflow") is not None
+    return [
+        pytest.mark.tensorflow,
+        pytest.mark.processes,
+        pytest.mark.timeout(200),
+        pytest.mark.xdist_group(group),
+        pytest.mark.skipif(not has_one, reason="needs a real TensorFlow"),
+    ]
 
 
 def make_cluster(**sizes: int) -> dict[str, list[str]]:

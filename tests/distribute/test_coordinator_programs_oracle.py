@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -12,21 +11,14 @@ import pytest
 
 from distribute.coordinator_programs import PROGRAMS
 from distribute.programs_in_processes import (
+    beside_tensorflow,
     end_programs,
     make_cluster,
     start_program,
     start_servers,
 )
 
-pytestmark = [
-    pytest.mark.tensorflow,
-    pytest.mark.processes,
-    pytest.mark.timeout(200),
-    pytest.mark.xdist_group("coordinator programs"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("tensorflow") is None, reason="needs a real TensorFlow"
-    ),
-]
+pytestmark = beside_tensorflow("coordinator programs")
 
 _FILE = str(Path(__file__).with_name("coordinator_programs.py"))
 WAYS = {

@@ -6,7 +6,6 @@ The devices are those of the program, or of workers of either kind.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from distribute.programs_in_processes import (
+    beside_tensorflow,
     end_programs,
     make_cluster,
     start_program,
@@ -21,15 +21,7 @@ from distribute.programs_in_processes import (
 )
 from distribute.strategy_programs import PROGRAMS
 
-pytestmark = [
-    pytest.mark.tensorflow,
-    pytest.mark.processes,
-    pytest.mark.timeout(200),
-    pytest.mark.xdist_group("strategy programs"),
-    pytest.mark.skipif(
-        importlib.util.find_spec("tensorflow") is None, reason="needs a real TensorFlow"
-    ),
-]
+pytestmark = beside_tensorflow("strategy programs")
 
 _FILE = str(Path(__file__).with_name("strategy_programs.py"))
 # Whose program, and the kinds of the workers on whose devices it runs.

@@ -55,7 +55,7 @@ def file(tmp_path):
     return write
 
 
-def found_in(file, content, count=8, **options):
+def check_file(file, content, count=8, **options):
     """Return elements and errors up to the end, which are the same in both."""
     path = file(content)
     op = options.get("op", "CSVDataset")
@@ -78,7 +78,7 @@ def test_rows(op, file):
 @pytest.mark.parametrize("buffer", [1, 3, 100])
 def test_ends_of_rows(end, last, buffer, file):
     content = end.join([b"1,2", b'"3","4"', b'"5\n5","6\r\n6"']) + (end if last else b"")
-    found = found_in(file, content, buffer=buffer)
+    found = check_file(file, content, buffer=buffer)
     assert found == [(b"1", b"2"), (b"3", b"4"), (b"5\n5", b"6\r\n6")]
 
 
@@ -91,7 +91,7 @@ ROWS = [
 
 @pytest.mark.parametrize("content", ROWS, ids=repr)
 def test_rows_of_numbers(content, file):
-    found_in(file, content, defaults=INTS)
+    check_file(file, content, defaults=INTS)
 
 
 QUOTED = [
@@ -106,12 +106,12 @@ QUOTED = [
 @pytest.mark.parametrize("content", QUOTED, ids=repr)
 @pytest.mark.parametrize("quotes", [True, False])
 def test_quotes(content, quotes, file):
-    found_in(file, content, quotes=quotes)
+    check_file(file, content, quotes=quotes)
 
 
 def test_a_row_of_many_lines_and_more_bytes_than_are_read_at_once(file):
     content = b'"' + b"line\r\n" * 100_000 + b'",x\r\n' + b"y" * 300_000 + b",z"
-    found = found_in(file, content)
+    found = check_file(file, content)
     assert [(len(a), b) for a, b in found] == [(600_000, b"x"), (300_000, b"z")]
 
 
@@ -121,14 +121,14 @@ def test_numbers_with_fractions(kind, file):
         b" 1 ,+2\n-3e2,inf\n1e400,.5\nnan,5.\n0x1p3,0x.8\n1e-400,-1e39\nInfinity,-INF\n1_0,2\n"
         b"0x1p9999,-0X1P9999\n1e,2\n"
     )
-    found = found_in(file, content, count=12, defaults=[kind([0])] * 2)
+    found = check_file(file, content, count=12, defaults=[kind([0])] * 2)
     assert found[:2] == [(1, 2), (-300, np.inf)]
     assert len(found) == 10
 
 
 def test_the_greatest_integers(file):
     content = b"9223372036854775807,-9223372036854775808\n9223372036854775808,1\n"
-    found = found_in(file, content, defaults=[np.int64([0])] * 2)
+    found = check_file(file, content, defaults=[np.int64([0])] * 2)
     assert found == [(2**63 - 1, -(2**63)), INVALID]
 
 
@@ -141,15 +141,15 @@ def test_the_greatest_integers(file):
     ids=repr,
 )  # fmt: skip
 def test_headers(content, file):
-    found_in(file, content, header=True)
+    check_file(file, content, header=True)
 
 
 @pytest.mark.parametrize("missing", ["", "NA"])
 def test_missing_values(missing, file):
     required = [np.array([], np.int32), np.int32([5])]
-    found_in(file, b"1,\n,2\n3,NA\nNA,4\n", defaults=required, missing=missing)
-    found_in(file, b'NA,"NA"\nx,NAN\n', defaults=[np.array([b"d"], object)] * 2, missing=missing)
-    found_in(file, b"1,2\n,\n", defaults=[np.int32(7), np.int32([8])])
+    check_file(file, b"1,\n,2\n3,NA\nNA,4\n", defaults=required, missing=missing)
+    check_file(file, b'NA,"NA"\nx,NAN\n', defaults=[np.array([b"d"], object)] * 2, missing=missing)
+    check_file(file, b"1,2\n,\n", defaults=[np.int32(7), np.int32([8])])
 
 
 CHOICES = [
@@ -164,12 +164,12 @@ CHOICES = [
     [b"1,2,3\n4,5,6\n7,8\n9\n10,11,12,13\n", b'1,x,3\n4,"a,b",6\n7,a"b,8\n1,2,9"\n1,2,"3"4\n'],
 )
 def test_choosing_columns(choice, content, file):
-    found_in(file, content, op="CSVDatasetV2", defaults=INTS, **choice)
+    check_file(file, content, op="CSVDatasetV2", defaults=INTS, **choice)
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])
 def test_other_delimiters(delimiter, file):
-    assert found_in(file, f'1{delimiter}"2,3"'.encode(), delimiter=delimiter) == [(b"1", b"2,3")]
+    assert check_file(file, f'1{delimiter}"2,3"'.encode(), delimiter=delimiter) == [(b"1", b"2,3")]
 
 
 REFUSED = [
@@ -217,7 +217,7 @@ def test_a_file_that_is_not_there(file, tmp_path):
 @pytest.mark.parametrize(("kind", "pack"), [("ZLIB", zlib.compress), ("GZIP", gzip.compress)])
 def test_compressed_files(kind, pack, file):
     content = pack(b'h,k\n1,"2\n3"\n')
-    assert found_in(file, content, header=True, compression=kind) == [(b"1", b"2\n3")]
+    assert check_file(file, content, header=True, compression=kind) == [(b"1", b"2\n3")]
 
 
 def test_files_that_are_not_compressed_as_said(file):

@@ -280,6 +280,27 @@ def separable_conv2d(
     return made
 
 
+def _backprop(
+    which: str,
+    inputs: tuple[Any, ...],
+    strides: Any,
+    padding: Any,
+    data_format: str,
+    dilations: Any,
+    name: str | None,
+) -> Tensor:
+    made: Tensor = apply_op(
+        f"DepthwiseConv2dNativeBackprop{which}",
+        *inputs,
+        strides=strides,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
+        **padding_attrs(padding, data_format),
+    )
+    return made
+
+
 @export("nn.depthwise_conv2d_backprop_input", "nn.depthwise_conv2d_native_backprop_input")
 def depthwise_conv2d_backprop_input(
     input_sizes: Any,
@@ -292,18 +313,8 @@ def depthwise_conv2d_backprop_input(
     name: str | None = None,
 ) -> Tensor:
     """Return the gradient of depthwise_conv2d for its input, whose shape is input_sizes."""
-    made: Tensor = apply_op(
-        "DepthwiseConv2dNativeBackpropInput",
-        input_sizes,
-        filter,
-        out_backprop,
-        strides=strides,
-        data_format=data_format,
-        dilations=dilations,
-        name=name,
-        **padding_attrs(padding, data_format),
-    )
-    return made
+    inputs = input_sizes, filter, out_backprop
+    return _backprop("Input", inputs, strides, padding, data_format, dilations, name)
 
 
 @export("nn.depthwise_conv2d_backprop_filter", "nn.depthwise_conv2d_native_backprop_filter")
@@ -318,15 +329,5 @@ def depthwise_conv2d_backprop_filter(
     name: str | None = None,
 ) -> Tensor:
     """Return the gradient of depthwise_conv2d for its filter, whose shape is filter_sizes."""
-    made: Tensor = apply_op(
-        "DepthwiseConv2dNativeBackpropFilter",
-        input,
-        filter_sizes,
-        out_backprop,
-        strides=strides,
-        data_format=data_format,
-        dilations=dilations,
-        name=name,
-        **padding_attrs(padding, data_format),
-    )
-    return made
+    inputs = input, filter_sizes, out_backprop
+    return _backprop("Filter", inputs, strides, padding, data_format, dilations, name)

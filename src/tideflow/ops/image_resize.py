@@ -210,9 +210,10 @@ gradient("ResizeNearestNeighbor")(_nearest_gradient("ResizeNearestNeighborGrad")
 gradient("ResizeNearestNeighborGrad")(_nearest_gradient("ResizeNearestNeighbor"))
 
 
-def _resized(
+def resized(
     op_name: str, images: Any, size: Any, align: bool, half: bool, name: str | None
 ) -> Tensor:
+    """Return what an op that resizes makes of images."""
     made: Tensor = apply_op(
         op_name,
         images,
@@ -236,7 +237,7 @@ def resize_bilinear(
 
     Raises: InvalidArgumentError for a size that is not positive.
     """
-    return _resized("ResizeBilinear", images, size, align_corners, half_pixel_centers, name)
+    return resized("ResizeBilinear", images, size, align_corners, half_pixel_centers, name)
 
 
 @export("image.resize_nearest_neighbor")
@@ -251,4 +252,4 @@ def resize_nearest_neighbor(
 
     Raises: InvalidArgumentError for a size that is not positive.
     """
-    return _resized("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)
+    return resized("ResizeNearestNeighbor", images, size, align_corners, half_pixel_centers, name)

@@ -17,6 +17,7 @@ from tideflow.ops.casts import cast
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.image_arguments import as_image, checked, greatest, size_along
 from tideflow.ops.image_geometry import HEIGHT, WIDTH, pad_to_bounding_box
+from tideflow.ops.image_resize import resized
 from tideflow.ops.slicing import getitem
 from tideflow.wire import dtypes
 
@@ -251,15 +252,7 @@ def resize_bicubic(
 
     Raises: InvalidArgumentError for a size that is not positive.
     """
-    made: Tensor = apply_op(
-        "ResizeBicubic",
-        images,
-        convert_to_tensor(size, "int32"),
-        align_corners=align_corners,
-        half_pixel_centers=half_pixel_centers,
-        name=name,
-    )
-    return made
+    return resized("ResizeBicubic", images, size, align_corners, half_pixel_centers, name)
 
 
 @export("image.resize_area")
