@@ -10,6 +10,13 @@ PROGRAMS: dict[str, Program] = {}
 W0 = "/job:worker/task:0"
 W1 = "/job:worker/task:1"
 
+_ATTEMPTS = 5
+# What TensorFlow's client says of an operation before it, and of a tensor that was never made.
+_OF_SOMETHING_ELSE = (
+    "Encountered when executing an operation using EagerExecutor",
+    "Unable to find the relevant tensor remote_handle",
+)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -51,12 +58,21 @@ class Cluster:
         self.pids = pids
 
     def attempt(self, call: Callable[[], Any], *words: str) -> Any:
-        """Return what a call returns, or the class of its error and which words it says."""
-        try:
-            found = call()
-            return found.numpy() if hasattr(found, "numpy") else found
-        except self.tf.errors.OpError as error:
-            return {"error": type(error).__name__, "says": [w for w in words if w in str(error)]}
+        """Return what a call returns, or the class of its error and which words it says.
+
+        A call whose error may be of something else is made again: TensorFlow's client hears of the
+        failure on its stream and of the reading by itself, in any order (about one in a thousand).
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                found = call()
+                return found.numpy() if hasattr(found, "numpy") else found
+            except self.tf.errors.OpError as error:
+                outcome = type(error).__name__, str(error)
+            if not any(race in outcome[1] for race in _OF_SOMETHING_ELSE):
+                break
+        kind, text = outcome
+        return {"error": kind, "says": [word for word in words if word in text]}
 
 
 def values(tensors: Iterable[Any]) -> list[Any]:
