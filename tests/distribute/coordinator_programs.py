@@ -118,6 +118,20 @@ def datasets_of_workers(bench: Bench) -> Any:
 
 
 @program
+def a_dataset_that_the_coordinator_has_made(bench: Bench) -> Any:
+    tf = bench.tf
+    offset = tf.constant(1, tf.int64)
+    rows = tf.data.Dataset.from_tensor_slices(tf.range(40, dtype=tf.int64))
+    batches = rows.map(lambda x: x + offset).batch(4)
+    elements = iter(bench.coordinator.create_per_worker_dataset(batches))
+    step = tf.function(lambda iterator: tf.reduce_sum(next(iterator)))
+    found = sorted(int(value.fetch()) for value in bench.schedule(step, elements, times=7))
+    expected = [10 + 16 * i for i in range(7)]
+    counts = [found.count(one) for one in expected]
+    return [sum(counts), counts == sorted(counts, reverse=True), counts[0] in (1, 2)]
+
+
+@program
 def a_closure_that_fails(bench: Bench) -> Any:
     tf = bench.tf
 

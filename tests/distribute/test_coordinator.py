@@ -119,6 +119,19 @@ def test_datasets_of_workers_call_functions(
     assert each[0] in (1, 2)
 
 
+def test_every_worker_makes_a_dataset_that_was_made_here(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
+    rows = tf.data.Dataset.zip((mapped(), tf.data.Dataset.from_tensor_slices(tf.range(50))))
+    batches = iter(coordinator.create_per_worker_dataset(rows.concatenate(rows).batch(2)))
+    found = [coordinator.schedule(lambda i: next(i), args=(batches,)) for _ in range(4)]
+    taken = {tuple(map(tuple, (a.tolist(), b.tolist()))) for a, b in coordinator.fetch(found)}
+    assert ((10, 12), (0, 1)) in taken
+    with pytest.raises(TypeError, match="a dataset or a function that makes one is wanted"):
+        coordinator.create_per_worker_dataset(3)
+
+
 def test_functions_of_datasets_come_back_with_a_worker(
     spec: dict[str, list[str]], servers: Servers
 ) -> None:

@@ -23,6 +23,7 @@ from tideflow.distribute.replica_context import Entry, entered
 from tideflow.eager.context import context
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops import nest
+from tideflow.ops.dataset_api import Dataset
 from tideflow.ops.export import export_v2
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
@@ -95,9 +96,15 @@ class ClusterCoordinator:
     def create_per_worker_dataset(self, dataset_fn: Any) -> PerWorkerDataset:
         """Return a dataset that each worker has of its own; `iter` gives per-worker iterators.
 
-        dataset_fn: a function without arguments that makes it, or a dataset.
+        dataset_fn: a function without arguments that makes it, or a dataset, of which every
+          worker makes the same one.
+        Raises: TypeError for anything else.
         """
-        make = dataset_fn if callable(dataset_fn) else lambda: dataset_fn
+        make = dataset_fn.remade if isinstance(dataset_fn, Dataset) else dataset_fn
+        if not callable(make):
+            raise TypeError(
+                f"a dataset or a function that makes one is wanted, not {dataset_fn!r:.80}"
+            )
         return PerWorkerDataset(make, self)
 
     def make_on_workers(self, make: Callable[[], Any]) -> PerWorkerValues:

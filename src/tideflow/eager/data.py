@@ -204,7 +204,7 @@ class DatasetV2(Dataset):
             [Spec(leaf.dtype, (known, *dims)) for leaf, dims in zip(leaves, shapes)],
         )
         inputs = [
-            self._variant,
+            self,
             convert_to_tensor(batch_size, dtypes.int64),
             sizes,
             paddings,

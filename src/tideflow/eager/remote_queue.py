@@ -151,7 +151,8 @@ class RemoteQueue:
         """Wait until all that was put is done (on the loop)."""
         last = self.barrier()
         if last is not None and not last.done():
-            await asyncio.wait([asyncio.wrap_future(last)])
+            done, _ = await asyncio.wait([asyncio.wrap_future(last)])
+            done.pop().exception()  # told to whoever waits for that item
 
     def close(self) -> None:
         """End the stream; what was not answered fails (on the loop)."""

@@ -27,6 +27,13 @@ class FunctionRef:
     attrs: dict[str, Any] = field(default_factory=dict, hash=False)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnFunctionRef(FunctionRef):
+    """A function that is found, with those that it calls, in a library of its own."""
+
+    library: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
 class Node:
     """One op of a graph.
 

@@ -85,21 +85,36 @@ class Dataset:
     def __init__(self, variant: Tensor, element: Any) -> None:
         self._variant = variant
         self._element = element
+        self._made_of: tuple[str, Sequence[Any], dict[str, Any]] | None = None
 
     @classmethod
     def _make(
         cls, op: str, inputs: Sequence[Any], element: Any, types: str = "output_types", **attrs: Any
     ) -> Dataset:
+        """Return the dataset that an op makes; among its inputs may be datasets."""
         leaves = nest.flatten(element)
         known = get_op_def(op).attrs
         if types in known:
             attrs[types] = [leaf.dtype for leaf in leaves]
         if "output_shapes" in known:
             attrs["output_shapes"] = [TensorShape(leaf.dims) for leaf in leaves]
-        return cls(_apply(op, inputs, **attrs).outputs[0], element)
+        variants = nest.map_structure(_variant_of, list(inputs))
+        made = cls(_apply(op, variants, **attrs).outputs[0], element)
+        made._made_of = op, inputs, attrs
+        return made
 
     def _like(self, op: str, *inputs: Any, **attrs: Any) -> Dataset:
-        return self._make(op, [self._variant, *inputs], self._element, **attrs)
+        return self._make(op, [self, *inputs], self._element, **attrs)
+
+    def remade(self) -> Dataset:
+        """Return the same dataset made once more, on the device that is current now."""
+        if self._made_of is None:
+            return self
+        op, inputs, attrs = self._made_of
+        parts = nest.map_structure(
+            lambda leaf: leaf.remade() if isinstance(leaf, Dataset) else leaf, list(inputs)
+        )
+        return self._make(op, parts, self._element, **attrs)
 
     # ---- where elements come from
 
@@ -139,7 +154,7 @@ class Dataset:
         """Return a dataset of structures of elements, one of each dataset."""
         flat = nest.flatten(datasets)
         element = nest.map_structure(lambda dataset: dataset._element, datasets)
-        return cls._make("ZipDataset", [[dataset._variant for dataset in flat]], element)
+        return cls._make("ZipDataset", [flat], element)
 
     # ---- without functions
 
@@ -150,7 +165,7 @@ class Dataset:
             self._element,
             dataset._element,
         )
-        return self._make("ConcatenateDataset", [self._variant, dataset._variant], element)
+        return self._make("ConcatenateDataset", [self, dataset], element)
 
     def take(self, count: Any) -> Dataset:
         """Return the first elements; all for -1."""
@@ -198,7 +213,7 @@ class Dataset:
             lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
             self._element,
         )
-        inputs = [self._variant, _int64(batch_size), convert_to_tensor(drop_remainder)]
+        inputs = [self, _int64(batch_size), convert_to_tensor(drop_remainder)]
         return self._make("BatchDatasetV2", inputs, element)
 
     def unbatch(self) -> Dataset:
@@ -207,7 +222,7 @@ class Dataset:
             lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
             self._element,
         )
-        return self._make("UnbatchDataset", [self._variant], element)
+        return self._make("UnbatchDataset", [self], element)
 
     def enumerate(self, start: int = 0) -> Dataset:
         """Return pairs of a number and an element."""
@@ -224,7 +239,7 @@ class Dataset:
         """Return what a function makes of each element."""
         traced = Traced(map_func, self._element, "Dataset_map")
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
-        inputs: list[Any] = [self._variant, traced.captured]
+        inputs: list[Any] = [self, traced.captured]
         op = "MapDataset"
         if num_parallel_calls is not None:
             op = "ParallelMapDatasetV2"
@@ -240,7 +255,7 @@ class Dataset:
     def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
         """Return the elements of the datasets that a function makes, one after the other."""
         traced, element = self._nested(map_func)
-        inputs = [self._variant, traced.captured]
+        inputs = [self, traced.captured]
         return self._make("FlatMapDataset", inputs, element, f=traced.ref)
 
     def interleave(
@@ -249,7 +264,7 @@ class Dataset:
         """Return the elements of the datasets that a function makes, taking turns."""
         traced, element = self._nested(map_func)
         lengths = [_int64(cycle_length), _int64(block_length)]
-        inputs = [self._variant, traced.captured, *lengths]
+        inputs = [self, traced.captured, *lengths]
         return self._make("InterleaveDataset", inputs, element, f=traced.ref)
 
     def _nested(self, function: Callable[..., Any]) -> tuple[Traced, Any]:
@@ -272,6 +287,10 @@ class Dataset:
             output_shapes=[TensorShape(tensor.dims) for tensor in flat],
         )
         return nest.pack_sequence_as(state, op.outputs)
+
+
+def _variant_of(leaf: Any) -> Any:
+    return leaf._variant if isinstance(leaf, Dataset) else leaf
 
 
 def _deterministic(value: bool | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.kernel import Resources
-from tideflow.graph.node import FunctionRef, Node
+from tideflow.graph.node import FunctionRef, Node, OwnFunctionRef
 from tideflow.ops.symbolic_gradient import GRADIENT, gradient_function
 from tideflow.runtime.context import Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager, kernel_threads
@@ -117,6 +117,8 @@ class FunctionRuntime:
         """
         if target:
             device = self._target(target, device)
+        if isinstance(ref, OwnFunctionRef):
+            return self._with(ref.library).get(FunctionRef(ref.name, ref.attrs), device)
         key = (ref.name, repr(sorted(ref.attrs.items())) if ref.attrs else "", device.name)
         with self._lock:
             found = self._ready.get(key)
@@ -172,15 +174,14 @@ class FunctionRuntime:
         """Return the runtime of the same functions in a scope."""
         found = scope.get(self)
         if found is None:
-            found = FunctionRuntime(
-                self._library,
-                self._devices,
-                KernelState(self._state.collectives),
-                self._resources,
-                self._jit,
-            )
+            found = self._with(self._library)
             scope[self] = scope[found] = found
         return found
+
+    def _with(self, library: MutableMapping[str, FunctionDefinition]) -> FunctionRuntime:
+        """Return a runtime of other functions, or of the same, with kernel state of its own."""
+        state = KernelState(self._state.collectives)
+        return FunctionRuntime(library, self._devices, state, self._resources, self._jit)
 
 
 def _keeps_state(node: Node) -> bool:
