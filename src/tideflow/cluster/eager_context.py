@@ -32,8 +32,8 @@ from tideflow.wire.tensor_codec import Value, value_dtype
 _ERROR_SOURCE = "type.googleapis.com/tensorflow.core.platform.ErrorSourceProto"
 _EAGER_REMOTE_MANAGER = b"\x08\x05"
 
-# An attr of `_Send` with which tideflow's clients ask for the tensor in the answer, if it is small;
-# nothing is sent then.
+# An attr of `_Send`, and of functions, with which tideflow's clients ask for tensors in the answer,
+# as far as they are small; `_Send` sends nothing then.
 ANSWERED = "_tideflow_answered"
 
 

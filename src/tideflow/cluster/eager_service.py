@@ -32,6 +32,8 @@ from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor, valu
 _SWEEP_S = 1.0
 # Larger tensors are to be sent by the rendezvous, which copies less.
 _MOST_ANSWERED_BYTES = 64 << 10
+# Nobody has asked for the results of a function; small ones come with its answer all the same.
+_MOST_WITH_ANSWER_BYTES = 1 << 10
 
 
 class EagerWorker(EagerService):
@@ -272,12 +274,15 @@ class EagerWorker(EagerService):
         with _telling_function(operation.name):
             found = await ready.run(self._worker.steps, operation.id, args)
         response = pb.EagerQueueResponse(device=ready.result_devices)
+        with_values = ANSWERED in operation.attrs
         for number, value in enumerate(found):
             if isinstance(value, Remote):
                 response.shape.add()
             else:
                 context.tensors[operation.id, number] = value
                 response.shape.append(shape_of(value))
+            if with_values:
+                response.tensor.append(_if_small(value))
         return response
 
     async def RunComponentFunction(
@@ -366,6 +371,13 @@ def _size_of(value: Value) -> int:
     """Return how many bytes a tensor of numbers takes; all else counts as large."""
     is_numbers = isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O"
     return value.nbytes if is_numbers else sys.maxsize
+
+
+def _if_small(value: Value | Remote) -> pb.TensorProto:
+    """Return a result that can come with the answer; an empty message for any other."""
+    if isinstance(value, Remote) or _size_of(value) > _MOST_WITH_ANSWER_BYTES:
+        return pb.TensorProto()
+    return encode_tensor(value, value_dtype(value))
 
 
 def _place(value: Value | Remote, default: str) -> str:

@@ -22,19 +22,17 @@ from tideflow.cluster.device_discovery import describe, discover_devices
 from tideflow.cluster.eager_context import EagerContext
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.services import EagerService
-from tideflow.cluster.spanning import Remote, SpanningFunction, functions_needed
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.cluster.worker_session import WorkerSession
 from tideflow.eager.call_template import CallTemplates
+from tideflow.eager.function_calls import FunctionCalls
 from tideflow.eager.remote_queue import RemoteQueue
 from tideflow.eager.remote_task import RemoteTask
 from tideflow.eager.remote_tensor import Made, RemoteTensor
-from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.transfers import Transfers
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.graph import Tensor
-from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import OpDef
 from tideflow.runtime.device import DeviceManager
 from tideflow.runtime.loop import run_sync, spawn
@@ -96,7 +94,6 @@ class Cluster:
             self._rendezvous,
         )
         self.own_task = worker_name(job, task)
-        self._functions: dict[Any, SpanningFunction] = {}
         # Which device a name means.
         self._found: dict[str, str | None] = {}
         self.plans: dict[Any, tuple[OpDef, dict[str, Any], str]] = {}
@@ -140,6 +137,16 @@ class Cluster:
             await self._server.stop()  # so that its port is free for the next attempt
             raise
         self.home = self._own_context()
+        self._functions = FunctionCalls(
+            self,
+            self.home,
+            self._server.worker.steps,
+            self._tasks,
+            self._transfers,
+            self._op_ids,
+            self._is_peer,
+            self.find_device,
+        )
         self._keeper = spawn(self._keep_alive())
 
     async def _wait_for(self, tasks: Sequence[RemoteTask]) -> None:
@@ -249,7 +256,7 @@ class Cluster:
         op_id = next(self._op_ids)
         template = self._templates.get(op_def, attrs, device)
         if not task.functions.issuperset(template.functions):
-            run_sync(self._enter_functions(task, template.functions))
+            run_sync(self._functions.enter(task, template.functions))
         item = pb.EagerQueueItem()
         operation = item.operation
         operation.MergeFromString(template.call)
@@ -268,19 +275,6 @@ class Cluster:
             RemoteTensor(self, dtype, device, op_id, i, made, names)
             for i, dtype in enumerate(template.types)
         ]
-
-    async def _enter_functions(self, task: RemoteTask, names: Iterable[str]) -> None:
-        """Give a task functions, and those that they call, before an operation names them."""
-        request = pb.EnqueueRequest(context_id=self.context_id)
-        for definition in functions_needed(names, self._library):
-            if definition.name not in task.functions:
-                item = request.queue.add()
-                item.register_function.function_def.CopyFrom(definition.to_proto())
-        await task.service.Enqueue(request)
-        task.functions.update(
-            item.register_function.function_def.signature.name for item in request.queue
-        )
-        task.functions.update(names)
 
     def _check(self, tensor: RemoteTensor) -> None:
         """Look whether a tensor can still be used.
@@ -340,28 +334,7 @@ class Cluster:
         for tensor in inputs:
             if isinstance(tensor, RemoteTensor):
                 self._check(tensor)
-                if tensor.made is not None:
-                    tensor.made.result()
-        places = [_place(tensor, self._devices.client_device.name) for tensor in inputs]
-        key = (name, default_device, *places)
-        ready = self._functions.get(key)
-        if ready is None:
-            ready = SpanningFunction(self.home, FunctionRef(name), default_device, places)
-            self._functions[key] = ready
-        op_id = next(self._op_ids)
-        found = run_sync(self._run(ready, op_id, [_argument(t) for t in inputs]))
-        return [
-            RemoteTensor(self, dtype, value.device, value.op_id, value.output_num, None)
-            if isinstance(value, Remote)
-            else EagerTensor(value, dtype)
-            for value, dtype in zip(found, types)
-        ]
-
-    async def _run(self, ready: SpanningFunction, op_id: int, args: Sequence[Any]) -> list[Any]:
-        """Run a function once what was enqueued before is done."""
-        for task in self._tasks.values():
-            await task.queue.drain()
-        return await ready.run(self._server.worker.steps, op_id, args)
+        return self._functions.call(name, inputs, types, default_device)
 
     # ---- tasks that come back
 
@@ -492,22 +465,6 @@ class Cluster:
         with contextlib.suppress(TimeoutError, errors.OpError):
             async with asyncio.timeout(_ANSWER_S):
                 await task.service.CloseContext(request)
-
-
-def _argument(tensor: Any) -> Any:
-    if isinstance(tensor, RemoteTensor):
-        device = tensor.device
-        return Remote(_task_of(device), device, tensor.op_id, tensor.output_num)
-    return tensor.held
-
-
-def _place(tensor: Any, default: str) -> str:
-    if isinstance(tensor, RemoteTensor):
-        return tensor.device
-    if tensor.dtype is dtypes.resource:
-        found: str = tensor.held.device
-        return found
-    return default
 
 
 def _signed(number: int) -> int:

@@ -80,6 +80,10 @@ class RemoteTensor(EagerTensor):
             self._fetched = self._owner.fetch(self)
         return self._fetched
 
+    def take(self, value: Any) -> None:
+        """Take the value, which came with the answer."""
+        self._fetched = value
+
     @property
     def dims(self) -> Dims:
         """The shape; waits until the operation has run."""
