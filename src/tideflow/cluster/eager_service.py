@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager_context import ANSWERED, EagerContext, is_on, shape_of
+from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.spanning import Remote
 from tideflow.cluster.worker import Worker
@@ -43,6 +46,7 @@ class EagerWorker(EagerService):
         self._worker = worker
         self.contexts: dict[int, EagerContext] = {}
         self._sweeper: asyncio.Task[None] | None = None
+        worker.serve_components(self._run_for_peer)
 
     # ---- contexts
 
@@ -288,6 +292,21 @@ class EagerWorker(EagerService):
     async def RunComponentFunction(
         self, request: pb.RunComponentFunctionRequest
     ) -> pb.RunComponentFunctionResponse:
+        operation = request.operation
+        values = await self._run_component(request, operation.func_step_id, operation.id)
+        response = pb.RunComponentFunctionResponse(shape=map(shape_of, values))
+        if operation.id < 0:
+            # Nobody is to ask for the results: they are the answer.
+            response.tensor.extend(encode_tensor(value, value_dtype(value)) for value in values)
+        return response
+
+    async def _run_for_peer(self, run: ComponentRun) -> None:
+        await self._run_component(_component_request(run.request), run.step_id, run.op_id)
+
+    async def _run_component(
+        self, request: pb.RunComponentFunctionRequest, step_id: int, op_id: int
+    ) -> list[Value]:
+        """Run a part of a function in a step; keep its results, if the operation has an id."""
         context = self._context(request.context_id)
         operation = request.operation
         if not operation.is_component_function:
@@ -295,22 +314,16 @@ class EagerWorker(EagerService):
         args = [self._input(context, given) for given in operation.op_inputs]
         ref = context.function(operation.name, operation.attrs)
         function = context.functions(ref, context.device(operation.device), "")
-        steps, step_id = self._worker.steps, operation.func_step_id
-        record = steps.start(step_id, context.session)
-        async with steps.running(record):
+        record = self._worker.steps.start(step_id, context.session)
+        async with self._worker.steps.running(record):
             assert record.rendezvous is not None
             with _telling_function(operation.name):
                 values = await function(Step(step_id, record.rendezvous), *args)
-        if operation.id < 0:
-            # Nobody is to ask for the results: they are the answer.
-            return pb.RunComponentFunctionResponse(
-                shape=map(shape_of, values),
-                tensor=[encode_tensor(value, value_dtype(value)) for value in values],
-            )
-        numbers = request.output_num or range(len(values))
-        for number, value in zip(numbers, values):
-            context.tensors[operation.id, number] = value
-        return pb.RunComponentFunctionResponse(shape=map(shape_of, values))
+        if op_id >= 0:
+            numbers = request.output_num or range(len(values))
+            for number, value in zip(numbers, values):
+                context.tensors[op_id, number] = value
+        return values
 
     def _input(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value:
         """Return an input that must be here.  Raises: InvalidArgumentError for one that is not."""
@@ -354,6 +367,15 @@ class EagerWorker(EagerService):
         record = self._worker.steps.start(signed, context.session)
         assert record.rendezvous is not None
         return Step(signed, record.rendezvous)
+
+
+@functools.lru_cache(maxsize=4096)
+def _component_request(data: bytes) -> pb.RunComponentFunctionRequest:
+    """Return the request that bytes hold, to be read only.  Peers say the same in many steps."""
+    try:
+        return pb.RunComponentFunctionRequest.FromString(data)
+    except DecodeError:
+        raise errors.InvalidArgumentError("a peer's component run holds no request") from None
 
 
 @contextlib.contextmanager

@@ -42,6 +42,20 @@ class GraphRun:
 
 
 @dataclass(slots=True)
+class ComponentRun:
+    """One run of a component function.
+
+    Attributes:
+      request: a serialized RunComponentFunctionRequest, the same in many steps.
+      op_id: the client's number of the call, under which results are kept.
+    """
+
+    request: bytes
+    step_id: int
+    op_id: int
+
+
+@dataclass(slots=True)
 class GraphResult:
     """What a run gives: the values of `recv_keys` in their order (or the graph's results), and
     records if asked for."""

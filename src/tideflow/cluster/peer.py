@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peer_line import PeerHost, PeerLine
 from tideflow.cluster.peer_link import PeerLink, PeerLinks
 from tideflow.cluster.peer_service import VERSION, PeerService
@@ -29,6 +29,9 @@ class WorkerHost:
       steps: where pushed values go.
       run_graph: runs a registered graph.
       statistics: counts the runs.
+
+    Attributes:
+      component_runner: runs a component function; whoever keeps eager contexts sets it.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class WorkerHost:
         self._steps = steps
         self._run_graph = run_graph
         self._statistics = statistics
+        self.component_runner: Callable[[ComponentRun], Awaitable[None]] | None = None
         self.advise_asking = steps.advise_asking
         self.end_step = steps.end_if_empty
         self.clean_up = steps.clean_up
@@ -52,6 +56,12 @@ class WorkerHost:
         """Run a registered graph."""
         with CountedCall(self._statistics):
             return await self._run_graph(run)
+
+    async def run_component(self, run: ComponentRun) -> None:
+        """Run a component function."""
+        if self.component_runner is None:
+            raise errors.UnimplementedError("this worker keeps no eager contexts")
+        await self.component_runner(run)
 
 
 class Peer(PeerService):

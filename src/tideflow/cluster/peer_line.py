@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peer_service import exchange_method
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.rendezvous import Rendezvous
@@ -56,6 +56,9 @@ class PeerHost(Protocol):
 
     async def run_graph(self, run: GraphRun) -> GraphResult:
         """Run a registered graph."""
+
+    async def run_component(self, run: ComponentRun) -> None:
+        """Run a component function."""
 
     def end_step(self, step_id: int) -> bool:
         """Forget a step that has ended if nothing of it is left; return whether so."""
@@ -222,16 +225,27 @@ class PeerLine:
 
         Cancelling what is returned ends the run.  Its errors are those of RunGraph.
         """
+        return self._ask(
+            pb.PeerRun(
+                step_id=run.step_id,
+                session_handle=run.session_handle,
+                graph_handle=run.graph_handle,
+            )
+        )
+
+    def ask_component(self, run: ComponentRun) -> asyncio.Future[GraphResult]:
+        """Let the peer run its part of a function, as `ask_run`; its results stay there."""
+        return self._ask(pb.PeerRun(step_id=run.step_id, component=run.request, op_id=run.op_id))
+
+    def _ask(self, run_pb: pb.PeerRun) -> asyncio.Future[GraphResult]:
         future: asyncio.Future[GraphResult] = self._loop.create_future()
         if self.has_ended:
             future.set_exception(errors.UnavailableError("the line to the peer has ended"))
             return future
-        step_id = run.step_id
+        step_id = run_pb.step_id
         self._asked[step_id] = future
         future.add_done_callback(lambda done: self._give_up(step_id, done))
-        self._frame.message.run.add(
-            step_id=step_id, session_handle=run.session_handle, graph_handle=run.graph_handle
-        )
+        self._frame.message.run.append(run_pb)
         self._has_news = True
         self.flush()
         return future
@@ -274,16 +288,20 @@ class PeerLine:
 
     def _serve(self, run_pb: pb.PeerRun) -> None:
         step_id = run_pb.step_id
-        run = GraphRun(run_pb.session_handle, run_pb.graph_handle, step_id)
-        task = self._served[step_id] = self._loop.create_task(self._run(run))
+        task = self._served[step_id] = self._loop.create_task(self._run(run_pb))
         # Given up before it began, it has no other way to be forgotten.
         task.add_done_callback(lambda _: self._served.pop(step_id, None))
 
-    async def _run(self, run: GraphRun) -> None:
-        step_id = run.step_id
+    async def _run(self, run_pb: pb.PeerRun) -> None:
+        step_id = run_pb.step_id
         error: errors.OpError | None = None
         try:
-            await self._host.run_graph(run)
+            if run_pb.component:
+                run = ComponentRun(run_pb.component, step_id, run_pb.op_id)
+                await self._host.run_component(run)
+            else:
+                graph = GraphRun(run_pb.session_handle, run_pb.graph_handle, step_id)
+                await self._host.run_graph(graph)
         except asyncio.CancelledError:
             return  # given up: nobody waits for its end
         except errors.OpError as found:

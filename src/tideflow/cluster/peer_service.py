@@ -14,7 +14,7 @@ from tideflow.transport import MethodSpec, Service, methods_of, rpc_stream
 from tideflow.wire import errors
 from tideflow.wire.peer_frame import PeerFrame
 
-VERSION = 2
+VERSION = 3
 
 _SWITCH = "TIDEFLOW_PEER"
 

@@ -9,14 +9,16 @@ Source: runtime facts on component functions.
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.library import names_in
 from tideflow.cluster.services import EagerService
-from tideflow.cluster.step_table import StepTable
+from tideflow.cluster.step_table import StepRecord, StepTable
 from tideflow.cluster.worker_session import WorkerSession
 from tideflow.compile.inline import inline_calls
 from tideflow.compile.partition import partition
@@ -78,6 +80,31 @@ class Part:
     results: list[int]
     function_pb: pb.FunctionDef = field(default_factory=pb.FunctionDef)
     library: list[FunctionDefinition] = field(default_factory=list)
+    _request: tuple[list[Any], bytes] = ([], b"")
+
+    def request_for(self, home: Home, args: list[Any]) -> bytes:
+        """Return the call of the part with arguments that its task has, without a step and an id.
+
+        Calls often have the same arguments: the last request is kept.
+        """
+        known, request = self._request
+        if request and known == args:
+            return request
+        operation = pb.EagerOperation(
+            name=self.name,
+            is_component_function=True,
+            is_function=True,
+            device=next(d for d in home.cluster_devices if task_name(d) == self.task),
+        )
+        for given in args:
+            handle_pb = operation.op_inputs.add().remote_handle
+            handle_pb.op_id, handle_pb.output_num = given.op_id, given.output_num
+            handle_pb.device = handle_pb.op_device = given.device
+        request = pb.RunComponentFunctionRequest(
+            context_id=home.context_id, operation=operation, output_num=self.results
+        ).SerializeToString()
+        self._request = args, request
+        return request
 
 
 @dataclass(slots=True)
@@ -173,16 +200,14 @@ class SpanningFunction:
           op_id: the client's number of the call, under which other tasks keep their results.
           args: values of this task's arguments; for the others, where they are.
         """
-        await self._register()
+        if not self._is_registered:
+            await self._register()
         step_id = new_step_id()
         record = steps.start(step_id, self._home.session)
         found: list[Any] = [None] * len(self.result_devices)
         try:
             async with steps.running(record):
-                assert record.rendezvous is not None
-                step = Step(step_id, record.rendezvous)
-                works = [self._run_part(part, step_id, op_id, args) for part in self._parts]
-                await _together([self._run_own(step, args, found), *works])
+                await self._run_parts(record, op_id, args, found)
         finally:
             steps.clean_up(step_id)
             self._clean_up_elsewhere(step_id)
@@ -191,6 +216,26 @@ class SpanningFunction:
                 found[at] = Remote(part.task, self.result_devices[at], op_id, at)
         return found
 
+    async def _run_parts(
+        self, record: StepRecord, op_id: int, args: Sequence[Value | Remote], found: list[Any]
+    ) -> None:
+        """Run all parts; the failure of another task's ends the step, and so this one's."""
+        # Others first: they are asked at once, before anything is computed here.
+        others = [self._start(part, record.step_id, op_id, args) for part in self._parts]
+        for part, other in zip(self._parts, others):
+            other.add_done_callback(functools.partial(_fail_step, record, part.task))
+        try:
+            assert record.rendezvous is not None
+            await self._run_own(Step(record.step_id, record.rendezvous), args, found)
+            for other in others:
+                await other
+        finally:
+            left = [other for other in others if not other.done()]
+            for other in left:
+                other.cancel()
+            if left:
+                await asyncio.wait(left)
+
     async def _run_own(self, step: Step, args: Sequence[Value | Remote], found: list[Any]) -> None:
         runner, part = self._own
         if runner is not None:
@@ -198,35 +243,19 @@ class SpanningFunction:
             for at, value in zip(part.results, values):
                 found[at] = value
 
-    async def _run_part(
+    def _start(
         self, part: Part, step_id: int, op_id: int, args: Sequence[Value | Remote]
-    ) -> None:
-        operation = pb.EagerOperation(
-            id=op_id,
-            name=part.name,
-            func_step_id=step_id,
-            is_component_function=True,
-            is_function=True,
-            device=next(d for d in self._home.cluster_devices if task_name(d) == part.task),
-        )
-        for i in part.args:
-            given = args[i]
-            assert isinstance(given, Remote)
-            operation.op_inputs.add().remote_handle.CopyFrom(
-                pb.RemoteTensorHandle(
-                    op_id=given.op_id,
-                    output_num=given.output_num,
-                    device=given.device,
-                    op_device=given.device,
-                )
-            )
-        request = pb.RunComponentFunctionRequest(
-            context_id=self._home.context_id, operation=operation, output_num=part.results
-        )
-        try:
-            await self._home.eager_service(part.task).RunComponentFunction(request)
-        except errors.OpError as error:
-            raise with_origin(error, part.task, _RUN) from None
+    ) -> asyncio.Future[Any]:
+        """Have another task run its part; cancelling what is returned ends that."""
+        request = part.request_for(self._home, [args[i] for i in part.args])
+        links = self._home.session.workers.links
+        line = None if links is None else links.line(part.task)
+        if line is not None:
+            return line.ask_component(ComponentRun(request, step_id, op_id))
+        call = pb.RunComponentFunctionRequest.FromString(request)
+        call.operation.id, call.operation.func_step_id = op_id, step_id
+        service = self._home.eager_service(part.task)
+        return asyncio.ensure_future(service.RunComponentFunction(call))
 
     async def _register(self) -> None:
         """Give every other task its part, once."""
@@ -267,15 +296,15 @@ def with_origin(error: errors.OpError, task: str, method: str) -> errors.OpError
     )
 
 
-async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run all; the first error cancels the others and is raised."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+def _fail_step(record: StepRecord, task: str, part: asyncio.Future[Any]) -> None:
+    """End a step when another task's part is the first to fail."""
+    error = None if part.cancelled() else part.exception()
+    if record.error is not None:
+        return
+    if isinstance(error, errors.OpError):
+        record.fail(with_origin(error, task, _RUN))
+    elif error is not None:
+        record.fail(errors.InternalError(f"{type(error).__name__}: {error}"))
 
 
 _background: set[asyncio.Task[Any]] = set()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collective_host import CollectiveHost
-from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peer import Peer, WorkerHost
 from tideflow.cluster.peer_link import PeerLinks
 from tideflow.cluster.peer_service import peer_extensions_enabled
@@ -195,6 +195,11 @@ class Worker(WorkerService):
     def peer(self) -> Peer | None:
         """Return the service for tideflow peers; None where the extensions are off."""
         return None if self._host is None else Peer(self._host, self.links_of)
+
+    def serve_components(self, run: Callable[[ComponentRun], Awaitable[None]]) -> None:
+        """Let peers ask for runs of component functions, too."""
+        if self._host is not None:
+            self._host.component_runner = run
 
     # ---- graphs
 

@@ -59,14 +59,18 @@ class PeerTensor(_message.Message):
     def __init__(self, step_id: _Optional[int] = ..., rendezvous_key: _Optional[str] = ..., is_dead: bool = ..., ask: bool = ..., header: _Optional[bytes] = ..., begin: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
 
 class PeerRun(_message.Message):
-    __slots__ = ("step_id", "session_handle", "graph_handle")
+    __slots__ = ("step_id", "session_handle", "graph_handle", "component", "op_id")
     STEP_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_HANDLE_FIELD_NUMBER: _ClassVar[int]
     GRAPH_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
+    OP_ID_FIELD_NUMBER: _ClassVar[int]
     step_id: int
     session_handle: str
     graph_handle: str
-    def __init__(self, step_id: _Optional[int] = ..., session_handle: _Optional[str] = ..., graph_handle: _Optional[str] = ...) -> None: ...
+    component: bytes
+    op_id: int
+    def __init__(self, step_id: _Optional[int] = ..., session_handle: _Optional[str] = ..., graph_handle: _Optional[str] = ..., component: _Optional[bytes] = ..., op_id: _Optional[int] = ...) -> None: ...
 
 class PeerRunEnd(_message.Message):
     __slots__ = ("step_id", "code", "message", "payloads", "is_over")
