@@ -119,7 +119,13 @@ class ClosureQueue:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        # What each waits for has a condition of its own: to wake a thread costs more than most
+        # closures take to hand over.
+        lock = threading.RLock()
+        self._lock = lock
+        self._has_work = threading.Condition(lock)
+        self._has_room = threading.Condition(lock)
+        self._is_idle = threading.Condition(lock)
         self._waiting: deque[Closure] = deque()
         self._running = 0
         self._error: BaseException | None = None
@@ -129,74 +135,80 @@ class ClosureQueue:
 
     def put(self, closure: Closure) -> None:
         """Add a closure.  Raises: the error of an earlier one."""
-        with self._changed:
+        with self._lock:
             self._raise()
-            self._changed.wait_for(lambda: len(self._waiting) < MOST_WAITING or self._is_closed)
+            self._has_room.wait_for(lambda: len(self._waiting) < MOST_WAITING or self._is_closed)
             self._waiting.append(closure)
-            self._changed.notify_all()
+            self._has_work.notify()
 
     def take(self) -> tuple[Closure, int] | None:
         """Wait for a closure to run; None once the queue is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+        with self._lock:
+            self._has_work.wait_for(lambda: self._waiting or self._is_closed)
             if self._is_closed:
                 return None
             self._running += 1
-            self._changed.notify_all()
+            if len(self._waiting) == MOST_WAITING:
+                self._has_room.notify_all()
             return self._waiting.popleft(), self._generation
 
     def put_back(self, closure: Closure, generation: int) -> None:
         """Let another worker run a closure whose worker was lost."""
-        with self._changed:
-            self._running -= 1
+        with self._lock:
             if generation == self._generation:
                 self._waiting.appendleft(closure)
+                self._has_work.notify()
             else:
                 closure.cancel()
-            self._changed.notify_all()
+            self._note_end()
 
     def end(self, closure: Closure, value: Any, generation: int) -> None:
         """Note a closure's result."""
-        with self._changed:
-            self._running -= 1
+        with self._lock:
             if generation == self._generation:
                 closure.result.set_value(value)
             else:
                 closure.cancel()
-            self._changed.notify_all()
+            self._note_end()
 
     def fail(self, closure: Closure, error: BaseException, generation: int) -> None:
         """Note a closure's error; the first one cancels what waits or runs."""
-        with self._changed:
-            self._running -= 1
+        with self._lock:
             closure.result.set_error(error)
             if generation == self._generation and self._error is None:
                 self._error = error
                 self._generation += 1
                 while self._waiting:
                     self._waiting.popleft().cancel()
-            self._changed.notify_all()
+                self._has_room.notify_all()
+            self._note_end()
+
+    def _note_end(self) -> None:
+        self._running -= 1
+        if not self._running and (not self._waiting or self._error is not None):
+            self._is_idle.notify_all()
 
     def join(self) -> None:
         """Wait until nothing waits or runs.  Raises: the first error since the last one raised."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._running)
+        with self._lock:
+            self._is_idle.wait_for(lambda: not self._waiting and not self._running)
             self._raise()
 
     def is_done(self) -> bool:
         """Whether nothing waits or runs.  Raises: as join does."""
-        with self._changed:
+        with self._lock:
             self._raise()
             return not self._waiting and not self._running
 
     def _raise(self) -> None:
         if self._error is not None:
-            self._changed.wait_for(lambda: not self._running)
+            self._is_idle.wait_for(lambda: not self._running)
             error, self._error = self._error, None
             raise error
 
     def close(self) -> None:
         """Let the workers end."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
-            self._changed.notify_all()
+            self._has_work.notify_all()
+            self._has_room.notify_all()
