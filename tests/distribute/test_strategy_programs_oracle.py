@@ -27,6 +27,8 @@ _FILE = str(Path(__file__).with_name("strategy_programs.py"))
 # Whose program, and the kinds of the workers on whose devices it runs.
 WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tideflow": ("tideflow", ()),
+    # TensorFlow's own program waits for ever on two devices of one worker.
+    "tideflow on one tideflow worker": ("tideflow", ("tideflow",)),
     "tideflow on two tideflow workers": ("tideflow", ("tideflow", "tideflow")),
     "tideflow on two tensorflow workers": ("tideflow", ("tensorflow", "tensorflow")),
     "tideflow on workers of both kinds": ("tideflow", ("tensorflow", "tideflow")),

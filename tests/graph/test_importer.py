@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tideflow.v1 as tf
+from tideflow.wire import messages as pb
 
 FLOAT = 1
 
@@ -76,3 +77,23 @@ def test_an_attr_that_is_missing_or_of_the_wrong_kind_is_refused(op, attrs, expe
 def test_an_unknown_op_is_named_with_its_node():
     with pytest.raises(tf.errors.NotFoundError, match="'Frobnicate' of node 'n'"):
         tf.import_graph_def(graph_def(("n", "Frobnicate", [], {})))
+
+
+def shape(*sizes):
+    return pb.TensorShapeProto(dim=[pb.TensorShapeProto.Dim(size=size) for size in sizes])
+
+
+def test_a_note_of_tensorflows_optimizer_may_have_symbols_for_sizes(graph):
+    name, op, inputs, attrs = placeholder("a")
+    attrs |= {"_a": {"shape": shape(-21, 3)}, "_b": {"list": {"shape": [shape(-2, -2)]}}}
+    tf.import_graph_def(graph_def((name, op, inputs, attrs)), name="")
+    found = graph.get_operation_by_name("a").node_def
+    assert found.attr["_a"].shape == shape(-1, 3)
+    assert found.attr["_b"].list.shape[0] == shape(-1, -1)
+
+
+def test_a_size_below_minus_one_is_refused_where_the_op_reads_it():
+    name, op, inputs, attrs = placeholder("a")
+    attrs["shape"] = {"shape": shape(-2)}
+    with pytest.raises(ValueError, match="attr 'shape' of node 'a'.* has size -2 on axis 0"):
+        tf.import_graph_def(graph_def((name, op, inputs, attrs)))

@@ -81,12 +81,14 @@ class EagerWorker(EagerService):
     def _make_session(self, request: pb.CreateContextRequest) -> WorkerSession:
         """Return the session of a context: the worker's devices, the client's cluster."""
         server_pb = request.server_def
+        workers = self._workers(server_pb)
         return WorkerSession(
             f"eager_{request.context_id}",
             self._worker.devices,
-            self._workers(server_pb),
+            workers,
             isolated=server_pb.default_session_config.isolate_session_state,
             owns_workers=True,
+            collectives=self._worker.collectives.engine(workers, self._worker.devices),
         )
 
     def _workers(self, server_pb: pb.ServerDef) -> WorkerCache:
@@ -121,6 +123,9 @@ class EagerWorker(EagerService):
             workers = self._workers(request.server_def)
             # Where only a process is new, steps of the others go on with the channels they have.
             if workers.cluster != context.session.workers.cluster:
+                collectives, state = self._worker.collectives, context.session.state
+                collectives.drop(state.collectives)
+                state.collectives = collectives.engine(workers, self._worker.devices)
                 await context.change_cluster(workers)
                 self._worker.adopt(context.session)
             devices = self._incarnations(request.cluster_device_attributes)
@@ -165,6 +170,7 @@ class EagerWorker(EagerService):
         )
         context.tensors.clear()
         self._worker.release(context.session)
+        self._worker.collectives.drop(context.session.state.collectives)
         await context.session.close()
 
     async def close(self) -> None:

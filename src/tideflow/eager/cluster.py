@@ -216,7 +216,11 @@ class Cluster:
     def _own_context(self) -> EagerContext:
         """Return the client's own context, in which workers run its part of functions."""
         session = WorkerSession(
-            f"eager_{self.context_id}", self._devices, self._workers, owns_workers=True
+            f"eager_{self.context_id}",
+            self._devices,
+            self._workers,
+            owns_workers=True,
+            collectives=self._server.worker.collectives.engine(self._workers, self._devices),
         )
         made = EagerContext(self.context_id, self.view_id, session, None, self.cluster_devices)
         made.library = self._library

@@ -129,6 +129,25 @@ def holds_kind(attr_pb: pb.AttrValue, kind: str) -> bool:
     )
 
 
+def without_symbols(attr_pb: pb.AttrValue) -> pb.AttrValue:
+    """Return a note on a node with sizes below -1 as -1.
+
+    TensorFlow's optimizer notes shapes in which unknown sizes that are equal have one such number.
+    """
+    if not any(_has_symbols(shape_pb) for shape_pb in (attr_pb.shape, *attr_pb.list.shape)):
+        return attr_pb
+    plain = pb.AttrValue()
+    plain.CopyFrom(attr_pb)
+    for shape_pb in plain.list.shape if plain.HasField("list") else [plain.shape]:
+        for dim_pb in shape_pb.dim:
+            dim_pb.size = max(dim_pb.size, -1)
+    return plain
+
+
+def _has_symbols(shape_pb: pb.TensorShapeProto) -> bool:
+    return any(dim_pb.size < -1 for dim_pb in shape_pb.dim)
+
+
 def decode_attr(attr_pb: pb.AttrValue) -> Any:
     """Return an attr value as Python; None for an empty message.
 

@@ -87,6 +87,8 @@ class NodeReader:
     def attrs(self, node_pb: pb.NodeDef, op_def: OpDef) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, attr_pb in node_pb.attr.items():
+            if name not in op_def.attrs:
+                attr_pb = attr_value.without_symbols(attr_pb)
             try:
                 found[name] = attr_value.decode_attr(attr_pb)
             except errors.OpError as error:
