@@ -105,7 +105,9 @@ def test_what_differs_between_members_is_told_with_their_names(text: str) -> Non
         end(programs)
     assert all(one.startswith("raised ") for one in told)
     assert any("InvalidArgumentError" in one or "InternalError" in one for one in told)
-    assert any("/job:worker/replica:0/task:" in one for one in told)
+    names = [f"/job:worker/replica:0/task:{task}" for task in range(2)]
+    assert any(all(name in one for name in names) for one in told), told
+    assert any("the same collectives in the same order" in one for one in told), told
 
 
 def test_a_worker_that_comes_twice_is_refused() -> None:
