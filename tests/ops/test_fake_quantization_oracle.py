@@ -28,10 +28,48 @@ CASES = [
     )
 ]
 
+WAYS = [
+    {},
+    {"num_bits": 4},
+    {"narrow_range": True},
+    {"signed_input": False},
+    {"round_mode": "HALF_UP"},
+    {"signed_input": False, "round_mode": "HALF_UP", "narrow_range": True, "num_bits": 5},
+]
+
+
+def stepped(x, low, high, **attrs):
+    limits = [np.asarray(limit, x.dtype) for limit in (low, high)]
+    return Case("QuantizeAndDequantizeV4", [x, *limits], attrs)
+
+
+CASES += [
+    *[
+        stepped(X.astype(kind), low, high, range_given=given, **attrs)
+        for attrs in WAYS
+        for given in (False, True)
+        for kind in (np.float32, np.float64)
+        for low, high in RANGES
+        if given or low == RANGES[0][0]
+    ],
+    *[
+        # A range for each slice cannot be given to TensorFlow, which asks for a vector when the
+        # graph is built and for a scalar when it runs.
+        stepped(X, -2, 3, axis=axis, **attrs)
+        for axis in (0, 1)
+        for attrs in WAYS
+    ],
+    stepped(np.float32([[-3, 1.25], [np.inf, 2]]), -4, 4, range_given=True),
+]
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.op}-{sorted(c.attrs.items())}")
 def test_it_rounds_alike(case):
     check_against_tensorflow(case)
+
+
+def rounded(x=X, low=-1.0, high=1.0, **attrs):
+    return Call("QuantizeAndDequantizeV4", [x, np.float32(low), np.float32(high)], attrs)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +81,19 @@ def test_it_rounds_alike(case):
         Call("FakeQuantWithMinMaxVars", [X, np.float32(0), np.float32(0)]),
         Call("FakeQuantWithMinMaxVarsGradient", [G, X, np.float32(0), np.float32(0)]),
         Call("FakeQuantWithMinMaxVarsGradient", [G[:1], X, np.float32(0), np.float32(1)]),
+        rounded(num_bits=0),
+        rounded(num_bits=63),
+        rounded(num_bits=1),
+        rounded(num_bits=1, signed_input=False),
+        rounded(low=2),
+        rounded(low=2, range_given=True),
+        rounded(low=[-1.0], range_given=True),
+        rounded(axis=1, range_given=True),
+        rounded(low=[-1.0] * 3, high=[1.0] * 3, axis=1, range_given=True),
+        rounded(axis=2),
+        rounded(axis=-2),
+        rounded(X[:0]),
+        rounded(X[:0], range_given=True),
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tideflow
+from ops import compared
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = [pytest.mark.tensorflow, pytest.mark.usefixtures("eager")]
@@ -71,6 +72,7 @@ def test_decodes_as_tensorflow_does(color, bits, interlaced):
             for library in (tideflow, tf)
         )
         np.testing.assert_array_equal(one, other, err_msg=f"{channels} {dtype} {transparent}")
+        compared.agreed("DecodePng", ["string"])
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
@@ -82,6 +84,7 @@ def test_tensorflow_reads_what_is_written_and_the_other_way_round(channels):
             data = writer.io.encode_png(pixels).numpy()
             found = reader.io.decode_png(data, dtype=getattr(reader, dtype.__name__))
             np.testing.assert_array_equal(found.numpy(), pixels)
+        compared.agreed("EncodePng", [dtype.__name__])
 
 
 def test_damaged_files_are_refused():
@@ -90,3 +93,43 @@ def test_damaged_files_are_refused():
         for library in (tideflow, tf):
             with pytest.raises(library.errors.InvalidArgumentError):
                 library.io.decode_png(data)
+        compared.refused("DecodePng")
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 5), (2, 3, 0), ()], ids=str)
+def test_what_is_no_picture_is_refused(shape):
+    for dtype in ("uint8", "uint16"):
+        pixels = np.zeros(shape, dtype)
+        for library in (tideflow, tf):
+            with pytest.raises(library.errors.InvalidArgumentError):
+                library.raw_ops.EncodePng(image=pixels, compression=-1)
+        compared.refused("EncodePng")
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 1), (2, 0, 1), (2, 0, 2, 1)], ids=str)
+def test_pictures_without_pixels_are_refused(shape):
+    for library in (tideflow, tf):
+        with pytest.raises(library.errors.InternalError):
+            library.io.encode_png(np.zeros(shape, np.uint8))
+    compared.refused("EncodePng")
+
+
+def test_no_pictures_make_no_files():
+    pixels = np.zeros((0, 2, 2, 1), np.uint8)
+    assert tideflow.io.encode_png(pixels).shape == tf.io.encode_png(pixels).shape == (0,)
+
+
+@pytest.mark.parametrize("compression", [-2, 10])
+def test_a_compression_that_is_not_there_is_refused(compression):
+    for library in (tideflow, tf):
+        with pytest.raises(library.errors.InvalidArgumentError):
+            library.raw_ops.EncodePng(image=np.zeros((2, 2, 1), np.uint8), compression=compression)
+    compared.refused("EncodePng")
+
+
+@pytest.mark.parametrize("channels", [2, 5, -1])
+def test_channels_that_no_picture_has_are_refused(channels):
+    for library in (tideflow, tf):
+        with pytest.raises(library.errors.InvalidArgumentError):
+            library.raw_ops.DecodePng(contents=picture(2, 8, 0, False), channels=channels)
+    compared.refused("DecodePng")

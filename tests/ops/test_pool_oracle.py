@@ -8,8 +8,9 @@ import pytest
 import tideflow.ops.constant
 import tideflow.ops.pool  # noqa: F401 - registers ops
 from ops.harness import Case, check_against_tensorflow, run
+from ops.outcomes import Call, check_ends_alike
 
-pytest.importorskip("tensorflow")
+tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 RNG = np.random.default_rng(13)
@@ -49,15 +50,54 @@ def pools(i, geometry, dtype=np.float32):
 
 EXPLICIT = {**attrs((3, 3), (2, 2), "EXPLICIT"), "explicit_paddings": [0, 0, 1, 0, 0, 2, 0, 0]}
 
+PLACES = {**GEOMETRIES[1], "include_batch_in_index": True}
+
+
+def placed(geometry=GEOMETRIES[0], dtype=np.float32):
+    """Return gradients that go where the greatest elements were."""
+    x = RNG.integers(-2, 3, size=(2, 7, 6, 3)).astype(dtype)
+    y, at = run(Case("MaxPoolWithArgmax", [x], geometry))
+    return Case("MaxPoolGradWithArgmax", [x, normal(*y.shape, dtype=dtype), at], geometry)
+
+
 CASES = [
     *[case for i, geometry in enumerate(GEOMETRIES) for case in pools(i, geometry)],
     *[c for c in pools("double", GEOMETRIES[0], np.float64) if c.op != "MaxPoolGradGrad"],
     Case("MaxPool", [normal(1, 6, 6, 2)], EXPLICIT, id="max-explicit"),
     Case("AvgPool", [normal(1, 4, 4, 2, dtype=np.float16)], GEOMETRIES[0], id="avg-half"),
     Case("MaxPool", [np.arange(32, dtype=np.int32).reshape(1, 4, 4, 2)], GEOMETRIES[0]),
+    *[placed(geometry) for geometry in (*GEOMETRIES, PLACES)],
+    *[placed(dtype=dtype) for dtype in (np.float64, np.float16, np.int32, np.uint8)],
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_matches_tensorflow(case):
     check_against_tensorflow(case)
+
+
+X = normal(2, 4, 4, 1)
+G = normal(2, 2, 2, 1)
+AT = np.arange(8).reshape(2, 2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("x", "grad", "at"),
+    [
+        (X[0], G, AT),
+        (X, G[:1], AT),
+        (X, G, AT[:1]),
+        (X[:1], G, AT),
+        (X, G[..., 0], AT),
+        (X, G[..., 0], AT[..., 0]),
+        (X[:0], G[:0], AT[:0]),
+        (X[:0], G, AT),
+        (X[:, :0], G, AT),
+        (X, G[:, :0], AT[:, :0]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("counted_on", [False, True])
+def test_gradients_of_places_end_alike(x, grad, at, counted_on):
+    attrs = {**GEOMETRIES[0], "include_batch_in_index": counted_on}
+    check_ends_alike(tensorflow, Call("MaxPoolGradWithArgmax", [x, grad, at], attrs))

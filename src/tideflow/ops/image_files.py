@@ -64,13 +64,17 @@ def encode_png_kernel(ctx: Any, image: Any, *, compression: int) -> Any:
         raise errors.InvalidArgumentError(
             f"image must be at least rank 3; its shape is {list(np.shape(image))}"
         )
-    batch = image.reshape(-1, *image.shape[-3:])
-    made = np.empty(len(batch), object)
-    try:
-        made[:] = [png.encode_png(each, compression) for each in batch]
-    except ValueError as error:
-        raise errors.InvalidArgumentError(str(error)) from None
-    return made.reshape(image.shape[:-3])
+    if not 1 <= image.shape[-1] <= 4:
+        raise errors.InvalidArgumentError(
+            f"image must have 1 to 4 channels; its shape is {list(image.shape)}"
+        )
+    made = np.empty(image.shape[:-3], object)
+    if made.size and not image.size:
+        # TensorFlow leaves this to its encoder, so the code is not that of a bad argument.
+        raise errors.InternalError(f"images of shape {list(image.shape)} have no pixels to encode")
+    for at in np.ndindex(made.shape):
+        made[at] = png.encode_png(image[at], compression)
+    return made
 
 
 not_differentiable("DecodePng", "EncodePng")

@@ -33,6 +33,13 @@ def _shape(c: ShapeContext) -> list[Dims]:
     return [found, found]
 
 
+def _check_images(x: Any, ksize: list[int]) -> None:
+    if x.ndim != 4 or ksize[0] != 1 or ksize[3] != 1:
+        raise InvalidArgumentError(
+            f"images are pooled over space alone; found shape {list(x.shape)}, ksize {ksize}"
+        )
+
+
 @op(
     """
     MaxPoolWithArgmax(input: T) -> output: T, argmax: Targmax
@@ -57,10 +64,7 @@ def max_pool_with_argmax_kernel(
 ) -> Any:
     """Return the greatest elements and their places: (row * width + column) * channels + channel,
     counted on from image to image if include_batch_in_index."""
-    if x.ndim != 4 or ksize[0] != 1 or ksize[3] != 1:
-        raise InvalidArgumentError(
-            f"images are pooled over space alone; found shape {list(x.shape)}, ksize {ksize}"
-        )
+    _check_images(x, ksize)
     batch, height, width, channels = x.shape
     rows, columns = windows(x.shape[1:3], spatial(ksize, _LAYOUT), strides, padding, [], _LAYOUT)
     edges = ((0, 0), (rows.before, rows.after), (columns.before, columns.after), (0, 0))
@@ -97,18 +101,30 @@ def max_pool_with_argmax_kernel(
     shape=lambda c: [with_rank(c.inputs[0], 4, "input")],
 )
 def max_pool_grad_with_argmax_kernel(
-    ctx: Any, x: Any, grad: Any, argmax: Any, *, include_batch_in_index: bool
+    ctx: Any,
+    x: Any,
+    grad: Any,
+    argmax: Any,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: str,
+    include_batch_in_index: bool,
 ) -> Any:
     """Return gradients added up at the places that argmax names."""
-    if grad.shape != argmax.shape or (x.ndim and grad.shape[0] != x.shape[0]):
+    _check_images(x, ksize)
+    rows, columns = windows(x.shape[1:3], spatial(ksize, _LAYOUT), strides, padding, [], _LAYOUT)
+    wanted = (x.shape[0], rows.out, columns.out, x.shape[3])
+    if grad.shape != wanted or argmax.shape != wanted:
         raise InvalidArgumentError(
-            f"grad {list(grad.shape)} and argmax {list(argmax.shape)} must have one shape, and the "
-            f"batch of the input {list(x.shape)}"
+            f"the pool of an input {list(x.shape)} has shape {list(wanted)}; found grad "
+            f"{list(grad.shape)} and argmax {list(argmax.shape)}"
         )
-    batch = max(x.shape[0], 1)
+    if not x.size:
+        return np.zeros(x.shape, grad.dtype)
     at = argmax.reshape(x.shape[0], -1).astype(np.int64)
     if not include_batch_in_index:
-        at = at + (np.arange(x.shape[0]) * (x.size // batch)).reshape(-1, 1)
+        at = at + (np.arange(x.shape[0]) * (x.size // x.shape[0])).reshape(-1, 1)
     if at.size and (at.min() < 0 or at.max() >= x.size):
         raise InvalidArgumentError(f"argmax names places outside the {x.size} of the input")
     found = np.zeros(x.size, grad.dtype)

@@ -21,8 +21,9 @@ _TYPES = "{bfloat16, half, float, double}"
 
 
 def _check(x: Any, num_bits: int, signed: bool, axis: int) -> None:
-    if not (2 if signed else 1) <= num_bits < 63:
-        raise errors.InvalidArgumentError(f"num_bits is out of range: {num_bits}")
+    most = 61 if signed else 62
+    if not 1 <= num_bits <= most:
+        raise errors.InvalidArgumentError(f"num_bits must be from 1 to {most}; found {num_bits}")
     if not -1 <= axis < x.ndim:
         raise errors.InvalidArgumentError(f"axis {axis} is not one of shape {list(x.shape)}")
 
@@ -34,6 +35,9 @@ def _check_limits(x: Any, limits: tuple[Any, Any], axis: int) -> None:
             raise errors.InvalidArgumentError(
                 f"input_min and input_max have shape {list(wanted)}; found {list(given.shape)}"
             )
+    # What is traced has no values yet.
+    if isinstance(limits[0], np.ndarray | np.generic) and np.any(limits[0] > limits[1]):
+        raise errors.InvalidArgumentError(f"input_min {limits[0]} exceeds input_max {limits[1]}")
 
 
 @op(
@@ -68,6 +72,8 @@ def quantize_and_dequantize_v4_kernel(
         _check_limits(x, (low, high), axis)
         shape = [-1 if at == axis else 1 for at in range(x.ndim)]
         low, high = xp.reshape(low, shape), xp.reshape(high, shape)
+    elif not x.size:
+        return x
     else:
         others = tuple(at for at in range(x.ndim) if at != axis)
         low, high = xp.min(x, axis=others, keepdims=True), xp.max(x, axis=others, keepdims=True)
@@ -84,7 +90,8 @@ def quantize_and_dequantize_v4_kernel(
     if range_given:
         # Of a range that was found nothing is cut off, even where its numbers have no sign.
         bounds = xp.where(is_low, low, least * step), xp.where(is_low, most * step, high)
-        x = xp.clip(x, *bounds)
+        # A range below zero has no numbers without sign: the lower bound, zero, is the last word.
+        x = xp.maximum(xp.minimum(x, bounds[1]), bounds[0])
     scaled = x * scale
     rounded = xp.rint(scaled) if round_mode == "HALF_TO_EVEN" else xp.floor(scaled + kind(0.5))
     return (rounded * step).astype(x.dtype)
