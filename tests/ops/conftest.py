@@ -12,6 +12,7 @@ import pytest
 
 import tideflow.v2 as tideflow_v2  # noqa: F401
 from ops import compared
+from ops.bad_calls import Ask, asking_tensorflow
 from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
 
 # Importing the front door has made operations eager.
@@ -24,6 +25,13 @@ def eager() -> Iterator[None]:
     enable_eager_execution()
     yield
     disable_eager_execution()
+
+
+@pytest.fixture(scope="session")
+def on_tensorflow() -> Iterator[Ask]:
+    """Give a function that tells how calls end on TensorFlow, in a process of its own."""
+    with asking_tensorflow() as ask:
+        yield ask
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,53 +1,71 @@
-"""Runs ops on TensorFlow for test_bad_inputs_oracle.py: lists of calls in, lists of outcomes out.
+"""Runs ops on TensorFlow for the tests of bad inputs: lists of calls in, lists of outcomes out.
 
-This process only loads TensorFlow; each list is for a child, which may be ended by a kernel.  A
-process in which TensorFlow has already run anything could not be forked: its threads stay behind.
+This process only loads TensorFlow; the calls are for a child, which may be ended by a kernel: then
+another child goes on.  A process in which TensorFlow has already run anything could not be forked,
+since its threads stay behind.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 
 import tensorflow as tf
 
 from ops.outcomes import ABORTED, Call, Outcome, outcome
 
+# Some kernels never end on bad input: the process is ended then, as if they had aborted.
+PATIENCE_S = 10
 
-def on_tensorflow(calls: list[Call]) -> list[Outcome]:
-    """Return how calls end on TensorFlow; None where the test cannot say it to TensorFlow."""
-    found: dict[int, Outcome] = {}
-    while len(found) < len(calls):
-        read_end, write_end = os.pipe()
-        child = os.fork()
-        if not child:
-            _answer(calls[len(found) :], read_end, write_end)
-        os.close(write_end)
-        with os.fdopen(read_end, "rb") as answers:
+
+class _Child:
+    """A process that answers calls until one of them ends it."""
+
+    def __init__(self) -> None:
+        calls_end, calls = os.pipe()
+        answers, answers_end = os.pipe()
+        self._id = os.fork()
+        if not self._id:
+            os.close(calls)
+            os.close(answers)
+            _answer(calls_end, answers_end)
+        os.close(calls_end)
+        os.close(answers_end)
+        self._calls, self._answers = os.fdopen(calls, "wb"), os.fdopen(answers, "rb")
+
+    def ask(self, calls: list[Call]) -> tuple[list[Outcome], bool]:
+        """Return how calls end, and whether the child has ended at the last of these."""
+        found: list[Outcome] = []
+        try:
+            pickle.dump(calls, self._calls)
+            self._calls.flush()
             while len(found) < len(calls):
-                try:
-                    found[len(found)] = pickle.load(answers)
-                except (EOFError, pickle.UnpicklingError):
-                    found[len(found)] = ABORTED
-                    break
-        os.waitpid(child, 0)
-    return list(found.values())
+                found.append(pickle.load(self._answers))
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            self._calls.close()
+            self._answers.close()
+            os.waitpid(self._id, 0)
+            return [*found, ABORTED], True
+        return found, False
 
 
-def _answer(calls: list[Call], read_end: int, write_end: int) -> None:
+def _answer(calls_end: int, answers_end: int) -> None:
     try:
-        os.close(read_end)
         # What TensorFlow says when it ends the process is of no use here.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        with os.fdopen(write_end, "wb") as answers:
-            for call in calls:
-                try:
-                    ended: Outcome = outcome(tf, call)
-                except Exception:
-                    ended = None
-                pickle.dump(ended, answers)
-                answers.flush()
+        with os.fdopen(calls_end, "rb") as given, os.fdopen(answers_end, "wb") as answers:
+            while True:
+                for call in pickle.load(given):
+                    signal.alarm(PATIENCE_S)
+                    try:
+                        ended: Outcome = outcome(tf, call)
+                    except Exception:
+                        ended = None
+                    signal.alarm(0)
+                    pickle.dump(ended, answers)
+                    answers.flush()
     finally:
         os._exit(0)
 
@@ -56,12 +74,19 @@ def main() -> None:
     """Answer until standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    child = _Child()
     while True:
         try:
             calls = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        pickle.dump(on_tensorflow(calls), answers)
+        found: list[Outcome] = []
+        while len(found) < len(calls):
+            more, has_ended = child.ask(calls[len(found) :])
+            found += more
+            if has_ended:
+                child = _Child()
+        pickle.dump(found, answers)
         answers.flush()
 
 

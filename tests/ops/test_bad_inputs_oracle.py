@@ -6,21 +6,15 @@ tensorflow_calls.py).
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tideflow.v1 as ours
-from ops import compared
+from ops.bad_calls import Ask, differences
 from ops.harness import Case
-from ops.outcomes import ABORTED, REFUSED, Call, Outcome, outcome
+from ops.outcomes import Call
 from ops.test_every_type_oracle import FIRST
 
 pytest.importorskip("tensorflow")
@@ -81,73 +75,11 @@ def _changes(a: Any) -> Iterator[tuple[str, Any]]:
             yield f"all {value}", np.full_like(a, value)
 
 
-def _code(ended: Outcome) -> str:
-    if not isinstance(ended, str):
-        return "answered"
-    return "InvalidArgumentError" if ended == REFUSED else ended
-
-
-def _same(mine: list[Any], theirs: list[Any]) -> bool:
-    for x, y in zip(mine, theirs, strict=True):
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return False
-        if x.dtype.kind in "OSU":
-            if x.tolist() != y.tolist():
-                return False
-        elif not np.allclose(
-            x.astype(complex), y.astype(complex), rtol=1e-2, atol=1e-3, equal_nan=True
-        ):
-            return False
-    return True
-
-
-@pytest.fixture(scope="module")
-def on_tensorflow() -> Iterator[Callable[[list[Call]], list[Outcome]]]:
-    """Give a function that tells how calls end on TensorFlow."""
-    with subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("tensorflow_calls.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        # Kernels of oneDNN answer bad input with ABORTED, or end the process.
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "TF_ENABLE_ONEDNN_OPTS": "0",
-        },
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def ask(calls: list[Call]) -> list[Outcome]:
-            pickle.dump(calls, process.stdin)
-            process.stdin.flush()
-            found: list[Outcome] = pickle.load(process.stdout)
-            return found
-
-        yield ask
-        process.kill()
-
-
 @pytest.mark.parametrize("op", sorted(set(FIRST) - set(KNOWN_DIFFERENCES)))
-def test_bad_inputs_end_alike(
-    on_tensorflow: Callable[[list[Call]], list[Outcome]], op: str
-) -> None:
+def test_bad_inputs_end_alike(on_tensorflow: Ask, op: str) -> None:
     case = FIRST[op]
     # Types are inferred; one that is given would only be in the way.
     attrs = {name: value for name, value in case.attrs.items() if name != "T"}
     named = list(spoilt(case))
     calls = [Call(op, inputs, attrs) for _, inputs in named]
-    different = {}
-    for (what, _), call, theirs in zip(named, calls, on_tensorflow(calls), strict=True):
-        if theirs is None or theirs == ABORTED or theirs == "ResourceExhaustedError":
-            continue
-        with np.errstate(all="ignore"):
-            mine = outcome(ours, call)
-        if _code(mine) != _code(theirs):
-            different[what] = f"{_code(mine)}, TensorFlow: {_code(theirs)}"
-        elif isinstance(mine, list) and not _same(mine, theirs):  # type: ignore[arg-type]
-            different[what] = f"{mine}, TensorFlow: {theirs}"
-        elif isinstance(mine, str):
-            compared.refused(op)
-    assert not different
+    assert not differences([what for what, _ in named], calls, on_tensorflow(calls))

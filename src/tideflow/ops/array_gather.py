@@ -8,6 +8,7 @@ Source: tensorflow/core/ops/array_ops.cc, core/kernels/gather_op.cc, gather_nd_o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,18 @@ def check_indices(indices: Any, size: int, what: str) -> None:
         where = [int(i) for i in np.unravel_index(at, np.shape(indices))]
         raise InvalidArgumentError(
             f"{what}: indices{where} = {int(flat[at])} is not in [0, {size})"
+        )
+
+
+# What happens at an index out of bounds; "" leaves it to the device.
+_POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
+
+
+def check_policy(policy: str) -> None:
+    """Raise InvalidArgumentError for a bad_indices_policy that is not there."""
+    if policy not in _POLICIES:
+        raise InvalidArgumentError(
+            f"bad_indices_policy must be one of {_POLICIES}; found {policy!r}"
         )
 
 
@@ -278,6 +291,7 @@ def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
 
 
 def _gather_nd_shape(c: ShapeContext) -> list[Dims]:
+    check_policy(c.attrs["bad_indices_policy"])
     params, indices = c.inputs
     if params is None or indices is None:
         return [None]
@@ -312,6 +326,8 @@ def gather_nd_kernel(xp: Any, params: Any, indices: Any) -> Any:
             f"{list(np.shape(params))}"
         )
     depth = indices.shape[-1]
+    if not math.prod(params.shape) and math.prod(indices.shape[:-1]):
+        raise InvalidArgumentError(f"GatherNd: params of shape {list(params.shape)} are empty")
     if xp is np:
         for axis in range(depth):
             check_indices(indices[..., axis], params.shape[axis], "GatherNd")

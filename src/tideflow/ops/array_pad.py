@@ -282,7 +282,11 @@ def roll_kernel(xp: Any, x: Any, shift: Any, axis: Any) -> Any:
     Raises: InvalidArgumentError for an axis that is not there, or shifts that do not fit the axes.
     """
     axes, rank = axis.reshape(-1).tolist(), np.ndim(x)
-    if np.shape(shift) != np.shape(axis) or any(not -rank <= a < rank for a in axes):
+    if (
+        np.ndim(axis) > 1
+        or np.shape(shift) != np.shape(axis)
+        or any(not -rank <= a < rank for a in axes)
+    ):
         raise InvalidArgumentError(
             f"roll: {np.size(shift)} shifts along axes {axes} for shape {list(np.shape(x))}"
         )
@@ -322,6 +326,10 @@ def _reverse_sequence_shape(c: ShapeContext) -> list[Dims]:
 )
 def reverse_sequence_kernel(xp: Any, x: Any, lengths: Any, *, seq_dim: int, batch_dim: int) -> Any:
     """Return x with the first lengths[i] elements along seq_dim turned round in each batch i."""
+    if min(seq_dim, batch_dim) < 0:
+        raise InvalidArgumentError(
+            f"seq_dim and batch_dim must not be negative; found {seq_dim} and {batch_dim}"
+        )
     n = x.shape[seq_dim]
     if np.shape(lengths) != (x.shape[batch_dim],) or (
         xp is np and lengths.size and (lengths.min() < 0 or lengths.max() > n)

@@ -45,6 +45,8 @@ def unravel_index_kernel(ctx: Any, indices: Any, dims: Any) -> Any:
             f"{list(np.shape(indices))} and {list(np.shape(dims))}"
         )
     sizes = dims.tolist()
+    if not sizes:
+        return np.zeros((0, *np.shape(indices)), dims.dtype)
     if any(size == 0 for size in sizes):
         raise errors.InvalidArgumentError(f"dims cannot contain a dim of zero; found {sizes}")
     if not np.size(indices) or np.max(indices) >= math.prod(sizes):

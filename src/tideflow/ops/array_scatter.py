@@ -17,7 +17,7 @@ from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
-from tideflow.ops.array_gather import check_indices
+from tideflow.ops.array_gather import check_indices, check_policy
 from tideflow.ops.constant import shape_argument, zeros_of
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
@@ -53,6 +53,12 @@ def _index_of(xp: Any, indices: Any, whole: tuple[int, ...], what: str) -> tuple
     return (*parts, ...)
 
 
+def _extreme_at(made: Any, index: Any, updates: Any, way: str) -> None:
+    """Put extremes in place; an update that is NaN changes nothing."""
+    never = updates.dtype.type(np.inf if way == "min" else -np.inf)
+    _NUMPY_WAYS[way].at(made, index, np.where(np.isnan(updates), never, updates))
+
+
 # How each way of scattering does one element: NumPy's ufunc, and the method of JAX's `x.at[i]`.
 _NUMPY_WAYS: dict[str, Any] = {
     "add": np.add,
@@ -75,12 +81,15 @@ def scatter(xp: Any, whole: Any, indices: Any, updates: Any, way: str, what: str
     made = np.array(whole)
     if way == "set":
         made[index] = updates
+    elif way in ("min", "max") and made.dtype.kind in "fV":
+        _extreme_at(made, index, updates, way)
     else:
         _NUMPY_WAYS[way].at(made, index, updates)
     return made
 
 
 def _scatter_nd_shape(c: ShapeContext) -> list[Dims]:
+    check_policy(c.attrs["bad_indices_policy"])
     whole = c.value_as_shape(2)
     _check_updates(whole, c.inputs[0], c.inputs[1])
     return [whole]
@@ -130,6 +139,7 @@ def scatter_nd(
 
 
 def _tensor_scatter_shape(c: ShapeContext) -> list[Dims]:
+    check_policy(c.attrs["bad_indices_policy"])
     _check_updates(*c.inputs)
     return [c.inputs[0]]
 

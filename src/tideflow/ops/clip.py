@@ -37,7 +37,11 @@ def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) ->
                 f"found {list(bound.shape)}"
             )
     # The upper bound first: where the bounds cross, the lower one is the answer.
-    return xp.maximum(xp.minimum(t, clip_value_max), clip_value_min)
+    if t.dtype.kind == "c":
+        return xp.maximum(xp.minimum(t, clip_value_max), clip_value_min)
+    # A bound that is NaN is none.
+    below = xp.where(clip_value_max < t, clip_value_max, t)
+    return xp.where(below < clip_value_min, clip_value_min, below)
 
 
 @gradient("ClipByValue")

@@ -37,7 +37,7 @@ _GEOMETRY = ("strides", "padding", "explicit_paddings", "data_format", "dilation
 
 def conv2d_shape(c: ShapeContext) -> list[Dims]:
     """Give a convolution of (input, filter) its shape.  Raises: ValueError."""
-    check_attrs(c.attrs)
+    check_attrs(c.attrs, errors.UnimplementedError)
     layout = c.attrs["data_format"]
     given = dims_to_nhwc(with_rank(c.inputs[0], 4, "input"), layout)
     height, width, depth, out = with_rank(c.inputs[1], 4, "filter")
@@ -117,7 +117,7 @@ def conv2d_kernel(
 
 
 def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
-    check_attrs(c.attrs)
+    check_attrs(c.attrs, errors.UnimplementedError)
     layout = c.attrs["data_format"]
     sizes = c.value_as_shape(0)
     grad = dims_to_nhwc(with_rank(c.inputs[2], 4, "out_backprop"), layout)

@@ -118,8 +118,12 @@ def _explicit(
     return (explicit[first], explicit[first + 1]), (explicit[first + 2], explicit[first + 3])
 
 
-def check_attrs(attrs: dict[str, Any]) -> None:
-    """Check the lists of four that conv and pool ops have as attrs.  Raises: ValueError."""
+def check_attrs(attrs: dict[str, Any], beyond: type[Exception] = ValueError) -> None:
+    """Check the lists of four that conv and pool ops have as attrs.
+
+    beyond: raised for steps over batch or channels; TensorFlow's ops differ in that.
+    Raises: ValueError.
+    """
     channel = 1 if attrs["data_format"] == "NCHW" else 3
     for name in ("strides", "dilations", "ksize"):
         values = attrs.get(name)
@@ -127,10 +131,11 @@ def check_attrs(attrs: dict[str, Any]) -> None:
             continue
         if len(values) != 4:
             raise ValueError(f"{name} must have 4 entries; found {values}")
-        if any(value <= 0 for value in values):
+        is_beyond = name != "ksize" and (values[0] != 1 or values[channel] != 1)
+        if any(value <= 0 for value in values) and not (is_beyond and beyond is not ValueError):
             raise ValueError(f"{name} must be positive; found {values}")
-        if name != "ksize" and (values[0] != 1 or values[channel] != 1):
-            raise ValueError(f"{name} must be 1 for batch and channels; found {values}")
+        if is_beyond:
+            raise beyond(f"{name} must be 1 for batch and channels; found {values}")
     explicit = attrs.get("explicit_paddings") or []
     if attrs["padding"] == "EXPLICIT":
         if len(explicit) != 8:

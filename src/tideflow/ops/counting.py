@@ -18,7 +18,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
-from tideflow.wire.errors import InvalidArgumentError
+from tideflow.wire.errors import FailedPreconditionError, InvalidArgumentError
 
 
 def _bincount_shape(c: ShapeContext) -> list[Dims]:
@@ -151,10 +151,14 @@ T: type in reals
     shape=merged,
 )
 def _cross(xp: Any, a: Any, b: Any) -> Any:
-    if a.shape != b.shape or not a.ndim or a.shape[-1] != 3:
+    if a.shape != b.shape or not a.ndim:
         raise InvalidArgumentError(
             f"Cross needs two tensors of one shape [..., 3]; found {list(a.shape)} and "
             f"{list(b.shape)}"
+        )
+    if a.shape[-1] != 3:
+        raise FailedPreconditionError(
+            f"Cross is of vectors of three; the last size of {list(a.shape)} must be 3"
         )
     return xp.cross(a, b)
 

@@ -6,6 +6,7 @@ tensorflow/core/util/ctc, core/kernels/ctc_loss_op.cc, ctc_decoder_ops.cc.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,13 @@ def _rows(indices: Any, values: Any, batch: int, blank: int) -> list[list[int]]:
 
     Raises: InvalidArgumentError for a negative label, or a further one after that end.
     """
+    rows = [tuple(at) for at in indices.tolist()]
+    if len(rows) != len(values) or any(a >= b for a, b in itertools.pairwise(rows)):
+        raise InvalidArgumentError(
+            f"labels_indices must rise, one for each of {len(values)} labels; found {rows}"
+        )
+    if rows and min(column for _, column in rows) < 0:
+        raise InvalidArgumentError(f"labels_indices must not be negative; found {rows}")
     found: list[list[int]] = [[] for _ in range(batch)]
     ended: set[int] = set()
     for (row, _), value in zip(indices.tolist(), values.tolist()):
@@ -198,6 +206,14 @@ def ctc_greedy_decoder_kernel(
     if inputs.ndim != 3:
         raise InvalidArgumentError(f"inputs must have rank 3; found {list(inputs.shape)}")
     steps, batch, classes = inputs.shape
+    if not inputs.size:
+        raise InvalidArgumentError(f"inputs of shape {list(inputs.shape)} have no elements")
+    if sequence_length.ndim != 1:
+        raise InvalidArgumentError(
+            f"sequence_length must be a vector; its shape is {list(sequence_length.shape)}"
+        )
+    # A negative length is taken for zero.
+    sequence_length = np.maximum(sequence_length, 0)
     _check_lengths(sequence_length, batch, steps, FailedPreconditionError)
     if not -classes <= blank_index < classes:
         raise InvalidArgumentError(f"blank_index {blank_index} lies outside {classes} classes")

@@ -50,7 +50,8 @@ def _rounded(xp: Any, x: Any, least: Any, most: Any, num_bits: int, narrow_range
 
 def _checked_range(least: float, most: float, num_bits: int) -> tuple[Any, Any]:
     _check_bits(num_bits)
-    if least >= most:
+    # Neither limit may be NaN.
+    if not least < most:
         raise errors.InvalidArgumentError(f"min has to be smaller than max, was: {least} >= {most}")
     return _F(least), _F(most)
 
@@ -92,7 +93,8 @@ def fake_quant_args_gradient_kernel(
     if np.shape(gradients) != np.shape(inputs):
         raise errors.InvalidArgumentError("gradients and inputs must have one shape")
     low, high, _ = _nudged(np, least, most, num_bits, narrow_range)
-    return xp.where((inputs >= low) & (inputs <= high), gradients, _F(0))
+    # A product, as in TensorFlow: what is not finite stays so outside the limits.
+    return gradients * ((inputs >= low) & (inputs <= high)).astype(_F)
 
 
 @gradient("FakeQuantWithMinMaxArgs")

@@ -132,6 +132,8 @@ def crop_and_resize_kernel(
     if np.shape(crop_size) != (2,) or (crop_size <= 0).any():
         raise _invalid(f"crop_size must be two positive numbers; found {crop_size.tolist()}")
     _check_boxes(boxes, box_ind, len(image))
+    if not np.isfinite(boxes).all():
+        raise _invalid(f"boxes must be finite; found {boxes.tolist()}")
     down, across = _both_places(boxes, image.shape[1:3], crop_size)
     pixels, which = image.astype(np.float32), box_ind[:, None, None]
     made = np.zeros((len(boxes), *crop_size, image.shape[3]), np.float32)
@@ -179,6 +181,10 @@ def crop_and_resize_grad_boxes_kernel(
 ) -> Any:
     """Return what moving the corners of boxes does: [boxes, 4]."""
     _check_boxes(boxes, box_ind, len(image))
+    if grads.shape[3] != image.shape[3]:
+        raise _invalid(
+            f"grads must have the {image.shape[3]} channels of image; found {grads.shape[3]}"
+        )
     sizes = image.shape[1:3]
     down, across = _both_places(boxes, sizes, grads.shape[1:3])
     top, bottom, dy = _around(down)

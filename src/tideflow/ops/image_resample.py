@@ -21,6 +21,7 @@ from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.image_resize import (
     check_images,
+    check_pixels,
     check_ways,
     output_size,
     resized_shape,
@@ -150,8 +151,8 @@ def resize_bicubic_grad_kernel(
     xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
-    check_images(grads, "grads")
-    check_images(original_image, "original_image")
+    check_pixels(grads, "grads")
+    check_pixels(original_image, "original_image")
     rows, columns = _cubic_matrices(original_image, grads.shape[1], grads.shape[2], ways)
     found = xp.einsum("nyxc,yh,xw->nhwc", grads, rows, columns)
     return found.astype(original_image.dtype)
@@ -291,8 +292,8 @@ def scale_and_translate_grad_kernel(
     kernel_type: str,
     antialias: bool,
 ) -> Any:
-    check_images(grads, "grads")
-    check_images(original_image, "original_image")
+    check_pixels(grads, "grads")
+    check_pixels(original_image, "original_image")
     sizes, how = (grads.shape[1], grads.shape[2]), (kernel_type, antialias)
     rows, columns = _curve_matrices(original_image, sizes, scale, translation, how)
     return xp.einsum("nyxc,yh,xw->nhwc", grads, rows, columns)

@@ -60,7 +60,14 @@ def output_size(size: Any) -> tuple[int, int]:
     return height, width
 
 
-def check_images(x: Any, what: str = "images") -> None:
+def check_images(x: Any) -> None:
+    """Raise InvalidArgumentError unless x is a batch of images with pixels and channels."""
+    check_pixels(x, "images")
+    if not x.shape[3]:
+        raise errors.InvalidArgumentError(f"images of shape {list(x.shape)} have no channels")
+
+
+def check_pixels(x: Any, what: str) -> None:
     """Raise InvalidArgumentError unless x is a batch of images with pixels."""
     if x.ndim != 4:
         raise errors.InvalidArgumentError(f"{what} must have rank 4; its shape is {list(x.shape)}")
@@ -135,8 +142,8 @@ def resize_bilinear_grad_kernel(
     xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
-    check_images(grads, "grads")
-    check_images(original_image, "original_image")
+    check_pixels(grads, "grads")
+    check_pixels(original_image, "original_image")
     _, height, width, _ = original_image.shape
     rows = _spreading(height, _between(height, grads.shape[1], *ways))
     columns = _spreading(width, _between(width, grads.shape[2], *ways))
@@ -186,7 +193,7 @@ def resize_nearest_neighbor_grad_kernel(
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
-    check_images(grads, "grads")
+    check_pixels(grads, "grads")
     rows = np.eye(height, dtype=np.float32)[_nearest(height, grads.shape[1], *ways)]
     columns = np.eye(width, dtype=np.float32)[_nearest(width, grads.shape[2], *ways)]
     wide = np.float64 if grads.dtype == np.float64 else np.float32

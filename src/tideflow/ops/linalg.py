@@ -80,6 +80,8 @@ def matrix_determinant_kernel(ctx: Any, x: Any) -> Any:
 def log_matrix_determinant_kernel(ctx: Any, x: Any) -> Any:
     check_matrices(x, "input")
     sign, log = np.linalg.slogdet(x)
+    # What is no number has no sign either.
+    sign = np.where(np.isnan(log), log, sign).astype(x.dtype)
     return sign, log.astype(x.dtype)
 
 
@@ -222,6 +224,10 @@ def matrix_solve_ls_kernel(
 ) -> Any:
     check_matrices(matrix, "matrix", square=False)
     _check_rhs(matrix, rhs)
+    if np.ndim(l2_regularizer) or not l2_regularizer >= 0:
+        raise errors.InvalidArgumentError(
+            f"l2_regularizer must be a scalar that is not negative; found {l2_regularizer}"
+        )
     rows, columns = matrix.shape[-2:]
     if not fast:
         made = [

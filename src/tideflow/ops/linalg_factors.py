@@ -242,8 +242,15 @@ def matrix_logarithm_kernel(ctx: Any, x: Any) -> Any:
 def _each(x: Any, function: Callable[[Any], Any]) -> Any:
     made = np.empty_like(x)
     for at in np.ndindex(*x.shape[:-2]) if x.shape[-1] else ():
+        if not np.isfinite(x[at]).all():
+            made[at] = np.nan
+            continue
         found = function(x[at])
-        made[at] = found if made.dtype.kind == "c" else found.real
+        if made.dtype.kind != "c" and np.iscomplexobj(found):
+            # What is complex has no place among real numbers.
+            is_real = np.abs(found.imag).max() <= 1e-3 * np.abs(found).max()
+            found = found.real if is_real else np.nan
+        made[at] = found
     return made
 
 

@@ -38,6 +38,10 @@ def _shape(c: ShapeContext) -> list[Dims]:
 
 def _windows(x: Any, kernel: Any, attrs: tuple[list[int], list[int], str]) -> tuple[Window, Window]:
     strides, rates, padding = attrs
+    if len(strides) != 4 or len(rates) != 4:
+        raise InvalidArgumentError(
+            f"strides and rates must have 4 entries; found {strides} and {rates}"
+        )
     if any(n != 1 for n in (strides[0], strides[3], rates[0], rates[3])):
         raise UnimplementedError(
             f"strides and rates are of space alone; found strides {strides} and rates {rates}"

@@ -30,6 +30,11 @@ def _merged_images(c: ShapeContext) -> list[Dims]:
     return [found]
 
 
+def _check_radius(depth_radius: int) -> None:
+    if depth_radius < 0:
+        raise errors.InvalidArgumentError(f"depth_radius must not be negative: {depth_radius}")
+
+
 def _norm(xp: Any, x: Any, depth_radius: int, bias: float, alpha: float) -> tuple[Any, Any]:
     """Return bias + alpha * the sum of squares of near channels, and the matrix that adds them."""
     if x.ndim != 4:
@@ -54,6 +59,7 @@ def _norm(xp: Any, x: Any, depth_radius: int, bias: float, alpha: float) -> tupl
 def lrn_kernel(
     xp: Any, input: Any, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Any:
+    _check_radius(depth_radius)
     x = wide(xp, input)
     norm, _ = _norm(xp, x, depth_radius, bias, alpha)
     return (x * norm ** x.dtype.type(-beta)).astype(input.dtype)
@@ -81,6 +87,7 @@ def lrn_grad_kernel(
     alpha: float,
     beta: float,
 ) -> Any:
+    _check_radius(depth_radius)
     if not input_grads.shape == input_image.shape == output_image.shape:
         raise errors.InvalidArgumentError(
             f"gradients {list(input_grads.shape)}, input {list(input_image.shape)} and output "

@@ -115,6 +115,9 @@ def decode_compressed_kernel(ctx: Any, data: Any, *, compression_type: str) -> A
     made = np.empty(np.shape(data), object)
     flat = made.reshape(-1)
     for i, item in enumerate(_strings(data)):
+        if not item:
+            flat[i] = b""
+            continue
         try:
             flat[i] = zlib.decompress(item, _WINDOW_BITS[compression_type])
         except zlib.error as error:
@@ -237,9 +240,10 @@ def decode_csv_kernel(
     delimiter = field_delim.encode()
     _check_csv(delimiter, select_cols, len(OUT_TYPE))
     for index, default in enumerate(defaults):
-        if np.size(default) > 1:
+        if np.ndim(default) > 1 or np.size(default) > 1:
             raise errors.InvalidArgumentError(
-                f"There should only be 1 default per field but field {index} has {np.size(default)}"
+                "There should only be 1 default per field, a scalar or a vector; that of field "
+                f"{index} has shape {list(np.shape(default))}"
             )
     lines = _strings(records)
     shape = np.shape(records)

@@ -61,10 +61,18 @@ def pool_shape(c: ShapeContext) -> list[Dims]:
 
 
 def _check_ksize(attrs: dict[str, Any]) -> None:
-    check_attrs(attrs)
     ksize = attrs["ksize"]
-    if ksize[0] != 1 or ksize[1 if attrs["data_format"] == "NCHW" else 3] != 1:
-        raise ValueError(f"pooling over batch or channels is not supported; ksize is {ksize}")
+    channel = 1 if attrs["data_format"] == "NCHW" else 3
+    lists = len(ksize) == len(attrs["strides"]) == 4
+    if lists and (min(ksize) <= 0 or attrs["strides"][channel] <= 0):
+        raise ValueError(
+            f"ksize and strides must be positive; found {ksize} and {attrs['strides']}"
+        )
+    if lists and (ksize[0] != 1 or ksize[channel] != 1):
+        raise errors.UnimplementedError(
+            f"pooling over batch or channels is not supported; ksize is {ksize}"
+        )
+    check_attrs(attrs, errors.UnimplementedError)
 
 
 def _least(dtype: Any) -> Any:

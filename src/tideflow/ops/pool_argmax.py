@@ -15,16 +15,32 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
-from tideflow.ops.conv_geometry import out_size, per_axis, spatial, tap, windows
+from tideflow.ops.conv_geometry import check_attrs, out_size, per_axis, spatial, tap, windows
 from tideflow.ops.export import export, export_v2
 from tideflow.wire.dtypes import DType
-from tideflow.wire.errors import InvalidArgumentError
+from tideflow.wire.errors import InvalidArgumentError, UnimplementedError
 
 _GEOMETRY = ("ksize", "strides", "padding", "include_batch_in_index")
 _LAYOUT = "NHWC"
 
 
+def _check_attrs(attrs: dict[str, Any]) -> None:
+    """Refuse windows that are not of space alone.  Raises: ValueError; UnimplementedError."""
+    ksize, strides = attrs["ksize"], attrs["strides"]
+    if min(ksize) <= 0 or strides[3] <= 0:
+        raise ValueError(f"ksize and strides must be positive; found {ksize} and {strides}")
+    check_attrs({**attrs, "data_format": _LAYOUT}, UnimplementedError)
+    if ksize[0] != 1 or ksize[3] != 1:
+        raise UnimplementedError(f"images are pooled over space alone; found ksize {ksize}")
+
+
+def _grad_shape(c: ShapeContext) -> list[Dims]:
+    _check_attrs(c.attrs)
+    return [with_rank(c.inputs[0], 4, "input")]
+
+
 def _shape(c: ShapeContext) -> list[Dims]:
+    _check_attrs(c.attrs)
     given = with_rank(c.inputs[0], 4, "input")
     attrs = {**c.attrs, "data_format": _LAYOUT, "explicit_paddings": []}
     height, width = spatial(c.attrs["ksize"], _LAYOUT)
@@ -33,11 +49,9 @@ def _shape(c: ShapeContext) -> list[Dims]:
     return [found, found]
 
 
-def _check_images(x: Any, ksize: list[int]) -> None:
-    if x.ndim != 4 or ksize[0] != 1 or ksize[3] != 1:
-        raise InvalidArgumentError(
-            f"images are pooled over space alone; found shape {list(x.shape)}, ksize {ksize}"
-        )
+def _check_images(x: Any) -> None:
+    if x.ndim != 4:
+        raise InvalidArgumentError(f"images must have rank 4; found shape {list(x.shape)}")
 
 
 @op(
@@ -64,7 +78,9 @@ def max_pool_with_argmax_kernel(
 ) -> Any:
     """Return the greatest elements and their places: (row * width + column) * channels + channel,
     counted on from image to image if include_batch_in_index."""
-    _check_images(x, ksize)
+    _check_images(x)
+    if not x.size:
+        raise InvalidArgumentError(f"images of shape {list(x.shape)} have nothing to pool")
     batch, height, width, channels = x.shape
     rows, columns = windows(x.shape[1:3], spatial(ksize, _LAYOUT), strides, padding, [], _LAYOUT)
     edges = ((0, 0), (rows.before, rows.after), (columns.before, columns.after), (0, 0))
@@ -98,7 +114,7 @@ def max_pool_with_argmax_kernel(
     Targmax: type in indices
     T: type in reals
     """,
-    shape=lambda c: [with_rank(c.inputs[0], 4, "input")],
+    shape=_grad_shape,
 )
 def max_pool_grad_with_argmax_kernel(
     ctx: Any,
@@ -112,7 +128,7 @@ def max_pool_grad_with_argmax_kernel(
     include_batch_in_index: bool,
 ) -> Any:
     """Return gradients added up at the places that argmax names."""
-    _check_images(x, ksize)
+    _check_images(x)
     rows, columns = windows(x.shape[1:3], spatial(ksize, _LAYOUT), strides, padding, [], _LAYOUT)
     wanted = (x.shape[0], rows.out, columns.out, x.shape[3])
     if grad.shape != wanted or argmax.shape != wanted:

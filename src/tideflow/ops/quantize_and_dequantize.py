@@ -76,7 +76,9 @@ def quantize_and_dequantize_v4_kernel(
         return x
     else:
         others = tuple(at for at in range(x.ndim) if at != axis)
-        low, high = xp.min(x, axis=others, keepdims=True), xp.max(x, axis=others, keepdims=True)
+        is_none, end = xp.isnan(x), x.dtype.type(np.inf)
+        low = xp.min(xp.where(is_none, end, x), axis=others, keepdims=True)
+        high = xp.max(xp.where(is_none, -end, x), axis=others, keepdims=True)
     kind = x.dtype.type
     most = kind((1 << (num_bits - 1)) - 1 if signed_input else (1 << num_bits) - 1)
     least = kind(0 if not signed_input else -most if narrow_range else -float(most) - 1)

@@ -374,7 +374,7 @@ output_type: type in {{int16, uint16, int32, int64}} = int64
     static=("dimension",),
 )
 def _arg_max(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
-    return _position(xp.argmax, input, dimension, output_type)
+    return _position(xp.argmax, _without_nan(xp, input, -np.inf), dimension, output_type)
 
 
 @op(
@@ -388,7 +388,12 @@ output_type: type in indices = int64
     static=("dimension",),
 )
 def _arg_min(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
-    return _position(xp.argmin, input, dimension, output_type)
+    return _position(xp.argmin, _without_nan(xp, input, np.inf), dimension, output_type)
+
+
+def _without_nan(xp: Any, x: Any, instead: float) -> Any:
+    """Return x with what never wins instead of NaN."""
+    return xp.where(xp.isnan(x), x.dtype.type(instead), x) if x.dtype.kind in "fV" else x
 
 
 not_differentiable("ArgMax", "ArgMin")

@@ -6,6 +6,7 @@ Source: tensorflow/core/kernels/set_kernels.cc, python/ops/sets_impl.py.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,9 @@ def _of_sparse(
     if np.ndim(indices) != 2 or indices.shape != (len(values), len(shape)):
         raise _invalid(f"there must be an index of {len(shape)} numbers for each value")
     rows = indices.tolist()
-    if validate and (rows != sorted(rows) or ((indices < 0) | (indices >= shape)).any()):
-        raise _invalid("indices must be within the shape, and in order")
+    rises = all(a < b for a, b in itertools.pairwise(rows))
+    if validate and (not rises or ((indices < 0) | (indices >= shape)).any()):
+        raise _invalid("indices must be within the shape, and rise")
     found: Sets = {}
     for at, value in zip(rows, values.tolist()):
         found.setdefault(tuple(at[:-1]), set()).add(value)

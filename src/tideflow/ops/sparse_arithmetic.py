@@ -6,6 +6,7 @@ python/ops/sparse_grad.py.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -162,8 +163,8 @@ def _extreme(choose: Any) -> Any:
         b_shape: Any,
     ) -> Any:
         """Return the larger (or smaller) of the elements of two tensors; a missing one is 0."""
-        _check(a_indices, a_values, a_shape, within=False)
-        _check(b_indices, b_values, b_shape, within=False)
+        _check(a_indices, a_values, a_shape)
+        _check(b_indices, b_values, b_shape)
         if a_shape.tolist() != b_shape.tolist():
             raise _invalid(f"the shapes {a_shape.tolist()} and {b_shape.tolist()} must be the same")
         found, at_a, at_b = _union(a_indices, b_indices)
@@ -241,12 +242,9 @@ def sparse_dense_cwise_div_kernel(
 ) -> Any:
     """Return the values divided by those of a dense tensor."""
     by = _dense_at(indices, values, shape, dense)
-    if values.dtype.kind in "iu":
-        if (by == 0).any():
-            raise _invalid("Integer division by zero")
-        return np.trunc(values / by).astype(values.dtype)
-    with np.errstate(all="ignore"):
-        return values / by
+    if (by == 0).any():
+        raise _invalid("a sparse tensor is divided by zero")
+    return np.trunc(values / by).astype(values.dtype) if values.dtype.kind in "iu" else values / by
 
 
 @gradient("SparseDenseCwiseMul")
@@ -268,7 +266,7 @@ def _groups(indices: Any, shape: Any, axes: Any, keep_dims: bool) -> tuple[Any, 
     wanted = np.asarray(axes).reshape(-1).tolist()
     if np.ndim(axes) > 1 or any(not -rank <= axis < rank for axis in wanted):
         raise _invalid(f"Invalid reduction dimension in {wanted}, for a tensor of rank {rank}")
-    reduced = {axis % rank for axis in wanted} or set(range(rank))
+    reduced = {axis % rank for axis in wanted}
     stay = [axis for axis in range(rank) if axis not in reduced]
     if keep_dims:
         at = indices.copy()
@@ -300,7 +298,7 @@ def _reduction(largest: bool, sparse: bool) -> Any:
     def kernel(
         ctx: Any, indices: Any, values: Any, shape: Any, axes: Any, *, keep_dims: bool
     ) -> Any:
-        """Return sums (or maxima) over axes, all of them where none is named."""
+        """Return sums (or maxima) over axes."""
         _check(indices, values, shape)
         found, back, sizes = _groups(indices, shape, axes, keep_dims)
         made = _reduced(values, back, len(found), largest)
@@ -394,8 +392,10 @@ def sparse_slice_kernel(
     _check(indices, values, shape, within=False)
     if np.shape(start) != np.shape(shape) or np.shape(size) != np.shape(shape):
         raise _invalid(f"start and size must have {len(shape)} elements, as the shape has")
-    if (start < 0).any() or (size < 0).any():
-        raise _invalid("start and size must not be negative")
+    if (size < 0).any() or (shape < 0).any():
+        raise _invalid(
+            f"size and shape must not be negative; found {size.tolist()} and {shape.tolist()}"
+        )
     sizes = np.maximum(np.minimum(size, shape - start), 0)
     kept = ((indices >= start) & (indices < start + sizes)).all(axis=1)
     return indices[kept] - start, values[kept], sizes
@@ -459,7 +459,7 @@ def sparse_split_kernel(
     ctx: Any, split_dim: Any, indices: Any, values: Any, shape: Any, *, num_split: int
 ) -> Any:
     """Return pieces along an axis; the first are one longer where the size does not divide."""
-    _check(indices, values, shape, within=False)
+    _check(indices, values, shape)
     rank = len(shape)
     axis = int(np.asarray(split_dim).reshape(-1)[0])
     if not -rank <= axis < rank:
@@ -493,9 +493,13 @@ def sparse_split_kernel(
     """,
     shape=unknown,
 )
-def set_size_kernel(ctx: Any, indices: Any, values: Any, shape: Any) -> Any:
+def set_size_kernel(
+    ctx: Any, indices: Any, values: Any, shape: Any, *, validate_indices: bool
+) -> Any:
     """Return how many different values each row of the last axis has."""
     _check(indices, values, shape)
+    if validate_indices and any(a >= b for a, b in itertools.pairwise(indices.tolist())):
+        raise _invalid(f"indices must rise; found {indices.tolist()}")
     if len(shape) < 2:
         raise _invalid(f"a tensor of sets has rank 2 at least; its shape is {shape.tolist()}")
     made = np.zeros(shape[:-1].tolist(), np.int32)

@@ -23,6 +23,14 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(what)
 
 
+def _check_parts(indices: Any, values: Any, shape: Any) -> None:
+    if indices.shape != (len(values), len(shape)):
+        raise _invalid(
+            f"indices must be [{len(values)}, {len(shape)}], for so many values and sizes of the "
+            f"shape; they are {list(indices.shape)}"
+        )
+
+
 def _check_rank(value: Any, rank: int, what: str) -> None:
     if np.ndim(value) != rank:
         raise _invalid(
@@ -280,6 +288,7 @@ def sparse_reorder_kernel(ctx: Any, indices: Any, values: Any, shape: Any) -> An
     _check_rank(indices, 2, "input_indices")
     _check_rank(values, 1, "input_values")
     _check_rank(shape, 1, "input_shape")
+    _check_parts(indices, values, shape)
     order = np.lexsort(indices.T[::-1]) if indices.shape[1] else np.arange(len(indices))
     return indices[order], values[order]
 
@@ -320,11 +329,9 @@ def sparse_fill_empty_rows_kernel(
     _check_rank(indices, 2, "indices")
     _check_rank(values, 1, "values")
     _check_rank(default, 0, "default_value")
-    if len(indices) != len(values) or not len(shape):
-        raise _invalid(
-            f"there are {len(indices)} indices and {len(values)} values, and dense_shape has "
-            f"{len(shape)} elements; as many of each, and one size at least, are needed"
-        )
+    if not len(shape):
+        raise _invalid("dense_shape must have one size at least")
+    _check_parts(indices, values, shape)
     count = int(shape[0])
     rows = indices[:, 0]
     if count == 0 and len(rows):

@@ -146,6 +146,11 @@ def _spread(xp: Any, kind: str, grad: Any, indices: Any, ids: Any, rows: int) ->
         raise InvalidArgumentError(f"segment_ids lie outside the {segments} rows of the gradient")
     if indices.size and (indices.min() < 0 or indices.max() >= rows):
         raise InvalidArgumentError(f"indices lie outside [0, {rows})")
+    if np.shape(ids) != np.shape(indices) or np.ndim(ids) != 1:
+        raise InvalidArgumentError(
+            "indices and segment_ids must be vectors of one size; they are "
+            f"{list(np.shape(indices))} and {list(np.shape(ids))}"
+        )
     parts = grad[ids]
     if kind != "Sum":
         parts = parts / _tall(_counts(ids, segments, kind, grad.dtype)[ids], parts)

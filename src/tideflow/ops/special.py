@@ -324,7 +324,7 @@ T: type in floats
     shape=broadcast,
 )
 def _igamma(xp: Any, a: Any, x: Any) -> Any:
-    return _compute(xp, "gammainc", a, x)
+    return xp.where(a == 0, a.dtype.type(np.nan), _compute(xp, "gammainc", a, x))
 
 
 @op(
@@ -335,7 +335,7 @@ T: type in floats
     shape=broadcast,
 )
 def _igammac(xp: Any, a: Any, x: Any) -> Any:
-    return _compute(xp, "gammaincc", a, x)
+    return xp.where(a == 0, a.dtype.type(np.nan), _compute(xp, "gammaincc", a, x))
 
 
 def _igamma_slope(a: Any, x: Any) -> Any:
@@ -372,7 +372,8 @@ def _betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
     whole = {array.shape for array in (a, b, x)} - {()}
     if len(whole) > 1:
         raise InvalidArgumentError(f"a, b and x must be scalars or of one shape; found {whole}")
-    return _compute(xp, "betainc", a, b, x)
+    is_known = (a > 0) & (b > 0) & xp.isfinite(a) & xp.isfinite(b)
+    return xp.where(is_known, _compute(xp, "betainc", a, b, x), a.dtype.type(np.nan))
 
 
 @gradient("Betainc")

@@ -424,6 +424,9 @@ def string_split_v2_kernel(ctx: Any, x: Any, sep: Any, *, maxsplit: int) -> Any:
     if np.ndim(x) != 1:
         raise InvalidArgumentError(f"StringSplitV2 wants a vector; found {list(np.shape(x))}")
     rows = [item.split(between, maxsplit) for item in x.tolist()]
+    if between is None:
+        # What is left after the last split is an element, even where nothing is left.
+        rows = [[*row, b""] if len(row) == maxsplit else row for row in rows]
     indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = np.empty(len(indices), object)
     for at, (i, j) in enumerate(indices):

@@ -26,7 +26,7 @@ from tideflow.ops.slicing import getitem
 from tideflow.ops.sparse_tensor import SparseTensor
 from tideflow.ops.string import encoded
 from tideflow.wire import dtypes
-from tideflow.wire.errors import InvalidArgumentError
+from tideflow.wire.errors import InvalidArgumentError, OutOfRangeError
 
 # ---- split
 
@@ -140,6 +140,11 @@ def string_ngrams_kernel(
     preserve_short_sequences: bool,
 ) -> Any:
     """Return for each row all runs of its strings, of each width, with pads around the row."""
+    if min(ngram_widths, default=1) < 1:
+        raise InvalidArgumentError(f"ngram_widths must be positive; found {ngram_widths}")
+    if not splits.size and not data.size:
+        return np.empty(0, object), splits
+    shape, splits, data = splits.shape, splits.reshape(-1), data.reshape(-1)
     if not len(splits) or splits[0] != 0 or splits[-1] != len(data) or (np.diff(splits) < 0).any():
         raise InvalidArgumentError(f"row splits must rise from 0 to {len(data)}; found {splits}")
     between, left, right = (encoded(text) for text in (separator, left_pad, right_pad))
@@ -159,7 +164,7 @@ def string_ngrams_kernel(
         ends.append(len(made))
     found = np.empty(len(made), object)
     found[:] = made
-    return found, np.array(ends, splits.dtype)
+    return found, np.array(ends, splits.dtype).reshape(shape)
 
 
 @export("strings.ngrams")
@@ -252,6 +257,11 @@ def unsorted_segment_join_kernel(
     rank, count = np.ndim(ids), int(num_segments)
     if count < 0:
         raise InvalidArgumentError(f"num_segments must not be negative; found {count}")
+    if rank > np.ndim(inputs):
+        raise OutOfRangeError(
+            f"segment_ids {list(np.shape(ids))} have more dimensions than the inputs, "
+            f"{list(np.shape(inputs))}"
+        )
     if not rank or np.shape(inputs)[:rank] != np.shape(ids):
         raise InvalidArgumentError(
             f"segment_ids {list(np.shape(ids))} must have the first sizes of the inputs, "

@@ -143,6 +143,11 @@ def tensor_summary(ctx: Any, tag: Any, tensor: Any, metadata: Any, *, T: DType) 
     summary_pb = pb.Summary()
     value_pb = summary_pb.value.add(tag=_tag(tag))
     value_pb.tensor.CopyFrom(stored_tensor(tensor, T))
+    if np.ndim(metadata):
+        raise errors.InvalidArgumentError(
+            "serialized_summary_metadata must be a scalar; its shape is "
+            f"{shapes.format_dims(np.shape(metadata))}"
+        )
     serialized = metadata.item() if isinstance(metadata, np.ndarray) else metadata
     value_pb.metadata.SetInParent()
     with contextlib.suppress(DecodeError):  # as TensorFlow, which takes no notice of other bytes

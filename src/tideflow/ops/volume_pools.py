@@ -40,7 +40,7 @@ _GEOMETRY = ("ksize", "strides", "padding", "data_format")
 
 def pool3d_shape(c: ShapeContext) -> list[Dims]:
     """Give a pool its shape.  Raises: ValueError."""
-    check_attrs(c.attrs)
+    check_attrs(c.attrs, errors.UnimplementedError)
     layout = c.attrs["data_format"]
     given = dims_to_ndhwc(with_rank(c.inputs[0], 5, "input"), layout)
     kernel = spatial(c.attrs["ksize"], layout)
@@ -48,7 +48,11 @@ def pool3d_shape(c: ShapeContext) -> list[Dims]:
 
 
 def _like(index: int) -> Any:
-    return lambda c: [with_rank(c.inputs[index], 5, "orig_input")]
+    def shape(c: ShapeContext) -> list[Dims]:
+        check_attrs(c.attrs, errors.UnimplementedError)
+        return [with_rank(c.inputs[index], 5, "orig_input")]
+
+    return shape
 
 
 def _windows(x: Any, ksize: Any, strides: Any, padding: str, layout: str) -> Windows:

@@ -62,8 +62,12 @@ def spatial(values: Sequence[int], data_format: str) -> Sequence[int]:
     return values[2:] if data_format == "NCDHW" else values[1:4]
 
 
-def check_attrs(attrs: dict[str, Any]) -> None:
-    """Check the lists of five that ops on volumes have as attrs.  Raises: ValueError."""
+def check_attrs(attrs: dict[str, Any], beyond: type[Exception] = ValueError) -> None:
+    """Check the lists of five that ops on volumes have as attrs.
+
+    beyond: raised for windows or steps over batch or channels.
+    Raises: ValueError.
+    """
     channel = 1 if attrs["data_format"] == "NCDHW" else 4
     for name in ("strides", "dilations", "ksize"):
         values = attrs.get(name)
@@ -71,10 +75,12 @@ def check_attrs(attrs: dict[str, Any]) -> None:
             continue
         if len(values) != 5:
             raise ValueError(f"{name} must have 5 entries; found {values}")
-        if any(value <= 0 for value in values):
+        is_beyond = values[0] != 1 or values[channel] != 1
+        given_up = name == "strides" and is_beyond and beyond is not ValueError
+        if any(value <= 0 for value in values) and not given_up:
             raise ValueError(f"{name} must be positive; found {values}")
-        if values[0] != 1 or values[channel] != 1:
-            raise ValueError(f"{name} must be 1 for batch and channels; found {values}")
+        if is_beyond:
+            raise beyond(f"{name} must be 1 for batch and channels; found {values}")
 
 
 def windows_of(

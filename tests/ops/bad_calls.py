@@ -1,0 +1,94 @@
+"""Calls that may be bad ones: how they end on TensorFlow, and whether they end alike here.
+
+TensorFlow runs in a process of its own, because some of its kernels end it on bad input (see
+tensorflow_calls.py).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tideflow.v1 as ours
+from ops import compared
+from ops.outcomes import ABORTED, REFUSED, Call, Outcome, outcome
+
+Ask = Callable[[list[Call]], list[Outcome]]
+
+
+@contextmanager
+def asking_tensorflow() -> Iterator[Ask]:
+    """Give a function that tells how calls end on TensorFlow."""
+    with subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("tensorflow_calls.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        # Kernels of oneDNN answer bad input with ABORTED, or end the process.
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TF_ENABLE_ONEDNN_OPTS": "0",
+        },
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def ask(calls: list[Call]) -> list[Outcome]:
+            pickle.dump(calls, process.stdin)
+            process.stdin.flush()
+            found: list[Outcome] = pickle.load(process.stdout)
+            return found
+
+        yield ask
+        process.kill()
+
+
+def differences(
+    names: Sequence[str], calls: Sequence[Call], theirs: Sequence[Outcome]
+) -> dict[str, str]:
+    """Run calls here, and return by name those that end otherwise than on TensorFlow.
+
+    What agrees is recorded.  Left out: calls that cannot be put to TensorFlow, or that end it.
+    """
+    different = {}
+    for name, call, other in zip(names, calls, theirs, strict=True):
+        if other is None or other == ABORTED or other == "ResourceExhaustedError":
+            continue
+        with np.errstate(all="ignore"):
+            mine = outcome(ours, call)
+        if _code(mine) != _code(other):
+            different[name] = f"{_code(mine)}, TensorFlow: {_code(other)}"
+        elif isinstance(mine, str):
+            compared.refused(call.op)
+        elif not _same(mine, other):  # type: ignore[arg-type]
+            different[name] = f"{mine}, TensorFlow: {other}"
+    return different
+
+
+def _code(ended: Outcome) -> str:
+    if not isinstance(ended, str):
+        return "answered"
+    return "InvalidArgumentError" if ended == REFUSED else ended
+
+
+def _same(mine: list[Any], theirs: list[Any]) -> bool:
+    for x, y in zip(mine, theirs, strict=True):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+        if x.dtype.kind in "OSU":
+            if x.tolist() != y.tolist():
+                return False
+        elif not np.allclose(
+            x.astype(complex), y.astype(complex), rtol=1e-2, atol=1e-3, equal_nan=True
+        ):
+            return False
+    return True

@@ -1,0 +1,191 @@
+"""Calls made from those that the tests hold, each with one thing about it changed.
+
+A changed call may be as good as the first, or one that has to be refused: what is right is told by
+TensorFlow.  Inputs take other ranks, sizes and values; attrs take other values.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ops.harness import Case
+from ops.outcomes import Call, as_array
+from tideflow.graph.op_def import AttrDef, get_op_def
+from tideflow.wire import dtypes
+
+# How many changes are put to one op, spread evenly over all kinds of them.
+MOST = 48
+
+# TensorFlow's client refuses to build these where it knows nothing of an input.
+_FIXED = ("BatchToSpaceND", "SpaceToBatchND")
+
+Change = tuple[str, Call]
+
+
+def first_calls() -> dict[str, Call]:
+    """Return the first call of each op that a test beside TensorFlow is parametrized with."""
+    found: dict[str, Call] = {}
+    for path in sorted(Path(__file__).parent.glob("test_*_oracle.py")):
+        # The tests made from these calls would import themselves.
+        if "spoilt_calls" in path.read_text():
+            continue
+        module = importlib.import_module(f"ops.{path.stem}")
+        for function in vars(module).values():
+            for one in _parameters(function):
+                call = _as_call(one)
+                if call is not None:
+                    found.setdefault(call.op, call)
+    return found
+
+
+def _parameters(function: Any) -> Iterator[Any]:
+    for mark in getattr(function, "pytestmark", []) if callable(function) else []:
+        for given in mark.args[1] if mark.name == "parametrize" else ():
+            yield from given if isinstance(given, (tuple, list)) else [given]
+
+
+def _as_call(one: Any) -> Call | None:
+    if isinstance(one, Case) and not one.oracle and not one.op.startswith("_"):
+        inputs = [
+            [as_array(x) for x in value] if isinstance(value, list) else value
+            for value in one.inputs
+        ]
+        # Types of inputs are inferred; one that is given would only be in the way.
+        kinds = get_op_def(one.op).attrs
+        attrs = {
+            name: _plain(value, kinds[name].kind)
+            for name, value in one.attrs.items()
+            if name != "T"
+        }
+        fixed = one.op in _FIXED
+        return Call(one.op, inputs, attrs, fixed=fixed, rtol=one.rtol, atol=one.atol)
+    return one if isinstance(one, Call) else None
+
+
+def _plain(value: Any, kind: str) -> Any:
+    """Return an attr as both frameworks' functions take it."""
+    if kind == "bool":
+        return bool(value)
+    return value.name if isinstance(value, dtypes.DType) else value
+
+
+def spoilt(call: Call) -> list[Change]:
+    """Return changes of a call by what they are, at most MOST."""
+    made = [*_all_inputs(call), *_each_input(call), *_attrs(call)]
+    if len(made) <= MOST:
+        return made
+    return [made[i * len(made) // MOST] for i in range(MOST)]
+
+
+# ---- inputs
+
+
+def _each_input(call: Call) -> Iterator[Change]:
+    for i, value in enumerate(call.inputs):
+        if isinstance(value, (list, tuple)):
+            for j, one in enumerate(value):
+                for what, changed in changes(as_array(one)):
+                    several = [*map(as_array, value[:j]), changed, *map(as_array, value[j + 1 :])]
+                    yield f"{i}.{j} {what}", _with_input(call, i, type(value)(several))
+        else:
+            for what, changed in changes(as_array(value)):
+                yield f"{i} {what}", _with_input(call, i, changed)
+
+
+def _with_input(call: Call, i: int, value: Any) -> Call:
+    return replace(call, inputs=[*call.inputs[:i], value, *call.inputs[i + 1 :]])
+
+
+def changes(a: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Give an array another rank, size or value."""
+    yield from _values(a)
+    yield "in a list", a[None]
+    if a.ndim:
+        yield "scalar", a.reshape(-1)[0] if a.size else np.zeros((), a.dtype)
+        yield (
+            "longer",
+            np.concatenate([a, a[:1]]) if len(a) else np.ones((2, *a.shape[1:]), a.dtype),
+        )
+        if a.shape[-1]:
+            yield "wider", np.concatenate([a, a[..., :1]], axis=-1)
+    for axis, size in enumerate(a.shape):
+        at = (slice(None),) * axis
+        if size:
+            yield f"empty along {axis}", a[(*at, slice(0))]
+        if size > 1:
+            yield f"one along {axis}", a[(*at, slice(1))]
+
+
+def _values(a: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:
+    if a.dtype in (np.int32, np.int64):
+        for value in (-1, -5, 0, 1, 7):
+            yield f"all {value}", np.full_like(a, value)
+    if not a.size:
+        return
+    if a.dtype.kind in "fcV":
+        news: Sequence[Any] = (np.nan, np.inf, -np.inf, 0, -1)
+    elif a.dtype == object:
+        news = (b"", b"\xff", b"-1", b"0 zz")
+    elif a.dtype.kind == "b":
+        news = (not a.reshape(-1)[0],)
+    else:
+        news = (99, *([] if a.dtype.kind == "u" else [-1]))
+    for value in news:
+        changed = a.copy()
+        changed.reshape(-1)[-1] = value
+        yield f"last {value!r}", changed
+
+
+def _all_inputs(call: Call) -> Iterator[Change]:
+    """Change all inputs together: they still fit each other where the op goes by their shapes."""
+    if any(isinstance(value, (list, tuple)) for value in call.inputs):
+        return
+    arrays = [as_array(value) for value in call.inputs]
+    if len(arrays) > 1:
+        yield "all in lists", replace(call, inputs=[a[None] for a in arrays])
+    for axis in range(max((a.ndim for a in arrays), default=0)):
+        at = (slice(None),) * axis
+        for what, size in (("empty", 0), ("one", 1)):
+            cut = [a[(*at, slice(size))] if a.ndim > axis else a for a in arrays]
+            yield f"all {what} along {axis}", replace(call, inputs=cut)
+
+
+# ---- attrs
+
+
+def _attrs(call: Call) -> Iterator[Change]:
+    op_def = get_op_def(call.op)
+    inferred = {
+        name
+        for arg in op_def.inputs
+        for name in (arg.type_attr, arg.number_attr, arg.type_list_attr)
+    }
+    for name, attr in op_def.attrs.items():
+        if name in inferred or attr.kind in ("type", "list(type)", "shape", "func"):
+            continue
+        given = call.attrs.get(name, attr.default)
+        for value in _others(attr, given):
+            yield f"{name} {value}", replace(call, attrs={**call.attrs, name: value})
+
+
+def _others(attr: AttrDef, given: Any) -> list[Any]:
+    if attr.kind == "bool":
+        return [not given]
+    if attr.kind == "string":
+        return [*(x for x in attr.allowed or () if x != given), "no such"]
+    if attr.kind == "int":
+        return [x for x in (-2, -1, 0, 1, 3) if x != given]
+    if attr.kind == "float":
+        return [x for x in (-1.0, 0.0, float("nan")) if x != given]
+    if attr.kind == "list(int)" and given:
+        each = range(len(given))
+        put = ([*given[:i], x, *given[i + 1 :]] for i, x in itertools.product(each, (-1, 0, 2)))
+        return [[], [*given, 1], given[:-1], *(x for x in put if x != given)]
+    return []
