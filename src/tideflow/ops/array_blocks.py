@@ -107,10 +107,18 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
 
 def _space_rank(block: Any, pairs: Any, rank: int, what: str) -> tuple[list[int], list[list[int]]]:
     sizes, edges = block.reshape(-1).tolist(), pairs.tolist()
-    if pairs.shape != (len(sizes), 2) or rank < len(sizes) + 1 or any(n < 1 for n in sizes):
+    if (
+        block.ndim != 1
+        or pairs.shape != (len(sizes), 2)
+        or rank < len(sizes) + 1
+        or any(n < 1 for n in sizes)
+    ):
         raise InvalidArgumentError(
-            f"{what}: block shape {sizes} and {edges} do not go with rank {rank}"
+            f"{what}: a block of shape {list(block.shape)}, {sizes}, and {edges} do not go with "
+            f"rank {rank}"
         )
+    if pairs.size and pairs.min() < 0:
+        raise InvalidArgumentError(f"{what}: {edges} must not be negative")
     return sizes, edges
 
 
@@ -194,6 +202,8 @@ def batch_to_space_nd_kernel(xp: Any, x: Any, block: Any, crops: Any) -> Any:
         order += [count + 1 + i, i]
     order += range(2 * count + 1, parts.ndim)
     wide = [n * b for n, b in zip(space, sizes)]
+    if any(a + b > n for (a, b), n in zip(edges, wide)):
+        raise InvalidArgumentError(f"BatchToSpaceND: crops {edges} leave nothing of {wide}")
     joined = xp.transpose(parts, order).reshape([x.shape[0] // factor, *wide, *tail])
     cut = tuple(slice(a, n - b) for (a, b), n in zip(edges, wide))
     return joined[(slice(None), *cut)]
