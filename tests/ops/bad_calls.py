@@ -20,6 +20,7 @@ import numpy as np
 import tideflow.v1 as ours
 from ops import compared
 from ops.outcomes import ABORTED, REFUSED, Call, Outcome, outcome
+from ops.spoilt_programs import Program
 
 Ask = Callable[[list[Call]], list[Outcome]]
 
@@ -72,6 +73,30 @@ def differences(
         elif not _same(mine, other):  # type: ignore[arg-type]
             different[name] = f"{mine}, TensorFlow: {other}"
     return different
+
+
+def program_differences(
+    made: Sequence[tuple[str, Program]], theirs: Sequence[Any]
+) -> dict[str, str]:
+    """Run programs here, and return by name those that end otherwise than on TensorFlow."""
+    different = {}
+    for (name, program), other in zip(made, theirs, strict=True):
+        if other is None or other == ABORTED:
+            continue
+        with np.errstate(all="ignore"):
+            mine = program.end(ours)
+        failures = _failure(mine), _failure(other)
+        alike = failures[0] == failures[1] and len(mine) == len(other)
+        if not alike or not _same(*(x[:-1] if _failure(x) else x for x in (mine, other))):
+            different[name] = f"{mine}, TensorFlow: {other}"
+        elif failures[0] not in ("", "OutOfRangeError"):
+            compared.refused(program.op)
+    return different
+
+
+def _failure(ended: list[Any]) -> str:
+    """Return the name of the error that a program ended with, or nothing."""
+    return ended[-1] if ended and isinstance(ended[-1], str) else ""
 
 
 def _code(ended: Outcome) -> str:

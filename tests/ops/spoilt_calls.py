@@ -34,7 +34,7 @@ def first_calls() -> dict[str, Call]:
     found: dict[str, Call] = {}
     for path in sorted(Path(__file__).parent.glob("test_*_oracle.py")):
         # The tests made from these calls would import themselves.
-        if "spoilt_calls" in path.read_text():
+        if path.stem.startswith("test_spoilt"):
             continue
         module = importlib.import_module(f"ops.{path.stem}")
         for function in vars(module).values():

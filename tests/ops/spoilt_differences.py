@@ -106,8 +106,40 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
     ("orders what has no order", "LowerBound UpperBound TopKV2", ("* last nan",)),
     ("gives the greatest in no order", "TopKV2", ("sorted False",)),
     (
+        "never ends, or ends the process",
+        "AccumulatorTakeGradient SparseAccumulatorTakeGradient",
+        ("0 in a list",),
+    ),
+    (
+        "does not look at the shapes of all slots",
+        "ResourceApplyAdadelta ResourceApplyAdamWithAmsgrad",
+        ("2 *", "3 *"),
+    ),
+    (
+        "goes by the number of updates, whatever their shapes",
+        "ResourceScatterAdd ResourceScatterSub ResourceScatterMul ResourceScatterDiv "
+        "ResourceScatterMin ResourceScatterMax ResourceScatterUpdate",
+        ("* wider", "* along *"),
+    ),
+    ("refuses a division by zero of floats", "ResourceScatterDiv", ("2 last 0",)),
+    (
+        "takes a vector of one for a number",
+        "QueueDequeueManyV2 QueueDequeueUpToV2",
+        ("1 in a list",),
+    ),
+    ("counts fewer than no elements", "DatasetCardinality", ("0 all -5",)),
+    ("gives empty batches without end", "RebatchDatasetV2", ("0 all 0",)),
+    ("takes empty elements beside others", "TensorArrayGatherV3", ("1 empty *",)),
+    ("takes lengths of any rank", "TensorListConcatV2", ("3 scalar",)),
+    (
+        "reads beyond the end of what it is given",
+        "TensorListScatterIntoExistingList",
+        ("0 *along *", "2 *", "3 *"),
+    ),
+    (
         "compares with NaN in one direction",
         "MaxPool MaxPool3D Dilation2D Dilation2DBackpropFilter Dilation2DBackpropInput "
+        "ApplyAdaMax ResourceApplyAdaMax ResourceApplyAdamWithAmsgrad "
         "CumulativeLogsumexp NonMaxSuppressionV5 NonMaxSuppressionWithOverlaps RGBToHSV AdjustHue "
         "AdjustSaturation",
         _NOT_FINITE,
@@ -135,6 +167,26 @@ OURS: list[tuple[str, str, tuple[str, ...]]] = [
         ("* last *",),
     ),
     ("another branch of logarithms of negative numbers", "MatrixLogarithm", ("0 last *",)),
+    (
+        "another order of the same steps, in which other elements are not finite",
+        "SparseApplyAdagradDA ResourceSparseApplyAdagradDA SparseApplyRMSProp SparseApplyFtrl "
+        "ResourceSparseApplyRMSProp SparseApplyCenteredRMSProp ResourceSparseApplyCenteredRMSProp "
+        "ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2 SparseApplyFtrlV2",
+        _NOT_FINITE,
+    ),
+    (
+        "roots of negative numbers of steps",
+        "SparseApplyAdagradDA ResourceSparseApplyAdagradDA",
+        ("5 *", "8 *"),
+    ),
+    (
+        "does not look at the signs of constants",
+        "ApplyFtrl ApplyFtrlV2 ResourceApplyFtrl ResourceApplyFtrlV2 SparseApplyFtrl "
+        "SparseApplyFtrlV2 ResourceSparseApplyFtrl ResourceSparseApplyFtrlV2",
+        ("* last *",),
+    ),
+    ("calls a negative number of shards an invalid argument", "ShardDataset", ("0 *",)),
+    ("takes the first of several defaults", "LookupTableFindV2", ("0 in a list",)),
     ("has no layout of four channels at a time", "MaxPool SpaceToDepth", ("*_VECT_C",)),
     ("takes a negative mask for its bits", "StridedSlice", ("ellipsis_mask -2",)),
     (

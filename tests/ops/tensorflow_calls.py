@@ -11,10 +11,12 @@ import os
 import pickle
 import signal
 import sys
+from typing import Any
 
 import tensorflow as tf
 
 from ops.outcomes import ABORTED, Call, Outcome, outcome
+from ops.spoilt_programs import Program
 
 # Some kernels never end on bad input: the process is ended then, as if they had aborted.
 PATIENCE_S = 10
@@ -60,7 +62,9 @@ def _answer(calls_end: int, answers_end: int) -> None:
                 for call in pickle.load(given):
                     signal.alarm(PATIENCE_S)
                     try:
-                        ended: Outcome = outcome(tf, call)
+                        ended: Any = (
+                            call.end(tf) if isinstance(call, Program) else outcome(tf, call)
+                        )
                     except Exception:
                         ended = None
                     signal.alarm(0)

@@ -193,9 +193,19 @@ def adagrad_v2(
     return var - grad * lr / (xp.sqrt(accum) + epsilon), accum
 
 
+def _check_shrinking(lr: Any, l1: Any, l2: Any) -> None:
+    # What is traced has no values yet.
+    known = all(isinstance(x, np.ndarray | np.generic) for x in (lr, l1, l2))
+    if known and not (np.all(lr > 0) and np.all(l1 >= 0) and np.all(l2 >= 0)):
+        raise errors.InvalidArgumentError(
+            f"lr must be positive, l1 and l2 not negative; found {lr}, {l1} and {l2}"
+        )
+
+
 @apply_rule("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse="lr l1 l2 grad indices")
 def proximal_adagrad(xp: Any, var: Any, accum: Any, lr: Any, l1: Any, l2: Any, grad: Any) -> Any:
     """Adagrad, then shrinking toward 0 by l1 and l2."""
+    _check_shrinking(lr, l1, l2)
     accum = accum + grad * grad
     rate = lr / xp.sqrt(accum)
     return _shrink(xp, var - grad * rate, rate, l1, l2), accum

@@ -57,13 +57,17 @@ def _change(op_name: str, arrays: list[Any], others: list[Any], **masks: int) ->
 
 
 def _put(op_name: str, array: Any, index: Any, value: Any) -> None:
+    """Assign a value that broadcasts to the slice; a slice without elements takes any value."""
     wanted = array[index].shape
-    if value.shape != wanted:
+    if 0 in wanted:
+        return
+    try:
+        array[index] = value
+    except ValueError:
         raise errors.InvalidArgumentError(
             f"{op_name}: the slice has shape {format_dims(wanted)}; the value has shape "
             f"{format_dims(value.shape)}"
-        )
-    array[index] = value
+        ) from None
 
 
 def _declare(op_name: str, ref: str, output: str, is_ref: bool) -> None:

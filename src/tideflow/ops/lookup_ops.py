@@ -102,7 +102,7 @@ class LookupTable:
     def _collected(self, keys: Any, values: Any) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for key, value in zip(_items(keys), _items(values)):
-            if self.is_fixed and made.get(key, value) != value:
+            if self.is_fixed and key in made and made[key] != value:
                 raise errors.FailedPreconditionError(
                     f"HashTable has different value for same key. Key {key!r} has {made[key]!r} "
                     f"and trying to add value {value!r}"

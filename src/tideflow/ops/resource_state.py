@@ -343,6 +343,10 @@ def resource_gather_nd(ctx: KernelContext, resource: Any, indices: Any, *, dtype
         raise errors.InvalidArgumentError(
             f"ResourceGatherNd: indices address {depth} dimensions; the variable has {value.ndim}"
         )
+    if not value.size and indices.size:
+        raise errors.InvalidArgumentError(
+            f"ResourceGatherNd: the variable of shape {list(value.shape)} is empty"
+        )
     for axis in range(depth):
         check_rows_inside("ResourceGatherNd", indices[..., axis], value.shape[axis])
     return gather_slices(np, value, indices)

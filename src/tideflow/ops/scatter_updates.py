@@ -42,6 +42,13 @@ def _truncated_quotient(xp: Any, a: Any, b: Any) -> Any:
     return xp.where((a % b != 0) & ((a < 0) != (b < 0)), quotient + 1, quotient)
 
 
+def _extreme(choose: Any, never: float, array: Any, where: Any, values: Any) -> None:
+    """Put extremes in place; a value that is NaN changes nothing."""
+    if array.dtype.kind in "fV":
+        values = np.where(np.isnan(values), array.dtype.type(never), values)
+    choose.at(array, where, values)
+
+
 # How an array is changed in place, by the op's suffix; repeated indices combine.
 _CHANGES: dict[str, Change] = {
     "Update": _set,
@@ -49,8 +56,8 @@ _CHANGES: dict[str, Change] = {
     "Sub": np.subtract.at,
     "Mul": np.multiply.at,
     "Div": _divide,
-    "Min": np.minimum.at,
-    "Max": np.maximum.at,
+    "Min": functools.partial(_extreme, np.minimum, np.inf),
+    "Max": functools.partial(_extreme, np.maximum, -np.inf),
 }
 
 # The same for a traced array: names of methods of array.at[...].
