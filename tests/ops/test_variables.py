@@ -76,7 +76,8 @@ def test_part_of_a_variable_can_be_assigned(graph: Graph, use_resource: bool):
     v = tf.Variable(np.zeros((3, 2), np.float32), use_resource=use_resource)
     row = v[1].assign([1.0, 2.0])
     column = v[..., -1].assign([7.0, 8.0, 9.0])
-    wrong = v[0].assign(tf.placeholder_with_default(np.float32([1]), None))
+    wrong = v[0].assign(tf.placeholder_with_default(np.float32([1, 2, 3]), None))
+    broadcast = v[0].assign(tf.placeholder_with_default(np.float32([5]), None))
     with tf.Session() as session:
         session.run(v.initializer)
         assert session.run(row).tolist() == [[0, 0], [1, 2], [0, 0]]
@@ -84,6 +85,7 @@ def test_part_of_a_variable_can_be_assigned(graph: Graph, use_resource: bool):
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \[2\]"):
             session.run(wrong)
         assert session.run(v[1]).tolist() == [1, 8]
+        assert session.run(broadcast).tolist() == [[5, 5], [1, 8], [0, 9]]
 
 
 def test_a_read_follows_the_control_dependencies_in_force(graph: Graph):
