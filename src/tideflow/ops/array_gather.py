@@ -9,6 +9,7 @@ Source: tensorflow/core/ops/array_ops.cc, core/kernels/gather_op.cc, gather_nd_o
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,12 @@ def check_policy(policy: str) -> None:
         raise InvalidArgumentError(
             f"bad_indices_policy must be one of {_POLICIES}; found {policy!r}"
         )
+
+
+def within(indices: Any, sizes: Sequence[int]) -> Any:
+    """Return which index vectors, along the last axis, lie within the first of these sizes."""
+    limits = np.asarray(sizes[: indices.shape[-1]], np.int64)
+    return ((indices >= 0) & (indices < limits)).all(axis=-1)
 
 
 # ---- gather
@@ -315,8 +322,10 @@ def _gather_nd_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_gather_nd_shape,
 )
-def gather_nd_kernel(xp: Any, params: Any, indices: Any) -> Any:
+def gather_nd_kernel(xp: Any, params: Any, indices: Any, *, bad_indices_policy: str) -> Any:
     """Return the slices of params at index vectors, which lie along the last axis of indices.
+
+    Slices out of bounds are zeros under the policy "IGNORE".
 
     Raises: InvalidArgumentError for indices longer than the rank or (by NumPy) out of bounds.
     """
@@ -328,12 +337,21 @@ def gather_nd_kernel(xp: Any, params: Any, indices: Any) -> Any:
     depth = indices.shape[-1]
     if not math.prod(params.shape) and math.prod(indices.shape[:-1]):
         raise InvalidArgumentError(f"GatherNd: params of shape {list(params.shape)} are empty")
+    if not depth:
+        return xp.broadcast_to(params, (*indices.shape[:-1], *params.shape))
+    if bad_indices_policy == "IGNORE" and xp is np:
+        is_within = within(indices, params.shape)
+        found = _slices_at(np, params, np.where(is_within[..., None], indices, 0))
+        found[~is_within] = b"" if found.dtype.kind == "O" else 0
+        return found
     if xp is np:
         for axis in range(depth):
             check_indices(indices[..., axis], params.shape[axis], "GatherNd")
-    if not depth:
-        return xp.broadcast_to(params, (*indices.shape[:-1], *params.shape))
-    return take_at(xp, params, tuple(indices[..., axis] for axis in range(depth)))
+    return _slices_at(xp, params, indices)
+
+
+def _slices_at(xp: Any, params: Any, indices: Any) -> Any:
+    return take_at(xp, params, tuple(indices[..., axis] for axis in range(indices.shape[-1])))
 
 
 @gradient("GatherNd")

@@ -17,7 +17,7 @@ from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
-from tideflow.ops.array_gather import check_indices, check_policy
+from tideflow.ops.array_gather import check_indices, check_policy, within
 from tideflow.ops.constant import shape_argument, zeros_of
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
@@ -68,12 +68,18 @@ _NUMPY_WAYS: dict[str, Any] = {
 }
 
 
-def scatter(xp: Any, whole: Any, indices: Any, updates: Any, way: str, what: str) -> Any:
+def scatter(
+    xp: Any, whole: Any, indices: Any, updates: Any, way: str, what: str, policy: str = ""
+) -> Any:
     """Return a copy of whole with the updates scattered in: way is set, add, subtract, min or max.
 
+    policy: what is done at an index out of bounds; "IGNORE" leaves its update out.
     Raises: InvalidArgumentError for shapes that do not fit, or (by NumPy) an index out of bounds.
     """
     _check_scatter(np.shape(whole), indices, updates, what)
+    if policy == "IGNORE" and xp is np:
+        is_within = within(indices, np.shape(whole))
+        indices, updates = indices[is_within], updates[is_within]
     index = _index_of(xp, indices, np.shape(whole), what)
     if xp is not np:
         at = xp.asarray(whole).at[index]
@@ -105,7 +111,9 @@ def _scatter_nd_shape(c: ShapeContext) -> list[Dims]:
     shape=_scatter_nd_shape,
     static=("shape",),
 )
-def scatter_nd_kernel(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
+def scatter_nd_kernel(
+    xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_policy: str
+) -> Any:
     """Return zeros of the shape, to which the updates are added at their indices."""
     sizes = shape.tolist()
     if shape.ndim != 1 or any(size < 0 for size in sizes):
@@ -113,7 +121,7 @@ def scatter_nd_kernel(xp: Any, indices: Any, updates: Any, shape: Any) -> Any:
     whole = zeros_of(xp, sizes, updates.dtype)
     # The sum of two booleans is whether either is true.
     way = "max" if updates.dtype == bool else "add"
-    return scatter(xp, whole, indices, updates, way, "ScatterNd")
+    return scatter(xp, whole, indices, updates, way, "ScatterNd", bad_indices_policy)
 
 
 @gradient("ScatterNd")
@@ -153,9 +161,12 @@ def _tensor_scatter_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_tensor_scatter_shape,
 )
-def tensor_scatter_update_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_update_kernel(
+    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+) -> Any:
     """Return the tensor with the updates in the place of its elements."""
-    return scatter(xp, tensor, indices, updates, "set", "TensorScatterUpdate")
+    name, policy = "TensorScatterUpdate", bad_indices_policy
+    return scatter(xp, tensor, indices, updates, "set", name, policy)
 
 
 @op(
@@ -167,9 +178,12 @@ def tensor_scatter_update_kernel(xp: Any, tensor: Any, indices: Any, updates: An
     """,
     shape=_tensor_scatter_shape,
 )
-def tensor_scatter_add_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_add_kernel(
+    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+) -> Any:
     """Return the tensor with the updates added."""
-    return scatter(xp, tensor, indices, updates, "add", "TensorScatterAdd")
+    name, policy = "TensorScatterAdd", bad_indices_policy
+    return scatter(xp, tensor, indices, updates, "add", name, policy)
 
 
 @op(
@@ -181,9 +195,12 @@ def tensor_scatter_add_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) 
     """,
     shape=_tensor_scatter_shape,
 )
-def tensor_scatter_sub_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_sub_kernel(
+    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+) -> Any:
     """Return the tensor with the updates taken away."""
-    return scatter(xp, tensor, indices, updates, "subtract", "TensorScatterSub")
+    name, policy = "TensorScatterSub", bad_indices_policy
+    return scatter(xp, tensor, indices, updates, "subtract", name, policy)
 
 
 @op(
@@ -195,9 +212,12 @@ def tensor_scatter_sub_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) 
     """,
     shape=_tensor_scatter_shape,
 )
-def tensor_scatter_min_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_min_kernel(
+    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+) -> Any:
     """Return the tensor, no element greater than its updates."""
-    return scatter(xp, tensor, indices, updates, "min", "TensorScatterMin")
+    name, policy = "TensorScatterMin", bad_indices_policy
+    return scatter(xp, tensor, indices, updates, "min", name, policy)
 
 
 @op(
@@ -209,9 +229,12 @@ def tensor_scatter_min_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) 
     """,
     shape=_tensor_scatter_shape,
 )
-def tensor_scatter_max_kernel(xp: Any, tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_max_kernel(
+    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+) -> Any:
     """Return the tensor, no element less than its updates."""
-    return scatter(xp, tensor, indices, updates, "max", "TensorScatterMax")
+    name, policy = "TensorScatterMax", bad_indices_policy
+    return scatter(xp, tensor, indices, updates, "max", name, policy)
 
 
 @gradient("TensorScatterUpdate")
