@@ -70,6 +70,20 @@ CALLS = [
     raw(b"abcdefgh", "bfloat16"),
     raw(b"abcdefgh", "half"),
     Call("DecodeRaw", [np.zeros((0,), object)], {"out_type": "float"}),
+    *[
+        Call("DecodePaddedRaw", [data, np.int32(length)], {"out_type": out_type, **attrs})
+        for data, length, out_type, attrs in (
+            ([b"abcd", b"efghijkl"], 4, "int32", {}),
+            ([[b"abcd"], [b"e"]], 8, "int16", {"little_endian": False}),
+            ([b"", b"abc"], 2, "uint8", {}),
+            (b"abcdefgh", 8, "double", {}),
+            ([b"abcd"], 3, "int16", {}),
+            ([b"abcd"], 0, "int16", {}),
+            ([b"abcd"], -2, "int16", {}),
+            ([b"abcd"], [2], "int16", {}),
+            (np.zeros((0,), object), 2, "int16", {}),
+        )
+    ],
     Call("DecodeCompressed", [[zlib.compress(b"abc")]], {"compression_type": "ZLIB"}),
     Call("DecodeCompressed", [[gzip.compress(b"abc")]], {"compression_type": "GZIP"}),
     Call("DecodeCompressed", [[b"abc"]], {}),

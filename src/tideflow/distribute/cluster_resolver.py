@@ -53,7 +53,12 @@ class ClusterResolver:
             self.cluster_spec().task_address(job, index), rpc_layer or self.rpc_layer
         )
 
-    def num_accelerators(self, *_: Any, **__: Any) -> dict[str, int]:
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: Any = None,
+    ) -> dict[str, int]:
         """Return how many accelerators each task has: none that is known of."""
         return {}
 
@@ -103,7 +108,12 @@ class SimpleClusterResolver(ClusterResolver):
             return super().master(task_type, task_id, rpc_layer)
         return _with_layer(self._master, rpc_layer or self.rpc_layer) if self._master else ""
 
-    def num_accelerators(self, *_: Any, **__: Any) -> dict[str, int]:
+    def num_accelerators(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        config_proto: Any = None,
+    ) -> dict[str, int]:
         """Return what the program said."""
         return self._accelerators
 
@@ -340,6 +350,7 @@ class KubernetesClusterResolver(ClusterResolver):
       job_to_label_mapping: lists of label selectors by job.
       tf_server_port: of the servers in the pods.
       override_client: a kubernetes.client.CoreV1Api to ask; made from the configuration else.
+      executable_location: accepted; the program may run within the cluster or without.
     Raises: ImportError without the kubernetes package; (when asked) RuntimeError for a pod that
     does not run.
     """
@@ -350,6 +361,7 @@ class KubernetesClusterResolver(ClusterResolver):
         tf_server_port: int = 8470,
         rpc_layer: str = "grpc",
         override_client: Any = None,
+        executable_location: Any = None,
     ) -> None:
         if override_client is None and kubernetes is None:
             raise ImportError("KubernetesClusterResolver needs `pip install kubernetes`")

@@ -13,16 +13,16 @@ from tideflow.eager.backprop import GradientTape
 from tideflow.eager.context import executing_eagerly, inside_function
 from tideflow.eager.function import function, functions_run_eagerly, run_functions_eagerly
 from tideflow.eager.tensor import EagerTensor
+from tideflow.eager.variable import VariableV2
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.export import export_value_v2
-from tideflow.ops.variables_base import Variable
 
 for _name, _thing in {
     "GradientTape": GradientTape,
     "autodiff.GradientTape": GradientTape,
     "TensorSpec": TensorSpec,
-    "Variable": Variable,
+    "Variable": VariableV2,
     "Tensor": Tensor,
     "executing_eagerly": executing_eagerly,
     "function": function,

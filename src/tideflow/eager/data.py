@@ -106,7 +106,11 @@ class DatasetV2(Dataset):
 
     @classmethod
     def list_files(
-        cls, file_pattern: Any, shuffle: bool | None = None, seed: int | None = None
+        cls,
+        file_pattern: Any,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
     ) -> DatasetV2:
         """Return a dataset of the names of files that match patterns."""
         names = apply_op("MatchingFiles", file_pattern)
@@ -326,21 +330,55 @@ class _Anything:
 
 
 @export_v2("data.TextLineDataset")
-def text_line_dataset(filenames: Any, compression_type: str | None = None, **_: Any) -> DatasetV2:
-    """Return a dataset of the lines of files."""
-    return _of_files("TextLineDataset", filenames, compression_type)
+def text_line_dataset(
+    filenames: Any,
+    compression_type: str | None = None,
+    buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> DatasetV2:
+    """Return a dataset of the lines of files (see tf_record_dataset)."""
+    files = (filenames, compression_type, buffer_size, num_parallel_reads)
+    return _of_files("TextLineDataset", *files)
 
 
 @export_v2("data.TFRecordDataset")
-def tf_record_dataset(filenames: Any, compression_type: str | None = None, **_: Any) -> DatasetV2:
-    """Return a dataset of the records of TFRecord files."""
-    return _of_files("TFRecordDataset", filenames, compression_type)
+def tf_record_dataset(
+    filenames: Any,
+    compression_type: str | None = None,
+    buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> DatasetV2:
+    """Return a dataset of the records of TFRecord files.
+
+    Args:
+      filenames: a tensor or list of names, or a dataset of them.
+      num_parallel_reads: how many files take turns; one after the other by default.
+    """
+    files = (filenames, compression_type, buffer_size, num_parallel_reads)
+    return _of_files("TFRecordDataset", *files)
 
 
-def _of_files(op: str, filenames: Any, compression_type: str | None) -> DatasetV2:
-    names = convert_to_tensor(filenames, dtypes.string)
-    inputs = [names, convert_to_tensor(compression_type or ""), convert_to_tensor(0, dtypes.int64)]
-    made: DatasetV2 = DatasetV2._make(op, inputs, Spec(dtypes.string, ()))  # type: ignore[assignment]
+def _of_files(
+    op: str, filenames: Any, compression: str | None, buffer_size: Any, at_once: int | None
+) -> DatasetV2:
+    made: DatasetV2
+
+    def read(names: Any) -> DatasetV2:
+        size = convert_to_tensor(0 if buffer_size is None else buffer_size, dtypes.int64)
+        inputs = [names, convert_to_tensor(compression or ""), size]
+        return DatasetV2._make(op, inputs, Spec(dtypes.string, ()))  # type: ignore[return-value]
+
+    if at_once is None and not isinstance(filenames, Dataset):
+        return read(convert_to_tensor(filenames, dtypes.string))
+    if not isinstance(filenames, Dataset):
+        names = apply_op("Reshape", convert_to_tensor(filenames, dtypes.string), [-1])
+        filenames = DatasetV2.from_tensor_slices(names)
+    if at_once is None:
+        made = filenames.flat_map(read)
+    else:
+        made = filenames.interleave(read, cycle_length=at_once)
     return made
 
 

@@ -18,7 +18,12 @@ from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.comparison import equal, not_equal
 from tideflow.ops.resource_state import ANONYMOUS_NAME
-from tideflow.ops.variables_base import kinds
+from tideflow.ops.variables_base import (
+    Variable,
+    VariableAggregation,
+    VariableSynchronization,
+    kinds,
+)
 from tideflow.ops.variables_resource import ResourceVariable
 from tideflow.wire.dtypes import DType
 
@@ -195,6 +200,71 @@ class EagerVariable(ResourceVariable):
         dims = self.shape.dims
         shape = "<unknown>" if dims is None else dims
         return f"<tf.Variable {self.name!r} shape={shape} dtype={self.dtype.name}{shown}>"
+
+
+_ARGUMENTS = (
+    *("initial_value", "trainable", "validate_shape", "caching_device", "name", "variable_def"),
+    *("dtype", "import_scope", "constraint", "synchronization", "aggregation", "shape"),
+    "experimental_enable_variable_lifting",
+)
+
+
+class _VariableMeta(type(Variable)):  # type: ignore[misc]
+    """Sends `tf.Variable(...)` to the class at hand, and counts all variables as its instances."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not VariableV2:
+            return super().__call__(*args, **kwargs)
+        if len(args) > len(_ARGUMENTS):
+            raise TypeError(f"Variable takes {_ARGUMENTS}; found {len(args)} arguments")
+        given = {**dict(zip(_ARGUMENTS, args)), **kwargs}
+        given.pop("experimental_enable_variable_lifting", None)
+        return Variable(**given)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return (
+            isinstance(instance, Variable)
+            if cls is VariableV2
+            else type.__instancecheck__(cls, instance)
+        )
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return (
+            issubclass(subclass, Variable)
+            if cls is VariableV2
+            else type.__subclasscheck__(cls, subclass)
+        )
+
+
+class VariableV2(Variable, metaclass=_VariableMeta):
+    """A tensor that keeps its value from one call to the next; `tf.Variable` in the TF2 shape.
+
+    Args:
+      initial_value: a value, or a function that gives one (called outside of any control flow).
+      shape: the static shape, where it is wider than that of the initial value.
+      experimental_enable_variable_lifting: accepted; in functions a variable is always lifted.
+    Raises: ValueError without an initial value, or for one whose shape is not known.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: str | None = None,
+        constraint: Any = None,
+        synchronization: VariableSynchronization = VariableSynchronization.AUTO,
+        aggregation: VariableAggregation = VariableAggregation.NONE,
+        shape: Any = None,
+        experimental_enable_variable_lifting: bool = True,
+    ) -> None:
+        raise TypeError(
+            "tf.Variable has no subclasses that it makes; it makes one of its own kinds"
+        )
 
 
 kinds.eager = EagerVariable

@@ -45,8 +45,9 @@ class TensorSpec:
 
     from_spec = from_tensor
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, spec_or_tensor: Any) -> bool:
         """Whether a tensor (or spec) may stand where this is asked for."""
+        other = spec_or_tensor
         dtype = as_dtype(other.dtype)
         return self._dtype.is_compatible_with(dtype) and self._shape.is_compatible_with(other.shape)
 

@@ -16,6 +16,7 @@ from tideflow.ops import (
     array_blocks,
     array_gather,
     array_pad,
+    array_scatter,
     array_transpose,
     checks,
     constant,
@@ -27,7 +28,11 @@ from tideflow.ops import (
     nn_activations,
     nn_dropout,
     nn_losses,
+    parsing,
     reduce,
+    sparse_segment,
+    sparse_tensor,
+    string,
     volumes,
 )
 from tideflow.ops.export import export_value_v2, exports
@@ -43,6 +48,7 @@ def with_arguments(function: Callable[..., Any], arguments: str) -> Callable[...
     own_names = {name: own or name for name, _, own in pairs}
     names = list(own_names)
     known = inspect.signature(function).parameters
+    is_a_prefix = [*own_names.values()] == [*known][: len(names)] == names
     # An argument that replaces an older one has no default that says whether it is demanded.
     parameters = [
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=known[own].default)
@@ -52,6 +58,8 @@ def with_arguments(function: Callable[..., Any], arguments: str) -> Callable[...
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if is_a_prefix and len(args) <= len(names) and kwargs.keys() <= own_names.keys():
+            return function(*args, **kwargs)
         if len(args) > len(names):
             raise TypeError(f"{call.__name__}() takes {names}; found {len(args)} arguments")
         found = dict(zip(names, args))
@@ -80,6 +88,9 @@ def _with_defaults_last(parameters: list[inspect.Parameter]) -> list[inspect.Par
 
 _COMPARED = "x y message summarize name"
 _SIGNED = "x message summarize name"
+_REDUCED = "input_tensor axis keepdims name"
+_SEGMENTED = "data indices segment_ids num_segments name sparse_gradient"
+_SCATTERED = "tensor indices updates bad_indices_policy name"
 
 _ROWS: tuple[tuple[str, Callable[..., Any], str], ...] = (
     ("argmax math.argmax", reduce.argmax, "input axis output_type name"),
@@ -88,14 +99,63 @@ _ROWS: tuple[tuple[str, Callable[..., Any], str], ...] = (
     ("convert_to_tensor", convert_to_tensor, "value dtype dtype_hint name"),
     ("gather", array_gather.gather, "params indices validate_indices axis batch_dims name"),
     ("gather_nd", array_gather.gather_nd, "params indices batch_dims name bad_indices_policy"),
+    (
+        "gradients",
+        gradients.gradients,
+        "ys xs grad_ys name gate_gradients aggregation_method stop_gradients unconnected_gradients",
+    ),
     ("hessians", gradients.hessians, "ys xs gate_gradients aggregation_method name"),
     ("pad", array_pad.pad, "tensor paddings mode constant_values name"),
+    (
+        "reverse_sequence",
+        array_pad.reverse_sequence,
+        "input seq_lengths seq_axis batch_axis name",
+    ),
     ("shape", array.shape, "input out_type name"),
     ("size", array.size, "input out_type name"),
+    ("squeeze", array.squeeze, "input axis name"),
     ("transpose", array_transpose.transpose, "a perm conjugate name"),
     ("tuple", control_flow.tuple_, "tensors control_inputs name"),
     ("zeros_like", constant.zeros_like, "input=tensor dtype name"),
     ("ones_like", constant.ones_like, "input=tensor dtype name"),
+    *(
+        (f"math.{name} {name}", exports()[name], _REDUCED)
+        for name in (
+            *("reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean"),
+            *("reduce_min", "reduce_prod", "reduce_sum"),
+        )
+    ),
+    ("sparse.segment_mean", sparse_segment.sparse_segment_mean, _SEGMENTED),
+    ("sparse.segment_sqrt_n", sparse_segment.sparse_segment_sqrt_n, _SEGMENTED),
+    ("sparse.segment_sum", sparse_segment.sparse_segment_sum, _SEGMENTED),
+    *(
+        (name, array_scatter.tensor_scatters[name], _SCATTERED)
+        for name in (f"tensor_scatter_nd_{way}" for way in ("add", "max", "min", "sub"))
+    ),
+    (
+        "tensor_scatter_nd_update",
+        array_scatter.tensor_scatters["tensor_scatter_nd_update"],
+        "tensor indices updates name",
+    ),
+    ("sparse.concat", sparse_tensor.concat, "axis sp_inputs expand_nonconcat_dims name"),
+    ("linalg.norm norm", reduce.norm, "tensor ord axis keepdims name"),
+    ("math.softmax nn.softmax", nn_losses.softmax, "logits axis name"),
+    ("math.log_softmax nn.log_softmax", nn_losses.log_softmax, "logits axis name"),
+    ("nn.silu nn.swish", nn_activations.swish, "features beta"),
+    (
+        "nn.weighted_cross_entropy_with_logits",
+        nn_losses.weighted_cross_entropy_with_logits,
+        "labels logits pos_weight name",
+    ),
+    ("strings.length", string.string_length, "input unit name"),
+    ("strings.substr", string.substr, "input pos len unit name"),
+    ("strings.to_number", string.string_to_number, "input=string_tensor out_type name"),
+    ("strings.reduce_join", string.reduce_join, "inputs axis keepdims separator name"),
+    (
+        "io.decode_csv",
+        parsing.decode_csv,
+        "records record_defaults field_delim use_quote_delim na_value select_cols name",
+    ),
     ("math.count_nonzero", reduce.count_nonzero, "input=input_tensor axis keepdims dtype name"),
     (
         "math.confusion_matrix",

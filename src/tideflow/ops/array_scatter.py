@@ -7,6 +7,7 @@ Source: tensorflow/core/ops/array_ops.cc, core/kernels/scatter_nd_op.cc.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -257,12 +258,24 @@ def tensor_scatter_sub_grad(op: Operation, grad: Any) -> list[Any]:
     return [grad, None, apply_op("Neg", apply_op("GatherNd", grad, op.inputs[1]))]
 
 
+tensor_scatters: dict[str, Callable[..., Tensor]] = {}
+
+
 def _export_tensor_scatter(way: str, op_name: str) -> None:
     @export(f"tensor_scatter_nd_{way}", f"tensor_scatter_{way}")
-    def tensor_scatter(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
-        made: Tensor = apply_op(op_name, tensor, indices, updates, name=name)
+    def tensor_scatter(
+        tensor: Any,
+        indices: Any,
+        updates: Any,
+        name: str | None = None,
+        bad_indices_policy: str = "",
+    ) -> Tensor:
+        made: Tensor = apply_op(
+            op_name, tensor, indices, updates, bad_indices_policy=bad_indices_policy, name=name
+        )
         return made
 
+    tensor_scatters[f"tensor_scatter_nd_{way}"] = tensor_scatter
     tensor_scatter.__doc__ = f"Return a copy of a tensor with updates scattered in ({op_name})."
 
 

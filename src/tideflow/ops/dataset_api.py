@@ -21,7 +21,7 @@ from tideflow.ops.export import export, export_value
 from tideflow.ops.functional import finish, trace, tracing
 from tideflow.ops.random_seed import get_seed
 from tideflow.wire import dtypes
-from tideflow.wire.dtypes import DType
+from tideflow.wire.dtypes import DType, as_dtype
 
 AUTOTUNE = -1
 export_value("data.AUTOTUNE", AUTOTUNE)
@@ -80,7 +80,10 @@ class Traced:
 
 @export("data.Dataset")
 class Dataset:
-    """Elements to come, each a structure of tensors.  Made by its functions, never by itself."""
+    """Elements to come, each a structure of tensors.  Made by its functions, never by itself.
+
+    Each transformation takes a `name`, as TensorFlow's does; it labels nothing here.
+    """
 
     def __init__(self, variant: Tensor, element: Any) -> None:
         self._variant = variant
@@ -119,7 +122,7 @@ class Dataset:
     # ---- where elements come from
 
     @classmethod
-    def from_tensors(cls, tensors: Any) -> Dataset:
+    def from_tensors(cls, tensors: Any, name: str | None = None) -> Dataset:
         """Return a dataset of one element."""
         made = _tensors(tensors)
         element = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), made)
@@ -127,7 +130,7 @@ class Dataset:
         return cls._make("TensorDataset", [flat], element, "Toutput_types")
 
     @classmethod
-    def from_tensor_slices(cls, tensors: Any) -> Dataset:
+    def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> Dataset:
         """Return a dataset of the rows of tensors.  A list is one tensor."""
         made = _tensors(tensors)
         element = nest.map_structure(
@@ -138,27 +141,38 @@ class Dataset:
         return cls._make("TensorSliceDataset", [flat], element, "Toutput_types")
 
     @classmethod
-    def range(cls, *args: Any) -> Dataset:
-        """Return a dataset of integers (int64), as Python's range.
+    def range(cls, *args: Any, **kwargs: Any) -> Dataset:
+        """Return a dataset of integers, as Python's range.
 
-        Raises: ValueError for no arguments or more than three.
+        kwargs: output_type, int64 by default; name.
+        Raises: ValueError for no arguments or more than three; TypeError for other keywords.
         """
+        wanted = as_dtype(kwargs.pop("output_type", dtypes.int64))
+        kwargs.pop("name", None)
+        if kwargs:
+            raise TypeError(f"range takes output_type and name; found {sorted(kwargs)}")
         if not 1 <= len(args) <= 3:
             raise ValueError(f"range takes one to three numbers; found {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         inputs = [_int64(value) for value in (start, stop, step)]
-        return cls._make("RangeDataset", inputs, Spec(dtypes.int64, ()))
+        return cls._make("RangeDataset", inputs, Spec(wanted, ()))
 
     @classmethod
-    def zip(cls, datasets: Any) -> Dataset:
-        """Return a dataset of structures of elements, one of each dataset."""
+    def zip(cls, *args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+        """Return a dataset of structures of elements, one of each dataset.
+
+        Raises: TypeError without datasets, or with both forms of them.
+        """
+        if bool(args) == (datasets is not None):
+            raise TypeError("give zip its datasets, either one by one or as `datasets`")
+        datasets = datasets if not args else args[0] if len(args) == 1 else args
         flat = nest.flatten(datasets)
         element = nest.map_structure(lambda dataset: dataset._element, datasets)
         return cls._make("ZipDataset", [flat], element)
 
     # ---- without functions
 
-    def concatenate(self, dataset: Dataset) -> Dataset:
+    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
         """Return these elements, then those of another dataset."""
         element = nest.map_structure(
             lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
@@ -167,32 +181,36 @@ class Dataset:
         )
         return self._make("ConcatenateDataset", [self, dataset], element)
 
-    def take(self, count: Any) -> Dataset:
+    def take(self, count: Any, name: str | None = None) -> Dataset:
         """Return the first elements; all for -1."""
         return self._like("TakeDataset", _int64(count))
 
-    def skip(self, count: Any) -> Dataset:
+    def skip(self, count: Any, name: str | None = None) -> Dataset:
         """Return the elements after the first ones."""
         return self._like("SkipDataset", _int64(count))
 
-    def shard(self, num_shards: Any, index: Any) -> Dataset:
+    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
         """Return every num_shards-th element, from the index-th on."""
         return self._like("ShardDataset", _int64(num_shards), _int64(index))
 
-    def repeat(self, count: Any = None) -> Dataset:
+    def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
         """Return the elements count times; without end for None or -1."""
         return self._like("RepeatDataset", _int64(-1 if count is None else count))
 
-    def prefetch(self, buffer_size: Any) -> Dataset:
+    def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
         """Return the elements, some of them made ahead."""
         return self._like("PrefetchDataset", _int64(buffer_size))
 
-    def cache(self) -> Dataset:
-        """Return the elements, kept in memory once they were made."""
-        return self._like("CacheDataset", convert_to_tensor(""))
+    def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
+        """Return the elements, kept once they were made: in memory, or in files of a name."""
+        return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
 
     def shuffle(
-        self, buffer_size: Any, seed: int | None = None, reshuffle_each_iteration: bool = True
+        self,
+        buffer_size: Any,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool | None = True,
+        name: str | None = None,
     ) -> Dataset:
         """Return the elements in random order, drawn from a buffer."""
         first, second = (0 if one is None else one for one in get_seed(seed))
@@ -203,20 +221,32 @@ class Dataset:
             _int64(buffer_size),
             _int64(first),
             _int64(second),
-            reshuffle_each_iteration=reshuffle_each_iteration,
+            reshuffle_each_iteration=reshuffle_each_iteration is not False,
         )
 
-    def batch(self, batch_size: Any, drop_remainder: bool = False) -> Dataset:
+    def batch(
+        self,
+        batch_size: Any,
+        drop_remainder: bool = False,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
         """Return batches of elements, the last one smaller or not at all."""
         known = batch_size if drop_remainder and isinstance(batch_size, int) else None
         element = nest.map_structure(
             lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
             self._element,
         )
-        inputs = [self, _int64(batch_size), convert_to_tensor(drop_remainder)]
-        return self._make("BatchDatasetV2", inputs, element)
+        inputs: list[Any] = [self, _int64(batch_size)]
+        remainder = convert_to_tensor(drop_remainder)
+        if num_parallel_calls is None:
+            return self._make("BatchDatasetV2", [*inputs, remainder], element)
+        inputs += [_int64(num_parallel_calls), remainder]
+        order = _deterministic(deterministic)
+        return self._make("ParallelBatchDataset", inputs, element, deterministic=order)
 
-    def unbatch(self) -> Dataset:
+    def unbatch(self, name: str | None = None) -> Dataset:
         """Return the rows of each element."""
         element = nest.map_structure(
             lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
@@ -224,7 +254,7 @@ class Dataset:
         )
         return self._make("UnbatchDataset", [self], element)
 
-    def enumerate(self, start: int = 0) -> Dataset:
+    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
         """Return pairs of a number and an element."""
         return self.zip((self.range(start, np.iinfo(np.int64).max), self))
 
@@ -235,8 +265,14 @@ class Dataset:
         map_func: Callable[..., Any],
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
+        synchronous: bool | None = None,
+        use_unbounded_threadpool: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
-        """Return what a function makes of each element."""
+        """Return what a function makes of each element.
+
+        synchronous, use_unbounded_threadpool: accepted; they change no element.
+        """
         traced = Traced(map_func, self._element, "Dataset_map")
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
         inputs: list[Any] = [self, traced.captured]
@@ -247,25 +283,37 @@ class Dataset:
             attrs["deterministic"] = _deterministic(deterministic)
         return self._make(op, inputs, traced.element, **attrs)
 
-    def filter(self, predicate: Callable[..., Any]) -> Dataset:
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
         """Return the elements for which a function gives true."""
         traced = Traced(predicate, self._element, "Dataset_filter")
         return self._like("FilterDataset", traced.captured, predicate=traced.ref)
 
-    def flat_map(self, map_func: Callable[..., Dataset]) -> Dataset:
+    def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
         """Return the elements of the datasets that a function makes, one after the other."""
         traced, element = self._nested(map_func)
         inputs = [self, traced.captured]
         return self._make("FlatMapDataset", inputs, element, f=traced.ref)
 
     def interleave(
-        self, map_func: Callable[..., Dataset], cycle_length: Any = -1, block_length: Any = 1
+        self,
+        map_func: Callable[..., Dataset],
+        cycle_length: Any = None,
+        block_length: Any = None,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
     ) -> Dataset:
         """Return the elements of the datasets that a function makes, taking turns."""
         traced, element = self._nested(map_func)
-        lengths = [_int64(cycle_length), _int64(block_length)]
-        inputs = [self, traced.captured, *lengths]
-        return self._make("InterleaveDataset", inputs, element, f=traced.ref)
+        lengths = [-1 if cycle_length is None else cycle_length, block_length or 1]
+        inputs: list[Any] = [self, traced.captured, *map(_int64, lengths)]
+        attrs: dict[str, Any] = {"f": traced.ref}
+        if num_parallel_calls is None:
+            return self._make("InterleaveDataset", inputs, element, **attrs)
+        # How much is buffered is left to the runtime.
+        inputs += [_int64(-1), _int64(-1), _int64(num_parallel_calls)]
+        attrs["deterministic"] = _deterministic(deterministic)
+        return self._make("ParallelInterleaveDatasetV4", inputs, element, **attrs)
 
     def _nested(self, function: Callable[..., Any]) -> tuple[Traced, Any]:
         traced = Traced(function, self._element, "Dataset_nested")
@@ -273,7 +321,9 @@ class Dataset:
             raise TypeError(f"the function must return a Dataset; it gave {traced.result!r}")
         return traced, traced.dataset._element
 
-    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any]) -> Any:
+    def reduce(
+        self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
+    ) -> Any:
         """Return the last state that a function makes of the state before and an element."""
         state = nest.map_structure(convert_to_tensor, initial_state)
         specs = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), state)

@@ -284,7 +284,7 @@ class VarianceScaling(_Random):
     Raises: ValueError for a scale that is not positive, or another mode or distribution.
     """
 
-    _names = ("scale", "mode", "distribution")
+    _names: tuple[str, ...] = ("scale", "mode", "distribution")
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class VarianceScaling(_Random):
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         found = self._type(dtype)
-        fan_in, fan_out = _fans(_whole_shape(shape, partition_info))
+        fan_in, fan_out = self._fans(_whole_shape(shape, partition_info))
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         variance = self.scale / max(1.0, fan)
         sizes = _sizes(shape)
@@ -320,6 +320,10 @@ class VarianceScaling(_Random):
         if self.distribution == "untruncated_normal":
             return _scaled(self._draw("RandomStandardNormal", sizes, found), deviation)
         return _scaled(self._draw("TruncatedNormal", sizes, found), deviation / _TRUNCATED_WIDTH)
+
+    def _fans(self, sizes: list[int]) -> tuple[float, float]:
+        """Return how many inputs and outputs a unit has."""
+        return _fans(sizes)
 
 
 def _fans(sizes: list[int]) -> tuple[float, float]:

@@ -184,6 +184,22 @@ class MutableHashTable(LookupInterface):
     ) -> None:
         super().__init__("MutableHashTableV2", key_dtype, value_dtype, default_value)
 
+    def lookup(  # type: ignore[override]
+        self, keys: Any, dynamic_default_values: Any = None, name: str | None = None
+    ) -> Tensor:
+        """Return the values of keys; for keys that are not there the default, or one of their own.
+
+        dynamic_default_values: of the shape of the values that are returned.
+        """
+        if dynamic_default_values is None:
+            return super().lookup(keys, name)
+        wanted = convert_to_tensor(keys, self.key_dtype)
+        defaults = convert_to_tensor(dynamic_default_values, self.value_dtype)
+        found: Tensor = apply_op(
+            "LookupTableFindV2", self.resource_handle, wanted, defaults, name=name
+        )
+        return found
+
     def insert(self, keys: Any, values: Any, name: str | None = None) -> Any:
         """Give keys values, in place of those they had."""
         pairs = convert_to_tensor(keys, self.key_dtype), convert_to_tensor(values, self.value_dtype)

@@ -22,7 +22,8 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as, scalar, unknown
 from tideflow.graph.shapes import Dims
-from tideflow.ops.export import export
+from tideflow.ops.arguments import check_scalar
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, as_dtype
@@ -91,6 +92,61 @@ def decode_raw(
     found: Tensor = apply_op(
         "DecodeRaw", given, out_type=as_dtype(out_type), little_endian=little_endian, name=name
     )
+    return found
+
+
+def _padded_shape(c: ShapeContext) -> list[Dims]:
+    dims, length = c.shape(0), c.value(1)
+    width = None if length is None or np.ndim(length) else int(length) // c.attrs["out_type"].size
+    return [None if dims is None else (*dims, width)]
+
+
+@op(
+    """
+    DecodePaddedRaw(input_bytes: string, fixed_length: int32) -> output: out_type
+    out_type: type in {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}
+    little_endian: bool = true
+    """,
+    shape=_padded_shape,
+)
+def decode_padded_raw_kernel(
+    ctx: Any, data: Any, fixed_length: Any, *, out_type: DType, little_endian: bool
+) -> Any:
+    """Return the elements that strings hold as bytes, each cut or filled with zeros to one length.
+
+    Raises: InvalidArgumentError for a length that is no positive multiple of an element's.
+    """
+    check_scalar(fixed_length, "k")
+    length = int(fixed_length)
+    if length <= 0 or length % out_type.size:
+        raise errors.InvalidArgumentError(
+            f"fixed_length ({length}) must be a positive multiple of {out_type.size}, the size of "
+            f"{out_type.name}"
+        )
+    whole = b"".join(item[:length].ljust(length, b"\0") for item in _strings(data))
+    found = np.frombuffer(bytearray(whole), out_type.as_numpy_dtype)
+    if not little_endian:
+        found = found.byteswap()
+    return found.reshape(*np.shape(data), length // out_type.size)
+
+
+@export_v2("io.decode_raw")
+def decode_raw_v2(
+    input_bytes: Any,
+    out_type: Any,
+    little_endian: bool = True,
+    fixed_length: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the elements that strings hold as bytes, along a new last axis.
+
+    fixed_length: cut the strings, or fill them with zeros, to so many bytes.
+    Raises: InvalidArgumentError for strings of different lengths without it.
+    """
+    if fixed_length is None:
+        return decode_raw(input_bytes, out_type, little_endian, name)
+    attrs = {"out_type": as_dtype(out_type), "little_endian": little_endian}
+    found: Tensor = apply_op("DecodePaddedRaw", input_bytes, fixed_length, name=name, **attrs)
     return found
 
 
@@ -391,4 +447,11 @@ def decode_csv(
     )
 
 
-not_differentiable("DecodeRaw", "DecodeCompressed", "ParseTensor", "SerializeTensor", "DecodeCSV")
+not_differentiable(
+    "DecodeRaw",
+    "DecodePaddedRaw",
+    "DecodeCompressed",
+    "ParseTensor",
+    "SerializeTensor",
+    "DecodeCSV",
+)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import get_op_def, is_registered
 from tideflow.ops.export import export_value, export_value_v2
+
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
 def _find(name: str) -> Callable[..., Any]:
@@ -17,7 +20,27 @@ def _find(name: str) -> Callable[..., Any]:
         raise AttributeError(f"tf.raw_ops has no op {name!r}")
     made = functools.partial(_call, name)
     made.__doc__ = f"Call {name} by the names of its inputs and attrs."
+    made.__signature__ = _signature(name)  # type: ignore[attr-defined]
     return made
+
+
+def _signature(name: str) -> inspect.Signature:
+    """Return inputs, then the attrs that the inputs do not tell: those demanded come first."""
+    op_def = get_op_def(name)
+    told = {
+        attr
+        for arg in op_def.inputs
+        for attr in (arg.type_attr, arg.number_attr, arg.type_list_attr)
+    }
+    attrs = [attr for attr_name, attr in op_def.attrs.items() if attr_name not in told]
+    demanded = [inspect.Parameter(arg.name, _BY_NAME) for arg in op_def.inputs]
+    demanded += [inspect.Parameter(a.name, _BY_NAME) for a in attrs if a.required]
+    others = [
+        inspect.Parameter(a.name, _BY_NAME, default=a.default) for a in attrs if not a.required
+    ]
+    return inspect.Signature(
+        [*demanded, *others, inspect.Parameter("name", _BY_NAME, default=None)]
+    )
 
 
 def _call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:

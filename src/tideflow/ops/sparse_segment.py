@@ -165,37 +165,56 @@ for _kind in _KINDS:
     _define(_kind)
 
 
-def _apply(kind: str, data: Any, indices: Any, ids: Any, num_segments: Any, name: Any) -> Any:
+def _apply(
+    kind: str, rows: tuple[Any, Any, Any], num_segments: Any, sparse_gradient: bool, name: Any
+) -> Any:
+    attrs = {"sparse_gradient": sparse_gradient, "name": name}
     if num_segments is None:
-        return apply_op(f"SparseSegment{kind}", data, indices, ids, name=name)
-    return apply_op(
-        f"SparseSegment{kind}WithNumSegments", data, indices, ids, num_segments, name=name
-    )
+        return apply_op(f"SparseSegment{kind}", *rows, **attrs)
+    return apply_op(f"SparseSegment{kind}WithNumSegments", *rows, num_segments, **attrs)
 
 
 @export("sparse.segment_sum", "sparse_segment_sum")
 def sparse_segment_sum(
-    data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None
+    data: Any,
+    indices: Any,
+    segment_ids: Any,
+    name: str | None = None,
+    num_segments: Any = None,
+    sparse_gradient: bool = False,
 ) -> Any:
     """Return the sum of the rows data[indices] of each segment.
 
     Shapes: data [n, ...], indices and segment_ids [k]; result [segments, ...].
     Raises: InvalidArgumentError, when run, for ids out of order or indices out of range.
     """
-    return _apply("Sum", data, indices, segment_ids, num_segments, name)
+    rows = (data, indices, segment_ids)
+    return _apply("Sum", rows, num_segments, sparse_gradient, name)
 
 
 @export("sparse.segment_mean", "sparse_segment_mean")
 def sparse_segment_mean(
-    data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None
+    data: Any,
+    indices: Any,
+    segment_ids: Any,
+    name: str | None = None,
+    num_segments: Any = None,
+    sparse_gradient: bool = False,
 ) -> Any:
     """Return the mean of the rows data[indices] of each segment (see sparse_segment_sum)."""
-    return _apply("Mean", data, indices, segment_ids, num_segments, name)
+    rows = (data, indices, segment_ids)
+    return _apply("Mean", rows, num_segments, sparse_gradient, name)
 
 
 @export("sparse.segment_sqrt_n", "sparse_segment_sqrt_n")
 def sparse_segment_sqrt_n(
-    data: Any, indices: Any, segment_ids: Any, name: str | None = None, num_segments: Any = None
+    data: Any,
+    indices: Any,
+    segment_ids: Any,
+    name: str | None = None,
+    num_segments: Any = None,
+    sparse_gradient: bool = False,
 ) -> Any:
     """Return the sum of each segment's rows over the root of their number."""
-    return _apply("SqrtN", data, indices, segment_ids, num_segments, name)
+    rows = (data, indices, segment_ids)
+    return _apply("SqrtN", rows, num_segments, sparse_gradient, name)

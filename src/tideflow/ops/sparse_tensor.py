@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
@@ -133,10 +135,24 @@ def transpose(sp_input: SparseTensor, perm: Any = None, name: str | None = None)
 
 
 @export("sparse.concat", "sparse_concat")
-def concat(axis: int, sp_inputs: Sequence[SparseTensor], name: str | None = None) -> SparseTensor:
-    """Return tensors joined along an axis."""
+def concat(
+    axis: int,
+    sp_inputs: Sequence[SparseTensor],
+    name: str | None = None,
+    expand_nonconcat_dims: bool = False,
+) -> SparseTensor:
+    """Return tensors joined along an axis.
+
+    expand_nonconcat_dims: make other sizes that differ the greatest of them.
+    Raises: InvalidArgumentError, when run, for other sizes that differ without it.
+    """
     rank = sp_inputs[0].shape.rank or 0
     columns = [list(column) for column in zip(*(each.parts for each in sp_inputs))]
+    if expand_nonconcat_dims:
+        shapes = apply_op("Pack", columns[2])
+        greatest = apply_op("Max", shapes, 0)
+        is_axis = np.arange(rank) == axis % rank
+        columns[2] = [apply_op("SelectV2", is_axis, shape, greatest) for shape in columns[2]]
     made = apply_op("SparseConcat", *columns, concat_dim=axis % rank, name=name)
     return SparseTensor(*made)
 

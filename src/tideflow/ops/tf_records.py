@@ -48,24 +48,61 @@ _COMPRESSIONS = {0: "", 1: "ZLIB", 2: "GZIP", None: "", "": "", "ZLIB": "ZLIB", 
 class TFRecordOptions:
     """How to write records.
 
-    compression_type: "", "ZLIB" or "GZIP", or one of TFRecordCompressionType.
+    Args:
+      compression_type: "", "ZLIB" or "GZIP", or one of TFRecordCompressionType.
+      flush_mode, input_buffer_size, output_buffer_size: accepted; zlib's own are used.
+      window_bits, compression_level, compression_method, mem_level, compression_strategy: as zlib
+        takes them; its defaults where None.
     """
 
-    def __init__(self, compression_type: Any = None, compression_level: int = -1) -> None:
+    def __init__(
+        self,
+        compression_type: Any = None,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
+        window_bits: int | None = None,
+        compression_level: int | None = None,
+        compression_method: int | None = None,
+        mem_level: int | None = None,
+        compression_strategy: int | None = None,
+    ) -> None:
         if compression_type not in _COMPRESSIONS:
             raise ValueError(
                 f'compression_type is {compression_type!r}; it must be "", "ZLIB" or "GZIP"'
             )
         self.compression_type = _COMPRESSIONS[compression_type]
+        self.flush_mode = flush_mode
+        self.input_buffer_size = input_buffer_size
+        self.output_buffer_size = output_buffer_size
+        self.window_bits = window_bits
         self.compression_level = compression_level
+        self.compression_method = compression_method
+        self.mem_level = mem_level
+        self.compression_strategy = compression_strategy
+
+    def _compressor(self) -> Any:
+        given: dict[str, Any] = {
+            "level": self.compression_level,
+            "method": self.compression_method,
+            "wbits": WINDOW_BITS[self.compression_type] if not self.window_bits else self._wbits(),
+            "memLevel": self.mem_level,
+            "strategy": self.compression_strategy,
+        }
+        return zlib.compressobj(**{key: value for key, value in given.items() if value is not None})
+
+    def _wbits(self) -> int:
+        """Return the size of the window as zlib takes it; a GZIP header is asked for with it."""
+        bits = self.window_bits or zlib.MAX_WBITS
+        return bits | 16 if self.compression_type == "GZIP" else bits
 
 
 class _CompressedFile:
     """The file operations that a writer needs, compressing."""
 
-    def __init__(self, file: BinaryIO, kind: str, level: int) -> None:
+    def __init__(self, file: BinaryIO, options: TFRecordOptions) -> None:
         self._file = file
-        self._compressor = zlib.compressobj(level, zlib.DEFLATED, WINDOW_BITS[kind])
+        self._compressor = options._compressor()
 
     def write(self, data: bytes) -> None:
         self._file.write(self._compressor.compress(data))
@@ -94,9 +131,7 @@ class TFRecordWriter:
         with file_errors("write", self._path):
             self._file: Any = open(self._path, "wb")  # noqa: SIM115 - closed by close
         if chosen.compression_type:
-            self._file = _CompressedFile(
-                self._file, chosen.compression_type, chosen.compression_level
-            )
+            self._file = _CompressedFile(self._file, chosen)
         self._closed = False
 
     def write(self, record: bytes) -> None:

@@ -75,9 +75,9 @@ class DeviceSpec:
         """Return this spec with every part that `dev` sets taken from `dev`."""
         return self.replace(**{name: value for name, value in dev.parts() if value is not None})
 
-    def replace(self, **parts: Any) -> DeviceSpec:
+    def replace(self, **kwargs: Any) -> DeviceSpec:
         """Return this spec with the named parts replaced; None leaves a part open."""
-        return replace(self, **parts)
+        return replace(self, **kwargs)
 
     def parts(self) -> list[tuple[str, Any]]:
         """Return the parts with their names, open ones as None."""

@@ -160,11 +160,17 @@ class CheckpointOptions:
         self,
         experimental_io_device: str | None = None,
         experimental_enable_async_checkpoint: bool = False,
-        **more: Any,
+        experimental_write_callbacks: Any = None,
+        enable_async: bool = False,
+        experimental_skip_slot_variables: bool = False,
+        experimental_sharding_callback: Any = None,
     ) -> None:
         self.experimental_io_device = experimental_io_device
         self.experimental_enable_async_checkpoint = experimental_enable_async_checkpoint
-        vars(self).update(more)
+        self.experimental_write_callbacks = experimental_write_callbacks
+        self.enable_async = enable_async
+        self.experimental_skip_slot_variables = experimental_skip_slot_variables
+        self.experimental_sharding_callback = experimental_sharding_callback
 
 
 @export_v2("train.Checkpoint")
@@ -210,11 +216,11 @@ class CheckpointV2(Trackable, Checkpoint):
         with init_scope():
             return super()._make_counter()
 
-    def write(self, file_prefix: Any, session: Any = None, options: Any = None) -> str:
+    def write(self, file_prefix: Any, options: Any = None) -> str:
         """Write the objects under a name of just that prefix; returns it."""
         return super().write(file_prefix)
 
-    def save(self, file_prefix: Any, session: Any = None, options: Any = None) -> str:
+    def save(self, file_prefix: Any, options: Any = None) -> str:
         """Write the objects as `<file_prefix>-<number>`, and name that in the state file."""
         return super().save(file_prefix)
 

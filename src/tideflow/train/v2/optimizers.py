@@ -25,6 +25,7 @@ from tideflow.ops.variables_base import (
     VariableAggregation,
     init_scope,
 )
+from tideflow.train.v2.optimizer_arguments import with_common_arguments
 from tideflow.wire import dtypes
 
 
@@ -36,6 +37,9 @@ class OptimizerV2:
       learning_rate: a number, or a function of the number of steps made (a schedule).
       weight_decay: share of each variable that is taken away in each step, times the rate.
       clipnorm, global_clipnorm, clipvalue: bounds of gradients; at most one of them.
+      loss_scale_factor: what `scale_loss` multiplies by, and gradients are divided by.
+      use_ema, ema_momentum, ema_overwrite_frequency, gradient_accumulation_steps: not offered.
+    Raises: ValueError for what is not offered, or several bounds.
     """
 
     # Names of the state kept for each variable.
@@ -49,12 +53,20 @@ class OptimizerV2:
         clipnorm: float | None = None,
         clipvalue: float | None = None,
         global_clipnorm: float | None = None,
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
+        ema_overwrite_frequency: int | None = None,
+        loss_scale_factor: float | None = None,
+        gradient_accumulation_steps: int | None = None,
         **unknown: Any,
     ) -> None:
         if unknown:
             raise TypeError(f"{type(self).__name__} does not take {', '.join(sorted(unknown))}")
         if sum(bound is not None for bound in (clipnorm, clipvalue, global_clipnorm)) > 1:
             raise ValueError("give only one of clipnorm, clipvalue and global_clipnorm")
+        if use_ema or gradient_accumulation_steps:
+            raise ValueError("use_ema and gradient_accumulation_steps are not supported")
+        self.loss_scale_factor = loss_scale_factor
         self.name = name or type(self).__name__.lower()
         self.weight_decay = weight_decay
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
@@ -189,13 +201,24 @@ class OptimizerV2:
             raise ValueError("No gradients provided for any variable: none depends on the loss")
         variables = [v for _, v in pairs]
         self.build(variables)
-        grads = [g for g, _ in pairs]
+        grads = [self._unscaled(g) for g, _ in pairs]
         entry = current()
         if entry.replica is not None and entry.strategy.num_replicas_in_sync > 1:
             entry.replica.merge_call(self._apply_across, args=(grads, variables))
         else:
             self._apply_all(grads, variables, _call_here)
         return self.iterations
+
+    def scale_loss(self, loss: Any) -> Any:
+        """Return the loss times loss_scale_factor, so that small gradients are not lost."""
+        return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
+
+    def _unscaled(self, grad: Any) -> Any:
+        if self.loss_scale_factor is None:
+            return grad
+        if isinstance(grad, IndexedSlices):
+            return IndexedSlices(self._unscaled(grad.values), grad.indices, grad.dense_shape)
+        return apply_op("RealDiv", grad, _number(self.loss_scale_factor, grad))
 
     def _apply_across(self, strategy: Any, grads: Sequence[Any], variables: Sequence[Any]) -> None:
         """Sum the gradients of all replicas, and change all copies."""
@@ -264,6 +287,7 @@ def _number(value: float, variable: Any) -> Any:
 
 
 @export_v2("optimizers.SGD")
+@with_common_arguments
 class SGD(OptimizerV2):
     """Gradient descent, with momentum if asked for: v = m v - rate g; w += v."""
 
@@ -307,6 +331,7 @@ class SGD(OptimizerV2):
 
 
 @export_v2("optimizers.Adam")
+@with_common_arguments
 class Adam(OptimizerV2):
     """Adam (Kingma and Ba, 2014)."""
 
@@ -344,16 +369,26 @@ class Adam(OptimizerV2):
 
 
 @export_v2("optimizers.AdamW")
+@with_common_arguments
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019)."""
 
     def __init__(
-        self, learning_rate: Any = 0.001, weight_decay: float = 0.004, **kwargs: Any
+        self,
+        learning_rate: Any = 0.001,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(learning_rate, weight_decay=weight_decay, **kwargs)
+        rule = (beta_1, beta_2, epsilon, amsgrad)
+        super().__init__(learning_rate, *rule, weight_decay=weight_decay, **kwargs)
 
 
 @export_v2("optimizers.Adagrad")
+@with_common_arguments
 class Adagrad(OptimizerV2):
     """Adagrad (Duchi et al., 2011)."""
 
@@ -384,6 +419,7 @@ class Adagrad(OptimizerV2):
 
 
 @export_v2("optimizers.RMSprop")
+@with_common_arguments
 class RMSprop(OptimizerV2):
     """RMSprop (Tieleman and Hinton, 2012)."""
 
@@ -421,6 +457,7 @@ class RMSprop(OptimizerV2):
 
 
 @export_v2("optimizers.Ftrl")
+@with_common_arguments
 class Ftrl(OptimizerV2):
     """Follow the regularized leader (McMahan et al., 2013)."""
 
