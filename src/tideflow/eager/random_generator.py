@@ -22,6 +22,7 @@ from tideflow.ops.export import export_v2
 from tideflow.ops.variables_base import Variable, init_scope
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
+from tideflow.wire.errors import UnimplementedError
 
 # How far the counter goes on for each number drawn: what the greediest distribution needs.
 _COUNTS_PER_NUMBER = 256
@@ -29,17 +30,24 @@ _COUNTS_PER_NUMBER = 256
 
 @export_v2("random.Algorithm")
 class Algorithm(enum.Enum):
-    """How the bits are made.  Philox (1) is offered here."""
+    """How the bits are made.  Only Philox (1) draws here, as on TensorFlow's CPUs and GPUs."""
 
     PHILOX = 1
     THREEFRY = 2
     AUTO_SELECT = 3
 
 
-def _check_algorithm(alg: Any) -> None:
-    names = ("philox", 1, Algorithm.PHILOX, "auto_select", 3, Algorithm.AUTO_SELECT, None)
-    if alg not in names:
-        raise ValueError(f"the algorithm {alg!r} is not offered; 'philox' is")
+_NAMED = {"philox": 1, "threefry": 2, "auto_select": 3}
+
+
+def _algorithm(alg: Any) -> int:
+    """Return the number of an algorithm; Philox's for none.  Raises: ValueError."""
+    if isinstance(alg, Algorithm):
+        alg = alg.value
+    found = _NAMED.get(alg, alg) if isinstance(alg, str) else 1 if alg is None else alg
+    if found not in _NAMED.values():
+        raise ValueError(f"there is no algorithm {alg!r}; one of {sorted(_NAMED)} is wanted")
+    return 1 if found == 3 else int(found)
 
 
 def _signed(values: Sequence[int]) -> Any:
@@ -48,15 +56,16 @@ def _signed(values: Sequence[int]) -> Any:
 
 @export_v2("random.create_rng_state")
 def create_rng_state(seed: Any, alg: Any = "philox") -> Any:
-    """Return the state [counter, counter, key] that follows from a seed: one to three integers.
+    """Return the state that follows from a seed: [counter, counter, key]; for threefry two numbers.
 
+    seed: at most as many integers.
     Raises: ValueError for another algorithm or too long a seed.
     """
-    _check_algorithm(alg)
+    size = 3 if _algorithm(alg) == Algorithm.PHILOX.value else 2
     numbers = np.asarray(seed).reshape(-1).tolist()
-    if len(numbers) > 3:
-        raise ValueError(f"a seed has at most three numbers; found {len(numbers)}")
-    return convert_to_tensor(_signed([*numbers, 0, 0][:3]))
+    if len(numbers) > size:
+        raise ValueError(f"a seed has at most {size} numbers; found {len(numbers)}")
+    return convert_to_tensor(_signed([*numbers, 0, 0][:size]))
 
 
 @export_v2("random.Generator", "random.experimental.Generator")
@@ -69,7 +78,7 @@ class Generator(Trackable):
     """
 
     def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = None):
-        _check_algorithm(alg)
+        self._alg = copy_from.algorithm if copy_from is not None else _algorithm(alg)
         first = copy_from.state.read_value() if copy_from is not None else state
         with init_scope():
             self._state_var: Any = Variable(
@@ -105,7 +114,7 @@ class Generator(Trackable):
 
     def reset_from_seed(self, seed: Any) -> None:
         """Go on from a seed."""
-        self.reset(create_rng_state(seed))
+        self.reset(create_rng_state(seed, self._alg))
 
     def reset_from_key_counter(self, key: Any, counter: Any) -> None:
         """Go on from a key and a counter."""
@@ -127,12 +136,14 @@ class Generator(Trackable):
     @property
     def algorithm(self) -> int:
         """The number of the algorithm."""
-        return Algorithm.PHILOX.value
+        return self._alg
 
     # ---- drawing
 
     def skip(self, delta: Any) -> Any:
         """Go on as if so many numbers had been drawn; returns the state before."""
+        if self._alg != Algorithm.PHILOX.value:
+            raise UnimplementedError("numbers are drawn by Philox alone; use alg='philox'")
         before = self._state_var.read_value()
         step = apply_op("Cast", convert_to_tensor(delta), DstT=dtypes.uint64)
         step = apply_op("Mul", step, np.uint64(_COUNTS_PER_NUMBER))

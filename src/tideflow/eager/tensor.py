@@ -180,7 +180,11 @@ class EagerTensor(Tensor):
         return complex(self._number("a complex number"))
 
     def __index__(self) -> int:
-        return int(np.asarray(self._number("an index")).__index__())
+        found = np.asarray(self._number("an index"))
+        if found.ndim == 0 and found.dtype.kind not in "iu":
+            # As TensorFlow, which asks NumPy's scalar, of which only integers can tell.
+            raise AttributeError(f"{found.dtype.name} has no attribute '__index__'")
+        return int(found.__index__())
 
     def __format__(self, spec: str) -> str:
         # As TensorFlow: formatted, a tensor shows its value alone.
@@ -247,7 +251,9 @@ class EagerTensor(Tensor):
         if self._dtype in _HANDLES:
             return f"<{self._dtype.name}>"
         value = self._value
-        # A scalar shows as its number, in either form.
+        # A scalar shows as its number, in either form; that of a short float as a wider one's.
+        if self._dtype is dtypes.bfloat16 and getattr(value, "shape", None) == ():
+            return str(float(value))
         return str(value if getattr(value, "shape", None) == () else show(value))
 
 

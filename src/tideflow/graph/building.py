@@ -73,7 +73,9 @@ def convert_to_tensor(
         return _pack(value, wanted, name)
     if wanted is None and hint is not None and not _is_fraction_for(value, as_dtype(hint)):
         try:
-            return constant_tensor(value, as_dtype(hint), None, name)
+            # The wish of an op that takes several types changes no number.
+            wraps = preferred_dtype is None
+            return constant_tensor(value, as_dtype(hint), None, name, wraps=wraps)
         except (TypeError, ValueError):
             pass
     return constant_tensor(value, wanted, None, name)
@@ -123,18 +125,26 @@ def _first_dtype(values: Sequence[Any]) -> DType | None:
 
 
 def constant_tensor(
-    value: Any, dtype: DType | None, shape: Any = None, name: str | None = None
+    value: Any,
+    dtype: DType | None,
+    shape: Any = None,
+    name: str | None = None,
+    *,
+    wraps: bool = True,
 ) -> Tensor:
     """Return a Const of a Python value or array.
 
+    wraps: whether integers may lose bits that the type has no room for, where operations are called
+      at once and in functions; TensorFlow cuts them off there.
     Raises: TypeError for a value that does not fit the type wanted; ValueError for one that cannot
     be given the shape, for None and lists of different lengths.  For another value without element
     type: TypeError in a graph, ValueError where operations are called at once.
     """
+    graph = get_default_graph()
     try:
-        array = to_array(value, dtype)
+        array = to_array(value, dtype, wraps and (graph.is_eager or graph.building_function))
     except _UnsupportedValue as error:
-        kind = ValueError if get_default_graph().is_eager else TypeError
+        kind = ValueError if graph.is_eager else TypeError
         raise kind(str(error)) from None
     if shape is not None:
         dims = TensorShape(shape)
@@ -154,11 +164,12 @@ def constant_tensor(
     return op.outputs[0]
 
 
-def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+def to_array(value: Any, dtype: DType | None = None, wraps: bool = False) -> np.ndarray[Any, Any]:
     """Return a Python value as an array of the type wanted, or of its natural type.
 
     Python floats become float32 and ints int32 (int64 where they do not fit); arrays keep their
     type, or convert to another if nothing is lost.  Strings become object arrays of bytes.
+    wraps: whether integers may lose bits that the type has no room for.
     Raises: TypeError for a Python value that cannot be one without losing something; ValueError for
     None and for lists of different lengths.
     """
@@ -170,7 +181,7 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
             return array
         if isinstance(value, (np.ndarray, np.generic)) and _converts(array, dtype):
             return array.astype(dtype.as_numpy_dtype)
-        return _cast_exactly(array, dtype, value)
+        return _cast_exactly(array, dtype, value, wraps)
     try:
         array = np.asarray(value)
     except OverflowError as error:
@@ -184,7 +195,7 @@ def to_array(value: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     if array.dtype.kind in "SUO":
         return _string_array(array, dtype)
     if dtype is not None:
-        return _cast_exactly(array, dtype, value)
+        return _cast_exactly(array, dtype, value, wraps)
     if array.dtype == np.float64 and not _holds_numpy_float64(value):
         return array.astype(np.float32)
     if array.dtype == np.int64 and not _holds_numpy(value):
@@ -240,7 +251,9 @@ def _string_array(array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarra
     return made
 
 
-def _cast_exactly(array: np.ndarray[Any, Any], dtype: DType, value: Any) -> np.ndarray[Any, Any]:
+def _cast_exactly(
+    array: np.ndarray[Any, Any], dtype: DType, value: Any, wraps: bool
+) -> np.ndarray[Any, Any]:
     kind = array.dtype.kind
     if array.size and (
         dtype is dtypes.string
@@ -253,7 +266,9 @@ def _cast_exactly(array: np.ndarray[Any, Any], dtype: DType, value: Any) -> np.n
             f"{_short(value)} does not fit type {dtype.name}; tf.cast converts explicitly"
         )
     is_whole = array.size and kind in "iu" and (dtype.is_integer or dtype.is_quantized)
-    if is_whole and (array.min() < dtype.min or array.max() > dtype.max):
+    # Python's integers have 64 bits at most: those of a type as wide are never cut off.
+    wraps = wraps and kind == "i" and not (dtype.size == 8 or dtype.is_quantized)
+    if is_whole and not wraps and (array.min() < dtype.min or array.max() > dtype.max):
         raise TypeError(f"{_short(value)} does not fit the range of {dtype.name}")
     return array.astype(dtype.as_numpy_dtype)
 

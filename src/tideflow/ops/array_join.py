@@ -14,7 +14,7 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
@@ -95,7 +95,12 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
 @export("parallel_stack")
 def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
-    """Return tensors of one shape joined along a new first axis."""
+    """Return tensors of one shape joined along a new first axis.
+
+    Raises: RuntimeError where operations are called at once, as TensorFlow's does.
+    """
+    if get_default_graph().is_eager:
+        raise RuntimeError("tf.parallel_stack() is not compatible with eager execution.")
     return stack(values, 0, name)
 
 

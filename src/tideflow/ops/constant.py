@@ -80,6 +80,12 @@ def constant(
     return constant_tensor(array, wanted, sizes, name)
 
 
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_tensor, value))
+    return isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
+
+
 @export_v2("constant")
 def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
     """Return a constant tensor; a value of one element fills the shape.
@@ -93,6 +99,8 @@ def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
         )
     if isinstance(value, Tensor) and shape is None:
         return convert_to_tensor(value)
+    if get_default_graph().is_eager and _holds_tensor(value):
+        raise ValueError("a constant cannot be made of tensors; tf.stack joins them")
     wanted = None if dtype is None else as_dtype(dtype)
     if shape is not None:
         sizes = [size or 0 for size in TensorShape(shape).as_list()]
@@ -451,7 +459,12 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
 
 @export("ones")
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """Return ones of the shape given."""
+    """Return ones of the shape given.
+
+    Raises: TypeError for strings where operations are called at once; in graphs they are empty.
+    """
+    if as_dtype(dtype) is dtypes.string and get_default_graph().is_eager:
+        raise TypeError("Cannot convert 1 to a tensor of dtype string")
     return _filled(shape, dtype, 1, name, "ones")
 
 

@@ -246,9 +246,11 @@ def switch_case(
       branch_index: an int32 scalar.
       branch_fns: functions, or a dict or pairs of (int, function).
       default: used for other positions; without it the last (highest) function is.
-    Raises: TypeError or ValueError for malformed branches.
+    Raises: TypeError for an index that is no tensor; TypeError or ValueError for malformed branches.
     """
     pairs = _indexed(branch_fns)
+    if not isinstance(branch_index, Tensor):
+        raise TypeError(f"'branch_index' must be a Tensor, got {type(branch_index)}")
     with get_default_graph().name_scope(name or "switch_case"):
         index = convert_to_tensor(branch_index, dtypes.int32, name="branch_index")
         if shapes.merge(index.dims, ()) != ():
