@@ -18,6 +18,7 @@ import numpy as np
 from tideflow.eager.tracking import Trackable
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.ops.constant import shape_argument
 from tideflow.ops.export import export_v2
 from tideflow.ops.variables_base import Variable, init_scope
 from tideflow.wire import dtypes
@@ -224,6 +225,32 @@ class Generator(Trackable):
         """Return integers over the whole range of the type."""
         made: Tensor = apply_op(
             "StatelessRandomUniformFullIntV2", *self._inputs(shape), dtype=as_dtype(dtype)
+        )
+        return made
+
+    def binomial(
+        self,
+        shape: Any,
+        counts: Any,
+        probs: Any,
+        dtype: Any = dtypes.int32,
+        name: str | None = None,
+    ) -> Tensor:
+        """Return numbers of successes.
+
+        Args:
+          counts: of trials; probs: of success in each.
+          shape: of the result; it ends in that of counts and probs together.
+        """
+        made: Tensor = apply_op(
+            "StatefulRandomBinomial",
+            self._state_var.handle,
+            np.int64(self._alg),
+            convert_to_tensor(shape_argument(shape)),
+            convert_to_tensor(counts),
+            convert_to_tensor(probs),
+            dtype=as_dtype(dtype),
+            name=name,
         )
         return made
 

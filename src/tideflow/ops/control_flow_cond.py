@@ -246,7 +246,7 @@ def switch_case(
       branch_index: an int32 scalar.
       branch_fns: functions, or a dict or pairs of (int, function).
       default: used for other positions; without it the last (highest) function is.
-    Raises: TypeError for an index that is no tensor; TypeError or ValueError for malformed branches.
+    Raises: TypeError for an index that is no tensor; that or ValueError for malformed branches.
     """
     pairs = _indexed(branch_fns)
     if not isinstance(branch_index, Tensor):

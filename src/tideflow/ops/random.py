@@ -218,15 +218,8 @@ def random_shuffle_kernel(ctx: Any, value: Any, *, seed: int, seed2: int) -> Any
     sequence = _sequence(ctx, seed, seed2)
     if sequence.generator is not None:
         return value[sequence.generator.permutation(size)]
-    blocks = -(-(size - 1) // 4)
-    key, counter = sequence.reserve(blocks)
-    words = random_philox.random_words(np, key, counter, np.arange(blocks, dtype=np.uint64))
-    left = np.arange(size, 1, -1, dtype=np.uint32)
-    steps = (words.reshape(-1)[: size - 1] % left).tolist()
-    order = list(range(size))
-    for i, step in enumerate(steps):
-        order[i], order[i + step] = order[i + step], order[i]
-    return value[np.array(order)]
+    key, counter = sequence.reserve(-(-(size - 1) // 4))
+    return value[random_philox.permutation(key, counter, size)]
 
 
 @op(

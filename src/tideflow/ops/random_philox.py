@@ -135,6 +135,13 @@ def _normal_type(dtype: DType) -> DType:
     return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
 
 
+def normal_group(words: Any, dtype: DType) -> Any:
+    """Return the normal values that groups of words [n, 4] give: four, or two of doubles."""
+    computed = _normal_type(dtype)
+    made = _box_muller(np, bits_as_float(np, words, computed))
+    return made.astype(dtype.as_numpy_dtype)
+
+
 def _fill(xp: Any, key: Any, counter: Any, count: int, dtype: DType, convert: Any) -> Any:
     """Return count elements, each group's words made into numbers by convert."""
     per_group = 2 if _wide(dtype) else 4
@@ -171,6 +178,18 @@ def integers(
     span = xp.asarray(end).reshape(1).astype(unsigned) - low
     bits = _fill(xp, key, counter, count, dtype, lambda words: _as_unsigned(words, dtype))
     return (low + bits % span).astype(dtype.as_numpy_dtype)
+
+
+def permutation(key: Any, counter: Any, size: int) -> Any:
+    """Return the numbers below size in another order."""
+    blocks = -(-(size - 1) // 4)
+    words = random_words(np, key, counter, np.arange(blocks, dtype=np.uint64))
+    left = np.arange(size, 1, -1, dtype=np.uint32)
+    steps = (words.reshape(-1)[: size - 1] % left).tolist()
+    order = list(range(size))
+    for i, step in enumerate(steps):
+        order[i], order[i + step] = order[i + step], order[i]
+    return np.array(order)
 
 
 def normal(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
