@@ -1,4 +1,4 @@
-"""Gamma and binomial values of the eager API: their gradients and states, as TensorFlow has them."""
+"""Gamma and binomial values of the eager API: gradients and states, as TensorFlow has them."""
 
 from __future__ import annotations
 

@@ -252,7 +252,8 @@ class EagerTensor(Tensor):
             return f"<{self._dtype.name}>"
         value = self._value
         # A scalar shows as its number, in either form; that of a short float as a wider one's.
-        if self._dtype is dtypes.bfloat16 and getattr(value, "shape", None) == ():
+        is_short = show is repr and self._dtype is dtypes.bfloat16
+        if is_short and getattr(value, "shape", None) == ():
             return str(float(value))
         return str(value if getattr(value, "shape", None) == () else show(value))
 

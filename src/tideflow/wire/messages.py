@@ -121,6 +121,15 @@ from tideflow.wire.proto.event_pb2 import LogMessage as LogMessage
 from tideflow.wire.proto.event_pb2 import SessionLog as SessionLog
 from tideflow.wire.proto.event_pb2 import SourceMetadata as SourceMetadata
 from tideflow.wire.proto.event_pb2 import TaggedRunMetadata as TaggedRunMetadata
+from tideflow.wire.proto.example_pb2 import BytesList as BytesList
+from tideflow.wire.proto.example_pb2 import Example as Example
+from tideflow.wire.proto.example_pb2 import Feature as Feature
+from tideflow.wire.proto.example_pb2 import FeatureList as FeatureList
+from tideflow.wire.proto.example_pb2 import FeatureLists as FeatureLists
+from tideflow.wire.proto.example_pb2 import Features as Features
+from tideflow.wire.proto.example_pb2 import FloatList as FloatList
+from tideflow.wire.proto.example_pb2 import Int64List as Int64List
+from tideflow.wire.proto.example_pb2 import SequenceExample as SequenceExample
 from tideflow.wire.proto.full_type_pb2 import FullTypeDef as FullTypeDef
 from tideflow.wire.proto.full_type_pb2 import FullTypeId as FullTypeId
 from tideflow.wire.proto.graph_debug_info_pb2 import GraphDebugInfo as GraphDebugInfo
