@@ -19,6 +19,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.export import export, export_v2, export_value
+from tideflow.ops.ragged.makers import from_row_splits
 from tideflow.ops.ragged.tensor import RaggedTensor
 from tideflow.ops.sparse_tensor import SparseTensor
 from tideflow.wire import dtypes
@@ -351,7 +352,7 @@ def _parse(
     made: dict[str, Any] = dict(zip(wanted.dense, dense))
     made |= {k: SparseTensor(*parts) for k, *parts in zip(wanted.sparse, indices, values, sizes)}
     for key, flat, split in zip(wanted.ragged, ragged_values, splits):
-        made[key] = RaggedTensor.from_row_splits(flat, split)
+        made[key] = from_row_splits(flat, split)
     return made
 
 

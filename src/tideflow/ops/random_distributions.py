@@ -28,7 +28,7 @@ from tideflow.ops.export import export, export_v2
 from tideflow.ops.random import Sequence
 from tideflow.ops.random_draws import Source
 from tideflow.ops.random_seed import get_seed
-from tideflow.ops.resource_state import ResourceVariableState, uninitialized
+from tideflow.ops.state import ResourceVariableState, uninitialized
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
