@@ -19,6 +19,7 @@ pytestmark = pytest.mark.tensorflow
 # Modules whose messages ours are compared with; importing one brings those that it uses.
 MODULES = [
     "tensorflow.compiler.xla.tsl.protobuf.distributed_runtime_payloads_pb2",
+    "tensorflow.core.example.example_pb2",
     "tensorflow.core.framework.device_attributes_pb2",
     "tensorflow.core.framework.op_def_pb2",
     "tensorflow.core.framework.tensor_slice_pb2",
