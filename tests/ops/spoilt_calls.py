@@ -108,10 +108,10 @@ def changes(a: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:
     yield from _values(a)
     yield "in a list", a[None]
     if a.ndim:
-        yield "scalar", a.reshape(-1)[0] if a.size else np.zeros((), a.dtype)
+        yield "scalar", a.reshape(-1)[0] if a.size else _filled((), a.dtype, 0)
         yield (
             "longer",
-            np.concatenate([a, a[:1]]) if len(a) else np.ones((2, *a.shape[1:]), a.dtype),
+            np.concatenate([a, a[:1]]) if len(a) else _filled((2, *a.shape[1:]), a.dtype, 1),
         )
         if a.shape[-1]:
             yield "wider", np.concatenate([a, a[..., :1]], axis=-1)
@@ -121,6 +121,11 @@ def changes(a: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:
             yield f"empty along {axis}", a[(*at, slice(0))]
         if size > 1:
             yield f"one along {axis}", a[(*at, slice(1))]
+
+
+def _filled(dims: tuple[int, ...], dtype: Any, number: int) -> np.ndarray[Any, Any]:
+    """Return an array of one number, or of empty strings."""
+    return np.full(dims, b"" if np.dtype(dtype).kind == "O" else number, dtype)
 
 
 def _values(a: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -144,6 +144,12 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
         "AdjustSaturation",
         _NOT_FINITE,
     ),
+    (
+        "reads counters beyond their ends",
+        "StatelessRandomGammaV3 StatelessShuffle",
+        ("*one along 0",),
+    ),
+    ("takes numbers of rounds that mix nothing", "RandomIndexShuffle", ("rounds *",)),
 ]
 
 # What tideflow cannot do, or does in another way.
@@ -186,6 +192,12 @@ OURS: list[tuple[str, str, tuple[str, ...]]] = [
         ("* last *",),
     ),
     ("calls a negative number of shards an invalid argument", "ShardDataset", ("0 *",)),
+    (
+        "draws of negative or infinitely many, or by a chance that is none, are no numbers",
+        "RandomPoissonV2 StatelessRandomPoisson StatelessRandomBinomial",
+        (*_NOT_FINITE, "* last -1"),
+    ),
+    ("a limit of zero where there is none", "RandomGammaGrad", ("* last inf",)),
     ("takes the first of several defaults", "LookupTableFindV2", ("0 in a list",)),
     ("has no layout of four channels at a time", "MaxPool SpaceToDepth", ("*_VECT_C",)),
     ("takes a negative mask for its bits", "StridedSlice", ("ellipsis_mask -2",)),

@@ -359,9 +359,11 @@ def gather_nd_grad(op: Operation, grad: Any) -> list[Any]:
     """Add the gradients up at their indices."""
     params, indices = op.inputs
     sizes = apply_op("Shape", params, out_type=indices.dtype.base_dtype)
-    if indices.dims is not None and len(indices.dims) == 2 and indices.dims[-1] == 1:
+    policy = op.attrs["bad_indices_policy"]
+    is_of_rows = indices.dims is not None and len(indices.dims) == 2 and indices.dims[-1] == 1
+    if is_of_rows and policy != "IGNORE":
         return [IndexedSlices(grad, apply_op("Squeeze", indices, squeeze_dims=[-1]), sizes), None]
-    return [apply_op("ScatterNd", indices, grad, sizes), None]
+    return [apply_op("ScatterNd", indices, grad, sizes, bad_indices_policy=policy), None]
 
 
 @export("gather_nd", "manip.gather_nd")

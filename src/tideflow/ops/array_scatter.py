@@ -79,6 +79,8 @@ def scatter(
     """
     _check_scatter(np.shape(whole), indices, updates, what)
     if policy == "IGNORE" and xp is np:
+        if np.size(indices) and not np.size(whole):
+            raise InvalidArgumentError(f"{what}: {list(np.shape(whole))} has no elements to change")
         is_within = within(indices, np.shape(whole))
         indices, updates = indices[is_within], updates[is_within]
     index = _index_of(xp, indices, np.shape(whole), what)

@@ -20,7 +20,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
 from tideflow.ops.sparse_tensor import SparseTensor
 from tideflow.wire import dtypes
-from tideflow.wire.errors import InvalidArgumentError
+from tideflow.wire.errors import InternalError, InvalidArgumentError
 
 
 def _check(indices: Any, values: Any, shape: Any, what: str) -> None:
@@ -31,6 +31,8 @@ def _check(indices: Any, values: Any, shape: Any, what: str) -> None:
             f"{what} has indices {list(indices.shape)} for {len(values)} values of rank "
             f"{len(shape)}; two sizes at least are wanted"
         )
+    if min(shape) < 0:
+        raise InvalidArgumentError(f"{what} has shape {shape.tolist()}; no size is negative")
 
 
 def _sequences(indices: Any, values: Any) -> dict[tuple[int, ...], list[Any]]:
@@ -82,7 +84,8 @@ def edit_distance_kernel(
     """Return the distance of the sequences along the last axis, [...].
 
     normalize: whether to divide by the length of the truth; infinite where that is nothing.
-    Raises: InvalidArgumentError for parts that are no sparse tensors of one rank.
+    Raises: InvalidArgumentError for parts that are no sparse tensors of one rank; InternalError for
+    indices outside of them.
     """
     _check(hypothesis_indices, hypothesis_values, hypothesis_shape, "hypothesis")
     _check(truth_indices, truth_values, truth_shape, "truth")
@@ -96,7 +99,8 @@ def edit_distance_kernel(
     expected = _sequences(truth_indices, truth_values)
     for at in found.keys() | expected.keys():
         if any(not 0 <= i < size for i, size in zip(at, made.shape)):
-            raise InvalidArgumentError(f"index {list(at)} lies outside of {list(made.shape)}")
+            # TensorFlow finds this where it writes, and so calls it an error of its own.
+            raise InternalError(f"index {list(at)} lies outside of {list(made.shape)}")
         truth = expected.get(at, [])
         steps: float = _distance(found.get(at, []), truth)
         if normalize:

@@ -126,6 +126,19 @@ def _dense(examples: list[Any], key: str, default: Any, shape: TensorShape) -> A
     return _joined(rows, dtype).reshape([len(examples), *[int(size or 0) for size in sizes]])
 
 
+def _check_default(key: str, default: Any, shape: TensorShape) -> None:
+    """Raise InvalidArgumentError for a default that is neither nothing nor fits the feature."""
+    sizes = shape.as_list()
+    if sizes and sizes[0] is None:
+        fits = np.size(default) <= 1  # what rows are made longer with
+    else:
+        fits = not np.size(default) or list(np.shape(default)) == sizes
+    if not fits:
+        raise InvalidArgumentError(
+            f"the default of {key!r} has shape {list(np.shape(default))}; the feature has {sizes}"
+        )
+
+
 def _padded(found: list[Any], key: str, default: Any, inner: list[int]) -> Any:
     stride = math.prod(inner)
     dtype = dtypes.dtype_of(default)
@@ -169,11 +182,11 @@ def _parsed_shapes(c: ShapeContext) -> list[Dims]:
 ragged_keys: string, dense_defaults: *Tdense) -> sparse_indices: num_sparse * int64, \
 sparse_values: *sparse_types, sparse_shapes: num_sparse * int64, dense_values: *Tdense, \
 ragged_values: *ragged_value_types, ragged_row_splits: *ragged_split_types
-    Tdense: list(type) >= 0
+    Tdense: list(type) in {float, int64, string} >= 0
     num_sparse: int >= 0
-    sparse_types: list(type) >= 0
-    ragged_value_types: list(type) >= 0
-    ragged_split_types: list(type) >= 0
+    sparse_types: list(type) in {float, int64, string} >= 0
+    ragged_value_types: list(type) in {float, int64, string} >= 0
+    ragged_split_types: list(type) in {int32, int64} >= 0
     dense_shapes: list(shape) >= 0
     """,
     shape=_parsed_shapes,
@@ -211,6 +224,8 @@ def parse_example_v2_kernel(
         )
     if np.size(names) not in (0, np.size(serialized)):
         raise InvalidArgumentError("names must be empty or have one name for each record")
+    for key, default, shape in zip(keys[1], dense_defaults, dense_shapes):
+        _check_default(key, default, shape)
     is_one = np.ndim(serialized) == 0
     examples = _examples(serialized)
     sparse = [
