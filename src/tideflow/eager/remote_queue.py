@@ -155,9 +155,12 @@ class RemoteQueue:
             done.pop().exception()  # told to whoever waits for that item
 
     def close(self) -> None:
-        """End the stream; what was not answered fails (on the loop)."""
+        """End the stream; what was not answered, or not even sent, fails (on the loop)."""
         if self._stream is not None:
             self._stream.close()
+        for _, answer, is_own in self._take_waiting():
+            if is_own and answer is not None:
+                answer.set_exception(_closed(self._task))
 
 
 class _Stream:
@@ -242,6 +245,10 @@ class _Stream:
     def close(self) -> None:
         """End the call."""
         self._opening.cancel()
-        self._finish(errors.CancelledError(f"the connection to {self._task} was closed"))
+        self._finish(_closed(self._task))
         if self._pipe is not None:
             self._pipe.close()
+
+
+def _closed(task: str) -> errors.OpError:
+    return errors.CancelledError(f"the connection to {task} was closed")
