@@ -119,6 +119,26 @@ def test_the_kernel_tells_whose_a_socket_is() -> None:
         assert same_host._owner_of(connection) == os.geteuid()
 
 
+async def test_a_peer_that_hangs_up_at_once_leaves_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A socket that were left would close, when it is collected, whatever has its number by then.
+    connected = []
+
+    async def connect_to_nobody(host: str, port: int) -> socket.socket:
+        near, far = socket.socketpair()
+        far.close()
+        connected.append(near)
+        return near
+
+    monkeypatch.setattr(same_host, "connect", connect_to_nobody)
+    channel = H2Channel("127.0.0.1:9")
+    with pytest.raises(errors.UnavailableError):
+        await stub(Probe, channel).Echo(REQUEST)
+    await channel.close()
+    assert [near.fileno() for near in connected] == [-1] * len(connected) != []
+
+
 async def test_where_the_name_is_taken_peers_come_by_tcp() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held, socket.socket(socket.AF_UNIX) as taken:
         port = held.getsockname()[1]

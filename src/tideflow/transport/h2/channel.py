@@ -347,7 +347,11 @@ class H2Channel(Channel):
             host, port = split_host_port(self._address)
             beside = None if self._tls is not None else await same_host.connect(host, port)
             if beside is not None:
-                _, link = await loop.create_unix_connection(make, sock=beside)
+                transport, link = await loop.create_unix_connection(make, sock=beside)
+                if transport.is_closing():
+                    # The peer hung up before the loop had taken the socket over: the descriptor is
+                    # closed, and its number may be another's by the time the socket is collected.
+                    beside.detach()
             else:
                 _, link = await loop.create_connection(make, host, port, ssl=self._tls)
         return link
