@@ -170,7 +170,6 @@ class EagerWorker(EagerService):
         )
         context.tensors.clear()
         self._worker.release(context.session)
-        self._worker.collectives.drop(context.session.state.collectives)
         await context.session.close()
 
     async def close(self) -> None:

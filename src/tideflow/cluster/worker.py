@@ -151,9 +151,11 @@ class Worker(WorkerService):
         self.sessions[session.handle] = session
 
     def release(self, session: WorkerSession) -> None:
-        """Keep an adopted session no longer."""
+        """Keep an adopted session no longer, nor its collectives."""
         if self.sessions.get(session.handle) is session:
             del self.sessions[session.handle]
+        if session.state.collectives is not self._own_collectives:
+            self.collectives.drop(session.state.collectives)
 
     async def DeleteWorkerSession(
         self, request: pb.DeleteWorkerSessionRequest
@@ -164,11 +166,9 @@ class Worker(WorkerService):
         return pb.DeleteWorkerSessionResponse()
 
     async def _drop_session(self, session: WorkerSession) -> None:
-        del self.sessions[session.handle]
         error = errors.AbortedError(f"{self.task} dropped session {session.handle!r}")
         self.steps.fail_where(lambda record: record.owner is session, mark_derived(error))
-        if session.state.collectives is not self._own_collectives:
-            self.collectives.drop(session.state.collectives)
+        self.release(session)
         await session.close()
 
     def _session(self, handle: str, created: bool) -> WorkerSession:

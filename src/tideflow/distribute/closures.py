@@ -121,11 +121,10 @@ class ClosureQueue:
     def __init__(self) -> None:
         # What each waits for has a condition of its own: to wake a thread costs more than most
         # closures take to hand over.
-        lock = threading.RLock()
-        self._lock = lock
-        self._has_work = threading.Condition(lock)
-        self._has_room = threading.Condition(lock)
-        self._is_idle = threading.Condition(lock)
+        self._lock = threading.Lock()
+        self._has_work = threading.Condition(self._lock)
+        self._has_room = threading.Condition(self._lock)
+        self._is_idle = threading.Condition(self._lock)
         self._waiting: deque[Closure] = deque()
         self._running = 0
         self._error: BaseException | None = None

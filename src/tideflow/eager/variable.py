@@ -6,6 +6,7 @@ handle becomes an argument of the function.
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from typing import Any
 
@@ -202,22 +203,16 @@ class EagerVariable(ResourceVariable):
         return f"<tf.Variable {self.name!r} shape={shape} dtype={self.dtype.name}{shown}>"
 
 
-_ARGUMENTS = (
-    *("initial_value", "trainable", "validate_shape", "caching_device", "name", "variable_def"),
-    *("dtype", "import_scope", "constraint", "synchronization", "aggregation", "shape"),
-    "experimental_enable_variable_lifting",
-)
-
-
 class _VariableMeta(type(Variable)):  # type: ignore[misc]
     """Sends `tf.Variable(...)` to the class at hand, and counts all variables as its instances."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not VariableV2:
             return super().__call__(*args, **kwargs)
-        if len(args) > len(_ARGUMENTS):
-            raise TypeError(f"Variable takes {_ARGUMENTS}; found {len(args)} arguments")
-        given = {**dict(zip(_ARGUMENTS, args)), **kwargs}
+        names = list(inspect.signature(VariableV2.__init__).parameters)[1:]
+        if len(args) > len(names):
+            raise TypeError(f"Variable takes {names}; found {len(args)} arguments")
+        given = {**dict(zip(names, args)), **kwargs}
         given.pop("experimental_enable_variable_lifting", None)
         return Variable(**given)
 

@@ -80,10 +80,15 @@ def constant(
     return constant_tensor(array, wanted, sizes, name)
 
 
-def _holds_tensor(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(_holds_tensor, value))
-    return isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
+def _holds_tensor(values: Sequence[Any]) -> bool:
+    """Whether nested lists have a tensor or variable among their leaves."""
+    # By kinds: to look at each of a million numbers costs more than to make them an array.
+    kinds = set(map(type, values))
+    if any(issubclass(kind, Tensor) or hasattr(kind, "_as_graph_element") for kind in kinds):
+        return True
+    if not any(issubclass(kind, (list, tuple)) for kind in kinds):
+        return False
+    return any(_holds_tensor(part) for part in values if isinstance(part, (list, tuple)))
 
 
 @export_v2("constant")
@@ -99,7 +104,7 @@ def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
         )
     if isinstance(value, Tensor) and shape is None:
         return convert_to_tensor(value)
-    if get_default_graph().is_eager and _holds_tensor(value):
+    if get_default_graph().is_eager and _holds_tensor([value]):
         raise ValueError("a constant cannot be made of tensors; tf.stack joins them")
     wanted = None if dtype is None else as_dtype(dtype)
     if shape is not None:

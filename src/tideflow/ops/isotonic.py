@@ -27,7 +27,7 @@ def _pooled(row: Any) -> tuple[list[float], list[int]]:
     sizes: list[int] = []
     for value in row:
         mean, size = value, 1
-        while means and means[-1] < mean:  # equal neighbours stay apart
+        while means and means[-1] < mean:  # equal neighbours stay apart, which SciPy's joins
             mean = (means[-1] * sizes[-1] + mean * size) / (sizes[-1] + size)
             size += sizes.pop()
             means.pop()
