@@ -215,3 +215,29 @@ def test_first_calls_from_several_threads_trace_once() -> None:
     for thread in threads:
         thread.join()
     assert (traced, results) == ([1], [6.0] * 4)
+
+
+def test_a_large_argument_of_compiled_code_moves_once_to_where_that_takes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDEFLOW_JIT", "always")
+    added = tf.function(lambda x, y: 2.0 * x + y)
+    held = [tf.fill([1 << 20], float(i)) for i in range(4)]
+    views = [np.asarray(x) for x in held]
+    added(held[0], held[1])  # compiles it
+    for x, y in zip(held, held[1:]):
+        expected = 2.0 * np.asarray(x) + np.asarray(y)
+        np.testing.assert_array_equal(added(x, y), expected)
+    places = [np.asarray(x).ctypes.data for x in held]
+    assert not any(place % 64 for place in places)
+    added(held[0], held[1])
+    assert [np.asarray(x).ctypes.data for x in held] == places
+    assert [view[-1] for view in views] == [0, 1, 2, 3]  # who looked at the old place still may
+
+
+def test_a_tensor_of_a_large_array_does_not_see_it_change() -> None:
+    array = np.arange(1 << 20, dtype=np.float32).reshape(1 << 10, -1).T
+    tensor = tf.constant(array)
+    expected = array.copy()
+    array += 1.0
+    np.testing.assert_array_equal(tensor, expected)

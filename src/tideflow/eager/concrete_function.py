@@ -42,6 +42,7 @@ from tideflow.ops.state import as_numpy
 from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import GraphRunner, local_step
 from tideflow.runtime.host_resources import HostResources
+from tideflow.runtime.jit_memory import is_copied
 from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import dtypes
@@ -172,7 +173,14 @@ class GraphFunction:
                     types = [t for i, t in enumerate(self.output_types) if i not in self._handed_on]
                     found = cluster.call_function(self._entered(), inputs, types, default)
                 return self._with_handed_on(found, list(map(_as_result, inputs)))
-        return self._wrap(self.run([t._value for t in inputs]))  # type: ignore[attr-defined]
+        return self._wrap(self.run(self._values_of(inputs)))
+
+    def _values_of(self, inputs: Sequence[Any]) -> list[Any]:
+        values = [tensor._value for tensor in inputs]
+        if any(map(is_copied, values)) and self._ready().compiled_regions:
+            # Else it were copied at every call that it is an argument of.
+            values = [tensor.aligned_value() for tensor in inputs]
+        return values
 
     def _spans(self, cluster: Any, inputs: Sequence[Tensor], device: str | None) -> bool:
         if device is not None and cluster.is_remote(device):

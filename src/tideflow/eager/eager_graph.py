@@ -27,6 +27,7 @@ from tideflow.graph.node import arg_sizes
 from tideflow.graph.op_def import OpDef, get_op_def
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
+from tideflow.runtime.jit_memory import aligned_copy
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -372,7 +373,7 @@ def _own(value: Any) -> Any:
         return value
     if value.ndim == 0 and value.dtype != object:
         return value[()]
-    return value.copy()
+    return aligned_copy(value)
 
 
 def enable_eager_execution() -> None:

@@ -17,6 +17,7 @@ from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.operation import TensorReference
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.runtime.jit_memory import aligned
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
@@ -38,6 +39,11 @@ class EagerTensor(Tensor):
         self._dtype = dtype
         self._device = device
         self._leaf: Operation | None = None
+
+    def aligned_value(self) -> Any:
+        """Return the value, from now on where compiled code takes it without a copy."""
+        self._value = aligned(self._value)
+        return self._value
 
     # ---- what it is
 

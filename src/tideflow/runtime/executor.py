@@ -64,6 +64,12 @@ class Executor:
         """Whether `run` will do."""
         return self.plan.is_synchronous
 
+    @property
+    def compiled_regions(self) -> int:
+        """How many regions may run compiled at present."""
+        parts = [part for group in self._groups for part in group.parts]
+        return sum(part.compiled_regions for part in parts if isinstance(part, JitProgram))
+
     def received(self, value: Any) -> Any:
         """Return a value that came through the rendezvous for use here."""
         return self._binder.received(value)

@@ -76,6 +76,12 @@ class GraphRunner:
         self._route_results(list(parts.values()))
         self.is_synchronous = len(self.executors) == 1 and self.executors[0].is_synchronous
 
+    @property
+    def compiled_regions(self) -> int:
+        """How many regions may run compiled at present, outside of v1 loops."""
+        plain = [one for one in self.executors if isinstance(one, Executor)]
+        return sum(one.compiled_regions for one in plain)
+
     def _route_results(self, parts: list[list[Node]]) -> None:
         """Note for each result which executor gives it, and as which of its results."""
         where: dict[int, tuple[int, int]] = {}

@@ -21,13 +21,27 @@ _lender = Lender(_MOST_BYTES)
 os.register_at_fork(after_in_child=_lender.reset)
 
 
+def is_copied(value: Any) -> bool:
+    """Whether a value is a large array that lies where compiled code cannot take it."""
+    if type(value) is not np.ndarray or not _is_large(value):
+        return False
+    return not value.flags.c_contiguous or value.ctypes.data % ALIGNMENT != 0
+
+
+def _is_large(value: Any) -> bool:
+    return _ALIGNED_BYTES <= value.nbytes <= _MOST_BYTES and not value.dtype.hasobject
+
+
 def aligned(value: Any) -> Any:
     """Return a value as compiled code takes it without a copy of its own: a large array that lies
     otherwise is copied to memory that is used again."""
-    if type(value) is not np.ndarray or not _ALIGNED_BYTES <= value.nbytes <= _MOST_BYTES:
-        return value
-    if value.flags.c_contiguous and not value.ctypes.data % ALIGNMENT:
-        return value
+    return aligned_copy(value) if is_copied(value) else value
+
+
+def aligned_copy(value: Any) -> Any:
+    """Return a copy of an array; of a large one, where compiled code takes it without another."""
+    if not _is_large(value):
+        return value.copy()
     found = np.ndarray(value.shape, value.dtype, _lender.lend(value.nbytes))
     np.copyto(found, value)
     return found
