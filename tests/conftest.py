@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from tideflow.runtime.loop import run_sync
 
 # How long tasks may take to end that nobody waits for, such as a clean-up in the background.
 _ENDING_S = 10
+
+
+# What a shell starts in the background ignores Ctrl-C, and so would the processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
