@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
 
@@ -225,7 +226,7 @@ def test_a_large_argument_of_compiled_code_moves_once_to_where_that_takes_it(
     held = [tf.fill([1 << 20], float(i)) for i in range(4)]
     views = [np.asarray(x) for x in held]
     added(held[0], held[1])  # compiles it
-    for x, y in zip(held, held[1:]):
+    for x, y in itertools.pairwise(held):
         expected = 2.0 * np.asarray(x) + np.asarray(y)
         np.testing.assert_array_equal(added(x, y), expected)
     places = [np.asarray(x).ctypes.data for x in held]

@@ -9,11 +9,11 @@ Source: runtime facts on EagerService.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from tideflow.cluster.services import EagerService
-from tideflow.cluster.spanning import SpanningFunction
+from tideflow.cluster.spanning import SpanningFunction, remove_function
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.cluster.worker_session import WorkerSession
 from tideflow.graph.attr_value import decode_attr
@@ -64,7 +64,7 @@ class EagerContext:
         self.session = session
         self.keep_alive_s = keep_alive_s
         self.tensors: dict[tuple[int, int], Value] = {}
-        self.library: dict[str, FunctionDefinition] = {}
+        self.library: MutableMapping[str, FunctionDefinition] = {}
         self.function_runtime = FunctionRuntime(
             self.library, session.devices, session.state, session.resources
         )
@@ -72,6 +72,8 @@ class EagerContext:
         self.cluster_devices = cluster_devices
         self._bound: dict[Any, BoundOp] = {}
         self._spanning: dict[Any, SpanningFunction] = {}
+        # By the name of a function: the tasks that have it for their parts of others.
+        self._given: dict[str, set[str]] = {}
         self._peers: dict[str, EagerService] = {}
         self._used_s = time.monotonic()
 
@@ -93,6 +95,7 @@ class EagerContext:
         self.view_id = view_id
         self.cluster_devices = cluster_devices
         self._spanning.clear()
+        self._given.clear()
 
     async def change_cluster(self, workers: WorkerCache) -> None:
         """Reach the tasks of another version of the cluster from now on."""
@@ -193,8 +196,23 @@ class EagerContext:
         self.library.setdefault(made.name, made)
 
     def remove_function(self, name: str) -> None:
-        """Drop a function.  One that is not there is dropped already."""
+        """Drop a function, and what other tasks have of it.  One that is not there is dropped
+        already."""
         self.library.pop(name, None)
+        for key in [key for key in self._spanning if key[0] == name]:
+            self._spanning.pop(key).drop()
+        for task in self._given.pop(name, ()):
+            remove_function(self, task, name)
+
+    def note_given(self, task: str, names: Iterable[str]) -> None:
+        """Note which functions a task was given beside its part of another one."""
+        for name in names:
+            self._given.setdefault(name, set()).add(task)
+
+    @property
+    def given(self) -> list[str]:
+        """Names of the functions that other tasks were given for their parts."""
+        return list(self._given)
 
     def spanning(
         self,

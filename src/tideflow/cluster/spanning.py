@@ -63,6 +63,9 @@ class Home(Protocol):
     def eager_service(self, task: str) -> EagerService:
         """Return the eager service of another task."""
 
+    def note_given(self, task: str, names: Iterable[str]) -> None:
+        """Note which functions a task was given beside its part of another one."""
+
 
 @dataclass(slots=True)
 class Part:
@@ -274,6 +277,13 @@ class SpanningFunction:
             item.register_function.library.function.append(definition.to_proto())
         request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
         await self._home.eager_service(part.task).Enqueue(request)
+        self._home.note_given(part.task, [definition.name for definition in part.library])
+
+    def drop(self) -> None:
+        """Have all tasks forget their parts.  Call it on the loop, when nobody runs it any more."""
+        if self._is_registered:
+            for part in self._parts:
+                remove_function(self._home, part.task, part.name)
 
     def _clean_up_elsewhere(self, step_id: int) -> None:
         item = pb.EagerQueueItem(cleanup_function=pb.CleanupFunctionOp(step_id=step_id))
@@ -285,6 +295,13 @@ class SpanningFunction:
                 line.clean_up(step_id)
                 continue
             _in_background(self._home.eager_service(part.task).Enqueue(request))
+
+
+def remove_function(home: Home, task: str, name: str) -> None:
+    """Have a task forget a function; call it on the loop, which goes on meanwhile."""
+    item = pb.EagerQueueItem(remove_function=pb.RemoveFunctionOp(function_name=name))
+    request = pb.EnqueueRequest(context_id=home.context_id, queue=[item])
+    _in_background(home.eager_service(task).Enqueue(request))
 
 
 def with_origin(error: errors.OpError, task: str, method: str) -> errors.OpError:

@@ -13,7 +13,7 @@ import contextlib
 import functools
 import itertools
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any
 
 from tideflow.client.patience import Progress, most_wait_s
@@ -70,7 +70,7 @@ class Cluster:
         job: str,
         task: int,
         devices: DeviceManager,
-        library: dict[str, FunctionDefinition],
+        library: MutableMapping[str, FunctionDefinition],
         config: pb.ConfigProto,
     ) -> None:
         self.context_id = secrets.randbits(63)

@@ -35,7 +35,7 @@ from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.ops import nest
 from tideflow.ops.control_flow_grad import ControlFlowGradients
-from tideflow.ops.functional import bodies, call_op, finish
+from tideflow.ops.functional import call_op, finish
 from tideflow.ops.gradient_walk import Walk, WalkOptions, is_trainable, zeros_like_output
 from tideflow.ops.indexed_slices import IndexedSlices
 from tideflow.ops.state import as_numpy
@@ -77,7 +77,7 @@ class GraphFunction:
         self._does_nothing = len(self._handed_on) == len(self.outputs) and not self.effects
         self._lock = threading.RLock()
         self._differentiable: _Differentiable | None = None
-        self._name: str | None = None
+        self._definition: FunctionDefinition | None = None
 
     # ---- running
 
@@ -193,15 +193,15 @@ class GraphFunction:
         )
 
     def _entered(self) -> str:
-        """Return the function's name in the library, where it is entered first."""
-        if self._name is None:
+        """Return the function's name in the library, where it is known as long as it lives."""
+        if self._definition is None:
             with self._lock:
-                if self._name is None:
+                if self._definition is None:
                     name = f"{self.graph.name}_{context().unique_id()}"
-                    definition = FunctionDefinition(function_of_nodes(name, self._pruned()))
-                    context().library[name] = definition
-                    self._name = name
-        return self._name
+                    made = FunctionDefinition(function_of_nodes(name, self._pruned()))
+                    context().library.known[name] = made
+                    self._definition = made
+        return self._definition.name
 
     def _wrap(self, values: Sequence[Any]) -> list[Tensor]:
         return [
@@ -211,10 +211,9 @@ class GraphFunction:
     def _call_in_graph(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Put a call into the graph that is being built."""
         graph = get_default_graph()
-        if self.graph.name not in graph.functions or self.graph.name not in bodies:
+        if self.graph.name not in graph.functions:
             self.graph.outputs = list(self.outputs)
-            finish(self.graph)
-            graph.functions[self.graph.name] = self.graph.functions[self.graph.name]
+            finish(self.graph, graph.functions)
         return call_op(self.graph, inputs).outputs
 
     def _call_under(self, tapes: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:

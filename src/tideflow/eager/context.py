@@ -14,7 +14,6 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.coordination_agent import CoordinationAgent, coordinate
@@ -25,6 +24,7 @@ from tideflow.eager.cluster import Cluster
 from tideflow.eager.device_policy import DevicePolicy
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
+from tideflow.graph.trace_library import TraceLibrary
 from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device, DeviceManager, make_devices
 from tideflow.runtime.functions import FunctionRuntime
@@ -41,7 +41,7 @@ class Context:
 
     Attributes:
       config: takes effect when the context is initialized.
-      library: functions by name, of all graphs that are traced.
+      library: functions by name, those of traces as long as these live.
       seed: from which random operations derive theirs, or None.
       cluster: what it is connected to, or None.
       is_synchronous: what the program was told; operations on other tasks are never waited for
@@ -52,7 +52,7 @@ class Context:
 
     def __init__(self, config: pb.ConfigProto | None = None) -> None:
         self.config = config or pb.ConfigProto()
-        self.library: dict[str, Any] = {}
+        self.library = TraceLibrary()
         self.seed: int | None = None
         self.cluster: Cluster | None = None
         self.is_synchronous = True

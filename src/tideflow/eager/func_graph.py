@@ -17,7 +17,9 @@ from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.variable import EagerVariable, variable_of
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Graph, Operation, Tensor
+from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import OpDef
+from tideflow.graph.trace_library import TraceLibrary
 from tideflow.wire import dtypes
 
 # They use a variable without changing it.
@@ -56,6 +58,9 @@ class FunctionGraph(FuncGraph):
 
     def __init__(self, name: str, outer_graph: Graph | None = None) -> None:
         super().__init__(name, outer_graph)
+        around = self.outer_graph
+        if isinstance(around, EagerGraph):
+            self.functions = TraceLibrary(around.context.library)
         self._collections = outer_graph._collections if isinstance(outer_graph, FuncGraph) else {}
         self.effects: list[Operation] = []
         # By the id of a handle: the operation that last changed it, and the reads since then.
@@ -80,9 +85,18 @@ class FunctionGraph(FuncGraph):
     ) -> Operation:
         """Make an operation, ordered behind those whose effects it must see."""
         made = super().create_op(op_type, inputs, attrs, name, apply_scopes=apply_scopes)
+        if "Dataset" in made.type:
+            self._keep_functions(made)
         if made.op_def.is_stateful and made.type not in _FREE:
             self._order(made)
         return made
+
+    def _keep_functions(self, made: Operation) -> None:
+        """A dataset may outlive the trace that it was made in, and calls its functions by name."""
+        if isinstance(self.functions, TraceLibrary):
+            for ref in made.attrs.values():
+                if isinstance(ref, FunctionRef):
+                    self.functions.keep(ref.name)
 
     def _order(self, made: Operation) -> None:
         handles = [t for t in made.inputs if t.dtype.base_dtype is dtypes.resource]

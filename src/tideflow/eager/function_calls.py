@@ -103,11 +103,22 @@ class FunctionCalls:
             if definition.name not in task.functions:
                 item = request.queue.add()
                 item.register_function.function_def.CopyFrom(definition.to_proto())
+        given = [item.register_function.function_def.signature.name for item in request.queue]
+        gone = [name for name in task.functions if name not in self._home.library]
+        for name in gone:
+            request.queue.add().remove_function.function_name = name
+            self._needs_client.pop(name, None)
         await task.service.Enqueue(request)
-        task.functions.update(
-            item.register_function.function_def.signature.name for item in request.queue
-        )
-        task.functions.update(names)
+        task.functions.difference_update(gone)
+        task.functions.update(given)
+
+    async def _forget_gone(self) -> None:
+        """Forget functions that nobody can call any more, here and where parts of them are."""
+        library = self._home.library
+        for key in [key for key in self._held_here if key[0] not in library]:
+            self._held_here.pop(key).drop()
+        for name in [name for name in self._home.given if name not in library]:
+            self._home.remove_function(name)
 
     async def _drain(self) -> None:
         """Wait until what was enqueued before is done."""
@@ -196,6 +207,7 @@ class FunctionCalls:
         key = (name, default_device, *places)
         ready = self._held_here.get(key)
         if ready is None:
+            run_sync(self._forget_gone())
             ready = SpanningFunction(self._home, FunctionRef(name), default_device, places)
             self._held_here[key] = ready
         op_id = next(self._op_ids)

@@ -10,7 +10,7 @@ Source: tensorflow/core/framework/function.proto and function.cc.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,12 +104,13 @@ class FunctionDefinition:
       name: unique in the library.
       op_def: the op by which it is called.
       gradient: the name of the function that is its gradient, "" where that is to be worked out.
+      body: what it was made of, for gradients; None until then where it came as a message.
 
     Args:
       lookup: finds the op of another function that the body calls by name.
     """
 
-    __slots__ = ("_lookup", "_proto", "gradient", "name", "op_def")
+    __slots__ = ("__weakref__", "_lookup", "_proto", "body", "gradient", "name", "op_def")
 
     def __init__(self, function_pb: pb.FunctionDef, lookup: OpDefLookup | None = None) -> None:
         self._proto = function_pb
@@ -117,6 +118,7 @@ class FunctionDefinition:
         self.name = function_pb.signature.name
         self.op_def = op_def_of_function(function_pb.signature)
         self.gradient = ""
+        self.body: Any = None
 
     def to_proto(self) -> pb.FunctionDef:
         """Return the function as it travels."""
@@ -289,7 +291,7 @@ def library_lookup(library: Mapping[str, FunctionDefinition]) -> Callable[[str],
 
 
 def add_to_library(
-    library: dict[str, FunctionDefinition], library_pb: pb.FunctionDefLibrary
+    library: MutableMapping[str, FunctionDefinition], library_pb: pb.FunctionDefLibrary
 ) -> None:
     """Enter the functions of a message.
 
@@ -443,19 +445,24 @@ def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:
 
 
 def define_function(
-    graph: FuncGraph, name: str | None = None, outputs: Sequence[Tensor] | None = None
+    graph: FuncGraph,
+    name: str | None = None,
+    outputs: Sequence[Tensor] | None = None,
+    library: MutableMapping[str, FunctionDefinition] | None = None,
 ) -> FunctionDefinition:
-    """Return the function of a body, and enter it into the library of the graph around it.
+    """Return the function of a body, and enter it into a library.
 
     Args:
       name: the function's name, the body's by default.
       outputs: the function's results, the body's by default.
+      library: that of the graph around the body by default.
     Raises: ValueError when the library has another function of that name.
     """
     results = graph.outputs if outputs is None else outputs
     function_pb = _Writer(graph, name or graph.name, results).write()
     made = FunctionDefinition(function_pb, library_lookup(graph.functions))
-    known: FunctionDefinition = graph.functions.setdefault(made.name, made)
+    library = graph.outer_graph.functions if library is None else library
+    known: FunctionDefinition = library.setdefault(made.name, made)
     if known is not made and known != made:
         raise ValueError(f"the graph has a function {made.name!r} already, with another body")
     return known

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from typing import Any, ClassVar
 
 from tideflow.graph import shapes
@@ -49,7 +49,7 @@ class Graph:
         self.operations_by_name: dict[str, Operation] = {}
         self.version = 0
         self.seed: int | None = None
-        self.functions: dict[str, Any] = {}
+        self.functions: MutableMapping[str, Any] = {}
         self.control_flow_context: ControlFlowContext | None = None
         self.lock = threading.RLock()
         self._finalized = False

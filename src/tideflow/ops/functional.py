@@ -7,7 +7,7 @@ arguments.  These forms travel as one op each, where tf.cond and tf.while_loop b
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 from tideflow.graph.building import convert_to_tensor, make_op, shape_outputs
@@ -28,10 +28,6 @@ class Body(NamedTuple):
 
     graph: FuncGraph
     outputs: list[Tensor]
-
-
-# Bodies by function name, for gradients; they live as long as the process, as libraries do.
-bodies: dict[str, Body] = {}
 
 
 class _Tracing:
@@ -74,10 +70,20 @@ def _output(graph: FuncGraph, value: Any) -> Tensor:
     return tensor if tensor.graph is graph else graph.capture(tensor)
 
 
-def finish(graph: FuncGraph) -> FunctionDefinition:
-    """Enter a traced body into the library of the graph around it."""
-    bodies[graph.name] = Body(graph, graph.outputs)
-    return define_function(graph)
+def finish(
+    graph: FuncGraph, library: MutableMapping[str, FunctionDefinition] | None = None
+) -> FunctionDefinition:
+    """Enter a traced body into a library, that of the graph around it by default."""
+    return define_body(Body(graph, graph.outputs), graph.name, library)
+
+
+def define_body(
+    body: Body, name: str, library: MutableMapping[str, FunctionDefinition] | None = None
+) -> FunctionDefinition:
+    """Enter a body under a name, to be found by it for gradients, too."""
+    made = define_function(body.graph, name, body.outputs, library)
+    made.body = body
+    return made
 
 
 class Function:

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.functions import FuncGraph, body_graph, define_function
+from tideflow.graph.functions import FuncGraph, body_graph
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.control_flow_grad import ControlFlowGradients
-from tideflow.ops.functional import Body, bodies, call_op, finish, make_branch_op
+from tideflow.ops.functional import Body, call_op, define_body, finish, make_branch_op
 from tideflow.ops.gradient_walk import Walk, WalkOptions, is_trainable
 from tideflow.ops.gradient_zeros import zeros_for
 from tideflow.wire import dtypes, errors
@@ -28,23 +28,17 @@ from tideflow.wire import dtypes, errors
 _uids = itertools.count()
 
 
-# Those made from messages, by definition.
-_rebuilt: dict[Any, Body] = {}
-
-
 def forward_body(ref: FunctionRef) -> Body:
     """Return the body of a function: the one that was traced, or one rebuilt from its message."""
     graph = get_default_graph()
     definition = graph.functions.get(ref.name)
-    # A server's sessions may have different functions of one name.
-    found = _rebuilt.get(definition) or bodies.get(ref.name)
-    if found is not None:
-        return found
     if definition is None:
         raise LookupError(f"function {ref.name!r} is not in the graph's library")
-    rebuilt = body_graph(definition, graph)
-    made = _rebuilt[definition] = Body(rebuilt, rebuilt.outputs)
-    return made
+    if definition.body is None:
+        rebuilt = body_graph(definition, graph)
+        definition.body = Body(rebuilt, rebuilt.outputs)
+    found: Body = definition.body
+    return found
 
 
 class Backward:
@@ -98,9 +92,8 @@ def _intermediates(backward: Backward) -> list[Tensor]:
 def _with_results(body: Body, more: Sequence[Tensor]) -> FunctionRef:
     """Return a function of the same body with further results."""
     name = f"{body.graph.name}_saving_{next(_uids)}"
-    made = bodies[name] = Body(body.graph, [*body.outputs, *more])
-    define_function(body.graph, name, made.outputs)
-    return FunctionRef(name)
+    extended = Body(body.graph, [*body.outputs, *more])
+    return FunctionRef(define_body(extended, name, get_default_graph().functions).name)
 
 
 def _extend(op: Operation, attrs: dict[str, Any], more: Sequence[Tensor]) -> list[Tensor]:

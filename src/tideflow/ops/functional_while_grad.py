@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.functions import define_function
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.ops.functional import Body, bodies, call_op, finish, while_op
+from tideflow.ops.functional import Body, call_op, define_body, finish, while_op
 from tideflow.ops.functional_grad import Backward, dense, forward_body
 from tideflow.ops.gradient_walk import is_trainable
 from tideflow.ops.gradient_zeros import zeros_for
@@ -174,9 +173,7 @@ def _extend(op: Operation, forward: Body, kept: Sequence[Tensor]) -> list[Tensor
 
 def _define(body: Body) -> FunctionRef:
     name = f"{body.graph.name}_keeping_{next(_uids)}"
-    bodies[name] = body
-    define_function(body.graph, name, body.outputs)
-    return FunctionRef(name)
+    return FunctionRef(define_body(body, name, get_default_graph().functions).name)
 
 
 def _backward_loop(

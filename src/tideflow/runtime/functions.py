@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
@@ -103,7 +104,8 @@ class FunctionRuntime:
         self._state = state
         self._resources = resources
         self._jit = jit
-        self._ready: dict[Any, Function] = {}
+        # With the definition that it is of, which it does not hold.
+        self._ready: dict[Any, tuple[weakref.ref[FunctionDefinition], Function]] = {}
         self._lock = threading.RLock()
 
     def get(self, ref: FunctionRef, device: Device, target: str = "") -> Function:
@@ -123,8 +125,13 @@ class FunctionRuntime:
         with self._lock:
             found = self._ready.get(key)
             if found is None:
-                found = self._ready[key] = self._instantiate(ref, device)
-            return found
+                self._forget_gone()
+                definition, function = self._instantiate(ref, device)
+                found = self._ready[key] = weakref.ref(definition), function
+            return found[1]
+
+    def _forget_gone(self) -> None:
+        self._ready = {key: one for key, one in self._ready.items() if one[0]() is not None}
 
     def _target(self, target: str, device: Device) -> Device:
         name = merge(device.name, target, override=True).to_string()
@@ -146,7 +153,8 @@ class FunctionRuntime:
             )
         return found
 
-    def _instantiate(self, ref: FunctionRef, device: Device) -> Function:
+    def _instantiate(self, ref: FunctionRef, device: Device) -> tuple[FunctionDefinition, Function]:
+        """Return a function with the definition that it lives as long as."""
         definition = self._library.get(ref.name)
         if ref.name == GRADIENT:
             definition = gradient_function(self._library, ref.attrs["f"])
@@ -167,8 +175,9 @@ class FunctionRuntime:
 
         on_device = device.accelerator is not None
         if not any(_keeps_state(node) for node in nodes):
-            return ReadyFunction(runner, on_device)
-        return ReadyFunction(runner, on_device, lambda scope: self._in(scope).get(ref, device))
+            return definition, ReadyFunction(runner, on_device)
+        anew = lambda scope: self._in(scope).get(ref, device)  # noqa: E731
+        return definition, ReadyFunction(runner, on_device, anew)
 
     def _in(self, scope: FunctionScope) -> FunctionRuntime:
         """Return the runtime of the same functions in a scope."""

@@ -1,0 +1,59 @@
+"""Libraries of functions that end with what uses them.
+
+A program traces functions without end, so its library must not hold them.  All are known by name;
+what was traced holds the functions that it names, and each of these the trace that it is of.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+
+class TraceLibrary(MutableMapping[str, Any]):
+    """The functions of one trace (or, without `outer`, of the whole program), by name.
+
+    It holds what is entered.  That of a trace also holds what is asked for, and has only these; the
+    program's finds whatever is known as long as somebody holds it.
+
+    Args:
+      outer: that of what is around the trace, and outlives it.
+
+    Attributes:
+      known: all functions of the program, none of them held.
+    """
+
+    def __init__(self, outer: TraceLibrary | None = None) -> None:
+        self._outer = outer
+        self._held: dict[str, Any] = {}
+        self.known: weakref.WeakValueDictionary[str, Any] = (
+            weakref.WeakValueDictionary() if outer is None else outer.known
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._held.get(name)
+        if found is None:
+            found = self.known[name]
+            if self._outer is not None:
+                self._held[name] = found
+        return found
+
+    def __setitem__(self, name: str, function: Any) -> None:
+        self._held[name] = self.known[name] = function
+
+    def __delitem__(self, name: str) -> None:
+        del self.known[name]
+        self._held.pop(name, None)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self.known if self._outer is None else self._held))
+
+    def __len__(self) -> int:
+        return len(self.known if self._outer is None else self._held)
+
+    def keep(self, name: str) -> None:
+        """Have what is around the trace hold a function, too: something may outlive the trace that
+        calls it."""
+        if self._outer is not None:
+            self._outer[name] = self[name]
