@@ -86,6 +86,21 @@ def test_a_dataset_outlives_the_function_that_made_it() -> None:
     assert [int(x) for x in dataset] == [0, 2, 2, 6]
 
 
+def test_functions_of_datasets_end_with_them() -> None:
+    def elements(factor: int) -> list[int]:
+        dataset = tf.data.Dataset.range(4).map(
+            lambda x: tf.cond(x % 2 == 0, lambda: x, lambda: factor * x)
+        )
+        gc.collect()
+        return [int(x) for x in dataset.filter(lambda x: x > 0)]
+
+    before = set(context().library)
+    assert elements(2) == [2, 2, 6]
+    assert elements(3) == [3, 2, 9]
+    gc.collect()
+    assert set(context().library) <= before
+
+
 @pytest.fixture
 def workers() -> Iterator[dict[str, list[str]]]:
     """Two workers as processes, and a client that has joined them."""

@@ -260,6 +260,8 @@ class Cluster:
         op_id = next(self._op_ids)
         template = self._templates.get(op_def, attrs, device)
         if not task.functions.issuperset(template.functions):
+            # What the operation makes there, such as a dataset, may call them at any time.
+            self._library.update((name, self._library[name]) for name in template.functions)
             run_sync(self._functions.enter(task, template.functions))
         item = pb.EagerQueueItem()
         operation = item.operation

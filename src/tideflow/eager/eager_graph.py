@@ -42,7 +42,8 @@ class EagerGraph(Graph):
     def __init__(self, home: Context) -> None:
         super().__init__()
         self.context = home
-        self.functions = home.library
+        # Whoever names a function holds it.
+        self.functions = home.library.known
         self._bound: dict[Any, BoundOp] = {}
 
     @property

@@ -105,6 +105,8 @@ class FunctionCalls:
                 item.register_function.function_def.CopyFrom(definition.to_proto())
         given = [item.register_function.function_def.signature.name for item in request.queue]
         gone = [name for name in task.functions if name not in self._home.library]
+        if gone:
+            await task.queue.drain()  # nothing there names them any more
         for name in gone:
             request.queue.add().remove_function.function_name = name
             self._needs_client.pop(name, None)

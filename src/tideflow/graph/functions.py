@@ -124,6 +124,10 @@ class FunctionDefinition:
         """Return the function as it travels."""
         return self._proto
 
+    def ref(self) -> FunctionRef:
+        """Return an attr that names the function, and holds it."""
+        return FunctionRef(self.name, definition=self)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionDefinition) and self._proto == other._proto
 
@@ -323,6 +327,7 @@ class FuncGraph(Graph):
       inputs: arguments, those for captures last.
       outputs: results.
       captures: (outer tensor, argument) for each capture.
+      definition: the function of the whole body, once it is defined.
     """
 
     def __init__(self, name: str, outer_graph: Graph | None = None) -> None:
@@ -337,6 +342,7 @@ class FuncGraph(Graph):
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
+        self.definition: FunctionDefinition | None = None
         self._captured: dict[int, Tensor] = {}
         # By the id of an argument for a capture: what was captured, as it was first known.
         self._origins: dict[int, Tensor] = {}
@@ -465,6 +471,8 @@ def define_function(
     known: FunctionDefinition = library.setdefault(made.name, made)
     if known is not made and known != made:
         raise ValueError(f"the graph has a function {made.name!r} already, with another body")
+    if known.name == graph.name:
+        graph.definition = known
     return known
 
 

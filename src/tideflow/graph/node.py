@@ -21,10 +21,14 @@ Edge: TypeAlias = "tuple[Node, int]"
 
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
-    """A function named by an attr, with the attrs that instantiate it."""
+    """A function named by an attr, with the attrs that instantiate it.
+
+    definition: what the name means, where it is to live as long as the attr; else None.
+    """
 
     name: str
     attrs: dict[str, Any] = field(default_factory=dict, hash=False)
+    definition: Any = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

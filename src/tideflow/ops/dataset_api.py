@@ -13,7 +13,6 @@ import numpy as np
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.building import convert_to_tensor, make_op
 from tideflow.graph.graph import Operation, Tensor
-from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops import nest
@@ -72,7 +71,7 @@ class Traced:
             return tuple(result) if isinstance(result, list) else result
 
         graph, self.result = trace(call, nest.flatten(element), name)
-        self.ref = FunctionRef(finish(graph).name)
+        self.ref = finish(graph).ref()
         self.captured = graph.captured_inputs
         leaves = [Spec(tensor.dtype, tensor.dims) for tensor in graph.outputs]
         self.element = nest.pack_sequence_as(self.result, leaves)

@@ -142,7 +142,7 @@ def call_op(graph: FuncGraph, inputs: Sequence[Tensor], name: str | None = None)
         {
             "Tin": [t.dtype.base_dtype for t in graph.inputs],
             "Tout": [t.dtype.base_dtype for t in graph.outputs],
-            "f": FunctionRef(graph.name),
+            "f": FunctionRef(graph.name, definition=graph.definition),
         },
         [graph],
         name,
@@ -235,7 +235,7 @@ def make_branch_op(
     name: str | None = None,
 ) -> Operation:
     """Make an If or Case op of bodies that take the same inputs."""
-    refs = [FunctionRef(finish(branch).name) for branch in branches]
+    refs = [finish(branch).ref() for branch in branches]
     attrs: dict[str, Any] = {
         "Tin": [t.dtype.base_dtype for t in inputs],
         "Tout": [t.dtype.base_dtype for t in branches[0].outputs],
@@ -289,8 +289,8 @@ def while_op(
     inputs = [*first, *captured]
     attrs = {
         "T": [t.dtype.base_dtype for t in inputs],
-        "cond": FunctionRef(finish(cond_graph).name),
-        "body": FunctionRef(finish(body_graph).name),
+        "cond": finish(cond_graph).ref(),
+        "body": finish(body_graph).ref(),
         "output_shapes": [
             TensorShape(_kept(t, out)) for t, out in zip(body_graph.inputs, body_graph.outputs)
         ],

@@ -93,7 +93,7 @@ def _with_results(body: Body, more: Sequence[Tensor]) -> FunctionRef:
     """Return a function of the same body with further results."""
     name = f"{body.graph.name}_saving_{next(_uids)}"
     extended = Body(body.graph, [*body.outputs, *more])
-    return FunctionRef(define_body(extended, name, get_default_graph().functions).name)
+    return define_body(extended, name, get_default_graph().functions).ref()
 
 
 def _extend(op: Operation, attrs: dict[str, Any], more: Sequence[Tensor]) -> list[Tensor]:

@@ -173,7 +173,7 @@ def _extend(op: Operation, forward: Body, kept: Sequence[Tensor]) -> list[Tensor
 
 def _define(body: Body) -> FunctionRef:
     name = f"{body.graph.name}_keeping_{next(_uids)}"
-    return FunctionRef(define_body(body, name, get_default_graph().functions).name)
+    return define_body(body, name, get_default_graph().functions).ref()
 
 
 def _backward_loop(

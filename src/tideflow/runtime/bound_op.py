@@ -20,6 +20,9 @@ from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.program import explain
 
+# Kinds of attrs that name functions.
+_FUNCTIONS = ("func", "list(func)")
+
 
 class BoundOp:
     """An operation bound to its attrs and device: what a call needs.
@@ -113,7 +116,10 @@ class BoundOp:
 
 
 def keeps_nothing(op_def: OpDef) -> bool:
-    """Whether calls of an op may share one bound kernel: it has no state of its own."""
+    """Whether calls of an op may share one bound kernel: it has no state of its own, and no
+    functions, which are few calls' own."""
+    if any(attr.kind in _FUNCTIONS for attr in op_def.attrs.values()):
+        return False
     if not op_def.is_stateful:
         return True
     return "shared_name" not in op_def.attrs

@@ -176,7 +176,9 @@ class FunctionRuntime:
         on_device = device.accelerator is not None
         if not any(_keeps_state(node) for node in nodes):
             return definition, ReadyFunction(runner, on_device)
-        anew = lambda scope: self._in(scope).get(ref, device)  # noqa: E731
+        # It must not hold the definition: what has the function does.
+        name = FunctionRef(ref.name, ref.attrs)
+        anew = lambda scope: self._in(scope).get(name, device)  # noqa: E731
         return definition, ReadyFunction(runner, on_device, anew)
 
     def _in(self, scope: FunctionScope) -> FunctionRuntime:
