@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 
 import tideflow as tf
 
-EPOCHS = flags.DEFINE_integer("epochs", 25, "how often all examples are used")
+EPOCHS = flags.DEFINE_integer("epochs", 60, "how often all examples are used")
 SEED = flags.DEFINE_integer("seed", 1, "of the initial weights and the order of examples")
 BATCH_SIZE = 64
 
@@ -72,7 +72,7 @@ def coordinate(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None
     for epoch in range(EPOCHS.value):
         losses = [coordinator.schedule(step, args=(iterator,)) for _ in range(steps)]
         coordinator.join()
-        if epoch % 5 == 4:
+        if epoch % 10 == 9:
             loss = np.mean(coordinator.fetch(losses))
             print(f"epoch {epoch + 1}: loss {loss:.4f}", flush=True)
     per_second = EPOCHS.value * steps / (time.monotonic() - began_s)

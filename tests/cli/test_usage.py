@@ -96,3 +96,9 @@ def test_a_server_that_was_refused_leaves_ctrl_c_as_it_was(invoke: Invoke) -> No
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     assert invoke("serve", "--cluster", "{}").exit_code != 0
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_options_of_the_script_are_told_where_they_go(invoke: Invoke) -> None:
+    result = invoke("run", "train.py", "--epochs", "40")
+    assert result.exit_code == 2
+    assert "tideflow run SCRIPT -- --epochs" in result.output

@@ -27,19 +27,28 @@ from tideflow.cli.restarts import DEFAULT_MOST, RestartPolicy
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_red")
 
 
-class _WithOptionalCount(click.Command):
-    """Lets `--restart` stand without a number, also before the script's name."""
+class _RunCommand(click.Command):
+    """Lets `--restart` stand without a number, also before the script's name, and says where the
+    script's own options go."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         for i, arg in enumerate(args[:end]):
             if arg == "--restart" and not (i + 1 < end and args[i + 1].isdecimal()):
                 args[i] = f"--restart={DEFAULT_MOST}"
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            given = error.option_name
+            raise click.UsageError(
+                f"tideflow run has no option {given}; options of the script come after --, as in: "
+                f"tideflow run SCRIPT -- {given}",
+                ctx,
+            ) from None
 
 
 @click.command(
-    cls=_WithOptionalCount,
+    cls=_RunCommand,
     short_help="Start a script as a cluster on this machine.",
     context_settings={"allow_interspersed_args": True},
 )
