@@ -12,6 +12,7 @@ import pytest
 
 import tideflow as tf
 from cluster.servers import ServerProcess, make_spec
+from tideflow.cluster.services import EagerService
 from tideflow.cluster.status import StatusService
 from tideflow.eager.context import Context, context, replace_context
 from tideflow.eager.remote_tensor import RemoteTensor
@@ -173,3 +174,37 @@ def test_results_stay_there_and_bring_shapes_and_small_values_along() -> None:
     assert text.numpy().tolist() == [b"a", b"b"]
     with tf.device(W1):
         assert (small + 1.0).numpy() == 1201.0
+
+
+def test_workers_let_results_go_although_nothing_but_calls_follows(
+    spec: dict[str, list[str]],
+) -> None:
+    doubled = tf.function(lambda x: x * 2.0)
+
+    def call() -> Any:
+        with tf.device(W0):
+            return doubled(tf.ones([3]))
+
+    result = call()
+    assert isinstance(result, RemoteTensor)
+    item = pb.EagerQueueItem()
+    item.operation.id, item.operation.name = 1 << 40, "Identity"
+    item.operation.attrs["T"].type = result.dtype.as_datatype_enum
+    result.fill_handle(item.operation.op_inputs.add().remote_handle)
+    assert context().cluster is not None
+    request = pb.EnqueueRequest(context_id=context().cluster.context_id, queue=[item])
+
+    async def is_there() -> bool:
+        channel = make_channel(spec["worker"][0], peer_name="a worker")
+        try:
+            await stub(EagerService, channel).Enqueue(request)
+        except errors.InvalidArgumentError:
+            return False
+        finally:
+            await channel.close()
+        return True
+
+    assert run_sync(is_there())
+    del result
+    while run_sync(is_there()):
+        call()

@@ -192,6 +192,7 @@ class FunctionCalls:
         others waiting that it may itself wait for.
         """
         await self._drain()
+        task.queue.flush_soon()
         await self.enter(task, [request.queue[0].operation.name])
         try:
             response = await task.service.Enqueue(request)
@@ -223,6 +224,8 @@ class FunctionCalls:
 
     async def _run(self, ready: SpanningFunction, op_id: int, args: Sequence[Any]) -> list[Any]:
         await self._drain()
+        for task in self._tasks.values():
+            task.queue.flush_soon()
         return await ready.run(self._steps, op_id, args)
 
 

@@ -27,6 +27,8 @@ from tideflow.wire.shapes import decode_shape
 _METHOD = "/tensorflow.eager.EagerService/StreamingEnqueue"
 # Messages.  A task that has that many does not wait for the next one.
 _MOST_UNANSWERED = 4
+# How long what can wait does so where no other item follows.
+_QUIET_S = 0.1
 
 # The shapes of an operation's outputs.
 Answer: TypeAlias = "concurrent.futures.Future[list[Dims]]"
@@ -65,6 +67,7 @@ class RemoteQueue:
         self._last: AnyAnswer | None = None
         self._barrier: AnyAnswer | None = None
         self._is_peer = is_peer
+        self._timer: asyncio.TimerHandle | None = None
         self.error: errors.OpError | None = None
 
     def put(self, item: pb.EagerQueueItem) -> Answer:
@@ -94,6 +97,15 @@ class RemoteQueue:
         It is left out where `after`, the answer to an earlier one, turns out to be an error.
         """
         self._waiting.append((item, after, False))
+
+    def flush_soon(self) -> None:
+        """Send what can wait in a moment, though no other item may follow (on the loop)."""
+        if self._waiting and self._timer is None:
+            self._timer = get_loop().call_later(_QUIET_S, self._flush_quietly)
+
+    def _flush_quietly(self) -> None:
+        self._timer = None
+        self._flush()
 
     def barrier(self) -> AnyAnswer | None:
         """Return the answer that comes when all that was put is done; None before the first item.
@@ -156,6 +168,8 @@ class RemoteQueue:
 
     def close(self) -> None:
         """End the stream; what was not answered, or not even sent, fails (on the loop)."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._stream is not None:
             self._stream.close()
         for _, answer, is_own in self._take_waiting():
