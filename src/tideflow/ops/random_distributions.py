@@ -190,8 +190,8 @@ def random_gamma_grad_kernel(ctx: Any, alpha: Any, sample: Any) -> Any:
     except ValueError as error:
         raise InvalidArgumentError(str(error)) from None
     made = np.full(a.shape, np.nan)
-    made[(a > 0) & (x == 0)] = 0
-    valid = (a > 0) & (x > 0)
+    made[(x == 0) | (a > 0) & (x > 0) & np.isinf(a + x)] = 0
+    valid = (a > 0) & (x > 0) & np.isfinite(a + x)
     for chosen, slope in (
         (valid & (x <= a + 1), _slope_by_series),
         (valid & (x > a + 1), _slope_by_fraction),
@@ -272,16 +272,19 @@ def stateless_random_gamma_gradient(op: Operation, grad: Any) -> list[Any]:
 # ---- Poisson
 
 
-def _rounded(values: Any, dtype: DType) -> Any:
-    """Return numbers of events in the type wanted; what is no number has no meaning there."""
+def _counts(values: Any, is_countable: Any, dtype: DType) -> Any:
+    """Return numbers of events in the type wanted; integers are 0 where there is none to count."""
+    if not dtype.is_floating:
+        values = np.where(is_countable, values, 0)
     with np.errstate(invalid="ignore"):
         return values.astype(dtype.as_numpy_dtype)
 
 
 def _poisson(source: Source, rate: Any, samples: int, dtype: DType) -> Any:
     at, which = _layout(samples, rate.size)
-    made = random_draws.poisson(source, rate.reshape(-1)[which].astype(np.float64), at)
-    return _rounded(made, dtype)
+    rates = rate.reshape(-1)[which].astype(np.float64)
+    made = random_draws.poisson(source, rates, at)
+    return _counts(made, np.isfinite(rates), dtype)
 
 
 def _stateful_poisson(ctx: Any, shape: Any, rate: Any, seeds: tuple[int, int], dtype: DType) -> Any:
@@ -366,8 +369,9 @@ def _binomial(shape: Any, counts: Any, probs: Any, source: Source, dtype: DType)
         ) from None
     samples = _split(sizes, counts, "counts and probs")
     at, which = _layout(samples, counts.size)
-    flat = (counts.reshape(-1)[which], probs.reshape(-1)[which])
-    return _rounded(random_draws.binomial(source, *flat, at), dtype).reshape(sizes)
+    trials, chances = counts.reshape(-1)[which], probs.reshape(-1)[which]
+    made = random_draws.binomial(source, trials, chances, at)
+    return _counts(made, ~np.isnan(chances), dtype).reshape(sizes)
 
 
 @op(

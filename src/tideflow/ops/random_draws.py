@@ -81,11 +81,13 @@ def _each(count: int, starts: Any, uniform: _Uniform, attempt: Callable[..., Any
 
 
 def poisson(source: Source, rates: Any, positions: Any) -> Any:
-    """Return a number of events for each rate [n], as floats; NaN for a rate that can be none.
+    """Return a number of events for each rate [n], as floats; NaN for a rate that is NaN.
+
+    None happen at a negative rate, and more than any number at an infinite one.
 
     positions: which sample of the result each is, by which its counter is found.
     """
-    made = np.full(rates.shape, np.nan)
+    made = np.where(rates < 0, 0, rates)
     valid = np.isfinite(rates) & (rates >= 0)
     starts = positions * _APART
     for chosen, draw in (

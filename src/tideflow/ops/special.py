@@ -49,9 +49,17 @@ def _plain(op_name: str, numpy_name: str, summary: str, types: str = "floats_and
     return _publish(op_name, summary)
 
 
-def _special(op_name: str, scipy_name: str, summary: str) -> Any:
-    """Define an op that SciPy computes, and its public function."""
-    for_numpy = getattr(scipy_special, scipy_name)
+def _special(
+    op_name: str, scipy_name: str, summary: str, other: tuple[float, float] | None = None
+) -> Any:
+    """Define an op that SciPy computes, and its public function.
+
+    other: a point at which TensorFlow has another value than SciPy, and that value.
+    """
+    compute = getattr(scipy_special, scipy_name)
+
+    def for_numpy(x: Any) -> Any:
+        return compute(x) if other is None else np.where(x == other[0], other[1], compute(x))
 
     def kernel(xp: Any, x: Any) -> Any:
         dtype = x.dtype
@@ -118,8 +126,8 @@ erf = _special("Erf", "erf", "Return the error function.")
 erfc = _special("Erfc", "erfc", "Return 1 - erf(x), exact for large x too.")
 erfinv = _special("Erfinv", "erfinv", "Return the inverse of the error function.")
 ndtri = _special("Ndtri", "ndtri", "Return the inverse of the normal distribution function.")
-lgamma = _special("Lgamma", "gammaln", "Return the logarithm of |gamma(x)|.")
-digamma = _special("Digamma", "digamma", "Return the derivative of lgamma.")
+lgamma = _special("Lgamma", "gammaln", "Return the logarithm of |gamma(x)|.", (-np.inf, np.inf))
+digamma = _special("Digamma", "digamma", "Return the derivative of lgamma.", (0, np.nan))
 bessel_i0 = _special("BesselI0", "i0", "Return the modified Bessel function I0.")
 bessel_i1 = _special("BesselI1", "i1", "Return the modified Bessel function I1.")
 bessel_i0e = _special("BesselI0e", "i0e", "Return exp(-|x|) times the Bessel function I0.")
@@ -285,10 +293,15 @@ T: type in {float, double}
     shape=broadcast,
 )
 def _polygamma(xp: Any, a: Any, x: Any) -> Any:
-    # SciPy's polygamma takes integers only and answers in float64.
-    if xp is np:
-        return scipy_special.polygamma(a.astype(np.int64), x.astype(np.float64)).astype(x.dtype)
-    return _for_jax().polygamma(a.astype(np.int64), x).astype(x.dtype)
+    # Factorials soon exceed float32, in which the product may still lie.
+    wide = (a.astype(np.float64), x.astype(np.float64)) if xp is np else (a, x)
+    order, point = wide
+    factor = xp.where((order + 1) % 2 == 1, -1, 1) * _compute(xp, "gamma", order + 1)
+    found = xp.where(
+        order == 0, _compute(xp, "digamma", point), factor * _zeta(xp, order + 1, point)
+    )
+    is_order = (order >= 0) & (order == xp.floor(order))
+    return xp.where(is_order & ((order > 0) | (point != 0)), found, xp.nan).astype(x.dtype)
 
 
 @gradient("Polygamma")
@@ -306,7 +319,14 @@ T: type in {float, double}
     shape=broadcast,
 )
 def _zeta(xp: Any, x: Any, q: Any) -> Any:
-    return _compute(xp, "zeta", x, q)
+    found = _compute(xp, "zeta", x, q)
+    # Of large exponents the first term is all there is; the libraries multiply zeros by infinities.
+    found = xp.where(xp.isnan(found) & (x > 1), q ** (-x), found)
+    # At its poles the sum rises on both sides for even exponents only.
+    is_even = x / 2 == xp.floor(x / 2)
+    is_pole = (q <= 0) & (q == xp.floor(q))
+    found = xp.where(is_pole & (x > 1) & ~is_even | (x < 1) | xp.isnan(x), xp.nan, found)
+    return xp.where(is_pole & (x > 1) & is_even, xp.inf, found).astype(x.dtype)
 
 
 @gradient("Zeta")
