@@ -2,7 +2,8 @@
 
 A rule works element by element on the old values and gives the new ones.  `apply_rule` makes the
 reference op (ApplyX), the resource op (ResourceApplyX) and the two sparse ones (SparseApplyX,
-ResourceSparseApplyX: the same rule on the rows that indices name) from it.
+ResourceSparseApplyX: the rule on the rows that indices name) from it.  Where TensorFlow's sparse op
+takes the steps in another order, which shows when values are not finite, rows have their own rule.
 Source: tensorflow/core/kernels/training_ops.cc
 """
 
@@ -32,6 +33,7 @@ def apply_rule(
     *attrs: str,
     sparse: str = "",
     forms: tuple[str, ...] = ("", "Resource"),
+    rows: Callable[..., Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare the ops that apply the decorated rule.
 
@@ -41,6 +43,7 @@ def apply_rule(
       attrs: signature lines of attrs besides T and use_locking.
       sparse: inputs of the sparse ops, in their order; no sparse ops without it.
       forms: "" for reference ops, "Resource" for resource ops.
+      rows: the rule of the sparse ops, where it is another one.
     """
     cells = variables.split()
 
@@ -48,7 +51,7 @@ def apply_rule(
         for form in forms:
             _declare_dense(form, name, cells, inputs.split(), attrs, rule)
             if sparse:
-                _declare_sparse(form, name, cells, sparse.split(), attrs, rule)
+                _declare_sparse(form, name, cells, sparse.split(), attrs, rows or rule)
         return rule
 
     return register
@@ -211,11 +214,24 @@ def proximal_adagrad(xp: Any, var: Any, accum: Any, lr: Any, l1: Any, l2: Any, g
     return _shrink(xp, var - grad * rate, rate, l1, l2), accum
 
 
+def _adagrad_da_rows(
+    xp: Any, var: Any, total: Any, squares: Any, grad: Any, lr: Any, l1: Any, l2: Any, step: Any
+) -> Any:
+    steps = step.astype(var.dtype)
+    total = total + grad
+    squares = squares + grad * grad
+    mean = total / steps
+    less = xp.sign(total) * xp.maximum(xp.abs(total) / steps - l1, var.dtype.type(0))
+    pull = xp.where(l1 > 0, less, mean)
+    return -pull / (l2 + xp.sqrt(squares) / (steps * lr)), total, squares
+
+
 @apply_rule(
     "AdagradDA",
     "var gradient_accumulator gradient_squared_accumulator",
     "grad lr l1 l2 global_step:int64",
     sparse="grad indices lr l1 l2 global_step:int64",
+    rows=_adagrad_da_rows,
 )
 def adagrad_da(
     xp: Any, var: Any, total: Any, squares: Any, grad: Any, lr: Any, l1: Any, l2: Any, step: Any
@@ -244,11 +260,20 @@ def adadelta(
     return var - update * lr, accum, accum_update * rho + update * update * (1 - rho)
 
 
+def _rms_prop_rows(
+    xp: Any, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
+) -> Any:
+    ms = ms * rho + grad * grad * (1 - rho)
+    mom = mom * momentum + grad * lr / xp.sqrt(ms + epsilon)
+    return var - mom, ms, mom
+
+
 @apply_rule(
     "RMSProp",
     "var ms mom",
     "lr rho momentum epsilon grad",
     sparse="lr rho momentum epsilon grad indices",
+    rows=_rms_prop_rows,
 )
 def rms_prop(
     xp: Any, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
@@ -259,11 +284,30 @@ def rms_prop(
     return var - mom, ms, mom
 
 
+def _centered_rms_prop_rows(
+    xp: Any,
+    var: Any,
+    mg: Any,
+    ms: Any,
+    mom: Any,
+    lr: Any,
+    rho: Any,
+    momentum: Any,
+    epsilon: Any,
+    grad: Any,
+) -> Any:
+    ms = ms * rho + grad * grad * (1 - rho)
+    mg = mg * rho + grad * (1 - rho)
+    mom = mom * momentum + grad * lr / xp.sqrt(ms - mg * mg + epsilon)
+    return var - mom, mg, ms, mom
+
+
 @apply_rule(
     "CenteredRMSProp",
     "var mg ms mom",
     "lr rho momentum epsilon grad",
     sparse="lr rho momentum epsilon grad indices",
+    rows=_centered_rms_prop_rows,
 )
 def centered_rms_prop(
     xp: Any,
@@ -383,6 +427,35 @@ def power_sign(
     return var - xp.exp(logbase * sign_decay * agrees) * grad * lr, m
 
 
+def _ftrl_rows(
+    xp: Any, var: Any, accum: Any, linear: Any, grad: Any, *given: Any, multiply_linear_by_lr: bool
+) -> Any:
+    """Take the step of rows for Ftrl, and with a fifth constant for FtrlV2."""
+    lr, l1, l2, *shrinkage, lr_power = given
+    _check_ftrl(lr, l1, l2, shrinkage, lr_power, multiply_linear_by_lr)
+    pulled = grad + 2 * shrinkage[0] * var if shrinkage else grad
+    constants = (lr, l1, l2, lr_power)
+    more, linear, l1, curve = _ftrl_moved(
+        xp, var, accum, linear, grad, pulled, constants, multiply_linear_by_lr
+    )
+    return (xp.maximum(xp.minimum(linear, l1), -l1) - linear) / curve, more, linear
+
+
+def _check_ftrl(
+    lr: Any, l1: Any, l2: Any, shrinkage: Any, lr_power: Any, may_stand_still: bool
+) -> None:
+    # What is traced has no values yet.
+    if not all(isinstance(x, np.ndarray | np.generic) for x in (lr, l1, l2, lr_power, *shrinkage)):
+        return
+    if not (lr > 0 or (may_stand_still and lr == 0)):
+        raise errors.InvalidArgumentError(f"lr must be positive; found {lr}")
+    if not all(x >= 0 for x in (l1, l2, *shrinkage)):
+        found = [x.item() for x in (l1, l2, *shrinkage)]
+        raise errors.InvalidArgumentError(f"l1, l2 and l2_shrinkage must be >= 0; found {found}")
+    if not lr_power <= 0:
+        raise errors.InvalidArgumentError(f"lr_power must not be positive; found {lr_power}")
+
+
 _FTRL_SPARSE = "grad indices lr l1 l2"
 _FTRL_ATTR = "multiply_linear_by_lr: bool = false"
 
@@ -393,6 +466,7 @@ _FTRL_ATTR = "multiply_linear_by_lr: bool = false"
     "grad lr l1 l2 lr_power",
     _FTRL_ATTR,
     sparse=f"{_FTRL_SPARSE} lr_power",
+    rows=_ftrl_rows,
 )
 def ftrl(
     xp: Any,
@@ -408,7 +482,8 @@ def ftrl(
     multiply_linear_by_lr: bool,
 ) -> Any:
     """Follow the regularized leader (McMahan et al. 2013)."""
-    return _ftrl(xp, var, accum, linear, grad, grad, lr, l1, l2, lr_power, multiply_linear_by_lr)
+    constants = (lr, l1, l2, lr_power)
+    return _ftrl(xp, var, accum, linear, grad, grad, constants, multiply_linear_by_lr)
 
 
 @apply_rule(
@@ -417,6 +492,7 @@ def ftrl(
     "grad lr l1 l2 l2_shrinkage lr_power",
     _FTRL_ATTR,
     sparse=f"{_FTRL_SPARSE} l2_shrinkage lr_power",
+    rows=_ftrl_rows,
 )
 def ftrl_v2(
     xp: Any,
@@ -434,7 +510,8 @@ def ftrl_v2(
 ) -> Any:
     """Ftrl with a gradient that also pulls toward 0; accum sees the plain gradient."""
     pulled = grad + 2 * l2_shrinkage * var
-    return _ftrl(xp, var, accum, linear, grad, pulled, lr, l1, l2, lr_power, multiply_linear_by_lr)
+    constants = (lr, l1, l2, lr_power)
+    return _ftrl(xp, var, accum, linear, grad, pulled, constants, multiply_linear_by_lr)
 
 
 def _ftrl(
@@ -444,12 +521,28 @@ def _ftrl(
     linear: Any,
     grad: Any,
     pulled: Any,
-    lr: Any,
-    l1: Any,
-    l2: Any,
-    lr_power: Any,
+    constants: tuple[Any, Any, Any, Any],
     multiply_linear_by_lr: bool,
 ) -> Any:
+    more, linear, l1, curve = _ftrl_moved(
+        xp, var, accum, linear, grad, pulled, constants, multiply_linear_by_lr
+    )
+    pull = xp.sign(linear) * l1 - linear
+    return xp.where(xp.abs(linear) > l1, pull / curve, var.dtype.type(0)), more, linear
+
+
+def _ftrl_moved(
+    xp: Any,
+    var: Any,
+    accum: Any,
+    linear: Any,
+    grad: Any,
+    pulled: Any,
+    constants: tuple[Any, Any, Any, Any],
+    multiply_linear_by_lr: bool,
+) -> Any:
+    """Return the new accum and linear, what l1 comes to, and by what the step is divided."""
+    lr, l1, l2, lr_power = constants
     more = accum + grad * grad
     old_root = _ftrl_root(xp, accum, lr_power)
     new_root = _ftrl_root(xp, more, lr_power)
@@ -460,8 +553,7 @@ def _ftrl(
     else:
         linear = linear + pulled - (new_root - old_root) / lr * var
         curve = new_root / lr + 2 * l2
-    pull = xp.clip(linear, -l1, l1) - linear
-    return xp.where(xp.abs(linear) > l1, pull / curve, var.dtype.type(0)), more, linear
+    return more, linear, l1, curve
 
 
 def _ftrl_root(xp: Any, accum: Any, lr_power: Any) -> Any:
