@@ -172,12 +172,18 @@ def mirror_pad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
 def mirror_pad_grad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
     """Fold a padded gradient back: each element gets the sum over its images."""
     pairs = _check_paddings(x, paddings, "MirrorPadGrad")
-    for axis, (before, after) in enumerate(pairs):
-        if before or after:
-            n = x.shape[axis] - before - after
-            images = _mirror_index(n, before, after, mode)
-            onto = (images[None, :] == np.arange(n)[:, None]).astype(x.dtype)
-            x = xp.moveaxis(xp.tensordot(onto, x, (1, axis)), 0, axis)
+    sizes = [size - sum(pair) for size, pair in zip(x.shape, pairs)]
+    _check_mirror(pairs, sizes, mode)
+    for axis, ((before, after), n) in enumerate(zip(pairs, sizes)):
+        first, middle, last = xp.split(x, [before, before + n], axis)
+        edge = 1 if mode == "REFLECT" else 0
+        for part, begin in ((first, edge), (last, n - edge - after)):
+            size = part.shape[axis]
+            if size:
+                around = [(0, 0)] * x.ndim
+                around[axis] = (begin, n - begin - size)
+                middle = middle + xp.pad(xp.flip(part, axis), around)
+        x = middle
     return x
 
 

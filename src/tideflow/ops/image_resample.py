@@ -1,7 +1,7 @@
 """Images in another size by weighted sums: ResizeArea, ResizeBicubic and ScaleAndTranslate.
 
-Rows and columns are resized alike and apart, so each op is a matrix [out, in] of weights for the
-height and one for the width; the gradient goes through the same matrices.
+Rows and columns are resized alike and apart: each op is a choice of weighted taps for the height
+and one for the width; the gradient goes through the same taps backwards.
 Source: tensorflow/core/kernels/image/resize_area_op.cc, resize_bicubic_op.cc,
 scale_and_translate_op.cc, sampling_kernels.h.
 """
@@ -27,16 +27,12 @@ from tideflow.ops.image_resize import (
     resized_shape,
     step_between,
 )
+from tideflow.ops.image_taps import Taps, resampled
 from tideflow.wire import errors
 
 _TYPES = "{int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}"
 # A sum of weights below it is taken for nothing.
 _LEAST_SUM = 1000 * np.finfo(np.float32).tiny
-
-
-def _weighted(xp: Any, images: Any, rows: Any, columns: Any) -> Any:
-    """Return images [n, h, w, c] times rows [H, h] and columns [W, w], in float32."""
-    return xp.einsum("nhwc,yh,xw->nyxc", images.astype(np.float32), rows, columns)
 
 
 def _like_second(c: ShapeContext) -> list[Dims]:
@@ -46,16 +42,16 @@ def _like_second(c: ShapeContext) -> list[Dims]:
 # ---- area
 
 
-def _area_weights(size: int, out: int, align_corners: bool) -> Any:
+def _area_taps(size: int, out: int, align_corners: bool) -> Taps:
     """Return the part of each output pixel that each input pixel covers."""
     scale = step_between(size, out, align_corners)
-    made = np.zeros((out, size), np.float32)
+    made = []
     for at in range(out):
         begin, end = np.float32(at) * scale, np.float32(at + 1) * scale
         for pixel in range(math.floor(begin), math.ceil(end)):
             covered = min(float(end), pixel + 1) - max(float(begin), pixel)
-            made[at, min(max(pixel, 0), size - 1)] += covered / scale
-    return made
+            made.append((at, min(max(pixel, 0), size - 1), covered / scale))
+    return Taps(*map(np.array, zip(*made)), out, size)
 
 
 @op(
@@ -71,8 +67,9 @@ def resize_area_kernel(xp: Any, images: Any, size: Any, *, align_corners: bool) 
     """Return images in another size; a pixel is the mean of what it covers."""
     height, width = output_size(size)
     check_images(images)
-    rows = _area_weights(images.shape[1], height, align_corners)
-    return _weighted(xp, images, rows, _area_weights(images.shape[2], width, align_corners))
+    rows = _area_taps(images.shape[1], height, align_corners)
+    columns = _area_taps(images.shape[2], width, align_corners)
+    return resampled(xp, images.astype(np.float32), rows, columns)
 
 
 not_differentiable("ResizeArea")
@@ -91,7 +88,7 @@ def _cubic(distance: Any, a: float) -> Any:
     return np.where(x <= 1, near, far)
 
 
-def _cubic_weights(size: int, out: int, align_corners: bool, half: bool) -> Any:
+def _cubic_taps(size: int, out: int, align_corners: bool, half: bool) -> Taps:
     """Return the weights of four pixels around each place.
 
     Half pixel centers leave out what is beyond the edge (a = -0.5); otherwise the edge's pixel
@@ -101,21 +98,21 @@ def _cubic_weights(size: int, out: int, align_corners: bool, half: bool) -> Any:
     place = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
     first = np.floor(place).astype(np.int64)
     beyond = np.rint((place - first) * np.float32(_STEPS)) / _STEPS
-    made = np.zeros((out, size), np.float32)
-    for offset in (-1, 0, 1, 2):
-        pixel = first + offset
-        weight = _cubic(np.abs(beyond - offset), -0.5 if half else -0.75)
-        bound = np.clip(pixel, 0, size - 1)
-        np.add.at(made, (np.arange(out), bound), np.where(half & (bound != pixel), 0, weight))
+    offsets = np.array([-1, 0, 1, 2])[:, None]
+    pixel = first + offsets
+    weight = _cubic(np.abs(beyond - offsets), -0.5 if half else -0.75)
+    bound = np.clip(pixel, 0, size - 1)
     if half:
-        total = made.sum(axis=1, keepdims=True)
-        made /= np.where(np.abs(total) >= _LEAST_SUM, total, 1)
-    return made
+        weight = np.where(bound == pixel, weight, 0)
+        total = weight.sum(axis=0)
+        weight = weight / np.where(np.abs(total) >= _LEAST_SUM, total, 1)
+    which = np.broadcast_to(np.arange(out), bound.shape)
+    return Taps(which.reshape(-1), bound.reshape(-1), weight.reshape(-1), out, size)
 
 
-def _cubic_matrices(images: Any, height: int, width: int, ways: tuple[bool, bool]) -> Any:
+def _cubic_both(images: Any, height: int, width: int, ways: tuple[bool, bool]) -> list[Taps]:
     sizes = zip(images.shape[1:3], (height, width))
-    return [_cubic_weights(size, out, *ways) for size, out in sizes]
+    return [_cubic_taps(size, out, *ways) for size, out in sizes]
 
 
 @op(
@@ -135,7 +132,8 @@ def resize_bicubic_kernel(
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
     check_images(images)
-    return _weighted(xp, images, *_cubic_matrices(images, height, width, ways))
+    taps = _cubic_both(images, height, width, ways)
+    return resampled(xp, images.astype(np.float32), *taps)
 
 
 @op(
@@ -153,8 +151,8 @@ def resize_bicubic_grad_kernel(
     ways = check_ways(align_corners, half_pixel_centers)
     check_pixels(grads, "grads")
     check_pixels(original_image, "original_image")
-    rows, columns = _cubic_matrices(original_image, grads.shape[1], grads.shape[2], ways)
-    found = xp.einsum("nyxc,yh,xw->nhwc", grads, rows, columns)
+    rows, columns = _cubic_both(original_image, grads.shape[1], grads.shape[2], ways)
+    found = resampled(xp, grads, rows.back(), columns.back())
     return found.astype(original_image.dtype)
 
 
@@ -209,10 +207,10 @@ def _curve(name: str) -> _Curve:
     return found
 
 
-def _curve_weights(
+def _curve_taps(
     size: int, out: int, scale: Any, translation: Any, curve: _Curve, antialias: bool
-) -> Any:
-    """Return what each input pixel counts in each output pixel, with sum 1; 0 where it is outside.
+) -> Taps:
+    """Return what each input pixel counts in each output pixel, with sum 1; none outside.
 
     Output pixel i lies at (i + 0.5 - translation) / scale.
     """
@@ -220,17 +218,23 @@ def _curve_weights(
     place = (np.arange(out, dtype=np.float32) + np.float32(0.5)) * inverse
     place = place - inverse * np.float32(translation)
     wide = max(inverse, np.float32(1)) if antialias else np.float32(1)
-    distance = np.abs(np.arange(size, dtype=np.float32) + np.float32(0.5) - place[:, None]) / wide
-    weights = np.where(distance < curve.radius, curve.at(distance), 0).astype(np.float32)
+    # As many pixels for each place; some at the end of a span may be too far off to count.
+    first = np.nan_to_num(np.ceil(place - wide * np.float32(curve.radius) - np.float32(0.5)))
+    span = min(2 * math.ceil(wide * curve.radius) + 1, size)
+    index = np.clip(first, 0, size - 1).astype(np.int64)[:, None] + np.arange(span)
+    distance = np.abs(index.astype(np.float32) + np.float32(0.5) - place[:, None]) / wide
+    is_near = (distance < curve.radius) & (index < size)
+    weights = np.where(is_near, curve.at(distance), 0).astype(np.float32)
     total = weights.sum(axis=1, keepdims=True)
     inside = (place >= 0) & (place <= size)
     counts = inside[:, None] & (np.abs(total) >= _LEAST_SUM)
-    return np.where(counts, weights, 0) / np.where(counts, total, np.float32(1))
+    at, nth = np.nonzero(counts & (index < size))
+    return Taps(at, index[at, nth], weights[at, nth] / total[at, 0], out, size)
 
 
-def _curve_matrices(
+def _curve_both(
     images: Any, sizes: tuple[int, int], scale: Any, translation: Any, how: tuple[str, bool]
-) -> Any:
+) -> list[Taps]:
     for given, what in ((scale, "scale"), (translation, "translation")):
         if given.shape != (2,):
             raise errors.InvalidArgumentError(
@@ -240,7 +244,7 @@ def _curve_matrices(
         raise errors.InvalidArgumentError(f"scale must be positive; found {scale.tolist()}")
     curve = _curve(how[0])
     along = zip(images.shape[1:3], sizes, scale, translation)
-    return [_curve_weights(*each, curve, how[1]) for each in along]
+    return [_curve_taps(*each, curve, how[1]) for each in along]
 
 
 @op(
@@ -268,7 +272,8 @@ def scale_and_translate_kernel(
     sizes = output_size(size)
     check_images(images)
     how = (kernel_type, antialias)
-    return _weighted(xp, images, *_curve_matrices(images, sizes, scale, translation, how))
+    taps = _curve_both(images, sizes, scale, translation, how)
+    return resampled(xp, images.astype(np.float32), *taps)
 
 
 @op(
@@ -295,8 +300,8 @@ def scale_and_translate_grad_kernel(
     check_pixels(grads, "grads")
     check_pixels(original_image, "original_image")
     sizes, how = (grads.shape[1], grads.shape[2]), (kernel_type, antialias)
-    rows, columns = _curve_matrices(original_image, sizes, scale, translation, how)
-    return xp.einsum("nyxc,yh,xw->nhwc", grads, rows, columns)
+    rows, columns = _curve_both(original_image, sizes, scale, translation, how)
+    return resampled(xp, grads, rows.back(), columns.back())
 
 
 @gradient("ScaleAndTranslate")

@@ -20,6 +20,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
+from tideflow.ops.image_taps import Taps, resampled
 from tideflow.wire import errors
 
 _ATTRS = ("align_corners", "half_pixel_centers")
@@ -145,20 +146,23 @@ def resize_bilinear_grad_kernel(
     check_pixels(grads, "grads")
     check_pixels(original_image, "original_image")
     _, height, width, _ = original_image.shape
-    rows = _spreading(height, _between(height, grads.shape[1], *ways))
-    columns = _spreading(width, _between(width, grads.shape[2], *ways))
-    found = xp.einsum("nyxc,yh,xw->nhwc", grads, rows, columns)
+    rows = _blending(height, _between(height, grads.shape[1], *ways))
+    columns = _blending(width, _between(width, grads.shape[2], *ways))
+    found = resampled(xp, grads, rows.back(), columns.back())
     return found.astype(original_image.dtype)
 
 
-def _spreading(size: int, between: tuple[Any, Any, Any]) -> Any:
-    """Return [out, size]: what each input position has of each output position."""
+def _blending(size: int, between: tuple[Any, Any, Any]) -> Taps:
+    """Return the taps of linear interpolation, two for each output position."""
     low, high, share = between
-    made = np.zeros((len(low), size), np.float32)
     at = np.arange(len(low))
-    np.add.at(made, (at, low), 1 - share)
-    np.add.at(made, (at, high), share)
-    return made
+    return Taps(
+        np.concatenate([at, at]),
+        np.concatenate([low, high]),
+        np.concatenate([1 - share, share]),
+        len(low),
+        size,
+    )
 
 
 @gradient("ResizeBilinear")
@@ -194,12 +198,16 @@ def resize_nearest_neighbor_grad_kernel(
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
     check_pixels(grads, "grads")
-    rows = np.eye(height, dtype=np.float32)[_nearest(height, grads.shape[1], *ways)]
-    columns = np.eye(width, dtype=np.float32)[_nearest(width, grads.shape[2], *ways)]
+    rows = _choosing(height, _nearest(height, grads.shape[1], *ways))
+    columns = _choosing(width, _nearest(width, grads.shape[2], *ways))
     wide = np.float64 if grads.dtype == np.float64 else np.float32
-    given = grads.astype(wide)
-    found = xp.einsum("nyxc,yh,xw->nhwc", given, rows.astype(wide), columns.astype(wide))
+    found = resampled(xp, grads.astype(wide), rows.back(), columns.back())
     return found.astype(grads.dtype)
+
+
+def _choosing(size: int, chosen: Any) -> Taps:
+    """Return the taps of one pixel for each output position."""
+    return Taps(np.arange(chosen.size), chosen, np.ones(chosen.size), chosen.size, size)
 
 
 def _nearest_gradient(back: str) -> Callable[[Any, Any], list[Any]]:

@@ -35,14 +35,21 @@ def _check_radius(depth_radius: int) -> None:
         raise errors.InvalidArgumentError(f"depth_radius must not be negative: {depth_radius}")
 
 
-def _norm(xp: Any, x: Any, depth_radius: int, bias: float, alpha: float) -> tuple[Any, Any]:
-    """Return bias + alpha * the sum of squares of near channels, and the matrix that adds them."""
+def _require_images(x: Any) -> None:
     if x.ndim != 4:
         raise errors.InvalidArgumentError(f"input must have rank 4; its shape is {list(x.shape)}")
-    channel = np.arange(x.shape[3])
-    is_near = np.abs(channel[:, None] - channel) <= depth_radius
-    band = xp.asarray(is_near.astype(x.dtype))
-    return x.dtype.type(bias) + x.dtype.type(alpha) * (xp.square(x) @ band), band
+
+
+def _others(xp: Any, x: Any, radius: int) -> Any:
+    """Return the sum over near channels but the own.
+
+    No product with a matrix: zeros times what is not finite would come in.
+    """
+    channels = x.shape[3]
+    radius = max(min(radius, channels - 1), 0)
+    padded = xp.pad(x, [(0, 0)] * 3 + [(radius, radius)])
+    shifts = [shift for shift in range(2 * radius + 1) if shift != radius]
+    return sum((padded[..., shift : shift + channels] for shift in shifts), xp.zeros_like(x))
 
 
 @op(
@@ -61,7 +68,11 @@ def lrn_kernel(
 ) -> Any:
     _check_radius(depth_radius)
     x = wide(xp, input)
-    norm, _ = _norm(xp, x, depth_radius, bias, alpha)
+    _require_images(x)
+    channel = np.arange(x.shape[3])
+    is_near = np.abs(channel[:, None] - channel) <= depth_radius
+    squares = xp.square(x) @ xp.asarray(is_near.astype(x.dtype))
+    norm = x.dtype.type(bias) + x.dtype.type(alpha) * squares
     return (x * norm ** x.dtype.type(-beta)).astype(input.dtype)
 
 
@@ -94,9 +105,13 @@ def lrn_grad_kernel(
             f"{list(output_image.shape)} must have one shape"
         )
     dy, x, y = (wide(xp, a) for a in (input_grads, input_image, output_image))
-    norm, band = _norm(xp, x, depth_radius, bias, alpha)
-    through_norm = x * ((dy * y / norm) @ band) * x.dtype.type(2 * alpha * beta)
-    return (dy * norm ** x.dtype.type(-beta) - through_norm).astype(input_grads.dtype)
+    _require_images(x)
+    squares = xp.square(x) + _others(xp, xp.square(x), depth_radius)
+    norm = x.dtype.type(bias) + x.dtype.type(alpha) * squares
+    ratio = y / norm
+    slope = x * x.dtype.type(2 * alpha * beta)
+    own = dy * (norm ** x.dtype.type(-beta) - slope * ratio)
+    return (own - slope * _others(xp, dy * ratio, depth_radius)).astype(input_grads.dtype)
 
 
 @gradient("LRN")
