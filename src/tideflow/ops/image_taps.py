@@ -46,9 +46,7 @@ def _sums(xp: Any, x: Any, taps: Taps, axis: int) -> Any:
         nothing = xp.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
         x = xp.concatenate([x, nothing], axis)
     rest = (1,) * (x.ndim - axis - 1)
-    if xp is not np:
-        return (xp.take(x, index.T, axis) * weight.T.reshape(taps.out, most, *rest)).sum(axis + 1)
-    total = np.take(x, index[0], axis) * weight[0].reshape(-1, *rest)
+    total = xp.take(x, index[0], axis) * weight[0].reshape(-1, *rest)
     for k in range(1, most):
-        total += np.take(x, index[k], axis) * weight[k].reshape(-1, *rest)
+        total = total + xp.take(x, index[k], axis) * weight[k].reshape(-1, *rest)
     return total

@@ -5,6 +5,7 @@ Source: tensorflow/core/kernels/lrn_op.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,14 @@ def _require_images(x: Any) -> None:
         raise errors.InvalidArgumentError(f"input must have rank 4; its shape is {list(x.shape)}")
 
 
-def _others(xp: Any, x: Any, radius: int) -> Any:
-    """Return the sum over near channels but the own.
+def _near(channels: int, radius: int, dtype: Any) -> Any:
+    """Return the matrix [n, n] that adds up channels near each other."""
+    channel = np.arange(channels)
+    return (np.abs(channel[:, None] - channel) <= radius).astype(dtype)
 
-    No product with a matrix: zeros times what is not finite would come in.
-    """
+
+def _others(xp: Any, x: Any, radius: int) -> Any:
+    """Return the sum over near channels but the own."""
     channels = x.shape[3]
     radius = max(min(radius, channels - 1), 0)
     padded = xp.pad(x, [(0, 0)] * 3 + [(radius, radius)])
@@ -69,9 +73,7 @@ def lrn_kernel(
     _check_radius(depth_radius)
     x = wide(xp, input)
     _require_images(x)
-    channel = np.arange(x.shape[3])
-    is_near = np.abs(channel[:, None] - channel) <= depth_radius
-    squares = xp.square(x) @ xp.asarray(is_near.astype(x.dtype))
+    squares = xp.square(x) @ xp.asarray(_near(x.shape[3], depth_radius, x.dtype))
     norm = x.dtype.type(bias) + x.dtype.type(alpha) * squares
     return (x * norm ** x.dtype.type(-beta)).astype(input.dtype)
 
@@ -106,12 +108,30 @@ def lrn_grad_kernel(
         )
     dy, x, y = (wide(xp, a) for a in (input_grads, input_image, output_image))
     _require_images(x)
-    squares = xp.square(x) + _others(xp, xp.square(x), depth_radius)
-    norm = x.dtype.type(bias) + x.dtype.type(alpha) * squares
+    factors = [x.dtype.type(value) for value in (bias, alpha, -beta, 2 * alpha * beta)]
+    if xp is np:
+        found = _by_matrix(dy, x, y, depth_radius, factors)
+        # Zeros times what is not finite have come in then.
+        if np.isfinite(found.sum()):
+            return found.astype(input_grads.dtype)
+    return _by_windows(xp, dy, x, y, depth_radius, factors).astype(input_grads.dtype)
+
+
+def _by_matrix(dy: Any, x: Any, y: Any, radius: int, factors: Sequence[Any]) -> Any:
+    """Return the gradient of finite values: products with matrices take a third of the time."""
+    bias, alpha, power, slope = factors
+    near = _near(x.shape[3], radius, x.dtype)
+    norm = bias + alpha * (np.square(x) @ near)
+    return dy * norm**power - x * ((dy * y / norm) @ near) * slope
+
+
+def _by_windows(xp: Any, dy: Any, x: Any, y: Any, radius: int, factors: Sequence[Any]) -> Any:
+    bias, alpha, power, slope = factors
+    squares = xp.square(x)
+    norm = bias + alpha * (squares + _others(xp, squares, radius))
     ratio = y / norm
-    slope = x * x.dtype.type(2 * alpha * beta)
-    own = dy * (norm ** x.dtype.type(-beta) - slope * ratio)
-    return (own - slope * _others(xp, dy * ratio, depth_radius)).astype(input_grads.dtype)
+    own = dy * (norm**power - x * slope * ratio)
+    return own - x * slope * _others(xp, dy * ratio, radius)
 
 
 @gradient("LRN")
