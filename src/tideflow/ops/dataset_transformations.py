@@ -333,6 +333,10 @@ def sharded(source: Dataset, count: int, index: int, require_non_empty: bool = F
     )
 
 
+# A number of shards that stands for one that is not known yet.
+_SHARD_HINT = -1
+
+
 @op(
     """
     ShardDataset(input_dataset: variant, num_shards: int64, index: int64) -> handle: variant
@@ -348,6 +352,11 @@ def shard_dataset(
 ) -> Any:
     """Return every num_shards-th element."""
     count, own = int(scalar(num_shards, "num_shards")), int(scalar(index, "index"))
+    if count == _SHARD_HINT:
+        raise errors.FailedPreconditionError(
+            f"num_shards = {count} stands for a number that a strategy puts in its place when it "
+            "shards by the hint; no strategy has done so here"
+        )
     if count <= 0:
         raise fail(f"Number of shards must be greater than zero (currently num_shards = {count}).")
     if not 0 <= own < count:

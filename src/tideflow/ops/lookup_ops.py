@@ -49,17 +49,20 @@ class LookupTable:
         return kinds, f"[{len(self)}]", len(self) * size
 
     def find(self, keys: Any, default: Any) -> Any:
-        """Return the values of keys; the default, one or one for each, where there is none."""
+        """Return the values of keys; the default, one or one for each, where there is none.
+
+        Raises: InvalidArgumentError for a default of another shape.
+        """
         if not self.is_filled:
             raise errors.FailedPreconditionError(f"Table not initialized: {self.name!r}")
         shape = np.shape(keys)
+        if np.shape(default) not in ((), shape):
+            raise errors.InvalidArgumentError(
+                f"the default of table {self.name!r} must be a scalar or have the keys' shape "
+                f"{shapes.format_dims(shape)}; its shape is {shapes.format_dims(np.shape(default))}"
+            )
         if self.is_fixed:  # as in TensorFlow, where only the first element counts
             default = np.asarray(default).reshape(-1)[:1]
-        elif np.size(default) != 1 and np.shape(default) != shape:
-            raise errors.InvalidArgumentError(
-                f"the default of table {self.name!r} must be a scalar; its shape is "
-                f"{shapes.format_dims(np.shape(default))}"
-            )
         found = np.empty(shape, self.value_dtype.as_numpy_dtype)
         flat = found.reshape(-1)
         others = np.broadcast_to(np.asarray(default, found.dtype).reshape(-1), flat.shape)

@@ -11,6 +11,7 @@ import functools
 import io
 import re
 import wave
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -30,25 +31,37 @@ from tideflow.ops.png import encode_png
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
+from tideflow.wire.fields import DELIMITED, varint
 
 
-def _message(summary_pb: pb.Summary) -> Any:
+def _message(content: bytes) -> Any:
     made = np.empty((), object)
-    made[()] = summary_pb.SerializeToString()
+    made[()] = content
     return made
 
 
-def _text(tag: Any) -> str:
-    item = tag.item() if isinstance(tag, np.ndarray) else tag
-    return str(item.decode("utf-8", "replace"))
+def _summary_of(values: Iterable[tuple[bytes, pb.Summary.Value]]) -> Any:
+    """Return a summary of values with tags of any bytes; the library takes valid text only."""
+    content = b""
+    for tag, value_pb in values:
+        content += _field(1, _field(1, tag) + value_pb.SerializeToString())
+    return _message(content)
 
 
-def _tag(tag: Any, what: str = "tag") -> str:
+def _field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | DELIMITED) + varint(len(content)) + content
+
+
+def _bytes(tag: Any) -> bytes:
+    return bytes(tag.item() if isinstance(tag, np.ndarray) else tag)
+
+
+def _tag(tag: Any, what: str = "tag") -> bytes:
     if np.ndim(tag):
         raise errors.InvalidArgumentError(
             f"{what} must be a scalar; its shape is {shapes.format_dims(np.shape(tag))}"
         )
-    return _text(tag)
+    return _bytes(tag)
 
 
 @op(
@@ -65,11 +78,11 @@ def scalar_summary(ctx: Any, tags: Any, values: Any) -> Any:
             f"tags and values are not the same shape: {shapes.format_dims(np.shape(tags))} and "
             f"{shapes.format_dims(np.shape(values))}"
         )
-    summary_pb = pb.Summary()
     numbers = np.asarray(values).reshape(-1).astype(np.float32)
-    for tag, value in zip(np.asarray(tags, object).reshape(-1), numbers):
-        summary_pb.value.add(tag=_text(tag), simple_value=float(value))
-    return _message(summary_pb)
+    return _summary_of(
+        (_bytes(tag), pb.Summary.Value(simple_value=float(value)))
+        for tag, value in zip(np.asarray(tags, object).reshape(-1), numbers)
+    )
 
 
 @functools.cache
@@ -125,10 +138,10 @@ def histogram_summary(ctx: Any, tag: Any, values: Any) -> Any:
     numbers = np.asarray(values).astype(np.float64)
     if np.isnan(numbers).any() or np.isinf(numbers).any():
         kind = "Nan" if np.isnan(numbers).any() else "Infinity"
-        raise errors.InvalidArgumentError(f"{kind} in summary histogram for: {name}")
-    summary_pb = pb.Summary()
-    summary_pb.value.add(tag=name).histo.CopyFrom(histogram(numbers))
-    return _message(summary_pb)
+        raise errors.InvalidArgumentError(
+            f"{kind} in summary histogram for: {name.decode('utf-8', 'replace')}"
+        )
+    return _summary_of([(name, pb.Summary.Value(histo=histogram(numbers)))])
 
 
 @op(
@@ -140,9 +153,8 @@ def histogram_summary(ctx: Any, tag: Any, values: Any) -> Any:
 )
 def tensor_summary(ctx: Any, tag: Any, tensor: Any, metadata: Any, *, T: DType) -> Any:
     """Return a summary that holds a tensor."""
-    summary_pb = pb.Summary()
-    value_pb = summary_pb.value.add(tag=_tag(tag))
-    value_pb.tensor.CopyFrom(stored_tensor(tensor, T))
+    name = _tag(tag)
+    value_pb = pb.Summary.Value(tensor=stored_tensor(tensor, T))
     if np.ndim(metadata):
         raise errors.InvalidArgumentError(
             "serialized_summary_metadata must be a scalar; its shape is "
@@ -152,7 +164,7 @@ def tensor_summary(ctx: Any, tag: Any, tensor: Any, metadata: Any, *, T: DType) 
     value_pb.metadata.SetInParent()
     with contextlib.suppress(DecodeError):  # as TensorFlow, which takes no notice of other bytes
         value_pb.metadata.CopyFrom(pb.SummaryMetadata.FromString(serialized))
-    return _message(summary_pb)
+    return _summary_of([(name, value_pb)])
 
 
 @op(
@@ -181,7 +193,7 @@ def merge_summary(ctx: Any, inputs: list[Any]) -> Any:
                     )
                 seen.add(value_pb.tag)
             summary_pb.MergeFrom(part_pb)
-    return _message(summary_pb)
+    return _message(summary_pb.SerializeToString())
 
 
 _NEARLY_ZERO = 1e-6
@@ -239,14 +251,13 @@ def image_summary(ctx: Any, tag: Any, tensor: Any, *, max_images: int, bad_color
         raise errors.InvalidArgumentError(
             f"bad_color must be uint8 values for the {images.shape[3]} channels; found {color!r}"
         )
-    summary_pb = pb.Summary()
+    values = []
     for i, image in enumerate(images[:max_images]):
-        value_pb = summary_pb.value.add(
-            tag=f"{name}/image/{i}" if max_images > 1 else f"{name}/image"
-        )
+        value_pb = pb.Summary.Value()
         value_pb.image.height, value_pb.image.width, value_pb.image.colorspace = image.shape
         value_pb.image.encoded_image_string = encode_png(_pixels(image, color))
-    return _message(summary_pb)
+        values.append((name + (b"/image/%d" % i if max_images > 1 else b"/image"), value_pb))
+    return _summary_of(values)
 
 
 @op(
@@ -273,16 +284,15 @@ def audio_summary(ctx: Any, tag: Any, tensor: Any, sample_rate: Any, *, max_outp
         raise errors.InvalidArgumentError(f"sample_rate must be > 0, found {rate}")
     if sounds.ndim == 2:
         sounds = sounds[:, :, None]
-    summary_pb = pb.Summary()
+    values = []
     for i, sound in enumerate(sounds[:max_outputs]):
-        value_pb = summary_pb.value.add(
-            tag=f"{name}/audio/{i}" if max_outputs > 1 else f"{name}/audio"
-        )
+        value_pb = pb.Summary.Value()
         value_pb.audio.sample_rate = rate
         value_pb.audio.length_frames, value_pb.audio.num_channels = sound.shape
         value_pb.audio.content_type = "audio/wav"
         value_pb.audio.encoded_audio_string = _wav(sound, rate)
-    return _message(summary_pb)
+        values.append((name + (b"/audio/%d" % i if max_outputs > 1 else b"/audio"), value_pb))
+    return _summary_of(values)
 
 
 def _wav(sound: np.ndarray[Any, Any], rate: float) -> bytes:
