@@ -16,6 +16,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.ops.conv_geometry import from_nhwc, to_nhwc
 from tideflow.ops.export import export, export_v2
 from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
@@ -340,28 +341,28 @@ _DEPTH_ATTRS = """
 def depth_to_space_kernel(xp: Any, x: Any, *, block_size: int, data_format: str) -> Any:
     """Move depth into blocks of space."""
     n = block_size
-    last = x if data_format == "NHWC" else xp.transpose(x, (0, 2, 3, 1))
+    last = to_nhwc(x, data_format)
     batch, height, width, depth = last.shape
     if depth % (n * n):
         raise InvalidArgumentError(f"DepthToSpace: depth {depth} does not divide by {n * n}")
     parts = last.reshape(batch, height, width, n, n, depth // (n * n))
     spread = xp.transpose(parts, (0, 1, 3, 2, 4, 5))
     spread = spread.reshape(batch, height * n, width * n, depth // (n * n))
-    return spread if data_format == "NHWC" else xp.transpose(spread, (0, 3, 1, 2))
+    return from_nhwc(spread, data_format)
 
 
 @op("SpaceToDepth(input: T) -> output: T" + _DEPTH_ATTRS, shape=_depth_shape)
 def space_to_depth_kernel(xp: Any, x: Any, *, block_size: int, data_format: str) -> Any:
     """Move blocks of space into depth."""
     n = block_size
-    last = x if data_format == "NHWC" else xp.transpose(x, (0, 2, 3, 1))
+    last = to_nhwc(x, data_format)
     batch, height, width, depth = last.shape
     if height % n or width % n:
         raise InvalidArgumentError(f"SpaceToDepth: {[height, width]} does not divide by {n}")
     parts = last.reshape(batch, height // n, n, width // n, n, depth)
     joined = xp.transpose(parts, (0, 1, 3, 2, 4, 5))
     joined = joined.reshape(batch, height // n, width // n, depth * n * n)
-    return joined if data_format == "NHWC" else xp.transpose(joined, (0, 3, 1, 2))
+    return from_nhwc(joined, data_format)
 
 
 @gradient("DepthToSpace")

@@ -181,8 +181,10 @@ def dims_from_nhwc(dims: tuple[int | None, ...], data_format: str) -> Dims:
 def to_nhwc(x: Any, data_format: str) -> Any:
     """Return an array of rank 4 in the order batch, height, width, channels.
 
-    Raises: InvalidArgumentError for another rank.
+    Raises: InvalidArgumentError for another rank, and for NCHW_VECT_C, a layout of GPUs.
     """
+    if data_format == "NCHW_VECT_C":
+        raise errors.InvalidArgumentError(f"data_format must be NHWC or NCHW, not {data_format}")
     if x.ndim != 4:
         raise errors.InvalidArgumentError(f"input must have rank 4; its shape is {list(x.shape)}")
     return x.transpose(0, 2, 3, 1) if data_format == "NCHW" else x

@@ -146,9 +146,12 @@ def _index(
             f"{len(strides)}"
         )
     new_axes = sum(1 for i in range(count) if new_axis & ~ellipsis & (1 << i))
+    # A negative mask has bits without end.
+    if ellipsis & (ellipsis - 1):
+        raise InvalidArgumentError(f"ellipsis_mask {ellipsis} stands for more than one ellipsis")
     ellipses = sum(1 for i in range(count) if ellipsis & (1 << i))
     rest = len(dims) - (count - new_axes - ellipses)
-    if rest < 0 or ellipses > 1:
+    if rest < 0:
         raise InvalidArgumentError(
             f"{count - new_axes - ellipses} indices and {ellipses} ellipses do not fit shape "
             f"{list(dims)}"

@@ -44,7 +44,8 @@ def _summary_of(values: Iterable[tuple[bytes, pb.Summary.Value]]) -> Any:
     """Return a summary of values with tags of any bytes; the library takes valid text only."""
     content = b""
     for tag, value_pb in values:
-        content += _field(1, _field(1, tag) + value_pb.SerializeToString())
+        named = _field(1, tag) if tag else b""
+        content += _field(1, named + value_pb.SerializeToString())
     return _message(content)
 
 

@@ -130,6 +130,23 @@ def taps_of(along: Windows) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]
         yield at, (slice(None), *(slice(*tap(w, i)) for w, i in zip(along, at)))
 
 
+def _inner_taps(along: Windows) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """Give for each tap what it touches in the input, and which windows do not miss it there.
+
+    Padding is left out: products with its zeros are NaN where a gradient is not finite.
+    """
+    for at in itertools.product(*(range(w.kernel) for w in along)):
+        touched, reaching = [slice(None)], [slice(None)]
+        for w, i in zip(along, at):
+            place = i * w.dilation - w.before
+            first = max(-(place // w.stride), 0)
+            end = max(min((w.size - 1 - place) // w.stride + 1, w.out), first)
+            start = place + first * w.stride
+            touched.append(slice(start, start + (end - first) * w.stride, w.stride))
+            reaching.append(slice(first, end))
+        yield tuple(touched), tuple(reaching)
+
+
 class Spread:
     """The sum of what taps send back to the input, in either tier."""
 
@@ -312,9 +329,12 @@ def conv3d_backprop_filter_kernel(
     _check_filter(sizes, x.shape[4])
     along = windows_of(x.shape[1:4], sizes[:3], strides, padding, data_format, dilations)
     _check_out_backprop(dy, x.shape[0], along, sizes[4])
-    full, given = filled(xp, wide(xp, x), along), wide(xp, dy)
+    full, given = wide(xp, x), wide(xp, dy)
     axes = ((0, 1, 2, 3), (0, 1, 2, 3))
-    parts = [xp.tensordot(full[index], given, axes) for _, index in taps_of(along)]
+    parts = [
+        xp.tensordot(full[touched], given[reaching], axes)
+        for touched, reaching in _inner_taps(along)
+    ]
     return xp.stack(parts).reshape(sizes).astype(input.dtype)
 
 
