@@ -30,6 +30,7 @@ def _nudged(
     zero = low - least / scale
     # Half goes away from zero, which is positive here.
     level = xp.clip(xp.floor(zero + _F(0.5)), low, high)
+    level = xp.where(xp.isnan(level), low, level)
     return (low - level) * scale, (high - level) * scale, scale
 
 
@@ -152,10 +153,14 @@ def fake_quant_vars_gradient_kernel(
     empty = (min == _F(0)) & (max == _F(0))
     low, high, _ = _nudged(np, min, np.where(empty, _F(1), max), num_bits, narrow_range)
 
-    def where(condition: Any) -> Any:
-        return np.where(condition & ~empty, gradients, _F(0))
+    if empty:
+        return gradients, _F(0), _F(0)
 
-    inside = np.where(empty | ((inputs >= low) & (inputs <= high)), gradients, _F(0))
+    # Products, as in TensorFlow: what is not finite stays so where it is left out.
+    def where(condition: Any) -> Any:
+        return gradients * condition.astype(_F)
+
+    inside = where((inputs >= low) & (inputs <= high))
     return inside, np.sum(where(inputs < low)), np.sum(where(inputs > high))
 
 

@@ -238,7 +238,9 @@ def matrix_solve_ls_kernel(
     turned = adjoint_of(matrix)
     is_tall = rows >= columns
     gram = turned @ matrix if is_tall else matrix @ turned
-    gram = gram + np.eye(min(rows, columns), dtype=gram.dtype) * gram.dtype.type(l2_regularizer)
+    # On the diagonal alone: an infinite one would be NaN beside it.
+    along = np.arange(min(rows, columns))
+    gram[..., along, along] += gram.dtype.type(l2_regularizer)
     message = "Input matrix was rank deficient or ill-conditioned. Try setting fast=False."
     if is_tall:
         return _or_singular(lambda: np.linalg.solve(gram, turned @ rhs), message)

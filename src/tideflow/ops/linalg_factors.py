@@ -83,7 +83,9 @@ def _least_of(a: int | None, b: int | None) -> int | None:
 def qr_kernel(ctx: Any, x: Any, *, full_matrices: bool) -> Any:
     check_matrices(x, "input", square=False)
     q, r = np.linalg.qr(x, mode="complete" if full_matrices else "reduced")
-    return q, r
+    # One reflection that is not finite spoils their product, of which LAPACK leaves some columns.
+    is_finite = np.isfinite(x).all(axis=(-2, -1), keepdims=True)
+    return (q if is_finite.all() else np.where(is_finite, q, q.dtype.type(np.nan))), r
 
 
 def _svd_shape(c: ShapeContext) -> list[Dims]:
