@@ -126,6 +126,4 @@ def _close(x: Any, y: Any) -> Any:
 
 
 def _is_near(x: Any, y: Any) -> Any:
-    return np.isclose(
-        x.astype(complex), y.astype(complex), rtol=1e-2, atol=1e-3, equal_nan=True
-    )
+    return np.isclose(x.astype(complex), y.astype(complex), rtol=1e-2, atol=1e-3, equal_nan=True)

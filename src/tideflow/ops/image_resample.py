@@ -51,7 +51,8 @@ def _area_taps(size: int, out: int, align_corners: bool) -> Taps:
         for pixel in range(math.floor(begin), math.ceil(end)):
             covered = min(float(end), pixel + 1) - max(float(begin), pixel)
             made.append((at, min(max(pixel, 0), size - 1), covered / scale))
-    return Taps(*map(np.array, zip(*made)), out, size)
+    which, pixels, weights = map(np.array, zip(*made))
+    return Taps(which, pixels, weights, out, size)
 
 
 @op(

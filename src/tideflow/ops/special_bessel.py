@@ -37,10 +37,18 @@ def _define(
     export(f"math.special.{public}")(function)
 
 
-def _below_zero(name: str, value: float) -> Callable[[Any], Any]:
-    """Return SciPy's function with one value for all negative numbers, of which it knows none."""
-    compute = getattr(scipy_special, name)
-    return lambda x: np.where(x < 0, value, compute(x))
+# What TensorFlow gives for all negative numbers, where SciPy knows no value.
+_BELOW_ZERO = {
+    **dict.fromkeys(("y0", "y1"), -np.inf),
+    **dict.fromkeys(("k0", "k0e", "k1", "k1e"), np.inf),
+}
+
+
+def _from_scipy(name: str) -> Callable[[Any], Any]:
+    compute: Callable[[Any], Any] = getattr(scipy_special, name)
+    if name not in _BELOW_ZERO:
+        return compute
+    return lambda x: np.where(x < 0, _BELOW_ZERO[name], compute(x))
 
 
 def _expint(x: Any) -> Any:
@@ -49,20 +57,20 @@ def _expint(x: Any) -> Any:
 
 
 for _op_name, _public, _summary, _compute in (
-    ("BesselJ0", "bessel_j0", "the Bessel function of the first kind of order 0", scipy_special.j0),
-    ("BesselJ1", "bessel_j1", "the Bessel function of the first kind of order 1", scipy_special.j1),
-    ("BesselY0", "bessel_y0", "the Bessel function of the second kind of order 0", _below_zero("y0", -np.inf)),
-    ("BesselY1", "bessel_y1", "the Bessel function of the second kind of order 1", _below_zero("y1", -np.inf)),
-    ("BesselK0", "bessel_k0", "the modified Bessel function of the second kind of order 0", _below_zero("k0", np.inf)),
-    ("BesselK0e", "bessel_k0e", "exp(x) times bessel_k0", _below_zero("k0e", np.inf)),
-    ("BesselK1", "bessel_k1", "the modified Bessel function of the second kind of order 1", _below_zero("k1", np.inf)),
-    ("BesselK1e", "bessel_k1e", "exp(x) times bessel_k1", _below_zero("k1e", np.inf)),
-    ("Dawsn", "dawsn", "Dawson's integral", scipy_special.dawsn),
-    ("Expint", "expint", "the exponential integral", _expint),
-    ("Spence", "spence", "Spence's integral, the dilogarithm of 1 - x", scipy_special.spence),
+    ("BesselJ0", "bessel_j0", "the Bessel function of the first kind of order 0", "j0"),
+    ("BesselJ1", "bessel_j1", "the Bessel function of the first kind of order 1", "j1"),
+    ("BesselY0", "bessel_y0", "the Bessel function of the second kind of order 0", "y0"),
+    ("BesselY1", "bessel_y1", "the Bessel function of the second kind of order 1", "y1"),
+    ("BesselK0", "bessel_k0", "the modified Bessel function of the second kind of order 0", "k0"),
+    ("BesselK0e", "bessel_k0e", "exp(x) times bessel_k0", "k0e"),
+    ("BesselK1", "bessel_k1", "the modified Bessel function of the second kind of order 1", "k1"),
+    ("BesselK1e", "bessel_k1e", "exp(x) times bessel_k1", "k1e"),
+    ("Dawsn", "dawsn", "Dawson's integral", "dawsn"),
+    ("Spence", "spence", "Spence's integral, the dilogarithm of 1 - x", "spence"),
 ):
-    _define(_op_name, _public, _summary, _compute)
+    _define(_op_name, _public, _summary, _from_scipy(_compute))
 
+_define("Expint", "expint", "the exponential integral of positive numbers", _expint)
 _define(
     "FresnelCos", "fresnel_cos", "Fresnel's cosine integral", lambda x: scipy_special.fresnel(x)[1]
 )
