@@ -301,8 +301,8 @@ def scale_and_translate_grad_kernel(
     check_pixels(grads, "grads")
     check_pixels(original_image, "original_image")
     sizes, how = (grads.shape[1], grads.shape[2]), (kernel_type, antialias)
-    rows, columns = _curve_both(original_image, sizes, scale, translation, how)
-    return resampled(xp, grads, rows.back(), columns.back())
+    taps = _curve_both(original_image, sizes, scale, translation, how)
+    return resampled(xp, grads, *(each.counting().back() for each in taps))
 
 
 @gradient("ScaleAndTranslate")

@@ -23,6 +23,12 @@ class Taps(NamedTuple):
     out: int
     size: int
 
+    def counting(self) -> Taps:
+        """Return the taps whose weights are not 0."""
+        chosen = self.weight != 0
+        at, index, weight = (each[chosen] for each in self[:3])
+        return Taps(at, index, weight, self.out, self.size)
+
     def back(self) -> Taps:
         """Return the taps of the gradient: they lead from outputs to inputs."""
         return Taps(self.index, self.at, self.weight, self.size, self.out)

@@ -320,8 +320,10 @@ T: type in {float, double}
 )
 def _zeta(xp: Any, x: Any, q: Any) -> Any:
     found = _compute(xp, "zeta", x, q)
-    # Of large exponents the first term is all there is; the libraries multiply zeros by infinities.
-    found = xp.where(xp.isnan(found) & (x > 1), q ** (-x), found)
+    # Of large exponents one term is all there is; the libraries multiply zeros by infinities.
+    least = xp.where(q < 0, xp.abs(q - xp.round(q)), q)
+    is_lost = (xp.isnan(found) | (found == 0)) & (x > 1)
+    found = xp.where(is_lost, least ** (-x), found)
     # At its poles the sum rises on both sides for even exponents only.
     is_even = x / 2 == xp.floor(x / 2)
     is_pole = (q <= 0) & (q == xp.floor(q))
