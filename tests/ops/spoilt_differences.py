@@ -226,7 +226,9 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
             "0 in a list",
             "0 last *",
             "0 longer",
-            "1 last *",
+            "1 last nan",
+            "1 last 0",
+            "1 last -1",
             "2 last *",
             "3 longer",
             "epsilon *",
@@ -381,7 +383,13 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 # What tideflow cannot do, or does in another way.
-OURS: list[tuple[str, str, tuple[str, ...]]] = []
+OURS: list[tuple[str, str, tuple[str, ...]]] = [
+    (
+        "folds the mean into the offset, which is infinite too for an infinite scale",
+        "FusedBatchNormV3",
+        ("1 last inf", "1 last -inf"),
+    ),
+]
 
 
 def reason(op: str, change: str) -> str | None:
