@@ -79,7 +79,7 @@ def function(body: Callable[..., Any], *like: DType | tuple[DType, Dims]) -> Fun
     return FunctionRef(finish(graph).name)
 
 
-def _as_written(dataset: Made) -> Made:
+def as_written(dataset: Made) -> Made:
     """Return a dataset that TensorFlow runs as it is: its optimizer writes some old ops wrongly."""
     from tensorflow.core.framework import dataset_options_pb2  # noqa: PLC0415 - of the oracle
 
@@ -92,7 +92,7 @@ def _as_written(dataset: Made) -> Made:
 def steps(dataset: Made, count: int = _STEPS) -> list[Run]:
     """Return runs that begin an iterator, go past the end, begin anew and take one element."""
     handle = apply_op("IteratorV2", shared_name="", container="", **dataset.structure)
-    begin = apply_op("MakeIterator", _as_written(dataset).variant, handle)
+    begin = apply_op("MakeIterator", as_written(dataset).variant, handle)
     element = apply_op("IteratorGetNext", handle, **dataset.structure)
     return [Run([begin]), *[Run(element)] * count, Run([begin]), Run(element)]
 

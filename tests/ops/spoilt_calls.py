@@ -6,6 +6,7 @@ TensorFlow.  Inputs take other ranks, sizes and values; attrs take other values.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,9 @@ from tideflow.wire import dtypes
 # How many changes are put to one op, spread evenly over all kinds of them.
 MOST = 48
 
+# How many to a second call of it.
+FEWER = 12
+
 # TensorFlow's client refuses to build these where it knows nothing of an input.
 _FIXED = ("BatchToSpaceND", "SpaceToBatchND")
 
@@ -31,7 +35,33 @@ Change = tuple[str, Call]
 
 def first_calls() -> dict[str, Call]:
     """Return the first call of each op that a test beside TensorFlow is parametrized with."""
-    found: dict[str, Call] = {}
+    return {op: calls[0] for op, calls in _all_calls().items()}
+
+
+def calls_of_other_kinds() -> dict[str, Call]:
+    """Return the first call of each op whose inputs are of other kinds than those of its first.
+
+    Kinds are whole numbers, floats, complex numbers, truth values and texts.
+    """
+    found = {}
+    for op, (first, *others) in _all_calls().items():
+        other = next((call for call in others if kinds_of(call) != kinds_of(first)), None)
+        if other is not None:
+            found[f"{op} of_other_kinds"] = other
+    return found
+
+
+def kinds_of(call: Call) -> list[str]:
+    """Return the kinds of a call's inputs, as NumPy's letters."""
+    flat = [x for one in call.inputs for x in (one if isinstance(one, (list, tuple)) else [one])]
+    # NumPy calls short floats of other makers void.
+    alike = {"u": "i", "V": "f"}
+    return [alike.get(kind, kind) for kind in (as_array(x).dtype.kind for x in flat)]
+
+
+@functools.cache
+def _all_calls() -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
     for path in sorted(Path(__file__).parent.glob("test_*_oracle.py")):
         # The tests made from these calls would import themselves.
         if path.stem.startswith("test_spoilt"):
@@ -41,7 +71,7 @@ def first_calls() -> dict[str, Call]:
             for one in _parameters(function):
                 call = _as_call(one)
                 if call is not None:
-                    found.setdefault(call.op, call)
+                    found.setdefault(call.op, []).append(call)
     return found
 
 
@@ -76,12 +106,12 @@ def _plain(value: Any, kind: str) -> Any:
     return value.name if isinstance(value, dtypes.DType) else value
 
 
-def spoilt(call: Call) -> list[Change]:
-    """Return changes of a call by what they are, at most MOST."""
+def spoilt(call: Call, most: int = MOST) -> list[Change]:
+    """Return changes of a call by what they are, not more than `most`."""
     made = [*_all_inputs(call), *_each_input(call), *_attrs(call)]
-    if len(made) <= MOST:
+    if len(made) <= most:
         return made
-    return [made[i * len(made) // MOST] for i in range(MOST)]
+    return [made[i * len(made) // most] for i in range(most)]
 
 
 # ---- inputs

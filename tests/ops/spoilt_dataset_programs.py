@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.dataset_graphs import Made, numbers
+from ops.dataset_graphs import Made, as_written, numbers
 from ops.spoilt_programs import Build, Late
 from tideflow.graph.building import apply_op
 from tideflow.wire import dtypes
@@ -17,44 +17,44 @@ _STEPS = 4
 I64 = np.int64
 
 
-def _first(made: Made) -> Sequence[Sequence[Any]]:
+def first_elements(made: Made) -> Sequence[Sequence[Any]]:
     """Return the runs that make an iterator and take a few elements."""
     iterator = apply_op("IteratorV2", shared_name="", container="", **made.structure)
-    begin = apply_op("MakeIterator", made.variant, iterator)
+    begin = apply_op("MakeIterator", as_written(made).variant, iterator)
     taken = apply_op("IteratorGetNext", iterator, **made.structure)
     fetched = list(taken) if isinstance(taken, (list, tuple)) else [taken]
     return [[begin], *[fetched] * _STEPS]
 
 
 def _counted(op: str, late: Late) -> Any:
-    return _first(numbers(5).to(op, late(I64(2))))
+    return first_elements(numbers(5).to(op, late(I64(2))))
 
 
 def _range(op: str, late: Late) -> Any:
     made = Made(None)
     limits = (late(I64(1)), late(I64(9)), late(I64(3)))
     made.variant = apply_op(op, *limits, **made.structure)
-    return _first(made)
+    return first_elements(made)
 
 
 def _batched(op: str, late: Late) -> Any:
     args = [late(I64(2)), late(np.bool_(True))]
-    return _first(numbers(5).to_other(op, *args, types=[dtypes.int64], shapes=[(None,)]))
+    return first_elements(numbers(5).to_other(op, *args, types=[dtypes.int64], shapes=[(None,)]))
 
 
 def _rebatched(op: str, late: Late) -> Any:
     batches = numbers(6).to_other(
         "BatchDatasetV2", I64(3), False, types=[dtypes.int64], shapes=[(None,)]
     )
-    return _first(batches.to(op, late(np.array([2, 1])), late(np.bool_(False))))
+    return first_elements(batches.to(op, late(np.array([2, 1])), late(np.bool_(False))))
 
 
 def _shuffled(op: str, late: Late) -> Any:
-    return _first(numbers(1).to(op, late(I64(3)), late(I64(1)), late(I64(2))))
+    return first_elements(numbers(1).to(op, late(I64(3)), late(I64(1)), late(I64(2))))
 
 
 def _sharded(op: str, late: Late) -> Any:
-    return _first(numbers(6).to(op, late(I64(3)), late(I64(1))))
+    return first_elements(numbers(6).to(op, late(I64(3)), late(I64(1))))
 
 
 def _padded(op: str, late: Late) -> Any:
@@ -62,14 +62,14 @@ def _padded(op: str, late: Late) -> Any:
     args = [late(I64(2)), [late(np.zeros(0, I64))], [late(I64(0))], late(np.bool_(False))]
     shapes = made.structure["output_shapes"]
     made.variant = apply_op(op, numbers(3).variant, *args, output_shapes=shapes)
-    return _first(made)
+    return first_elements(made)
 
 
 def _sliced(op: str, late: Late) -> Any:
     made = Made(None, [dtypes.int64, dtypes.float32], [None, None])
     parts = [late(np.arange(3)), late(np.ones((3, 2), np.float32))]
     made.variant = apply_op(op, parts, output_shapes=made.structure["output_shapes"])
-    return _first(made)
+    return first_elements(made)
 
 
 def _cardinality(op: str, late: Late) -> Any:

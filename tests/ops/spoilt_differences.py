@@ -46,6 +46,8 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
             "3.0 one along 0",
         ),
     ),
+    ("never ends", "StatefulRandomBinomial", ("3 last nan",)),
+    ("never ends", "RandomPoisson", ("1 last inf", "1 last nan")),
     ("takes splits of any rank", "RaggedTensorToSparse", ("0.0 in a list",)),
     (
         "reads no more of its inputs than it needs, and does not look at the rest",
@@ -269,6 +271,11 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
         ("2.0 * -1", "2.1 all -5", "2.1 last -1"),
     ),
     (
+        "merges as if indices rose",
+        "SparseAddGrad",
+        ("1 all *", "2 all *", "3 all *", "? longer", "all empty *"),
+    ),
+    (
         "takes indices that are not in the shape, each kernel in its way",
         "SparseCrossHashed",
         ("0.0 all -1", "0.0 all 7", "0.1 all *"),
@@ -328,8 +335,34 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
         "QueueDequeueManyV2 QueueDequeueUpToV2",
         ("1 in a list",),
     ),
+    ("takes a vector of one for a number", "PriorityQueueV2", ("2 in a list",)),
     ("counts fewer than no elements", "DatasetCardinality", ("0 all -5",)),
     ("gives empty batches without end", "RebatchDatasetV2", ("0 all 0",)),
+    ("never ends", "ParallelBatchDataset", ("0 all 0",)),
+    ("never ends", "ParallelFilterDataset", ("0 all 0",)),
+    (
+        "calls a file without room for a header an internal error, one for a footer empty",
+        "FixedLengthRecordDataset FixedLengthRecordDatasetV2",
+        ("0 all 7", "0 last 99", "2 all 7", "2 last 99"),
+    ),
+    ("looks for a checkpoint of the first kind in a directory", "RestoreV2", ("0 last b''",)),
+    ("takes an example that ends within a field", "ParseExampleV2", ("0 last b'0 zz'",)),
+    ("takes the head of a table for a tensor without a name", "RestoreV2", ("1 last b''",)),
+    ("takes a vector of one for a number", "ReaderReadUpToV2", ("1 in a list",)),
+    (
+        "never ends without room for an element",
+        "MultiDeviceIterator MultiDeviceIteratorInit MultiDeviceIteratorGetNextFromShard "
+        "MultiDeviceIteratorToStringHandle MultiDeviceIteratorFromStringHandle "
+        "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 DeleteMultiDeviceIterator",
+        ("1 all 0",),
+    ),
+    (
+        "takes a vector of one for a number",
+        "MultiDeviceIterator MultiDeviceIteratorInit MultiDeviceIteratorGetNextFromShard "
+        "MultiDeviceIteratorToStringHandle MultiDeviceIteratorFromStringHandle "
+        "AnonymousMultiDeviceIterator AnonymousMultiDeviceIteratorV3 DeleteMultiDeviceIterator",
+        ("1 in a list", "2 in a list", "3 in a list"),
+    ),
     ("takes empty elements beside others", "TensorArrayGatherV3", ("1 empty *",)),
     ("takes lengths of any rank", "TensorListConcatV2", ("3 scalar",)),
     (
@@ -380,6 +413,12 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
         "TensorSummaryV2",
         ("2 last b'-1'", "2 last b'0 zz'"),
     ),
+    (
+        "reads counters beyond their ends",
+        "StatelessRandomNormalV2 StatelessRandomUniformV2 StatelessTruncatedNormalV2 "
+        "StatelessRandomUniformFullIntV2 StatelessRandomUniformIntV2",
+        ("*one along 0",),
+    ),
 ]
 
 # What tideflow cannot do, or does in another way.
@@ -388,6 +427,17 @@ OURS: list[tuple[str, str, tuple[str, ...]]] = [
         "folds the mean into the offset, which is infinite too for an infinite scale",
         "FusedBatchNormV3",
         ("1 last inf", "1 last -inf"),
+    ),
+    (
+        "the phase of the last column is free where there are no more rows than columns",
+        "Qr",
+        ("0 wider",),
+    ),
+    ("shows a number as the data", "Print", ("1.0 scalar",)),
+    (
+        "transformations have no names",
+        "AssertNextDataset ExperimentalAssertNextDataset AssertPrevDataset",
+        ("as it should be", "0 last *", "0 longer", "0 wider"),
     ),
 ]
 

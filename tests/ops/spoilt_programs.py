@@ -7,6 +7,7 @@ feed in a session of its own.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,15 +32,24 @@ class Program:
 
     op: the op that it is about.
     runs: the first that fails is the last.
+    directory: what is fed the name of a directory that is there for one session alone, if any is.
     """
 
     op: str
     graph: bytes
     runs: Sequence[Fetches]
     feeds: dict[str, Any]
+    directory: str = ""
 
     def end(self, tf: Any) -> list[Any]:
         """Return all that was fetched, and the name of the error's class if a run failed."""
+        if not self.directory:
+            return self._end(tf, self.feeds)
+        with tempfile.TemporaryDirectory() as directory:
+            found = self._end(tf, {**self.feeds, self.directory: directory})
+        return [_without(directory.encode(), one) for one in found]
+
+    def _end(self, tf: Any, feeds: dict[str, Any]) -> list[Any]:
         v1 = tf if tf is ours else tf.compat.v1
         found: list[Any] = []
         with v1.Graph().as_default() as graph:
@@ -48,7 +58,7 @@ class Program:
                 for names in self.runs:
                     fetches = [graph.as_graph_element(name) for name in names]
                     try:
-                        values = session.run(fetches, self.feeds)
+                        values = session.run(fetches, feeds)
                     except v1.errors.OpError as error:
                         return [*found, type(error).__name__]
                     found += [_array(value) for value in values if value is not None]
@@ -59,12 +69,24 @@ def _array(value: Any) -> Any:
     return np.array(value, object) if isinstance(value, bytes) else np.asarray(value)
 
 
+def _without(directory: bytes, found: Any) -> Any:
+    """Return what was fetched, with texts that name a directory as if it had no name."""
+    if isinstance(found, str) or found.dtype != object:
+        return found
+    texts = np.empty(found.size, object)
+    texts[:] = [text.replace(directory, b"") for text in found.reshape(-1)]
+    return texts.reshape(found.shape)
+
+
 class Late:
     """Makes placeholders of which nothing is known when the graph is built."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
         self._most: dict[str, int] = {}
+        self.directory: Any = None
+        # Which version of graphs this is: TensorFlow took some ops out of later ones.
+        self.producer: int | None = None
 
     def __call__(self, value: Any, most: int | None = None) -> Any:
         """Return a placeholder that is fed a value.
@@ -77,6 +99,16 @@ class Late:
         if most is not None:
             self._most[made.name] = most
         return made
+
+    def path(self, name: Any) -> Any:
+        """Return the path of a file, whose name is fed, in a directory of the session's own."""
+        return self.beside(self(name))
+
+    def beside(self, name: Any) -> Any:
+        """Return the path of a file of the same directory; its name may be a tensor."""
+        if self.directory is None:
+            self.directory = ours.placeholder("string", [])
+        return ours.strings.join([self.directory, name], separator="/")
 
     def spoilt(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give the feeds as they should be, and with one changed."""
@@ -101,6 +133,10 @@ def programs(op: str, build: Build) -> list[tuple[str, Program]]:
     with graph.as_default():
         runs = [[x.name for x in fetches] for fetches in build(late)]
     assert any(node.type == op for node in graph.get_operations()), f"the graph has no {op}"
-    message = graph.as_graph_def().SerializeToString()
-    made = [(what, Program(op, message, runs, feeds)) for what, feeds in late.spoilt()]
+    given = graph.as_graph_def()
+    if late.producer is not None:
+        given.versions.producer = late.producer
+    message = given.SerializeToString()
+    directory = "" if late.directory is None else late.directory.name
+    made = [(what, Program(op, message, runs, feeds, directory)) for what, feeds in late.spoilt()]
     return made if len(made) <= MOST else [made[i * len(made) // MOST] for i in range(MOST)]

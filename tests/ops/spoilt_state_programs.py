@@ -119,6 +119,12 @@ def array(op: str, late: Late) -> Runs:
     return [[apply_op("TensorArrayReadV3", made, 1, after, dtype=F)]]
 
 
+def array_of(value: Any) -> tuple[Any, Any]:
+    """Return the handle and the flow of an array of one tensor."""
+    handle, flow = apply_op("TensorArrayV3", 1, dtype=F)
+    return handle, apply_op("TensorArrayWriteV3", handle, 0, value, flow)
+
+
 def stack(op: str, late: Late) -> Runs:
     made = apply_op("StackV2", late(np.int32(1)), elem_type=F)
     pushed = apply_op("StackPushV2", made, late(X))
@@ -137,18 +143,18 @@ _SHAPE = np.array([2], np.int32)
 _WIDE = np.array([-1, 2], np.int32)
 
 
-def _rows(late: Late) -> Any:
+def rows(late: Late) -> Any:
     return apply_op("TensorListFromTensor", late(X), late(_SHAPE))
 
 
-def _stacked(made: Any) -> Any:
+def stacked(made: Any) -> Any:
     return apply_op("TensorListStack", made, -1, element_dtype=F)
 
 
 LISTS: dict[str, Callable[[Late], Runs]] = {
-    "TensorListFromTensor": lambda late: [[_stacked(_rows(late))]],
+    "TensorListFromTensor": lambda late: [[stacked(rows(late))]],
     "TensorListStack": lambda late: [
-        [apply_op("TensorListStack", _rows(late), late(_SHAPE), element_dtype=F)]
+        [apply_op("TensorListStack", rows(late), late(_SHAPE), element_dtype=F)]
     ],
     "TensorListReserve": lambda late: [
         [
@@ -173,13 +179,13 @@ LISTS: dict[str, Callable[[Late], Runs]] = {
         ]
     ],
     "TensorListSetItem": lambda late: [
-        [_stacked(apply_op("TensorListSetItem", _rows(late), late(np.int32(1)), late(X[0])))]
+        [stacked(apply_op("TensorListSetItem", rows(late), late(np.int32(1)), late(X[0])))]
     ],
     "TensorListGetItem": lambda late: [
         [
             apply_op(
                 "TensorListGetItem",
-                _rows(late),
+                rows(late),
                 late(np.int32(1)),
                 late(_SHAPE),
                 element_dtype=F,
@@ -187,16 +193,16 @@ LISTS: dict[str, Callable[[Late], Runs]] = {
         ]
     ],
     "TensorListPushBack": lambda late: [
-        [_stacked(apply_op("TensorListPushBack", _rows(late), late(X[0])))]
+        [stacked(apply_op("TensorListPushBack", rows(late), late(X[0])))]
     ],
     "TensorListPopBack": lambda late: [
-        list(apply_op("TensorListPopBack", _rows(late), late(_SHAPE), element_dtype=F)[1:])
+        list(apply_op("TensorListPopBack", rows(late), late(_SHAPE), element_dtype=F)[1:])
     ],
     "TensorListResize": lambda late: [
         [
             apply_op(
                 "TensorListLength",
-                apply_op("TensorListResize", _rows(late), late(np.int32(2), most=99)),
+                apply_op("TensorListResize", rows(late), late(np.int32(2), most=99)),
             )
         ]
     ],
@@ -204,7 +210,7 @@ LISTS: dict[str, Callable[[Late], Runs]] = {
         [
             apply_op(
                 "TensorListGather",
-                _rows(late),
+                rows(late),
                 late(np.array([2, 0], np.int32)),
                 late(_SHAPE),
                 element_dtype=F,
@@ -213,10 +219,10 @@ LISTS: dict[str, Callable[[Late], Runs]] = {
     ],
     "TensorListScatterIntoExistingList": lambda late: [
         [
-            _stacked(
+            stacked(
                 apply_op(
                     "TensorListScatterIntoExistingList",
-                    _rows(late),
+                    rows(late),
                     late(X[:2]),
                     late(np.array([2, 0], np.int32)),
                 )
@@ -246,7 +252,7 @@ LISTS: dict[str, Callable[[Late], Runs]] = {
         )
     ],
     "TensorListElementShape": lambda late: [
-        [apply_op("TensorListElementShape", _rows(late), shape_type="int32")]
+        [apply_op("TensorListElementShape", rows(late), shape_type="int32")]
     ],
 }
 

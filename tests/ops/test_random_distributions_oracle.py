@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tideflow.v1 as tf
+from ops.one_graph import Run, check_both_run
 from ops.outcomes import Call, check_ends_alike
+from tideflow.graph.building import apply_op
 
 tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -109,3 +112,92 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_ops_give_what_tensorflow_gives(call: Call) -> None:
     check_ends_alike(tensorflow, call)
+
+
+# ---- ops that programs of today do not make
+
+
+def before_version_25(given):
+    """TensorFlow took RandomPoisson out of later graphs."""
+    given.versions.producer = 24
+
+
+@pytest.mark.parametrize("shape_type", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_first_kind_of_poisson(dtype, shape_type):
+    rates = RATES[:-1].astype(dtype)
+
+    def build():
+        shape = tf.constant(np.array([400], shape_type))
+        seeded, other = (
+            apply_op("RandomPoisson", shape, tf.constant(rates), seed=3, seed2=seed)
+            for seed in (7, 8)
+        )
+        return [Run([seeded, other])] * 2
+
+    found = check_both_run(build, ["RandomPoisson"], change=before_version_25)
+    drawn = np.concatenate([run[0] for run in found]).astype(np.float64)
+    assert drawn.shape == (800, len(rates))
+    assert (found[0][0] != found[0][1]).any()
+    # The mean of so many draws has a deviation of sqrt(rate / 800).
+    assert (np.abs(drawn.mean(axis=0) - rates) <= 5 * np.sqrt(rates / 800)).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "rate"), [([-1], 1.0), (3, 1.0), ([[2]], 1.0)], ids=["negative", "scalar", "rank 2"]
+)
+def test_the_first_kind_of_poisson_of_wrong_shapes(shape, rate):
+    def build():
+        given = tf.placeholder(tf.int32, None)
+        drawn = apply_op("RandomPoisson", given, tf.constant(rate), seed=3, seed2=7)
+        return [Run([drawn], {given: shape})]
+
+    found = check_both_run(build, ["RandomPoisson"], change=before_version_25)
+    assert found == ["InvalidArgumentError"]
+
+
+def of_a_generator(shape, counts, probs, dtype, algorithm=1, state=(1, 2, 3)):
+    """Return runs that begin a generator, three that draw, and one that tells its state."""
+    generator = apply_op("VarHandleOp", dtype=tf.int64, shape=None, shared_name="generator")
+    begin = apply_op("AssignVariableOp", generator, tf.zeros([len(state)], tf.int64))
+    # The value is the variable's own then: TensorFlow moves the state in place, or a copy of it.
+    added = apply_op("AssignAddVariableOp", generator, tf.constant(np.array(state)))
+    drawn = apply_op(
+        "StatefulRandomBinomial", generator, np.int64(algorithm), shape, counts, probs, dtype=dtype
+    )
+    state_after = apply_op("ReadVariableOp", generator, dtype=tf.int64)
+    return [Run([begin]), Run([added]), *[Run([drawn])] * 3, Run([state_after])]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int32, np.int64])
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+def test_binomial_by_a_generator(given, dtype):
+    counts, probs = COUNTS[:5].astype(given), PROBS[:5].astype(given)
+    found = check_both_run(
+        lambda: of_a_generator([300, 5], counts, probs, dtype), ["StatefulRandomBinomial"]
+    )
+    drawn = np.concatenate([run[0] for run in found[2:5]]).astype(np.float64)
+    deviations = np.sqrt(counts * probs * (1 - probs) / 900)
+    assert (np.abs(drawn.mean(axis=0) - counts * probs) <= 5 * deviations).all()
+    assert (found[2][0] != found[3][0]).any()
+    assert found[5][0][2] == 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"algorithm": 2},
+        {"shape": [-1, 2]},
+        {"shape": [3]},
+        {"state": (1, 2)},
+        {"counts": np.float32([1, 2, 3])},
+    ],
+    ids=str,
+)
+def test_binomial_by_a_generator_that_is_refused(wrong):
+    good = {"shape": [4, 2], "counts": np.float32([5, 9]), "probs": np.float32([0.5, 0.25])}
+    found = check_both_run(
+        lambda: of_a_generator(**{**good, "dtype": tf.float32, **wrong})[:3],
+        ["StatefulRandomBinomial"],
+    )
+    assert found[2] == "InvalidArgumentError"

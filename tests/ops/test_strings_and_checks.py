@@ -166,3 +166,15 @@ def test_a_graph_keeps_its_functions() -> None:
     x = tf.py_func(lambda: np.float32(4), [], tf.float32)
     gc.collect()
     assert value_of(x) == 4.0
+
+
+TEXTS_WITH_ZEROS = [b"a\0\0", "\0", [b"a\0", b"bcd"], [["\0"], ["b\0"]], ()]
+
+
+@pytest.mark.parametrize("value", TEXTS_WITH_ZEROS, ids=repr)
+def test_texts_keep_the_zeros_at_their_end(value: Any) -> None:
+    wanted = np.vectorize(lambda x: x.encode() if isinstance(x, str) else x, otypes=[object])
+    expected = wanted(np.array(value, object)).tolist() if len(value) else []
+    fed = tf.placeholder(tf.string, None)
+    for tensor in (tf.constant(value, tf.string), tf.identity(fed)):
+        assert np.asarray(value_of(tensor, {fed: value}), object).tolist() == expected

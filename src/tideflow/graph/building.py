@@ -190,9 +190,12 @@ def to_array(value: Any, dtype: DType | None = None, wraps: bool = False) -> np.
         raise ValueError(f"{_short(value)} cannot be a tensor: {error}") from None
     if array.dtype.kind in "SU" and not _all_strings(value):
         raise _UnsupportedValue(f"{_short(value)} cannot be a tensor: it holds strings and numbers")
+    if array.dtype.kind in "SU":
+        # From the values themselves: NumPy's own strings lose zeros at their end.
+        return _string_array(np.asarray(value, object), dtype)
     if array.dtype.kind == "u" and dtype is None:
         raise _UnsupportedValue(f"{_short(value)} does not fit int64; give dtype tf.uint64")
-    if array.dtype.kind in "SUO":
+    if array.dtype.kind == "O":
         return _string_array(array, dtype)
     if dtype is not None:
         return _cast_exactly(array, dtype, value, wraps)
@@ -247,7 +250,7 @@ def _string_array(array: np.ndarray[Any, Any], dtype: DType | None) -> np.ndarra
     made = np.empty(array.shape, object)
     made_flat = made.reshape(-1)
     for i, item in enumerate(flat):
-        made_flat[i] = item.encode() if isinstance(item, str) else item
+        made_flat[i] = item.encode() if isinstance(item, str) else bytes(item)
     return made
 
 

@@ -407,12 +407,21 @@ def collective_assign_group_v2(
             "with a row for each group"
         )
     device, key = _scalar(device_index, "device_index"), _scalar(base_key, "base_key")
-    rows = np.flatnonzero((group_assignment == device).any(axis=1))
-    if not len(rows):
-        raise errors.InvalidArgumentError(
-            f"device {device} is in no group of {group_assignment.tolist()}"
-        )
-    return np.int32(group_assignment.shape[1]), np.int32(key + int(rows[0]))
+    for number, row in enumerate(group_assignment.tolist()):
+        if not key + number:
+            raise errors.InvalidArgumentError(
+                f"base_key {key} gives group {number} the key 0, which is reserved"
+            )
+        for member in row:
+            if not 0 <= member < group_assignment.size:
+                raise errors.InvalidArgumentError(
+                    f"there is no device {member} in groups of {group_assignment.size} devices"
+                )
+            if member == device:
+                return np.int32(len(row)), np.int32(key + number)
+    raise errors.InvalidArgumentError(
+        f"device {device} is in no group of {group_assignment.tolist()}"
+    )
 
 
 # ---- communicators

@@ -176,6 +176,7 @@ def parallel_batch_dataset(
     output_types: list[DType],
 ) -> Any:
     """Return batches of elements."""
+    scalar(num_parallel_calls, "num_parallel_calls")
     return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
 
 
@@ -227,6 +228,8 @@ def _padded_batch(
             f"Number of padded shapes ({len(padded_shapes)}) must match the number of components "
             f"in the input dataset's elements ({len(source.types)})"
         )
+    if any(np.ndim(value) != 1 for value in padded_shapes):
+        raise fail("All padded shapes must be vectors")
     wanted = [[int(size) for size in vector(value, "padded_shapes")] for value in padded_shapes]
     for sizes in wanted:
         if min(sizes, default=0) < -1:

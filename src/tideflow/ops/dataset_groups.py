@@ -15,7 +15,6 @@ from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.dataset_functions import Function, Turns
-from tideflow.ops.dataset_nested import made_dataset
 from tideflow.ops.dataset_values import (
     UNKNOWN,
     Dataset,
@@ -27,13 +26,14 @@ from tideflow.ops.dataset_values import (
     owned,
 )
 from tideflow.ops.dataset_window import of_elements
+from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 
 def _key(found: Sequence[Any], what: str) -> int:
-    if len(found) != 1 or np.shape(found[0]) or np.asarray(found[0]).dtype != np.int64:
+    if len(found) != 1 or np.size(found[0]) != 1 or np.asarray(found[0]).dtype != np.int64:
         raise fail(f"`{what}` must return a scalar int64.")
-    return int(found[0])
+    return int(np.asarray(found[0]).item())
 
 
 class _Windows:
@@ -64,13 +64,22 @@ class _Windows:
             if group is None:
                 return None
             key, elements = group
-            made = await made_dataset(
-                self._reduce, np.int64(key), of_elements(elements, self._like)
-            )
-            if made is None:
-                self._source, self._groups = None, {}
-                return None
-            self._current = made.iterator()
+            self._current = (await self._made(key, elements)).iterator()
+
+    async def _made(self, key: int, elements: list[Element]) -> Dataset:
+        """Return what the function makes of a group.  Raises: InternalError where it fails."""
+        window = of_elements(elements, self._like)
+        try:
+            found = await self._reduce(np.int64(key), window)
+        except errors.OpError as error:
+            # A group that nothing is made of is no end of the dataset, whatever the error says.
+            raise errors.InternalError(
+                f"reduce_func failed for key {key}: {type(error).__name__}: {error.message}",
+                node=error.node,
+            ) from error
+        if len(found) != 1:
+            raise fail("`reduce_func` must return a single scalar of dtype DT_VARIANT.")
+        return as_dataset(found[0])
 
     async def _next_group(self) -> tuple[int, list[Element]] | None:
         """Return the next full group; once input has ended, the others by their keys."""
@@ -181,9 +190,10 @@ class _Reduced:
             if element is None:
                 self._source = None
                 break
-            key = _key(await self._key(*element), "key_func")
+            found = await self._key(*element)
+            key = _key(found, "key_func")
             if key not in self._states:
-                self._states[key] = await self._init(np.int64(key))
+                self._states[key] = await self._init(*found)
             self._states[key] = await self._reduce(*self._states[key], *element)
             await self._turns.pause()
         if not self._states:

@@ -28,6 +28,7 @@ from tideflow.ops.dataset_values import (
     positive,
     scalar,
 )
+from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 
@@ -100,6 +101,21 @@ def flat_map_dataset(
     )
 
 
+class _Failed:
+    """The iterator of a dataset that could not be made: it raises once, then it has ended."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: errors.OpError) -> None:
+        self._error: errors.OpError | None = error
+
+    async def next(self) -> Element | None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return None
+
+
 class _Interleaved:
     """Takes turns between the datasets that a function makes.
 
@@ -160,7 +176,13 @@ class _Interleaved:
 
     async def _open_next(self) -> Iterator | None:
         element = None if self._source is None else await self._source.next()
-        dataset = None if element is None else await made_dataset(self._function, *element)
+        try:
+            dataset = None if element is None else await made_dataset(self._function, *element)
+        except errors.OpError as error:
+            if not self._ahead:
+                raise
+            # It was made before its turn: what comes before it can still be given.
+            return _Failed(error)
         if dataset is None:
             self._source = None
             return None
@@ -181,6 +203,14 @@ def _cycle(cycle_length: Any, num_parallel_calls: Any) -> int:
             f"{cycle}"
         )
     return cycle
+
+
+def _buffered(value: Any, what: str, least: int) -> int:
+    """Return how many elements are kept; -1 leaves it to us."""
+    found = int(scalar(value, what))
+    if found != -1 and found < least:
+        raise fail(f"{what} must be -1 or at least {least}; it is {found}")
+    return found
 
 
 def _interleaved(
@@ -281,7 +311,10 @@ def parallel_interleave_dataset(
     *buffered, num_parallel_calls = rest
     cycle = _cycle(cycle_length, num_parallel_calls)
     block = positive(block_length, "block_length")
-    ahead = int(scalar(buffered[0], "buffer_output_elements")) if buffered else 0
+    ahead = 0
+    if buffered:
+        ahead = _buffered(buffered[0], "buffer_output_elements", 1)
+        _buffered(buffered[1], "prefetch_input_elements", 0)
     return _interleaved(
         ctx,
         input_dataset,
@@ -339,11 +372,14 @@ def legacy_parallel_interleave_dataset(
 ) -> Any:  # fmt: skip
     """Return the elements of the datasets that a function makes, taking turns; made ahead.
 
-    rest: last, how it is buffered, in elements of the result and of the input.
+    rest: in the first version whether the order is free; last, how it is buffered, in elements of
+    the result and of the input.
     """
     cycle = positive(cycle_length, "cycle_length")
     block = positive(block_length, "block_length")
-    *_, buffered, prefetched = rest
+    *sloppy, buffered, prefetched = rest
+    for one in sloppy:
+        scalar(one, "sloppy")
     positive(buffered, "buffer_output_elements")
     if (found := int(scalar(prefetched, "prefetch_input_elements"))) < 0:
         raise fail(f"prefetch_input_elements must not be negative; it is {found}")

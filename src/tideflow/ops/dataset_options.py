@@ -80,21 +80,37 @@ declare_like("ExperimentalNonSerializableDataset", "NonSerializableDataset")
     """,
     shape=scalar_shape,
 )
-def passed_on_with_hint(ctx: Any, input_dataset: Any, hint: Any) -> Any:
-    """Return the same elements; how they are made is the runtime's business."""
+def passed_on_with_names(ctx: Any, input_dataset: Any, names: Any) -> Any:
+    """Return the same elements; how they are made is the runtime's business.
+
+    Raises: InvalidArgumentError for names that are no vector.
+    """
+    _check_rank(names, 1, "what names transformations")
     return as_dataset(input_dataset).like("Passed")
 
 
-# Further ops that pass elements on, with what each is told.
-_HINTS = {
-    "AssertNextDataset": "transformations: string",
-    "AssertPrevDataset": "transformations: string",
-    "BytesProducedStatsDataset": "tag: string",
-    "LatencyStatsDataset": "tag: string",
-    "RewriteDataset": "rewrite_name: string",
-}
+def passed_on_with_name(ctx: Any, input_dataset: Any, name: Any) -> Any:
+    """Return the same elements.  Raises: InvalidArgumentError for a name that is no scalar."""
+    _check_rank(name, 0, "the name")
+    return as_dataset(input_dataset).like("Passed")
 
-for _name, _hint in _HINTS.items():
+
+def _check_rank(value: Any, rank: int, what: str) -> None:
+    if np.ndim(value) != rank:
+        wanted = "a vector" if rank else "a scalar"
+        raise fail(f"{what} must be {wanted}; it has rank {np.ndim(value)}")
+
+
+# Further ops that pass elements on, with what each is told.
+_HINTS: list[tuple[str, str, Callable[..., Any]]] = [
+    ("AssertNextDataset", "transformations: string", passed_on_with_names),
+    ("AssertPrevDataset", "transformations: string", passed_on_with_names),
+    ("BytesProducedStatsDataset", "tag: string", passed_on_with_name),
+    ("LatencyStatsDataset", "tag: string", passed_on_with_name),
+    ("RewriteDataset", "rewrite_name: string", passed_on_with_name),
+]
+
+for _name, _hint, _kernel in _HINTS:
     op(
         f"""
         {_name}(input_dataset: variant, {_hint}) -> handle: variant
@@ -102,7 +118,7 @@ for _name, _hint in _HINTS.items():
         output_shapes: list(shape) >= 1
         """,
         shape=scalar_shape,
-    )(passed_on_with_hint)
+    )(_kernel)
     if _name not in ("AssertPrevDataset", "RewriteDataset"):
         declare_like(f"Experimental{_name}", _name)
 
@@ -194,6 +210,9 @@ def optimize_dataset_v2(
     ctx: Any, input_dataset: Any, enabled: Any, disabled: Any, default: Any
 ) -> Any:
     """Return the same elements."""
+    named = {"enabled": enabled, "disabled": disabled, "default": default}
+    for what, names in named.items():
+        _check_rank(names, 1, f"optimizations_{what}")
     return as_dataset(input_dataset).like("Passed")
 
 
@@ -296,7 +315,7 @@ def auto_shard_dataset(
         )
     if count == 1 or auto_shard_policy in (_SHARD_OFF, _SHARD_HINT):
         return source.like("AutoShard")
-    return sharded(source, count, own)
+    return sharded(source, count, own, require_non_empty=True)
 
 
 declare_like("ExperimentalAutoShardDataset", "AutoShardDataset", without=("num_replicas",))
@@ -337,7 +356,7 @@ class _Counted:
                 raise self._wrong(str(self._count))
             return None
         self._count += 1
-        if self._count > self._expected >= 0:
+        if self._count > self._expected and self._expected not in (INFINITE, UNKNOWN):
             raise self._wrong(f"at least {self._count}")
         return element
 

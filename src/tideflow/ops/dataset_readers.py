@@ -16,6 +16,8 @@ from collections.abc import Iterator as PyIterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.dataset_values import Dataset, fail, scalar, vector
@@ -33,7 +35,7 @@ from tideflow.wire import dtypes, errors
 
 def compression_of(value: Any) -> str:
     """Return a compression_type.  Raises: InvalidArgumentError for one that is not known."""
-    found = str(scalar(value, "`compression_type`").decode())
+    found = str(scalar(value, "`compression_type`").decode("utf-8", "replace"))
     if found and found not in WINDOW_BITS:
         raise fail(f"Unsupported compression_type: {found}. It may be ZLIB, GZIP or empty.")
     return found
@@ -48,9 +50,15 @@ def _file_dataset(
     check: Callable[[RecordFile], None] = lambda file: None,
 ) -> Dataset:
     paths = [name.decode("utf-8", "surrogateescape") for name in vector(filenames, "`filenames`")]
-    compression = compression_of(compression_type)
-    if kind != "TFRecord" and int(scalar(buffer_size, "`buffer_size`")) < 0:
-        raise fail("`buffer_size` must be >= 0 (0 == default)")
+    size = int(scalar(buffer_size, "`buffer_size`"))
+    if kind == "TFRecord":
+        # Records are read with -1 for the default; what is no compression that is known is none.
+        given = str(scalar(compression_type, "`compression_type`").decode("utf-8", "replace"))
+        compression, least = given if given in WINDOW_BITS else "", -1
+    else:
+        compression, least = compression_of(compression_type), 0
+    if size < least:
+        raise fail(f"`buffer_size` must be >= {least}; it is {size}")
     return Dataset(
         kind,
         [dtypes.string],
@@ -237,7 +245,7 @@ def matching_files_dataset(ctx: Any, patterns: Any) -> Any:
 
     Directories are left out, and a file that two patterns match comes twice.
     """
-    wanted: list[bytes] = vector(patterns, "patterns")
+    wanted: list[bytes] = np.asarray(patterns, object).reshape(-1).tolist()
 
     def names() -> PyIterator[bytes]:
         any_found = False

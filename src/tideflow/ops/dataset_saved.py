@@ -157,9 +157,9 @@ class _Saving:
         if self._shard_func is None:
             return 0
         found = await self._shard_func(*element)
-        if len(found) != 1 or np.shape(found[0]) or np.asarray(found[0]).dtype != np.int64:
+        if len(found) != 1 or np.size(found[0]) != 1 or np.asarray(found[0]).dtype != np.int64:
             raise fail("`shard_func` must return a scalar int64.")
-        return int(found[0])
+        return int(np.asarray(found[0]).item())
 
 
 def _saving(

@@ -346,9 +346,8 @@ def shuffle_dataset_v3(
     reshuffle_each_iteration: bool,
 ) -> Any:
     """Return the elements in random order, by seeds that a handle names if it names any."""
-    seeds = _find_seeds(ctx, seed_generator)
-    if seeds is None:
-        seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
+    own = seeds_of(seed, seed2)
+    seeds = _find_seeds(ctx, seed_generator) or _make_seeds(own, reshuffle_each_iteration)
     return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
 
 
@@ -405,9 +404,8 @@ def shuffle_and_repeat_dataset_v2(
     reshuffle_each_iteration: bool,
 ) -> Any:
     """Return the elements in random order, again and again."""
-    seeds = _find_seeds(ctx, seed_generator)
-    if seeds is None:
-        seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
+    own = seeds_of(seed, seed2)
+    seeds = _find_seeds(ctx, seed_generator) or _make_seeds(own, reshuffle_each_iteration)
     return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
 
 

@@ -87,13 +87,11 @@ def tensor_dataset(
     components: list[Any],
     *,
     Toutput_types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the dataset whose one element is the components."""
     element = tuple(owned(value) for value in components)
-    return Dataset(
-        "Tensor", Toutput_types, dims_of(output_shapes), lambda: Listed(iter([element])), 1
-    )
+    shapes = [np.shape(value) for value in element]
+    return Dataset("Tensor", Toutput_types, shapes, lambda: Listed(iter([element])), 1)
 
 
 @op(
@@ -113,7 +111,6 @@ def tensor_slice_dataset(
     components: list[Any],
     *,
     Toutput_types: list[DType],
-    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the dataset of the rows of the components."""
     columns = [owned(np.asarray(value)) for value in components]
@@ -126,7 +123,7 @@ def tensor_slice_dataset(
     return Dataset(
         "TensorSlice",
         Toutput_types,
-        dims_of(output_shapes),
+        [column.shape[1:] for column in columns],
         lambda: Listed(zip(*map(rows, columns))),
         len(columns[0]),
     )

@@ -288,7 +288,7 @@ def zip_dataset(ctx: Any, input_datasets: list[Any]) -> Any:
 class _Sharded:
     """Gives every count-th element.
 
-    Source: shard_dataset_op.cc; with require_non_empty, each round must be begun by all shards.
+    Source: shard_dataset_op.cc; with require_non_empty, each shard must have an element.
     """
 
     __slots__ = ("_at", "_count", "_index", "_require_non_empty", "_source", "_turns")
@@ -306,17 +306,28 @@ class _Sharded:
             element = await self._source.next()
             if element is None:
                 if self._require_non_empty and self._at < self._count:
-                    raise fail(
-                        "Could not apply FILE based sharding: the dataset only has "
-                        f"{self._at} file(s), which is not enough for the required "
-                        f"{self._count} shards/workers."
-                    )
+                    raise self._too_few()
                 return None
             at = self._at
             self._at += 1
             if at % self._count == self._index:
+                await self._look_for_others()
                 return element
             await self._turns.pause()
+
+    async def _look_for_others(self) -> None:
+        """Go on until each shard has had an element, where none may be empty."""
+        while self._require_non_empty and self._at < self._count:
+            if await self._source.next() is None:
+                raise self._too_few()
+            self._at += 1
+            await self._turns.pause()
+
+    def _too_few(self) -> errors.OpError:
+        return fail(
+            f"Could not apply FILE based sharding: the dataset only has {self._at} file(s), which "
+            f"is not enough for the required {self._count} shards/workers."
+        )
 
 
 def sharded(source: Dataset, count: int, index: int, require_non_empty: bool = False) -> Dataset:

@@ -79,13 +79,26 @@ class IteratorResource:
         async with self._turn:
             enter_scope(scope)
             element = await root.next()
-        check_structure(types, shapes, dataset.types, dataset.shapes)
+        if element is not None:
+            check_structure(types, shapes, dataset.types, dataset.shapes)
+            _check_shapes(shapes, element)
         return element
 
     def describe(self) -> tuple[str, str, int]:
         """Return types and shapes of the components, for a status report."""
         types = ", ".join(dtype.name for dtype in self.types)
         return types, ", ".join(static_shapes.format_dims(dims) for dims in self.shapes), 0
+
+
+def _check_shapes(shapes: Sequence[Dims], element: Element) -> None:
+    """Check an element of a dataset that does not know the shapes of its elements."""
+    for i, (want, value) in enumerate(zip(shapes, element)):
+        have = getattr(value, "shape", ())
+        if have != want and not static_shapes.compatible(want, have):
+            raise fail(
+                f"Incompatible shapes at component {i}: expected {static_shapes.format_dims(want)} "
+                f"but got {static_shapes.format_dims(have)}."
+            )
 
 
 def find_iterator(ctx: Any, handle: Any) -> IteratorResource:
@@ -302,6 +315,26 @@ declare_like("IteratorGetNextSync", "IteratorGetNext")
 # ---- handles as strings
 
 
+def named_handle(ctx: Any, string_handle: Any) -> ResourceHandle:
+    """Return the handle of this device that a string is.
+
+    Raises: InvalidArgumentError for a string that is none.
+    """
+    if np.ndim(string_handle):
+        raise fail("string_handle must be a scalar")
+    given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
+    try:
+        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
+    except DecodeError:
+        raise fail("Could not parse string_handle as a valid ResourceHandle") from None
+    if handle.device != ctx.device:
+        raise fail(
+            f'Attempted create an iterator on device "{ctx.device}" from handle defined on device '
+            f'"{handle.device}"'
+        )
+    return handle
+
+
 @op(
     """
     IteratorToStringHandle(resource_handle: resource) -> string_handle: string
@@ -332,18 +365,7 @@ def iterator_from_string_handle(
     Raises: InvalidArgumentError for a string that is no handle of this device, or an iterator of
     other types.
     """
-    if np.ndim(string_handle):
-        raise fail("string_handle must be a scalar")
-    given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
-    try:
-        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
-    except DecodeError:
-        raise fail("Could not parse string_handle as a valid ResourceHandle") from None
-    if handle.device != ctx.device:
-        raise fail(
-            f'Attempted create an iterator on device "{ctx.device}" from handle defined on device '
-            f'"{handle.device}"'
-        )
+    handle = named_handle(ctx, string_handle)
     found = find_iterator(ctx, handle)
     if output_types:
         shapes = dims_of(output_shapes) or (None,) * len(output_types)

@@ -8,12 +8,12 @@ Source: tensorflow/core/kernels/data/multi_device_iterator_ops.cc.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar
@@ -29,8 +29,7 @@ from tideflow.ops.dataset_values import (
     fail,
     text,
 )
-from tideflow.ops.iterator import Deleter, end_of_sequence
-from tideflow.wire import messages as pb
+from tideflow.ops.iterator import Deleter, end_of_sequence, named_handle
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
 
@@ -60,14 +59,14 @@ class MultiDeviceIterator:
     def start(self, dataset: Any, most: int) -> int:
         """Begin a dataset; return the new incarnation.
 
-        most: how many elements may wait for one shard.
+        most: how many elements may wait for one shard; any number of them if it is negative.
         """
         source = as_dataset(dataset)
         check_structure(self.types, self.shapes, source.types, source.shapes)
         self._source, self._scope = source.iterator(), {}
         self._waiting = [deque() for _ in self._waiting]
         self._given = 0
-        self._most = max(1, most)
+        self._most = max(1, most) if most >= 0 else sys.maxsize
         self.incarnation += 1
         return self.incarnation
 
@@ -282,11 +281,7 @@ def multi_device_iterator_from_string_handle(
 
     Raises: InvalidArgumentError for a string that is no handle, or an iterator of other types.
     """
-    given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
-    try:
-        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
-    except DecodeError:
-        raise fail("Could not parse string_handle as a valid ResourceHandle") from None
+    handle = named_handle(ctx, string_handle)
     found = _find(ctx, handle)
     if output_types:
         shapes = dims_of(output_shapes) or (None,) * len(output_types)

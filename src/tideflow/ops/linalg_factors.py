@@ -137,6 +137,14 @@ def svd_kernel(ctx: Any, x: Any, *, compute_uv: bool, full_matrices: bool) -> An
     return s.astype(x.dtype), u, np.ascontiguousarray(adjoint_of(turned))
 
 
+def _check_finite_matrices(x: Any) -> None:
+    check_matrices(x, "input")
+    if not np.isfinite(x).all():
+        raise errors.InvalidArgumentError(
+            "a matrix with NaN or infinite elements has no eigenvalues"
+        )
+
+
 def _eigen_shape(c: ShapeContext) -> list[Dims]:
     dims = square_dims(c)
     if dims is None:
@@ -153,7 +161,7 @@ def _eigen_shape(c: ShapeContext) -> list[Dims]:
     shape=_eigen_shape,
 )
 def self_adjoint_eig_kernel(ctx: Any, x: Any, *, compute_v: bool) -> Any:
-    check_matrices(x, "input")
+    _check_finite_matrices(x)
     e, v = _or_nan(lambda: np.linalg.eigh(x), lambda: [(x.shape[:-1], x.dtype), (x.shape, x.dtype)])
     return e.astype(x.dtype), v if compute_v else np.zeros(0, x.dtype)
 
@@ -168,7 +176,7 @@ def self_adjoint_eig_kernel(ctx: Any, x: Any, *, compute_v: bool) -> Any:
     shape=_eigen_shape,
 )
 def eig_kernel(ctx: Any, x: Any, *, compute_v: bool, Tout: DType) -> Any:
-    check_matrices(x, "input")
+    _check_finite_matrices(x)
     dtype = Tout.as_numpy_dtype
     e, v = _or_nan(lambda: np.linalg.eig(x), lambda: [(x.shape[:-1], dtype), (x.shape, dtype)])
     return e.astype(dtype), v.astype(dtype) if compute_v else np.zeros(0, dtype)

@@ -171,6 +171,10 @@ def fused_batch_norm_grad_kernel(
     is_training: bool,
 ) -> Any:
     axes, by_channel = _reduced(x, data_format)
+    if y_backprop.shape != x.shape:
+        raise errors.InvalidArgumentError(
+            f"y_backprop has shape {list(y_backprop.shape)}, x {list(x.shape)}; they must be alike"
+        )
     _check_vectors(
         x, data_format, scale=scale, reserve_space_1=reserve_space_1,
         reserve_space_2=reserve_space_2,

@@ -54,15 +54,21 @@ Tidx: type in {_COUNTABLE} = int32
     static=("start", "limit", "delta"),
 )
 def _range(xp: Any, start: Any, limit: Any, delta: Any) -> Any:
+    for what, bound in (("start", start), ("limit", limit), ("delta", delta)):
+        # A vector of one stands for its number, as in graphs of old.
+        if bound.ndim > 1 or bound.size != 1:
+            raise InvalidArgumentError(
+                f"range: {what} must be a scalar; its shape is {list(bound.shape)}"
+            )
     try:
         count = _count(start.item(), limit.item(), delta.item())
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidArgumentError(str(error)) from None
     dtype = start.dtype
     if dtype.kind in "iu":
         return start + xp.arange(count, dtype=dtype) * delta
     # One addition after the other would gather rounding errors.
-    steps = xp.arange(count, dtype=np.float64) * float(delta) + float(start)
+    steps = xp.arange(count, dtype=np.float64) * delta.item() + start.item()
     return steps.astype(dtype)
 
 

@@ -461,6 +461,10 @@ async def reader_serialize_state_v2(ctx: Any, reader: Any) -> Any:
 @op("ReaderRestoreStateV2(reader_handle: resource, state: string)", shape=no_outputs, stateful=True)
 async def reader_restore_state_v2(ctx: Any, reader: Any, state: Any) -> None:
     """Put a reader into a state that it was in before."""
+    if np.ndim(state):
+        raise errors.InvalidArgumentError(
+            f"a reader's state must be a scalar; it has rank {np.ndim(state)}"
+        )
     given = state.item() if isinstance(state, np.ndarray) else state
     await _reader(ctx, reader).restore(given)
 

@@ -113,6 +113,14 @@ def sparse_add_grad_kernel(
     ctx: Any, grad: Any, a_indices: Any, b_indices: Any, sum_indices: Any
 ) -> Any:
     """Return the gradients of the two tensors' values; none flows to what fell away."""
+    if np.shape(grad) != (len(sum_indices),):
+        raise _invalid(
+            f"backprop_val_grad has shape {list(np.shape(grad))}; it must be "
+            f"[{len(sum_indices)}], one for each row of sum_indices"
+        )
+    ranks = [indices.shape[1] for indices in (a_indices, b_indices, sum_indices)]
+    if len(set(ranks)) > 1:
+        raise _invalid(f"indices of a, b and their sum are of ranks {ranks}; they must be alike")
     known = {tuple(at): value for at, value in zip(sum_indices.tolist(), grad)}
     none = grad.dtype.type(0)
 

@@ -281,8 +281,8 @@ def audio_summary(ctx: Any, tag: Any, tensor: Any, sample_rate: Any, *, max_outp
             f"Tensor must be 3-D or 2-D, got: {shapes.format_dims(sounds.shape)}"
         )
     rate = float(np.asarray(sample_rate).item())
-    if rate <= 0:
-        raise errors.InvalidArgumentError(f"sample_rate must be > 0, found {rate}")
+    if not 0 < rate < 2**32:
+        raise errors.InvalidArgumentError(f"sample_rate must be in (0, 2^32), found {rate}")
     if sounds.ndim == 2:
         sounds = sounds[:, :, None]
     values = []

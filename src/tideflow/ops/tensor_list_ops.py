@@ -539,7 +539,12 @@ def tensor_list_concat_lists(ctx: Any, a: Any, b: Any, *, element_dtype: DType) 
 
     def join(one: Any, other: Any) -> TensorList:
         first, second = as_list(one, element_dtype), as_list(other, element_dtype)
-        dims = merge_shapes(first.element_shape, second.element_shape, "the lists to join")
+        dims = first.element_shape
+        if dims != second.element_shape:
+            raise fail(
+                f"lists of elements of shapes {shapes.format_dims(dims)} and "
+                f"{shapes.format_dims(second.element_shape)} cannot be joined"
+            )
         return TensorList(element_dtype, dims, [*first.items(), *second.items()], first.most)
 
     return _each(a, b, join)

@@ -23,6 +23,7 @@ import numpy as np
 
 from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, is_waiting
 from tideflow.graph.node import Node, topological_order
+from tideflow.graph.shapes import format_dims
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, send_prefix
 from tideflow.runtime.context import Step
@@ -252,14 +253,15 @@ class _Run:
                 else:
                     result = item.call(*values)
                 return [result] if len(item.consumers) == 1 else list(result or ())
+            if op in _SWITCH:
+                return [DEAD, values[0]] if bool(_scalar(values[1])) else [values[0], DEAD]
+            if op == "_SwitchN":
+                count = len(item.consumers)
+                number = int(_scalar(values[1]))
+                taken = number if 0 <= number < count else count - 1
+                return [values[0] if i == taken else DEAD for i in range(count)]
         except Exception as error:
             raise explain(error, node, values) from error
-        if op in _SWITCH:
-            return [DEAD, values[0]] if bool(values[1]) else [values[0], DEAD]
-        if op == "_SwitchN":
-            count = len(item.consumers)
-            taken = int(values[1]) if 0 <= int(values[1]) < count else count - 1
-            return [values[0] if i == taken else DEAD for i in range(count)]
         if op in _PASS:
             return [values[0]]
         if op in ARG_OPS:
@@ -534,6 +536,16 @@ class _Run:
                 self._deliver(item, parent, [DEAD], True)
         parent.children -= 1
         return parent
+
+
+def _scalar(value: Any) -> Any:
+    """Return what chooses a branch.  Raises: InvalidArgumentError if it is no scalar."""
+    if getattr(value, "ndim", 0):
+        dims = format_dims(value.shape)
+        raise errors.InvalidArgumentError(
+            f"what chooses a branch must be a scalar; its shape is {dims}"
+        )
+    return value
 
 
 def _merge(values: list[Any], reads: Sequence[int]) -> list[Any]:

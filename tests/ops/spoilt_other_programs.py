@@ -1,0 +1,189 @@
+"""Programs with one op each that a call cannot show: some outputs are not compared, names of attrs
+are not TensorFlow's functions', random values are each framework's own (see spoilt_programs.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import tideflow.v1 as tf
+from ops.spoilt_programs import Build, Late
+from ops.spoilt_state_programs import array_of, reference, rows, stacked, variable
+from tideflow.graph.building import apply_op
+
+F = np.float32
+I32 = np.int32
+I64 = np.int64
+X = np.arange(6, dtype=F).reshape(3, 2)
+Runs = Sequence[Sequence[Any]]
+
+# ---- random values, of which the form is compared
+
+
+def _form(drawn: Any) -> Runs:
+    return [[tf.shape(drawn)]]
+
+
+def _drawn(op: str, late: Late) -> Runs:
+    return [[apply_op(op, late(np.array([2, 3])), dtype=F, seed=1, seed2=2)]]
+
+
+def _drawn_integers(op: str, late: Late) -> Runs:
+    return [[apply_op(op, late(np.array([2, 3], I32)), late(I64(-5)), late(I64(9)), seed=1)]]
+
+
+def _shuffled(op: str, late: Late) -> Runs:
+    """Shuffle rows: which of them are there is told by their sums."""
+    drawn = apply_op(op, late(X), seed=1, seed2=2)
+    return [[tf.shape(drawn), tf.reduce_sum(drawn)]]
+
+
+def _events(op: str, late: Late) -> Runs:
+    late.producer = 24
+    return [[apply_op(op, late(np.array([2, 3], I32)), late(F([1, 20])), seed=1, seed2=2)]]
+
+
+def _successes(op: str, late: Late) -> Runs:
+    handle, begin = variable(late(np.array([1, 2, 3])))
+    inputs = [late(I64(1)), late(np.array([4, 2], I32)), late(F([5, 9])), late(F([0.5, 0.25]))]
+    return [[begin], [apply_op(op, handle, *inputs, dtype=F)]]
+
+
+# ---- some of the outputs
+
+
+def _normalization_grad(op: str, late: Late) -> Runs:
+    rng = np.random.default_rng(0)
+    grad, x = (rng.normal(size=(2, 2, 3, 2)).astype(F) for _ in range(2))
+    scale, mean = rng.normal(size=(2, 2)).astype(F)
+    given = [late(value) for value in (grad, x, scale, mean, np.ones(2, F))]
+    return [list(apply_op(op, *given, tf.zeros([0]), is_training=True))[:3]]
+
+
+def _eigenvalues(op: str, late: Late) -> Runs:
+    attrs = {"Tout": np.complex64} if op == "Eig" else {}
+    values = apply_op(op, late(np.diag(F([1, 2, 3]))), compute_v=False, **attrs)[0]
+    return [[tf.sort(tf.real(values) if attrs else values)]]
+
+
+def _png(op: str, late: Late) -> Runs:
+    return [[apply_op("DecodePng", apply_op(op, late(np.full((2, 2, 3), 7, np.uint8))))]]
+
+
+def _image(op: str, late: Late) -> Runs:
+    """Show an image: how its file is packed is each framework's own."""
+    summary = apply_op(op, late("tag"), late(np.ones((2, 2, 2, 3), np.uint8)), max_images=1)
+    return [[tf.shape(summary)]]
+
+
+def _squeezed(op: str, late: Late) -> Runs:
+    return [[apply_op(op, late(X[None]), squeeze_dims=[0])], [apply_op(op, late(X[:, :1]))]]
+
+
+def _alternative(op: str, late: Late) -> Runs:
+    return [[apply_op(op, late(X), shape=[None, 2])]]
+
+
+def _eager_constant(op: str, late: Late) -> Runs:
+    return [[apply_op(op, late(X), name="made")]]
+
+
+# ---- variables, tables, queues
+
+
+def _counted(op: str, late: Late) -> Runs:
+    if op == "CountUpTo":
+        made, begin = reference(I64(5))
+        changed = apply_op("Assign", made, late(I64(5)))
+        return [[begin], [changed], *[[apply_op(op, made, limit=7)]] * 3]
+    handle, begin = variable(late(I64(5)))
+    return [[begin], *[[apply_op(op, handle, limit=7, T=I64)]] * 3]
+
+
+def _of_one_step(op: str, late: Late) -> Runs:
+    kept = apply_op("TemporaryVariable", shape=(3, 2), dtype=F, var_name="t")
+    first = apply_op("Assign", kept, late(X))
+    return [[apply_op("DestroyTemporaryVariable", first, var_name="t")]]
+
+
+def _several(op: str, late: Late) -> Runs:
+    attrs = {"containers": [""], "shared_names": ["v"], "dtypes": [F], "N": 1, "shapes": [[3, 2]]}
+    handle = apply_op("_VarHandlesOp", **attrs, name="handles")[0]
+    begin = apply_op("AssignVariableOp", handle, late(X))
+    return [[begin], list(apply_op("_ReadVariablesOp", [handle], dtypes=[F], name="read"))]
+
+
+def _by_priority(op: str, late: Late) -> Runs:
+    made = apply_op(op, component_types=[F], shapes=[[2]], capacity=9)
+    filled = apply_op("QueueEnqueueManyV2", made, [late(np.array([3, 1, 2])), late(X)])
+    closed = apply_op("QueueCloseV2", made)
+    taken = apply_op("QueueDequeueManyV2", made, late(I32(2)), component_types=[I64, F])
+    return [[filled], [closed], list(taken)]
+
+
+# ---- lists and arrays
+
+_SHAPE = np.array([2], I32)
+
+
+def _list(op: str, late: Late) -> Runs:
+    if op == "TensorListConcat":
+        pieces = apply_op(
+            "TensorListSplit", late(X), np.array([-1, 2], I32), late(np.array([1, 2]))
+        )
+        return [list(apply_op(op, pieces, element_dtype=F, element_shape=[None, 2]))]
+    if op == "TensorListConcatLists":
+        return [[stacked(apply_op(op, rows(late), rows(late), element_dtype=F))]]
+    if op == "TensorListPushBackBatch":
+        lists = tf.stack([rows(late), rows(late)])
+        batch = apply_op(op, lists, late(X[:2]))
+        return [[stacked(batch[0])]]
+    count = [late(I32(3))] if op == "TensorListScatterV2" else []
+    made = apply_op(op, late(X[:2]), late(np.array([2, 0], I32)), late(_SHAPE), *count)
+    return [[stacked(made)]]
+
+
+def _array_grad(op: str, late: Late) -> Runs:
+    handle, flow = array_of(late(X))
+    made, after = apply_op(op, handle, flow, late(np.array([2], I32)), source="g")
+    after = apply_op("TensorArrayWriteV3", made, 0, late(np.stack([X, X])), after)
+    return [[apply_op("TensorArrayReadV3", made, 0, after, dtype=F)]]
+
+
+def _composed(op: str, late: Late) -> Runs:
+    return [[apply_op(op, late(X), op_names=["Abs", "Log1p"], name="f")]]
+
+
+_BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+    (_drawn, "RandomUniform RandomStandardNormal TruncatedNormal"),
+    (_drawn_integers, "RandomUniformInt"),
+    (_shuffled, "RandomShuffle"),
+    (_events, "RandomPoisson"),
+    (_successes, "StatefulRandomBinomial"),
+    (_normalization_grad, "FusedBatchNormGradV3"),
+    (_eigenvalues, "Eig SelfAdjointEigV2"),
+    (_png, "EncodePng"),
+    (_image, "ImageSummary"),
+    (_squeezed, "Squeeze"),
+    (_alternative, "PlaceholderWithDefault"),
+    (_eager_constant, "_EagerConst"),
+    (_counted, "CountUpTo ResourceCountUpTo"),
+    (_of_one_step, "TemporaryVariable DestroyTemporaryVariable"),
+    (_several, "_VarHandlesOp _ReadVariablesOp"),
+    (_by_priority, "PriorityQueueV2"),
+    (
+        _list,
+        "TensorListConcat TensorListConcatLists TensorListPushBackBatch TensorListScatter "
+        "TensorListScatterV2",
+    ),
+    (_array_grad, "TensorArrayGradWithShape"),
+    (_composed, "_UnaryOpsComposition"),
+]
+
+
+def other_programs() -> dict[str, Build]:
+    """Return how the program of each op is built."""
+    return {op: partial(builder, op) for builder, ops in _BUILDERS for op in ops.split()}

@@ -1,0 +1,55 @@
+"""Ops that no test spoils, and why."""
+
+from __future__ import annotations
+
+_NOTHING_TO_FEED = """
+    AccumulatorNumAccumulated ConditionalAccumulator Const DestroyResourceOp DisableCopyOnRead
+    DummyMemoryCache DummySeedGenerator FakeParam HashTableV2 IsVariableInitialized
+    LookupTableExportV2 LookupTableSizeV2 MutableHashTableV2 NoOp OneShotIterator Placeholder
+    QueueCloseV2 QueueIsClosedV2 QueueSizeV2 ResourceAccumulatorNumAccumulated
+    ResourceConditionalAccumulator SparseConditionalAccumulator StackCloseV2 StatelessRandomGetAlg
+    TensorArrayCloseV3 TensorListLength Timestamp VarHandleOp VarIsInitializedOp Variable VariableV2
+"""
+
+_REWRITTEN = """
+    _FusedBatchNormEx _FusedConv2D _FusedConv3D _FusedDepthwiseConv2dNative _FusedMatMul
+    _MklNativeConv2DBackpropFilterWithBias _MklNativeFusedBatchNormEx
+    _MklNativeFusedBatchNormGradV3 _MklNativeFusedConv2D _MklNativeFusedConv3D
+    _MklNativeFusedDepthwiseConv2dNative _MklNativeFusedMatMul _MklNativeMaxPool
+    _MklNativeMaxPool3D _MklNativeMaxPool3DGrad _MklNativeMaxPoolGrad _MklSwish
+"""
+
+_COLLECTIVE = """
+    CollectiveAllToAllV2 CollectiveAllToAllV3 CollectiveBcastRecv CollectiveBcastRecvV2
+    CollectiveBcastSend CollectiveBcastSendV2 CollectiveGather CollectiveGatherV2
+    CollectiveInitializeCommunicator CollectiveReduce CollectiveReduceScatterV2
+    CollectiveReduceV2 CollectiveReduceV3
+"""
+
+# They take nothing, or handles alone, which a graph cannot be fed.
+NOTHING_TO_FEED = frozenset(_NOTHING_TO_FEED.split())
+
+# Only TensorFlow's rewriting makes them, of ops whose inputs fit: its kernels do not look at them.
+REWRITTEN = frozenset(_REWRITTEN.split())
+
+_NO_KERNEL = "TensorFlow has no kernel for it on CPUs"
+_NOT_DELETED = "TensorFlow refuses to delete what a graph made"
+_PYTHON = "it calls a Python function of the process that made it"
+
+OTHERS: dict[str, str] = {
+    "AccumulateNV2": "TensorFlow's rewriting replaces it before it runs",
+    "AnonymousRandomSeedGenerator": "TensorFlow's kernel asks for an input that it does not have",
+    "DeleteMemoryCache": _NOT_DELETED,
+    "DeleteRandomSeedGenerator": _NOT_DELETED,
+    "DeleteSeedGenerator": _NOT_DELETED,
+    "EagerPyFunc": _PYTHON,
+    "ExperimentalMapDataset": _NO_KERNEL,
+    "FilterByLastComponentDataset": _NO_KERNEL,
+    "PyFunc": _PYTHON,
+    "PyFuncStateless": _PYTHON,
+    "TensorArraySizeV3": "its second input only tells when it runs",
+    "TopK": _NO_KERNEL,
+    **dict.fromkeys(
+        _COLLECTIVE.split(), "members that are given different things wait for each other"
+    ),
+}
