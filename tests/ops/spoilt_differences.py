@@ -31,6 +31,7 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
         ("0 empty *", "all empty along 1", "all empty along 2", "all empty along 3"),
     ),
     ("gives what was in memory", "Cholesky", ("0 last *",)),
+    ("gives what was in memory", "StatelessRandomBinomial", ("3 last nan",)),
     (
         "reads values and splits beyond their ends",
         "RaggedTensorToTensor",
@@ -212,7 +213,11 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
         "DepthwiseConv2dNative Dilation2D",
         ("* empty along 0", "1 empty along 1", "all empty along 1"),
     ),
-    ("takes rates of zero or less", "Dilation2D", ("rates [1, 0, 2, 1]", "rates [1, 1, 0, 1]")),
+    (
+        "takes rates of zero or less",
+        "Dilation2D",
+        ("rates [1, 0, 2, 1]", "rates [1, 1, 0, 1]", "rates [1, 1, -1, 1]"),
+    ),
     (
         "takes rates of zero or less",
         "Dilation2DBackpropFilter Dilation2DBackpropInput",
@@ -283,7 +288,7 @@ THEIRS: list[tuple[str, str, tuple[str, ...]]] = [
     (
         "takes indices that are not in the shape, each kernel in its way",
         "SparseCrossV2",
-        ("0.0 all -1", "0.0 all 7", "0.1 all -5"),
+        ("0.0 all -1", "0.0 all 7", "0.1 all -5", "0.1 all 7"),
     ),
     (
         "takes a negative number of buckets for a large one",

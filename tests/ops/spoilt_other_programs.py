@@ -47,9 +47,12 @@ def _events(op: str, late: Late) -> Runs:
 
 
 def _successes(op: str, late: Late) -> Runs:
-    handle, begin = variable(late(np.array([1, 2, 3])))
+    state = late(np.array([1, 2, 3]))
+    handle, begin = variable(tf.zeros_like(state))
+    # The value is the variable's own then: TensorFlow moves the state in place, or a copy of it.
+    added = apply_op("AssignAddVariableOp", handle, state)
     inputs = [late(I64(1)), late(np.array([4, 2], I32)), late(F([5, 9])), late(F([0.5, 0.25]))]
-    return [[begin], [apply_op(op, handle, *inputs, dtype=F)]]
+    return [[begin], [added], [apply_op(op, handle, *inputs, dtype=F)]]
 
 
 # ---- some of the outputs
