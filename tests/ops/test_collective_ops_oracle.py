@@ -169,7 +169,24 @@ WRONG = {
     "exchanged by three": lambda x: apply_op("CollectiveAllToAllV2", tf.ones([3]), *INPUTS, []),
     "sent with keys in a vector": lambda x: apply_op("CollectiveBcastSendV2", x, 2, 1, [1]),
     "gathered to another shape": lambda x: apply_op("CollectiveGather", x, shape=[5, 3], **KEYS),
+    "gathered to a wider shape": lambda x: apply_op("CollectiveGather", x, shape=[4, 4], **KEYS),
+    "gathered to a vector": lambda x: apply_op("CollectiveGather", x, shape=[12], **KEYS),
+    "sent in another shape": lambda x: apply_op("CollectiveBcastSend", x, shape=[3, 3], **KEYS),
 }
+BY_KEYS = {
+    "CollectiveReduceV2": lambda x, keys: apply_op("CollectiveReduceV2", x, *keys, [], **REDUCING),
+    "CollectiveGatherV2": lambda x, keys: apply_op("CollectiveGatherV2", x, *keys, []),
+    "CollectiveAllToAllV2": lambda x, keys: apply_op("CollectiveAllToAllV2", x, *keys, []),
+    "CollectiveBcastSendV2": lambda x, keys: apply_op("CollectiveBcastSendV2", x, *keys),
+    "CollectiveBcastRecvV2": lambda x, keys: apply_op(
+        "CollectiveBcastRecvV2", *keys, [2, 3], T=np.float32
+    ),
+}
+WRONG_KEYS = [
+    *([size, 1, 1] for size in (0, -1, [2], [[2]], [2, 2])),
+    *([2, key, 1] for key in ([1], [[1]], [1, 1])),
+    *([2, 1, key] for key in ([1], [[1]], [1, 1])),
+]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -185,6 +202,21 @@ def test_what_cannot_be_done_together(wrong):
 
     ops = []
     check_both_run(build, ops, config=TWO, options=TOGETHER)
+
+
+@pytest.mark.parametrize("op", BY_KEYS)
+@pytest.mark.parametrize("keys", WRONG_KEYS, ids=str)
+def test_keys_that_all_members_give_wrong(op, keys):
+    def build():
+        made = []
+        for rank in range(2):
+            with tf.device(f"/CPU:{rank}"):
+                # What is fed is not known when the graph is built.
+                late = [tf.placeholder_with_default(tf.constant(key), None) for key in keys]
+                made.append(BY_KEYS[op](given(np.float32, rank, 2, 3), late))
+        return [Run(made)]
+
+    check_both_run(build, [op], config=TWO, options=TOGETHER)
 
 
 @pytest.mark.parametrize("groups", [[[0, 1], [2, 3]], [[3, 1], [2, 0]], [[0], [1], [2], [3]]])

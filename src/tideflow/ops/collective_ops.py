@@ -307,7 +307,7 @@ async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: Tenso
     """Send the input to all other members; return it."""
     wanted = _known_shape(shape)
     if np.shape(input) != wanted:
-        raise errors.InvalidArgumentError(
+        raise errors.InternalError(
             f"the shape of the broadcast is declared as {list(wanted)}; its input has shape "
             f"{list(np.shape(input))}"
         )
