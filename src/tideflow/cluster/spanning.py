@@ -275,8 +275,7 @@ class SpanningFunction:
         item.register_function.is_component_function = True
         for definition in part.library:
             item.register_function.library.function.append(definition.to_proto())
-        request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
-        await self._home.eager_service(part.task).Enqueue(request)
+        await _enqueue(self._home, part.task, item)
         self._home.note_given(part.task, [definition.name for definition in part.library])
 
     def drop(self) -> None:
@@ -287,21 +286,24 @@ class SpanningFunction:
 
     def _clean_up_elsewhere(self, step_id: int) -> None:
         item = pb.EagerQueueItem(cleanup_function=pb.CleanupFunctionOp(step_id=step_id))
-        request = pb.EnqueueRequest(context_id=self._home.context_id, queue=[item])
         links = self._home.session.workers.links
         for part in self._parts:
             line = None if links is None else links.line(part.task)
             if line is not None:
                 line.clean_up(step_id)
                 continue
-            _in_background(self._home.eager_service(part.task).Enqueue(request))
+            _in_background(_enqueue(self._home, part.task, item))
 
 
 def remove_function(home: Home, task: str, name: str) -> None:
     """Have a task forget a function; call it on the loop, which goes on meanwhile."""
     item = pb.EagerQueueItem(remove_function=pb.RemoveFunctionOp(function_name=name))
+    _in_background(_enqueue(home, task, item))
+
+
+async def _enqueue(home: Home, task: str, item: pb.EagerQueueItem) -> None:
     request = pb.EnqueueRequest(context_id=home.context_id, queue=[item])
-    _in_background(home.eager_service(task).Enqueue(request))
+    await home.eager_service(task).Enqueue(request)
 
 
 def with_origin(error: errors.OpError, task: str, method: str) -> errors.OpError:

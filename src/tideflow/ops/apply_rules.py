@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -260,10 +261,29 @@ def adadelta(
     return var - update * lr, accum, accum_update * rho + update * update * (1 - rho)
 
 
-def _rms_prop_rows(
-    xp: Any, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
+def _moved(mean: Any, value: Any, rho: Any) -> Any:
+    """Return a running mean after a value, in the steps of TensorFlow's dense ops."""
+    return mean + (value - mean) * (1 - rho)
+
+
+def _mixed(mean: Any, value: Any, rho: Any) -> Any:
+    """Return the same in the steps of its sparse ops."""
+    return mean * rho + value * (1 - rho)
+
+
+def _rms_prop(
+    after: Callable[[Any, Any, Any], Any],
+    xp: Any,
+    var: Any,
+    ms: Any,
+    mom: Any,
+    lr: Any,
+    rho: Any,
+    momentum: Any,
+    epsilon: Any,
+    grad: Any,
 ) -> Any:
-    ms = ms * rho + grad * grad * (1 - rho)
+    ms = after(ms, grad * grad, rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms + epsilon)
     return var - mom, ms, mom
 
@@ -273,18 +293,15 @@ def _rms_prop_rows(
     "var ms mom",
     "lr rho momentum epsilon grad",
     sparse="lr rho momentum epsilon grad indices",
-    rows=_rms_prop_rows,
+    rows=partial(_rms_prop, _mixed),
 )
-def rms_prop(
-    xp: Any, var: Any, ms: Any, mom: Any, lr: Any, rho: Any, momentum: Any, epsilon: Any, grad: Any
-) -> Any:
+def rms_prop(xp: Any, *given: Any) -> Any:
     """Steps scaled by a running mean of squared gradients, with momentum."""
-    ms = ms + (grad * grad - ms) * (1 - rho)
-    mom = mom * momentum + grad * lr / xp.sqrt(ms + epsilon)
-    return var - mom, ms, mom
+    return _rms_prop(_moved, xp, *given)
 
 
-def _centered_rms_prop_rows(
+def _centered_rms_prop(
+    after: Callable[[Any, Any, Any], Any],
     xp: Any,
     var: Any,
     mg: Any,
@@ -296,8 +313,8 @@ def _centered_rms_prop_rows(
     epsilon: Any,
     grad: Any,
 ) -> Any:
-    ms = ms * rho + grad * grad * (1 - rho)
-    mg = mg * rho + grad * (1 - rho)
+    ms = after(ms, grad * grad, rho)
+    mg = after(mg, grad, rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms - mg * mg + epsilon)
     return var - mom, mg, ms, mom
 
@@ -307,25 +324,11 @@ def _centered_rms_prop_rows(
     "var mg ms mom",
     "lr rho momentum epsilon grad",
     sparse="lr rho momentum epsilon grad indices",
-    rows=_centered_rms_prop_rows,
+    rows=partial(_centered_rms_prop, _mixed),
 )
-def centered_rms_prop(
-    xp: Any,
-    var: Any,
-    mg: Any,
-    ms: Any,
-    mom: Any,
-    lr: Any,
-    rho: Any,
-    momentum: Any,
-    epsilon: Any,
-    grad: Any,
-) -> Any:
+def centered_rms_prop(xp: Any, *given: Any) -> Any:
     """RMSProp with the variance in place of the mean square."""
-    ms = ms + (grad * grad - ms) * (1 - rho)
-    mg = mg + (grad - mg) * (1 - rho)
-    mom = mom * momentum + grad * lr / xp.sqrt(ms - mg * mg + epsilon)
-    return var - mom, mg, ms, mom
+    return _centered_rms_prop(_moved, xp, *given)
 
 
 @apply_rule(

@@ -31,7 +31,7 @@ from tideflow.ops.png import encode_png
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
-from tideflow.wire.fields import DELIMITED, varint
+from tideflow.wire.fields import tag_of, varint
 
 
 def _message(content: bytes) -> Any:
@@ -50,7 +50,7 @@ def _summary_of(values: Iterable[tuple[bytes, pb.Summary.Value]]) -> Any:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return varint(number << 3 | DELIMITED) + varint(len(content)) + content
+    return varint(tag_of(number)) + varint(len(content)) + content
 
 
 def _bytes(tag: Any) -> bytes:
