@@ -15,7 +15,7 @@ from benchmarks.report import write_part
 from tools.op_table import COMPARED
 
 import tideflow.v1  # noqa: F401  brings in all definitions
-from tideflow.cluster.eager_service import EagerWorker
+from tideflow.cluster.eager import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.services import EagerService, MasterService, WorkerService
 from tideflow.cluster.worker import Worker

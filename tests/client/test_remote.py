@@ -18,7 +18,7 @@ from client.conftest import over_socket
 from cluster.servers import LocalCluster, free_ports, make_spec
 from tideflow.cluster import local_servers
 from tideflow.cluster.master import Master
-from tideflow.ops.functional import defun
+from tideflow.ops.control_flow.functional import defun
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_server
 from tideflow.wire import errors

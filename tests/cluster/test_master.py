@@ -186,7 +186,7 @@ def test_a_missing_worker_is_waited_for_and_named(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tideflow.cluster.device_discovery.REPORT_EVERY_S", 0.05)
+    monkeypatch.setattr("tideflow.cluster.master.device_discovery.REPORT_EVERY_S", 0.05)
     cluster.server("ps", 0).stop()
     request = pb.CreateSessionRequest(graph_def=pb.GraphDef())
     with pytest.raises(errors.DeadlineExceededError):

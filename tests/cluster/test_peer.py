@@ -9,15 +9,16 @@ import pytest
 
 from cluster.driver import Driver, until
 from cluster.test_worker import across_graph
-from tideflow.cluster.peer_service import VERSION, exchange_method
+from tideflow.cluster.peers import VERSION
+from tideflow.cluster.peers.service import exchange_method
 from tideflow.cluster.server import Server
 from tideflow.cluster.status import StatusService
 from tideflow.compile.prune import Signature
 from tideflow.graph.graph import Graph
-from tideflow.ops.comparison import greater
-from tideflow.ops.constant import constant, placeholder
-from tideflow.ops.control_flow_ops import merge, switch
-from tideflow.ops.control_flow_while import while_loop
+from tideflow.ops.control_flow import merge, switch, while_loop
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.math.comparison import greater
 from tideflow.transport import Pipe, stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tideflow.cluster import peer_line
 from tideflow.cluster.graph_run import GraphResult, GraphRun
-from tideflow.cluster.peer_line import PeerLine
-from tideflow.cluster.peer_link import ASK_AFTER_S, PeerLinks
-from tideflow.cluster.peer_service import VERSION
+from tideflow.cluster.peers import VERSION, PeerLine, PeerLinks
+from tideflow.cluster.peers import line as peer_line
+from tideflow.cluster.peers.link import ASK_AFTER_S
 from tideflow.cluster.rpc_log import RpcLog
-from tideflow.cluster.step_table import StepTable
+from tideflow.cluster.worker import StepTable
 from tideflow.runtime.rendezvous import Rendezvous
 from tideflow.transport import Pipe
 from tideflow.wire import errors

@@ -14,7 +14,7 @@ from cluster.test_peer import PS, WORKER, until_pushing
 from cluster.test_worker import across_graph, call
 from tideflow.compile.prune import Signature
 from tideflow.graph.graph import Graph
-from tideflow.ops.constant import placeholder
+from tideflow.ops.framework.constants import placeholder
 from tideflow.wire import errors
 
 ACROSS = Signature(("x:0",), ("y:0",))

@@ -7,10 +7,9 @@ import types
 
 import pytest
 
-from tideflow.cluster import step_table
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
-from tideflow.cluster.step_table import StepTable
+from tideflow.cluster.worker import StepTable, step_table
 from tideflow.wire import errors
 from tideflow.wire.status import is_derived
 

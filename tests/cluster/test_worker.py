@@ -12,7 +12,8 @@ from tideflow.compile.prune import Signature
 from tideflow.graph.building import make_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.constant import constant, placeholder
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.rendezvous_key import RendezvousKey

@@ -18,8 +18,9 @@ from tideflow.compile.prune import Signature
 from tideflow.graph.building import make_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.constant import constant, placeholder
-from tideflow.ops.functional import defun
+from tideflow.ops.control_flow.functional import defun
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
 from tideflow.runtime.device import DeviceManager, make_cpu_devices
 from tideflow.wire import errors
 from tideflow.wire import messages as pb

@@ -15,7 +15,7 @@ from cluster.servers import ServerProcess, make_spec
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.status import StatusService
 from tideflow.eager.context import Context, context, replace_context
-from tideflow.eager.remote_tensor import RemoteTensor
+from tideflow.eager.remote import RemoteTensor
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, stub
 from tideflow.wire import errors

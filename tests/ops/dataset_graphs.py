@@ -11,7 +11,8 @@ from ops.one_graph import Run, check_both_run
 from tideflow.graph.building import apply_op
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.ops.functional import Like, finish, trace
+from tideflow.ops.control_flow import finish, trace
+from tideflow.ops.control_flow.functional import Like
 from tideflow.wire.dtypes import DType
 
 END = "OutOfRangeError"

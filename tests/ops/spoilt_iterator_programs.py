@@ -14,7 +14,7 @@ from ops.spoilt_programs import Build, Late
 from tideflow.graph.building import apply_op
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.ops.functional import defun
+from tideflow.ops.control_flow.functional import defun
 
 F = np.float32
 I32 = np.int32

@@ -14,7 +14,7 @@ from ops.spoilt_programs import Build, Late
 from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import get_op_def, registered_ops
-from tideflow.ops.updates import find_update
+from tideflow.ops.state import find_update
 
 F = np.float32
 X = np.arange(6, dtype=F).reshape(3, 2)

@@ -11,8 +11,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph, Tensor
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node, topological_order
-from tideflow.ops.state import VariableState
-from tideflow.ops.updates import bind_update
+from tideflow.ops.state import VariableState, bind_update
 from tideflow.runtime.resources import ResourceManager
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.ops.accumulators import DenseAccumulator, SparseAccumulator
+from tideflow.ops.queues.accumulators import DenseAccumulator, SparseAccumulator
 from tideflow.wire import dtypes, errors
 
 

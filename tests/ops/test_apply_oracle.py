@@ -15,8 +15,8 @@ from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.state import RefVariableState, ResourceVariableState
-from tideflow.ops.updates import find_update
+from tideflow.ops.state import ResourceVariableState, find_update
+from tideflow.ops.state.cells import RefVariableState
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import dtype_of
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tideflow.ops.array_blocks
-import tideflow.ops.array_matrix
-import tideflow.ops.array_pad
-import tideflow.ops.array_scatter
-import tideflow.ops.array_search
-import tideflow.ops.constant
-import tideflow.ops.random_stateless
-import tideflow.ops.slicing
-import tideflow.ops.string_format  # noqa: F401
+import tideflow.ops.array.diagonals
+import tideflow.ops.array.padding
+import tideflow.ops.array.scattering
+import tideflow.ops.array.searching
+import tideflow.ops.array.slicing
+import tideflow.ops.framework.constants
+import tideflow.ops.nn.blocks
+import tideflow.ops.random.stateless
+import tideflow.ops.strings.formatting  # noqa: F401
 from ops.harness import Case, check_against_tensorflow
 from ops.outcomes import Call, as_array, check_ends_alike
 

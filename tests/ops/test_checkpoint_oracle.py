@@ -8,7 +8,7 @@ import pytest
 
 import tideflow.v1 as ours
 from ops.outcomes import Call, check_ends_alike, outcome
-from tideflow.ops.tensor_bundle import BundleReader
+from tideflow.formats import BundleReader
 from tideflow.wire import dtypes
 
 tensorflow = pytest.importorskip("tensorflow")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.ops import control_flow_ops
+from tideflow.ops.control_flow import primitives as control_flow_ops
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import tideflow.ops.constant
-import tideflow.ops.conv
-import tideflow.ops.conv_depthwise  # noqa: F401 - registers ops
+import tideflow.ops.framework.constants
+import tideflow.ops.nn.convolutions
+import tideflow.ops.nn.depthwise  # noqa: F401 - registers ops
 from ops.harness import Case, check_against_tensorflow
 
 pytest.importorskip("tensorflow")

@@ -9,9 +9,10 @@ from ops.harness import Case, run
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
 from tideflow.ops.array import reshape
-from tideflow.ops.constant import constant, placeholder
-from tideflow.ops.data_flow import dynamic_partition, dynamic_stitch, parallel_dynamic_stitch
-from tideflow.ops.gradient_checker import compute_gradient_error
+from tideflow.ops.array.partitions import dynamic_partition, dynamic_stitch, parallel_dynamic_stitch
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.gradients.checker import compute_gradient_error
 from tideflow.wire import errors
 
 I32 = np.int32

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tideflow import logging
-from tideflow.ops.file_progress import FileProgress
+from tideflow.formats import FileProgress
 
 MIB = 1 << 20
 

@@ -9,7 +9,7 @@ import tideflow.v1 as tf
 from ops.one_graph import Run, check_both_run
 from tideflow.graph.building import apply_op
 from tideflow.graph.node import FunctionRef
-from tideflow.ops.functional import defun
+from tideflow.ops.control_flow.functional import defun
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow

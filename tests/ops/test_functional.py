@@ -8,7 +8,8 @@ from google.protobuf import text_format
 
 import tideflow.v1 as tf
 from tideflow.graph.functions import FunctionDefinition, add_to_library, library_lookup
-from tideflow.ops.functional import case_op, defun, if_op, while_op
+from tideflow.ops.control_flow import while_op
+from tideflow.ops.control_flow.functional import case_op, defun, if_op
 from tideflow.wire import messages as pb
 
 

@@ -9,13 +9,15 @@ from ops.evaluate import evaluate
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.op_def import declare
-from tideflow.ops.arithmetic import add, multiply
-from tideflow.ops.array_join import split, stack
-from tideflow.ops.constant import constant, identity, placeholder
-from tideflow.ops.custom_gradient import RegisterGradient, custom_gradient
-from tideflow.ops.gradients import UnconnectedGradients, gradients, hessians
-from tideflow.ops.indexed_slices import IndexedSlices
-from tideflow.ops.variables_base import Variable
+from tideflow.ops.array import stack
+from tideflow.ops.array.joining import split
+from tideflow.ops.framework import IndexedSlices, constant, identity
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.gradients import UnconnectedGradients, gradients
+from tideflow.ops.gradients.api import hessians
+from tideflow.ops.gradients.custom import RegisterGradient, custom_gradient
+from tideflow.ops.math.arithmetic import add, multiply
+from tideflow.ops.state.base import Variable
 
 declare("TestWithoutGradient(x: float) -> y: float")
 

@@ -9,10 +9,12 @@ import tideflow.ops  # noqa: F401 - registers all ops
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.ops import initializers, layers, losses
-from tideflow.ops.constant import constant, placeholder
 from tideflow.ops.export import exports
-from tideflow.ops.nn_dropout import dropout
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.nn import layers, losses
+from tideflow.ops.nn.dropouts import dropout
+from tideflow.ops.state import initializers
 
 TF = exports()
 RNG = np.random.default_rng(3)

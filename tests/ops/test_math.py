@@ -13,22 +13,28 @@ from ops.evaluate import evaluate
 from ops.harness import Case, run
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph
-from tideflow.ops import (
+from tideflow.ops.export import exports
+from tideflow.ops.framework import IndexedSlices
+from tideflow.ops.linalg import einsum
+from tideflow.ops.linalg import products as matmul
+from tideflow.ops.math import (
     arithmetic,
     casts,
-    clip,
     comparison,
     counting,
-    einsum,
     elementwise,
-    matmul,
     ranges,
-    reduce,
-    segment,
     special,
 )
-from tideflow.ops.export import exports
-from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.math import (
+    clipping as clip,
+)
+from tideflow.ops.math import (
+    reducing as reduce,
+)
+from tideflow.ops.math import (
+    segments as segment,
+)
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 

@@ -12,23 +12,29 @@ import tideflow.ops  # noqa: F401 - defines the ops
 from ops.evaluate import evaluate
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
-from tideflow.ops import (
+from tideflow.ops.gradients import gradients
+from tideflow.ops.linalg import einsum
+from tideflow.ops.linalg import products as matmul
+from tideflow.ops.math import (
     arithmetic,
     casts,
-    clip,
     comparison,
-    einsum,
     elementwise,
     exponentials,
-    matmul,
     pairwise,
     powers,
-    reduce,
     scans,
-    segment,
     special,
 )
-from tideflow.ops.gradients import gradients
+from tideflow.ops.math import (
+    clipping as clip,
+)
+from tideflow.ops.math import (
+    reducing as reduce,
+)
+from tideflow.ops.math import (
+    segments as segment,
+)
 
 _random = np.random.default_rng(3)
 

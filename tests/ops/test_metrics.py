@@ -8,9 +8,9 @@ import pytest
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.ops import metrics
-from tideflow.ops.constant import placeholder
 from tideflow.ops.export import exports
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.state import metrics
 
 TF = exports()
 

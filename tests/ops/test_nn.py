@@ -12,12 +12,12 @@ from ops.harness import Case, run
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.kernel import bind
-from tideflow.ops import nn_losses
-from tideflow.ops.constant import placeholder
-from tideflow.ops.conv import conv2d, conv2d_transpose
-from tideflow.ops.nn_bias import bias_add
-from tideflow.ops.nn_top_k import top_k
-from tideflow.ops.pool import avg_pool, max_pool
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.nn import cross_entropy as nn_losses
+from tideflow.ops.nn.bias import bias_add
+from tideflow.ops.nn.convolutions import conv2d, conv2d_transpose
+from tideflow.ops.nn.pools import avg_pool, max_pool
+from tideflow.ops.nn.top_values import top_k
 from tideflow.wire.errors import InvalidArgumentError, UnimplementedError
 
 RNG = np.random.default_rng(29)

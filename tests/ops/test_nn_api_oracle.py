@@ -9,18 +9,6 @@ import pytest
 
 from ops.evaluate import evaluate
 from tideflow.graph.graph import Graph
-from tideflow.ops import (  # noqa: F401 - all of them register names
-    conv,
-    conv_depthwise,
-    losses,
-    nn_activations,
-    nn_batch_norm,
-    nn_bias,
-    nn_embedding,
-    nn_losses,
-    nn_top_k,
-    pool,
-)
 from tideflow.ops.export import exports
 
 tensorflow = pytest.importorskip("tensorflow")

@@ -11,14 +11,26 @@ import pytest
 from ops.evaluate import evaluate
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
-from tideflow.ops import nn_activations, nn_batch_norm, nn_bias, nn_losses
-from tideflow.ops.constant import placeholder
-from tideflow.ops.conv import conv1d, conv2d, conv2d_transpose
-from tideflow.ops.conv_depthwise import depthwise_conv2d, separable_conv2d
+from tideflow.ops.framework.constants import placeholder
 from tideflow.ops.gradients import gradients
-from tideflow.ops.nn_embedding import embedding_lookup
-from tideflow.ops.nn_top_k import top_k
-from tideflow.ops.pool import avg_pool, max_pool
+from tideflow.ops.nn import (
+    activations as nn_activations,
+)
+from tideflow.ops.nn import (
+    batch_norm as nn_batch_norm,
+)
+from tideflow.ops.nn import (
+    bias as nn_bias,
+)
+from tideflow.ops.nn import (
+    cross_entropy as nn_losses,
+)
+from tideflow.ops.nn import depthwise_conv2d
+from tideflow.ops.nn.convolutions import conv1d, conv2d, conv2d_transpose
+from tideflow.ops.nn.depthwise import separable_conv2d
+from tideflow.ops.nn.embedding import embedding_lookup
+from tideflow.ops.nn.pools import avg_pool, max_pool
+from tideflow.ops.nn.top_values import top_k
 
 RNG = np.random.default_rng(5)
 STEP = 1e-5

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tideflow.ops.constant
-import tideflow.ops.nn_batch_norm
-import tideflow.ops.nn_response_norm
-import tideflow.ops.nn_top_k  # noqa: F401 - registers ops
+import tideflow.ops.framework.constants
+import tideflow.ops.nn.batch_norm
+import tideflow.ops.nn.response_norm
+import tideflow.ops.nn.top_values  # noqa: F401 - registers ops
 from ops.harness import Case, check_against_tensorflow, run
 
 pytest.importorskip("tensorflow")

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import tideflow.ops.constant
-import tideflow.ops.nn_activations
-import tideflow.ops.nn_bias
-import tideflow.ops.softmax  # noqa: F401 - registers ops
+import tideflow.ops.framework.constants
+import tideflow.ops.nn.activations
+import tideflow.ops.nn.bias
+import tideflow.ops.nn.softmax_ops  # noqa: F401 - registers ops
 from ops.harness import Case, check_against_tensorflow
 
 pytest.importorskip("tensorflow")

@@ -10,7 +10,7 @@ import tideflow.v1 as tf
 from ops import compared
 from ops.one_graph import Run, check_both_run
 from tideflow.graph.building import apply_op
-from tideflow.ops.py_func import register_function
+from tideflow.ops.control_flow import register_function
 
 tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow

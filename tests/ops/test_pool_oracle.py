@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tideflow.ops.constant
-import tideflow.ops.pool  # noqa: F401 - registers ops
+import tideflow.ops.framework.constants
+import tideflow.ops.nn.pools  # noqa: F401 - registers ops
 from ops.harness import Case, check_against_tensorflow, run
 from ops.outcomes import Call, check_ends_alike
 

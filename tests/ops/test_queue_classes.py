@@ -9,14 +9,10 @@ import pytest
 
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
-from tideflow.ops.constant import constant, placeholder
-from tideflow.ops.queue_classes import (
-    FIFOQueue,
-    PaddingFIFOQueue,
-    PriorityQueue,
-    QueueBase,
-    RandomShuffleQueue,
-)
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from tideflow.ops.queues.classes import PriorityQueue
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 

@@ -7,7 +7,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from tideflow.ops.queues import PaddingFIFOQueue, PriorityQueue, Queue, RandomShuffleQueue
+from tideflow.ops.queues import Queue
+from tideflow.ops.queues.queues import PaddingFIFOQueue, PriorityQueue, RandomShuffleQueue
 from tideflow.wire import dtypes, errors
 
 F32 = [dtypes.float32]

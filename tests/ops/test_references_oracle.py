@@ -10,7 +10,7 @@ from ops.one_graph import Run, check_both_run
 from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import get_op_def, registered_ops
-from tideflow.ops.updates import find_update
+from tideflow.ops.state import find_update
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow

@@ -7,7 +7,8 @@ import gc
 import numpy as np
 import pytest
 
-from tideflow.ops.state import RefVariableState, ResourceVariableState
+from tideflow.ops.state import ResourceVariableState
+from tideflow.ops.state.cells import RefVariableState
 from tideflow.runtime.resources import ResourceManager
 from tideflow.wire import dtypes, errors
 from tideflow.wire.handles import ResourceHandle

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
+from tideflow.formats import BundleReader, BundleWriter, merge_bundles
+from tideflow.formats.sorted_table import read_table, write_table
 from tideflow.graph.building import apply_op
-from tideflow.ops.tensor_bundle import BundleReader, BundleWriter, merge_bundles
 from tideflow.wire import dtypes, errors
 from tideflow.wire.checksum import extend, masked
-from tideflow.wire.sorted_table import read_table, write_table
 from tideflow.wire.tensor_slice import slice_key
 
 FLOAT, STRING = dtypes.float32, dtypes.string

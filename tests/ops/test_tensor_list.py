@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tideflow.ops.tensor_list_values import TYPE_NAME, TensorList
+from tideflow.ops.tensor_arrays.list_values import TYPE_NAME, TensorList
 from tideflow.wire import errors
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.handles import Variant

@@ -7,7 +7,7 @@ import pytest
 
 import tideflow.v1 as ours
 from tideflow.graph.building import apply_op
-from tideflow.ops.tensor_list_values import TensorList
+from tideflow.ops.tensor_arrays.list_values import TensorList
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.tensor_codec import decode_tensor, encode_tensor

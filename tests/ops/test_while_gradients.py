@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.ops.functional import defun, if_op, while_op
+from tideflow.ops.control_flow import while_op
+from tideflow.ops.control_flow.functional import defun, if_op
 
 
 def run(fetches, feeds=None):

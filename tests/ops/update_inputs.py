@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.updates import find_update
+from tideflow.ops.state import find_update
 
 _SCALARS = {
     "alpha": 0.1,

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tideflow.ops.collective_calls import CollectiveCall, Kind
+from tideflow.ops.collectives import CollectiveCall, Kind
 from tideflow.runtime.collective_groups import Group, GroupTable, JoinRequest, Member
 from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
 from tideflow.wire import dtypes, errors

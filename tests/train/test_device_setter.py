@@ -6,8 +6,8 @@ import pytest
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
-from tideflow.ops.constant import constant
-from tideflow.ops.variables_base import Variable
+from tideflow.ops.framework import constant
+from tideflow.ops.state.base import Variable
 from tideflow.train.device_setter import (
     GreedyLoadBalancingStrategy,
     byte_size_load_fn,

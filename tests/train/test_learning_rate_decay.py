@@ -9,8 +9,8 @@ import pytest
 
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
-from tideflow.ops.constant import placeholder
-from tideflow.train import learning_rate_decay as decay
+from tideflow.ops.framework.constants import placeholder
+from tideflow.train.optimizers import learning_rate_decay as decay
 
 CASES = [
     ("exponential_decay", (0.1, 10, 0.5), {}, {5: 0.1 * 0.5**0.5, 20: 0.025}),

@@ -7,10 +7,14 @@ import pytest
 
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
-from tideflow.ops.constant import constant, placeholder
-from tideflow.ops.variables import global_variables_initializer
-from tideflow.ops.variables_base import Variable
-from tideflow.train.moving_averages import ExponentialMovingAverage, assign_moving_average
+from tideflow.ops.framework import constant
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.state import global_variables_initializer
+from tideflow.ops.state.base import Variable
+from tideflow.train.optimizers.moving_averages import (
+    ExponentialMovingAverage,
+    assign_moving_average,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,14 @@ from tideflow.client.session import Session
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.ops.arithmetic import multiply
-from tideflow.ops.constant import constant, placeholder
-from tideflow.ops.indexed_slices import IndexedSlices
-from tideflow.ops.variables import global_variables_initializer
-from tideflow.ops.variables_base import Variable
-from tideflow.train.adam import AdamOptimizer
-from tideflow.train.optimizer import Optimizer
-from tideflow.train.optimizers import (
+from tideflow.ops.framework import IndexedSlices, constant
+from tideflow.ops.framework.constants import placeholder
+from tideflow.ops.math.arithmetic import multiply
+from tideflow.ops.state import global_variables_initializer
+from tideflow.ops.state.base import Variable
+from tideflow.train.optimizers import Optimizer
+from tideflow.train.optimizers.adam import AdamOptimizer
+from tideflow.train.optimizers.first_order import (
     AdagradOptimizer,
     FtrlOptimizer,
     GradientDescentOptimizer,

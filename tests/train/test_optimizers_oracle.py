@@ -8,9 +8,10 @@ import pytest
 from tideflow.client.session import Session
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
-from tideflow.ops.variables import global_variables_initializer
-from tideflow.ops.variables_base import Variable
-from tideflow.train import adam, optimizers
+from tideflow.ops.state import global_variables_initializer
+from tideflow.ops.state.base import Variable
+from tideflow.train.optimizers import adam
+from tideflow.train.optimizers import first_order as optimizers
 
 tf = pytest.importorskip("tensorflow").compat.v1
 pytestmark = pytest.mark.tensorflow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.train.restore_turns import restore_turns
+from tideflow.train.checkpoints import restore_turns
 
 MIB = 1 << 20
 

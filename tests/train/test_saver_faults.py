@@ -15,7 +15,7 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import make_environment
-from tideflow.wire.sorted_table import read_table
+from tideflow.formats.sorted_table import read_table
 
 
 @pytest.fixture(autouse=True)

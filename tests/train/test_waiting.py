@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tideflow.train.waiting import Patience
+from tideflow.train.threads import Patience
 
 
 class Clock:

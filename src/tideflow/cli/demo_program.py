@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import tideflow.v1 as tf
 from tideflow.cli.demo_report import report
-from tideflow.train.session_run_hook import SessionRunHook
+from tideflow.train.hooks import SessionRunHook
 
 _REPORT_EVERY_S = 0.2
 _BATCH_SIZE = 64

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tideflow.graph.graph import Graph, Operation, Tensor
-from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.framework import IndexedSlices
 
 Build = Callable[[list[Any]], Any]
 

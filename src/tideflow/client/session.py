@@ -24,7 +24,7 @@ from tideflow.graph.graph import Graph, Operation, Tensor, default_sessions, get
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import compatible, format_dims
 from tideflow.ops.export import export
-from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.framework import IndexedSlices
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 

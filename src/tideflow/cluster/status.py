@@ -8,12 +8,10 @@ import time
 from collections.abc import Iterable, Iterator
 
 import tideflow
-from tideflow.cluster.master import Master
-from tideflow.cluster.master_session import MasterSession
+from tideflow.cluster.master import Master, MasterSession
 from tideflow.cluster.services import MasterService
-from tideflow.cluster.worker import Worker
+from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
-from tideflow.cluster.worker_session import WorkerSession
 from tideflow.runtime.device import Device
 from tideflow.runtime.resources import ResourceManager
 from tideflow.transport import MethodStatistics, Service, methods_of, rpc

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable
 
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.collective_steps import CollectiveSteps
-from tideflow.cluster.coordinator import Coordinator, coordination_config
-from tideflow.cluster.eager_service import EagerWorker
+from tideflow.cluster.collectives import CollectiveSteps
+from tideflow.cluster.coordination import Coordinator, coordination_config
+from tideflow.cluster.eager import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
 from tideflow.cluster.status import StatusPage

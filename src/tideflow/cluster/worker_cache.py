@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.peer_line import PeerHost
-from tideflow.cluster.peer_link import PeerLink, PeerLinks
+from tideflow.cluster.peers import PeerHost, PeerLink, PeerLinks
 from tideflow.cluster.services import WorkerService
 from tideflow.transport import Channel, make_channel, stub
 from tideflow.wire import errors

@@ -24,7 +24,7 @@ from tideflow.compile.regions import (
     variable_uses,
 )
 from tideflow.graph.node import Node
-from tideflow.ops.updates import find_update
+from tideflow.ops.state.updates import find_update
 from tideflow.wire import dtypes
 from tideflow.wire.device_name import parse_device_name
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from tideflow.compile.plan import FORWARDING_OPS, forwards
 from tideflow.graph.node import Node
-from tideflow.ops.updates import find_update
+from tideflow.ops.state.updates import find_update
 from tideflow.wire.dtypes import DType
 
 VariableKey: TypeAlias = "tuple[str, ...] | tuple[int, int]"

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
+from tideflow.ops.framework import nest
 from tideflow.wire import errors
 
 # As many closures may wait; then schedule() does.

@@ -22,9 +22,9 @@ from tideflow.distribute.parameter_server import ParameterServerStrategy
 from tideflow.distribute.replica_context import Entry, entered
 from tideflow.eager.context import context
 from tideflow.graph.graph import get_default_graph
-from tideflow.ops import nest
-from tideflow.ops.dataset_api import Dataset
+from tideflow.ops.data import Dataset
 from tideflow.ops.export import export_v2
+from tideflow.ops.framework import nest
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 

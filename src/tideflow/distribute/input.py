@@ -14,8 +14,8 @@ import numpy as np
 from tideflow.distribute.values import regroup
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
+from tideflow.ops.framework import nest
 from tideflow.wire import errors
 from tideflow.wire.dtypes import int32
 

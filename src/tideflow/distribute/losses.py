@@ -15,7 +15,7 @@ from tideflow.distribute.replica_context import (
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export_v2
-from tideflow.ops.losses import Reduction, compute_weighted_loss
+from tideflow.ops.nn import Reduction, compute_weighted_loss
 
 
 def _require_replica(what: str) -> None:

@@ -20,14 +20,13 @@ from tideflow.distribute.input import InputContext
 from tideflow.distribute.mirrored import MirroredExtended, local_devices
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.distribute.strategy import Strategy, divided
-from tideflow.eager.call_time import call_time_value
 from tideflow.eager.context import context
+from tideflow.eager.functions import call_time_value
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
-from tideflow.ops.indexed_slices import IndexedSlices
-from tideflow.ops.variables_base import init_scope
+from tideflow.ops.framework import IndexedSlices, nest
+from tideflow.ops.state import init_scope
 from tideflow.wire import dtypes
 
 # The one group, of all workers; instances are numbered from here, as TensorFlow does.

@@ -15,8 +15,8 @@ from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Tensor
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
+from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
 if TYPE_CHECKING:

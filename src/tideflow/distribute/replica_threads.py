@@ -20,7 +20,7 @@ from tideflow.distribute.replica_context import Entry, ReplicaContext, entered
 from tideflow.distribute.values import regroup, select_replica_tree
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
-from tideflow.ops.variables_base import creators_in_force, with_creators
+from tideflow.ops.state import creators_in_force, with_creators
 
 if TYPE_CHECKING:
     from tideflow.distribute.strategy import Strategy

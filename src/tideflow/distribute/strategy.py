@@ -31,17 +31,12 @@ from tideflow.distribute.variables import (
     SyncOnReadVariable,
     make_copies,
 )
-from tideflow.eager.function import Function, distinguish_traces
+from tideflow.eager.functions import Function, distinguish_traces
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
-from tideflow.ops.indexed_slices import IndexedSlices
-from tideflow.ops.variables_base import (
-    VariableAggregation,
-    VariableSynchronization,
-    variable_creator_scope,
-)
+from tideflow.ops.framework import IndexedSlices, nest
+from tideflow.ops.state import VariableAggregation, VariableSynchronization, variable_creator_scope
 
 
 @export_v2("distribute.RunOptions")

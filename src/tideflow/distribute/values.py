@@ -11,8 +11,8 @@ from typing import Any
 from tideflow.distribute.replica_context import current
 from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
 from tideflow.graph.graph import Tensor
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
+from tideflow.ops.framework import nest
 
 
 @export_v2("distribute.DistributedValues")

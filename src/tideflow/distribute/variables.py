@@ -21,7 +21,7 @@ from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export_v2
-from tideflow.ops.variables_base import VariableAggregation
+from tideflow.ops.state import VariableAggregation
 from tideflow.wire.dtypes import DType
 
 if TYPE_CHECKING:

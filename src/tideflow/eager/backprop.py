@@ -20,16 +20,15 @@ from tideflow.eager.variable import EagerVariable
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor
-from tideflow.ops import nest
-from tideflow.ops.gradient_walk import (
+from tideflow.ops.framework import IndexedSlices, nest
+from tideflow.ops.gradients import (
+    UnconnectedGradients,
     aggregate,
     gradient_function,
     is_trainable,
     ones_like_output,
     zeros_like_output,
 )
-from tideflow.ops.gradients import UnconnectedGradients
-from tideflow.ops.indexed_slices import IndexedSlices
 
 # What gives the gradients of a call that is no registered op: of a function, say.
 Backward = Callable[..., Sequence[Any]]

@@ -20,8 +20,8 @@ from tideflow.cluster.coordination_agent import CoordinationAgent, coordinate
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker_cache import worker_name
-from tideflow.eager.cluster import Cluster
 from tideflow.eager.device_policy import DevicePolicy
+from tideflow.eager.remote import Cluster
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.trace_library import TraceLibrary

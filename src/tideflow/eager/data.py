@@ -21,14 +21,19 @@ from tideflow.graph.building import apply_op, convert_to_tensor, to_array
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.ops import nest
-from tideflow.ops.dataset_api import Dataset, Spec, Traced
-from tideflow.ops.dataset_functions import drive
-from tideflow.ops.dataset_values import Dataset as RuntimeDataset
-from tideflow.ops.dataset_values import as_dataset
+from tideflow.ops.control_flow import register_function
+from tideflow.ops.data import (
+    Dataset,
+    IteratorResource,
+    Spec,
+    Traced,
+    as_dataset,
+    drive,
+    end_of_sequence,
+)
+from tideflow.ops.data.values import Dataset as RuntimeDataset
 from tideflow.ops.export import export_v2, export_value_v2
-from tideflow.ops.iterator import IteratorResource, end_of_sequence
-from tideflow.ops.py_func import register_function
+from tideflow.ops.framework import nest
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType

@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tideflow.eager.cluster import Cluster
 from tideflow.eager.context import Context, context
 from tideflow.eager.device_policy import check_places
 from tideflow.eager.operation import EagerOperation
-from tideflow.eager.remote_tensor import RemoteTensor
+from tideflow.eager.remote import Cluster, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph import defaults
 from tideflow.graph.building import convert_inputs

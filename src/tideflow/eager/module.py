@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from tideflow.eager.tracking import Trackable
 from tideflow.graph.graph import get_default_graph
-from tideflow.ops import nest
 from tideflow.ops.export import export_v2
-from tideflow.ops.variables_base import Variable
+from tideflow.ops.framework import nest
+from tideflow.ops.state.base import Variable
 
 
 class _Scope:

@@ -18,8 +18,8 @@ from tideflow.eager.context import eager_mode
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.control_flow import errors_of_ops, register_function
 from tideflow.ops.export import export_v2
-from tideflow.ops.py_func import errors_of_ops, register_function
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
 

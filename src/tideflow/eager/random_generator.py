@@ -18,9 +18,10 @@ import numpy as np
 from tideflow.eager.tracking import Trackable
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.ops.constant import shape_argument
 from tideflow.ops.export import export_v2
-from tideflow.ops.variables_base import Variable, init_scope
+from tideflow.ops.framework import shape_argument
+from tideflow.ops.state import init_scope
+from tideflow.ops.state.base import Variable
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import UnimplementedError

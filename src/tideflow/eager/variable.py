@@ -17,15 +17,10 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.comparison import equal, not_equal
-from tideflow.ops.resource_state import ANONYMOUS_NAME
-from tideflow.ops.variables_base import (
-    Variable,
-    VariableAggregation,
-    VariableSynchronization,
-    kinds,
-)
-from tideflow.ops.variables_resource import ResourceVariable
+from tideflow.ops.math import equal, not_equal
+from tideflow.ops.state import ANONYMOUS_NAME, VariableAggregation, VariableSynchronization, kinds
+from tideflow.ops.state.base import Variable
+from tideflow.ops.state.resource import ResourceVariable
 from tideflow.wire.dtypes import DType
 
 # The variable of each handle, for whoever has only the handle: functions and tapes.

@@ -93,7 +93,7 @@ class OpDef:
       kernel: the kernel function, or None for an op that only the runtime itself carries out.
       static_inputs: names of inputs whose values must be known when the op is compiled.
       updates: names of the variable inputs that the op assigns; its kernel then is the pure rule
-        from their old values to their new ones (see tideflow.ops.state).
+        from their old values to their new ones (see tideflow.ops.state.cells).
       is_async: the kernel waits, so it runs on the event loop.
     """
 

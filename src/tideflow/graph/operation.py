@@ -23,7 +23,7 @@ line_origins: dict[tuple[str, int], tuple[str, int]] = {}
 
 
 class ControlFlowContext(Protocol):
-    """The branch or loop inside which ops are being made (see tideflow.ops.control_flow)."""
+    """The branch or loop inside which ops are being made (see ops/control_flow)."""
 
     def adopt(
         self, name: str, op_def: OpDef, inputs: list[Tensor], controls: list[Operation]

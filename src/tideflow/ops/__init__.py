@@ -1,6 +1,6 @@
-"""The ops, one file for each family: definition, kernel, gradient and public functions together.
+"""The ops, a package for each family: definition, kernel, gradient and public functions together.
 
-Importing the package registers them all; a new family is a new file here.
+Importing this package registers them all; a new module of a family is a new file in its folder.
 """
 
 from __future__ import annotations
@@ -8,5 +8,5 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-for _family in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_family.name}")
+for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

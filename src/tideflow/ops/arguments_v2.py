@@ -11,31 +11,53 @@ from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import convert_to_tensor
-from tideflow.ops import (
-    array,
-    array_blocks,
-    array_gather,
-    array_pad,
-    array_scatter,
-    array_transpose,
-    checks,
-    constant,
-    control_flow,
-    conv,
-    conv_depthwise,
-    counting,
-    gradients,
-    nn_activations,
-    nn_dropout,
-    nn_losses,
-    parsing,
-    reduce,
-    sparse_segment,
-    sparse_tensor,
-    string,
+from tideflow.ops import checks
+from tideflow.ops.array import (
+    gathering as array_gather,
+)
+from tideflow.ops.array import (
+    padding as array_pad,
+)
+from tideflow.ops.array import (
+    scattering as array_scatter,
+)
+from tideflow.ops.array import (
+    shapes as array,
+)
+from tideflow.ops.array import (
+    transposing as array_transpose,
+)
+from tideflow.ops.control_flow import ordering as control_flow
+from tideflow.ops.export import export_value_v2, exports
+from tideflow.ops.framework import constants as constant
+from tideflow.ops.gradients import api as gradients
+from tideflow.ops.math import counting
+from tideflow.ops.math import reducing as reduce
+from tideflow.ops.nn import (
+    activations as nn_activations,
+)
+from tideflow.ops.nn import (
+    blocks as array_blocks,
+)
+from tideflow.ops.nn import (
+    convolutions as conv,
+)
+from tideflow.ops.nn import (
+    cross_entropy as nn_losses,
+)
+from tideflow.ops.nn import (
+    depthwise as conv_depthwise,
+)
+from tideflow.ops.nn import (
+    dropouts as nn_dropout,
+)
+from tideflow.ops.nn import (
     volumes,
 )
-from tideflow.ops.export import export_value_v2, exports
+from tideflow.ops.parsing import values as parsing
+from tideflow.ops.sparse import segment as sparse_segment
+from tideflow.ops.sparse import tensor as sparse_tensor
+from tideflow.ops.strings import strings as string
 
 
 def with_arguments(function: Callable[..., Any], arguments: str) -> Callable[..., Any]:

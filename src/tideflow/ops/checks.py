@@ -16,11 +16,9 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import as_dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
-from tideflow.ops.constant import no_op
 from tideflow.ops.export import export, export_v2, export_value
-from tideflow.ops.indexed_slices import IndexedSlices
-from tideflow.ops.logging import Assert, check_numerics
-from tideflow.ops.sparse_tensor import SparseTensor
+from tideflow.ops.framework import Assert, IndexedSlices, check_numerics, no_op
+from tideflow.ops.sparse import SparseTensor
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
 

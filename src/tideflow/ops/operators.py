@@ -2,7 +2,7 @@
 
 Importing this module installs them on Tensor; `install_operators` gives them to another class
 (variables), too.  == and != compare elementwise where the graph says so (the TF2 shape), and
-identity elsewhere; indexing belongs to tideflow.ops.slicing.
+identity elsewhere; indexing belongs to tideflow.ops.array.slicing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops import arithmetic, comparison, elementwise, matmul, powers
-from tideflow.ops.indexed_slices import IndexedSlices
+from tideflow.ops.framework import IndexedSlices
+from tideflow.ops.linalg import products as matmul
+from tideflow.ops.math import arithmetic, comparison, elementwise, powers
 from tideflow.wire import dtypes
 
 Binary = Callable[[Any, Any, str], Any]

@@ -11,7 +11,7 @@ import numpy as np
 from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, Plan, forwards
 from tideflow.graph.kernel import Resources, bind
 from tideflow.graph.node import FunctionRef, Node
-from tideflow.ops.updates import bind_update
+from tideflow.ops.state import bind_update
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.context import Function, KernelState, NodeContext
 from tideflow.runtime.device_kernels import bind_on_device, offer, receive

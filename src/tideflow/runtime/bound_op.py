@@ -14,7 +14,7 @@ import numpy as np
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node, arg_sizes, arg_types
 from tideflow.graph.op_def import OpDef
-from tideflow.ops.updates import bind_update
+from tideflow.ops.state import bind_update
 from tideflow.runtime.context import FindFunction, KernelState, NodeContext
 from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import local_step

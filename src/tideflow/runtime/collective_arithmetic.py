@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tideflow.ops.collective_calls import CollectiveCall
+from tideflow.ops.collectives import CollectiveCall
 from tideflow.runtime.device import kernel_threads
 
 Array = npt.NDArray[Any]

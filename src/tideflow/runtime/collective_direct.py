@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tideflow.ops.collective_calls import CollectiveCall, Kind
+from tideflow.ops.collectives import CollectiveCall, Kind
 from tideflow.runtime.collective_arithmetic import Array, finish, merge_into, off_loop
 from tideflow.runtime.collective_groups import Group
 from tideflow.wire import errors

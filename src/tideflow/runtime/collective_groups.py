@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideflow.ops.collective_calls import CollectiveCall, Kind
+from tideflow.ops.collectives import CollectiveCall, Kind
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name, task_name

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tideflow.ops.collective_calls import CollectiveCall
+from tideflow.ops.collectives import CollectiveCall
 from tideflow.runtime.collective_arithmetic import (
     Array,
     aligned_chunk_elements,

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tideflow.ops.collective_calls import CollectiveCall, Kind
+from tideflow.ops.collectives import CollectiveCall, Kind
 from tideflow.runtime import collective_ring as ring
 from tideflow.runtime.collective_arithmetic import Array
 from tideflow.runtime.collective_buffers import BufferTable

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
-from tideflow.ops.collective_calls import Collectives
+from tideflow.ops.collectives import Collectives
 from tideflow.runtime.device import Device
 from tideflow.runtime.program import Observer
 from tideflow.runtime.rendezvous import Rendezvous, RendezvousLike

@@ -14,7 +14,7 @@ from tideflow.compile.device_types import compile_together, compiles
 from tideflow.compile.regions import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
-from tideflow.ops.resource_state import ANONYMOUS_NAME
+from tideflow.ops.state import ANONYMOUS_NAME
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_kernels import compiled_alone
 from tideflow.runtime.device_region import DeviceRegion, TwiceError

@@ -20,12 +20,7 @@ import numpy as np
 
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
-from tideflow.ops.state import (
-    ResourceVariableState,
-    VariableState,
-    uninitialized,
-    wrong_dtype,
-)
+from tideflow.ops.state import ResourceVariableState, VariableState, uninitialized, wrong_dtype
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_trace import (
     DeviceExecutable,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tideflow.graph.node import Node
-from tideflow.ops.updates import find_update
+from tideflow.ops.state import find_update
 from tideflow.runtime.regions import Action, NotCompiledError
 
 _ELEMENTWISE = frozenset(

@@ -18,9 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tideflow.graph.node import Node, arg_sizes
-from tideflow.ops.array_gather import gather_v2_kernel
-from tideflow.ops.resource_state import gather_slices
-from tideflow.ops.updates import find_update
+from tideflow.ops.array import gather_v2_kernel
+from tideflow.ops.state import find_update, gather_slices
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.jit_compile import load_jax, signature_of

@@ -16,7 +16,8 @@ from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node, OwnFunctionRef
-from tideflow.ops.symbolic_gradient import GRADIENT, gradient_function
+from tideflow.ops.gradients import GRADIENT
+from tideflow.ops.gradients.symbolic import gradient_function
 from tideflow.runtime.context import Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager, kernel_threads
 from tideflow.runtime.device_kernels import fetch_conditions

@@ -31,7 +31,7 @@ from tideflow.compile.regions import (
 )
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
-from tideflow.ops.updates import find_update
+from tideflow.ops.state import find_update
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference
 from tideflow.wire import errors

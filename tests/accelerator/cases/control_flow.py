@@ -7,7 +7,8 @@ import pytest
 
 import tideflow.v1 as tf
 from accelerator.looks import GPU0, ROWS, place_of
-from tideflow.ops.functional import if_op, while_op
+from tideflow.ops.control_flow import while_op
+from tideflow.ops.control_flow.functional import if_op
 
 
 def test_a_loop_runs_its_body_on_the_device():

@@ -1,12 +1,15 @@
 """Ragged tensors: tensors whose rows have lengths of their own.
 
-`kernels` has the ops, `tensor` the class, the others what is done with ragged tensors.
-"""
+`kernels` has the ops, `tensor` the class, the others what is done with ragged tensors."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from tideflow.ops.ragged.makers import from_row_splits, from_tensor, from_value_rowids
+from tideflow.ops.ragged.tensor import RaggedTensor
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+__all__ = [
+    "RaggedTensor",
+    "from_row_splits",
+    "from_tensor",
+    "from_value_rowids",
+]

@@ -13,8 +13,8 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops import arithmetic, comparison, elementwise, powers
 from tideflow.ops.export import export, overload_each
+from tideflow.ops.math import arithmetic, comparison, elementwise, powers
 from tideflow.ops.operators import defer_to
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.makers import from_tensor

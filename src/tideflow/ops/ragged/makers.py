@@ -13,11 +13,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.ops.array import getitem
 from tideflow.ops.export import export
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.tensor import RaggedTensor
-from tideflow.ops.slicing import getitem
-from tideflow.ops.sparse_tensor import SparseTensor
+from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.array import getitem
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.export import export
-from tideflow.ops.logging import Assert
-from tideflow.ops.slicing import getitem
+from tideflow.ops.framework import Assert
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import apply_op
-from tideflow.ops import reduce
 from tideflow.ops.export import overload
+from tideflow.ops.math import reducing as reduce
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.rows import expand_dims
 from tideflow.ops.ragged.tensor import RaggedTensor

@@ -12,13 +12,15 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
-from tideflow.ops import array, array_gather, array_join
-from tideflow.ops.array_gather import boolean_mask as dense_boolean_mask
+from tideflow.ops.array import boolean_mask as dense_boolean_mask
+from tideflow.ops.array import gathering as array_gather
+from tideflow.ops.array import getitem as dense_getitem
+from tideflow.ops.array import joining as array_join
+from tideflow.ops.array import shapes as array
 from tideflow.ops.export import export, overload
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.makers import from_row_lengths, from_tensor
 from tideflow.ops.ragged.tensor import RaggedTensor
-from tideflow.ops.slicing import getitem as dense_getitem
 from tideflow.wire import dtypes
 
 

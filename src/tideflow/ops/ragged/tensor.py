@@ -16,11 +16,11 @@ from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
-from tideflow.ops import nest
+from tideflow.ops.array import getitem
 from tideflow.ops.export import export, overload_for
+from tideflow.ops.framework import nest
 from tideflow.ops.ragged import partition
-from tideflow.ops.slicing import getitem
-from tideflow.ops.sparse_tensor import SparseTensor
+from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 

@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 
 from tideflow.eager.context import context
-from tideflow.eager.tracking import (
-    Trackable,
-    join_restoration,
-    leave_restoration,
-)
+from tideflow.eager.tracking import Trackable, join_restoration, leave_restoration
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
-from tideflow.ops.variables_base import init_scope
-from tideflow.train.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
-from tideflow.train.object_graph import is_tracked, object_nodes
-from tideflow.train.object_names import OBJECT_GRAPH_KEY
-from tideflow.train.restore_turns import restore_turns
-from tideflow.train.saveables import on_cpu
+from tideflow.ops.state import init_scope
+from tideflow.train.checkpoints import (
+    OBJECT_GRAPH_KEY,
+    Checkpoint,
+    ObjectFiles,
+    RestoreStatus,
+    is_tracked,
+    object_nodes,
+    on_cpu,
+    restore_turns,
+)
 
 
 class _Part:

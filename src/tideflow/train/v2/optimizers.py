@@ -16,15 +16,11 @@ from tideflow.eager.backprop import GradientTape
 from tideflow.eager.tracking import resume_restoring
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
-from tideflow.ops import nest
-from tideflow.ops.clip import clip_by_global_norm, clip_by_norm, clip_by_value
 from tideflow.ops.export import export_v2
-from tideflow.ops.indexed_slices import IndexedSlices
-from tideflow.ops.variables_base import (
-    Variable,
-    VariableAggregation,
-    init_scope,
-)
+from tideflow.ops.framework import IndexedSlices, nest
+from tideflow.ops.math import clip_by_global_norm, clip_by_norm, clip_by_value
+from tideflow.ops.state import VariableAggregation, init_scope
+from tideflow.ops.state.base import Variable
 from tideflow.train.v2.optimizer_arguments import with_common_arguments
 from tideflow.wire import dtypes
 

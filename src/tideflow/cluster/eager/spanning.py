@@ -1,0 +1,380 @@
+"""Functions whose nodes lie on several tasks: cut into parts, registered, run together.
+
+Whoever holds such a call (an eager client, or a worker that was given it) places the body on the
+devices of the cluster, keeps its own part, and gives every other task its part as a component
+function.  A call is a step: all parts run in it, and pass tensors by its rendezvous.
+Source: runtime facts on component functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tideflow.cluster.graph_run import ComponentRun
+from tideflow.cluster.library import names_in
+from tideflow.cluster.services import EagerService
+from tideflow.cluster.worker import StepRecord, StepTable, WorkerSession
+from tideflow.compile.inline import inline_calls
+from tideflow.compile.partition import partition
+from tideflow.compile.place import place
+from tideflow.graph.function_writer import ARG_OPS, RETVAL_OPS, function_of_nodes
+from tideflow.graph.functions import FunctionDefinition
+from tideflow.graph.node import FunctionRef, Node
+from tideflow.runtime.context import FindFunction, Step
+from tideflow.runtime.graph_runner import GraphRunner
+from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
+from tideflow.wire.device_name import task_name
+from tideflow.wire.ids import new_step_id
+from tideflow.wire.tensor_codec import Value
+
+_RUN = "/tensorflow.eager.EagerService/RunComponentFunction"
+
+
+class Home(Protocol):
+    """Who holds the calls: a context of a worker, or of a client."""
+
+    @property
+    def context_id(self) -> int:
+        """The client's number of the context, the same on all tasks."""
+
+    @property
+    def session(self) -> WorkerSession:
+        """This task's devices and the workers of the cluster."""
+
+    @property
+    def library(self) -> Mapping[str, FunctionDefinition]:
+        """Functions by name."""
+
+    @property
+    def cluster_devices(self) -> Mapping[str, int]:
+        """Incarnations of all devices of the cluster, this task's first, by full name."""
+
+    @property
+    def functions(self) -> FindFunction:
+        """Finds functions that are called within this task's part."""
+
+    def eager_service(self, task: str) -> EagerService:
+        """Return the eager service of another task."""
+
+    def note_given(self, task: str, names: Iterable[str]) -> None:
+        """Note which functions a task was given beside its part of another one."""
+
+
+@dataclass(slots=True)
+class Part:
+    """One task's part of a function.
+
+    Attributes:
+      args, results: positions among those of the whole function.
+      name: of the component function.
+      library: the functions that it calls.
+    """
+
+    task: str
+    name: str
+    args: list[int]
+    results: list[int]
+    function_pb: pb.FunctionDef = field(default_factory=pb.FunctionDef)
+    library: list[FunctionDefinition] = field(default_factory=list)
+    _request: tuple[list[Any], bytes] = ([], b"")
+
+    def request_for(self, home: Home, args: list[Any]) -> bytes:
+        """Return the call of the part with arguments that its task has, without a step and an id.
+
+        Calls often have the same arguments: the last request is kept.
+        """
+        known, request = self._request
+        if request and known == args:
+            return request
+        operation = pb.EagerOperation(
+            name=self.name,
+            is_component_function=True,
+            is_function=True,
+            device=next(d for d in home.cluster_devices if task_name(d) == self.task),
+        )
+        for given in args:
+            handle_pb = operation.op_inputs.add().remote_handle
+            handle_pb.op_id, handle_pb.output_num = given.op_id, given.output_num
+            handle_pb.device = handle_pb.op_device = given.device
+        request = pb.RunComponentFunctionRequest(
+            context_id=home.context_id, operation=operation, output_num=self.results
+        ).SerializeToString()
+        self._request = args, request
+        return request
+
+
+@dataclass(slots=True)
+class Remote:
+    """A tensor that stays with another task: which one, and by which name it knows it."""
+
+    task: str
+    device: str
+    op_id: int
+    output_num: int
+
+
+class SpanningFunction:
+    """A function made ready to run on the tasks that its nodes need.
+
+    Args:
+      home: who holds it.
+      ref: the function and its attrs.
+      default_device: of nodes that ask for none.
+      arg_devices: where each argument lies.
+
+    Attributes:
+      result_devices: where each result lies.
+    """
+
+    def __init__(
+        self, home: Home, ref: FunctionRef, default_device: str, arg_devices: Sequence[str]
+    ) -> None:
+        self._home = home
+        self._name = ref.name
+        nodes = inline_calls(home.library[ref.name].instantiate(ref.attrs), home.library.get)
+        for node in nodes:
+            if node.op in ARG_OPS:
+                node.device = arg_devices[node.attrs["index"]]
+        names = [default_device, *(n for n in home.cluster_devices if n != default_device)]
+        place(nodes, names, allow_soft_placement=True)
+        self.result_devices = _result_devices(nodes, default_device)
+        parts = partition(
+            nodes,
+            location=lambda node: task_name(node.device),
+            incarnation=home.cluster_devices.__getitem__,
+            suffix="F",
+        )
+        own = home.session.workers.own_task
+        self._own = self._make_own(parts.pop(own, []))
+        # Every task that holds calls names parts of its own.
+        stem = f"{ref.name}_partitioned_{secrets.randbits(63)}"
+        self._parts = [
+            self._describe(f"{stem}_{i}", task, nodes)
+            for i, (task, nodes) in enumerate(parts.items())
+        ]
+        self._is_registered = False
+        self._registering = asyncio.Lock()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all of it runs on this task."""
+        return not self._parts
+
+    @property
+    def tasks(self) -> list[str]:
+        """The other tasks that have parts."""
+        return [part.task for part in self._parts]
+
+    def _make_own(self, nodes: list[Node]) -> tuple[GraphRunner | None, Part]:
+        session = self._home.session
+        part = Part(session.workers.own_task, self._name, _indices(nodes, ARG_OPS), [])
+        part.results = _indices(nodes, RETVAL_OPS)
+        _number_from_zero(nodes)
+        if not nodes:
+            return None, part
+        runner = GraphRunner(
+            nodes, session.devices, session.state, session.resources, self._home.functions
+        )
+        return runner, part
+
+    def _describe(self, name: str, task: str, nodes: list[Node]) -> Part:
+        part = Part(task, name, _indices(nodes, ARG_OPS), _indices(nodes, RETVAL_OPS))
+        part.function_pb = function_of_nodes(name, nodes)
+        part.library = functions_needed(names_in(part.function_pb.node_def), self._home.library)
+        return part
+
+    # ---- running
+
+    async def run(
+        self, steps: StepTable, op_id: int, args: Sequence[Value | Remote]
+    ) -> list[Value | Remote]:
+        """Run all parts in a step of their own.
+
+        The first part that fails ends the others; its error is raised.
+
+        Args:
+          op_id: the client's number of the call, under which other tasks keep their results.
+          args: values of this task's arguments; for the others, where they are.
+        """
+        if not self._is_registered:
+            await self._register()
+        step_id = new_step_id()
+        record = steps.start(step_id, self._home.session)
+        found: list[Any] = [None] * len(self.result_devices)
+        try:
+            async with steps.running(record):
+                await self._run_parts(record, op_id, args, found)
+        finally:
+            steps.clean_up(step_id)
+            self._clean_up_elsewhere(step_id)
+        for part in self._parts:
+            for at in part.results:
+                found[at] = Remote(part.task, self.result_devices[at], op_id, at)
+        return found
+
+    async def _run_parts(
+        self, record: StepRecord, op_id: int, args: Sequence[Value | Remote], found: list[Any]
+    ) -> None:
+        """Run all parts; the failure of another task's ends the step, and so this one's."""
+        # Others first: they are asked at once, before anything is computed here.
+        others = [self._start(part, record.step_id, op_id, args) for part in self._parts]
+        for part, other in zip(self._parts, others):
+            other.add_done_callback(functools.partial(_fail_step, record, part.task))
+        try:
+            assert record.rendezvous is not None
+            await self._run_own(Step(record.step_id, record.rendezvous), args, found)
+            for other in others:
+                await other
+        finally:
+            left = [other for other in others if not other.done()]
+            for other in left:
+                other.cancel()
+            if left:
+                await asyncio.wait(left)
+
+    async def _run_own(self, step: Step, args: Sequence[Value | Remote], found: list[Any]) -> None:
+        runner, part = self._own
+        if runner is not None:
+            values = await runner.run_async(step, [args[i] for i in part.args])
+            for at, value in zip(part.results, values):
+                found[at] = value
+
+    def _start(
+        self, part: Part, step_id: int, op_id: int, args: Sequence[Value | Remote]
+    ) -> asyncio.Future[Any]:
+        """Have another task run its part; cancelling what is returned ends that."""
+        request = part.request_for(self._home, [args[i] for i in part.args])
+        links = self._home.session.workers.links
+        line = None if links is None else links.line(part.task)
+        if line is not None:
+            return line.ask_component(ComponentRun(request, step_id, op_id))
+        call = pb.RunComponentFunctionRequest.FromString(request)
+        call.operation.id, call.operation.func_step_id = op_id, step_id
+        service = self._home.eager_service(part.task)
+        return asyncio.ensure_future(service.RunComponentFunction(call))
+
+    async def _register(self) -> None:
+        """Give every other task its part, once."""
+        if self._is_registered:
+            return
+        async with self._registering:
+            if not self._is_registered:
+                await asyncio.gather(*(self._register_part(part) for part in self._parts))
+                self._is_registered = True
+
+    async def _register_part(self, part: Part) -> None:
+        item = pb.EagerQueueItem()
+        item.register_function.function_def.CopyFrom(part.function_pb)
+        item.register_function.is_component_function = True
+        for definition in part.library:
+            item.register_function.library.function.append(definition.to_proto())
+        await _enqueue(self._home, part.task, item)
+        self._home.note_given(part.task, [definition.name for definition in part.library])
+
+    def drop(self) -> None:
+        """Have all tasks forget their parts.  Call it on the loop, when nobody runs it any more."""
+        if self._is_registered:
+            for part in self._parts:
+                remove_function(self._home, part.task, part.name)
+
+    def _clean_up_elsewhere(self, step_id: int) -> None:
+        item = pb.EagerQueueItem(cleanup_function=pb.CleanupFunctionOp(step_id=step_id))
+        links = self._home.session.workers.links
+        for part in self._parts:
+            line = None if links is None else links.line(part.task)
+            if line is not None:
+                line.clean_up(step_id)
+                continue
+            _in_background(_enqueue(self._home, part.task, item))
+
+
+def remove_function(home: Home, task: str, name: str) -> None:
+    """Have a task forget a function; call it on the loop, which goes on meanwhile."""
+    item = pb.EagerQueueItem(remove_function=pb.RemoveFunctionOp(function_name=name))
+    _in_background(_enqueue(home, task, item))
+
+
+async def _enqueue(home: Home, task: str, item: pb.EagerQueueItem) -> None:
+    request = pb.EnqueueRequest(context_id=home.context_id, queue=[item])
+    await home.eager_service(task).Enqueue(request)
+
+
+def with_origin(error: errors.OpError, task: str, method: str) -> errors.OpError:
+    """Return an error of another task with what TensorFlow's RPC clients add to it; whoever
+    classifies errors by their text looks for this."""
+    return error.with_message(
+        f"{error.message}\nAdditional GRPC error information from remote target {task} while "
+        f"calling {method}:\n:UNKNOWN:Error received from peer {{grpc_status:{error.error_code}}}"
+    )
+
+
+def _fail_step(record: StepRecord, task: str, part: asyncio.Future[Any]) -> None:
+    """End a step when another task's part is the first to fail."""
+    error = None if part.cancelled() else part.exception()
+    if record.error is not None:
+        return
+    if isinstance(error, errors.OpError):
+        record.fail(with_origin(error, task, _RUN))
+    elif error is not None:
+        record.fail(errors.InternalError(f"{type(error).__name__}: {error}"))
+
+
+_background: set[asyncio.Task[Any]] = set()
+
+
+def _in_background(work: Coroutine[Any, Any, Any]) -> None:
+    """Start something whose failure nobody needs to hear of."""
+    task = asyncio.get_running_loop().create_task(work)
+    _background.add(task)
+    task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _background.discard(task)
+    if not task.cancelled():
+        task.exception()
+
+
+def functions_needed(
+    names: Iterable[str], library: Mapping[str, FunctionDefinition]
+) -> list[FunctionDefinition]:
+    """Return those of a library that have these names, and those that they call."""
+    found: dict[str, FunctionDefinition] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in library and name not in found:
+            found[name] = library[name]
+            waiting.extend(names_in(found[name].to_proto().node_def))
+    return list(found.values())
+
+
+def _indices(nodes: Sequence[Node], ops: Sequence[str]) -> list[int]:
+    return sorted(node.attrs["index"] for node in nodes if node.op in ops)
+
+
+def _number_from_zero(nodes: Sequence[Node]) -> None:
+    """Let the arguments of a part be its first, second and so on."""
+    for ops in (ARG_OPS, RETVAL_OPS):
+        for at, node in enumerate(
+            sorted((n for n in nodes if n.op in ops), key=lambda n: n.attrs["index"])
+        ):
+            node.attrs = {**node.attrs, "index": at}
+
+
+def _result_devices(nodes: Sequence[Node], default_device: str) -> list[str]:
+    """Let handles stay where they were made, and all other results come to the caller."""
+    found: dict[int, str] = {}
+    for node in nodes:
+        if node.op in RETVAL_OPS:
+            source, port = node.edges[0]
+            stays = source.output_types[port] in (dtypes.resource, dtypes.variant)
+            node.device = source.device if stays else default_device
+            found[node.attrs["index"]] = node.device
+    return [found[index] for index in sorted(found)]

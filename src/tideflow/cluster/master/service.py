@@ -1,0 +1,472 @@
+"""The master of one server: it keeps sessions, and runs their steps on the cluster's workers.
+
+A handler here decodes, asks the session, encodes; what a session does is in master_session.
+Source: master.cc of TensorFlow 2.21; runtime facts on MasterService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+
+from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.collectives import CollectiveSteps
+from tideflow.cluster.master.callables import Callables
+from tideflow.cluster.master.device_discovery import (
+    ClusterDevices,
+    allowed_tasks,
+    describe,
+    discover_devices,
+)
+from tideflow.cluster.master.farewells import Farewells
+from tideflow.cluster.master.partial_steps import PartialSteps
+from tideflow.cluster.master.run_metadata import step_options
+from tideflow.cluster.master.session import MasterSession
+from tideflow.cluster.master.task_watch import TaskWatch
+from tideflow.cluster.recent_requests import RecentRequests
+from tideflow.cluster.services import MasterService
+from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.compile.prune import Signature
+from tideflow.transport import AtOnce
+from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
+from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
+from tideflow.wire.tensor_codec import Value, decode_tensor
+
+_LOGGER = logging.getLogger(__name__)
+_RECENT_REQUESTS = 10_000
+_CLOSE_TIMEOUT_S = 4.0
+
+
+class Master(MasterService):
+    """Answers clients.
+
+    Args:
+      workers: the cluster's workers.  The own task's worker is called directly: its steps by
+        `run_graph(GraphRun) -> GraphResult`, the rest by its RPC methods.
+      default_config: merged under each client's ConfigProto (ServerDef.default_session_config).
+      session_gc_s: sessions that nobody used for so long are closed; 0 keeps them for ever.
+      collective_steps: chooses the ids of steps with collectives.
+
+    Make it anywhere, use it on the event loop.  A server calls `await master.close()` at its end,
+    which cancels all steps and closes all sessions, and reads `master.sessions` for its status.
+    """
+
+    def __init__(
+        self,
+        workers: WorkerCache,
+        default_config: pb.ConfigProto | None = None,
+        session_gc_s: float = 0.0,
+        collective_steps: CollectiveSteps | None = None,
+    ) -> None:
+        self.workers = workers
+        self._collective_steps = collective_steps
+        self.default_config = default_config or pb.ConfigProto()
+        self.session_gc_s = session_gc_s
+        self.sessions: dict[str, OpenSession] = {}
+        self._requests = RecentRequests(_RECENT_REQUESTS)
+        self._collector: asyncio.Task[None] | None = None
+        self._closed = False
+        self._farewells = Farewells()
+        self._waiting: list[tuple[WorkerCache, dict[str, str]]] = []
+        self._watch = TaskWatch(workers, lambda: [one.session for one in self.sessions.values()])
+        if workers.links is not None:
+            workers.links.on_lost = self._watch.suspect
+
+    # ---- sessions
+
+    async def CreateSession(self, request: pb.CreateSessionRequest) -> pb.CreateSessionResponse:
+        self._check_open()
+        config = pb.ConfigProto()
+        config.CopyFrom(self.default_config)
+        config.MergeFrom(request.config)
+        if config.use_per_session_threads or config.session_inter_op_thread_pool:
+            raise errors.InvalidArgumentError(
+                "use_per_session_threads and session_inter_op_thread_pool have no meaning for a "
+                "session on a server, whose threads all sessions share; leave them out"
+            )
+        workers, owns = self._workers_for(config, request.target)
+        try:
+            devices = await self._discover(workers, config.device_filters)
+            session = MasterSession(
+                workers,
+                devices,
+                config,
+                owns_workers=owns,
+                suspect=self._watch.suspect,
+                farewells=self._farewells,
+                collective_steps=self._collective_steps,
+            )
+        except BaseException:
+            if owns:
+                await workers.close()
+            raise
+        if not owns:
+            self._note_incarnations(devices)
+        await session.create(request.graph_def)
+        if self._closed:
+            await session.close()
+            self._check_open()
+        self.sessions[session.handle] = OpenSession(session)
+        self._start_collector()
+        self._watch.patrol()
+        return pb.CreateSessionResponse(session_handle=session.handle)
+
+    async def _discover(self, workers: WorkerCache, filters: Sequence[str]) -> ClusterDevices:
+        missing: dict[str, str] = {}
+        waiting = (workers, missing)
+        self._waiting.append(waiting)
+        try:
+            return await discover_devices(workers, filters, "CreateSession", missing)
+        finally:
+            self._waiting.remove(waiting)
+
+    def waited_for(self) -> list[str]:
+        """Return the tasks that sessions in the making wait for: where each is, and why."""
+        found = [text for waiting in self._waiting for text in describe(*waiting)]
+        return list(dict.fromkeys(found))
+
+    def _note_incarnations(self, devices: ClusterDevices) -> None:
+        """Let sessions end whose tasks have restarted."""
+        for task in devices.tasks:
+            self._watch.saw(task, devices.incarnation_of(task) or 0)
+
+    def _workers_for(self, config: pb.ConfigProto, target: str) -> tuple[WorkerCache, bool]:
+        """Return the workers of a session, and whether they are for that session alone."""
+        if not config.cluster_def.job:
+            return self.workers, False
+        try:
+            cluster = ClusterSpec(config.cluster_def)
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgumentError(f"ConfigProto.cluster_def: {error}") from None
+        own = own_task(cluster, target)
+        if own == self.workers.own_task:
+            raise errors.InvalidArgumentError(
+                f"ConfigProto.cluster_def calls this server {own}, the name that it was started "
+                "with; a cluster_def is for servers that take part under other names"
+            )
+        return WorkerCache(own, self.workers.own_worker, cluster), True
+
+    async def ExtendSession(self, request: pb.ExtendSessionRequest) -> pb.ExtendSessionResponse:
+        found = self._find(request.session_handle)
+        version = await found.session.extend(request.graph_def, request.current_graph_version)
+        return pb.ExtendSessionResponse(new_graph_version=version)
+
+    async def CloseSession(self, request: pb.CloseSessionRequest) -> pb.CloseSessionResponse:
+        found = self._find(request.session_handle)
+        del self.sessions[request.session_handle]
+        await found.close()
+        return pb.CloseSessionResponse()
+
+    def _find(self, handle: str) -> OpenSession:
+        found = self.sessions.get(handle)
+        if found is None:
+            raise errors.AbortedError(
+                f"{self.workers.own_task} has no session {handle!r}: it was closed, or the server "
+                "has restarted since. Make a new session"
+            )
+        return found
+
+    # ---- steps
+
+    async def RunStep(
+        self, given: MaybeParted[pb.RunStepRequest]
+    ) -> MaybeParted[pb.RunStepResponse]:
+        found = self.RunStep_at_once(given)
+        return await found if isinstance(found, Coroutine) else found
+
+    def RunStep_at_once(
+        self, given: MaybeParted[pb.RunStepRequest]
+    ) -> AtOnce[MaybeParted[pb.RunStepResponse]]:
+        """Run a step in the caller's turn of the loop, if it is short and waits for nothing."""
+        request, contents = take_apart(given)
+        try:
+            self._requests.check(request.request_id, "RunStep")
+            found = self._find(request.session_handle)
+            if request.partial_run_handle:
+                return _stored(request, _run_partial_step(found, request, contents))
+            return _begin_step(found.session, request, contents)
+        except errors.OpError as error:
+            return _in_body(request, error)
+
+    async def run_step(
+        self,
+        session_handle: str,
+        signature: Signature,
+        feeds: Sequence[Value],
+        options: pb.RunOptions | None,
+    ) -> tuple[list[Value], pb.RunMetadata]:
+        """Run a step on values; what RunStep does between decoding and encoding.
+
+        For clients in this process.  Feeds must be of the types that the graph has there.
+        """
+        return await self._find(session_handle).session.run(signature, feeds, options)
+
+    async def PartialRunSetup(
+        self, request: pb.PartialRunSetupRequest
+    ) -> pb.PartialRunSetupResponse:
+        self._requests.check(request.request_id, "PartialRunSetup")
+        found = self._find(request.session_handle)
+        signature = _signature(request.feed, request.fetch, request.target)
+        handle = await found.partial_steps.set_up(signature)
+        return pb.PartialRunSetupResponse(partial_run_handle=handle)
+
+    async def MakeCallable(self, request: pb.MakeCallableRequest) -> pb.MakeCallableResponse:
+        self._requests.check(request.request_id, "MakeCallable")
+        found = self._find(request.session_handle)
+        handle = await found.callables.make(request.options)
+        return pb.MakeCallableResponse(handle=handle)
+
+    async def RunCallable(
+        self, given: MaybeParted[pb.RunCallableRequest]
+    ) -> MaybeParted[pb.RunCallableResponse]:
+        request, contents = take_apart(given)
+        self._requests.check(request.request_id, "RunCallable")
+        found = self._find(request.session_handle)
+        made = found.callables.find(request.handle)
+        names = made.signature.feeds
+        if len(request.feed) < len(names):
+            raise errors.InvalidArgumentError(
+                f"callable {request.handle} takes {len(names)} feeds ({', '.join(names)}); "
+                f"{len(request.feed)} came"
+            )
+        feeds = [
+            _decode_feed(name, tensor_pb, contents.get(position), number)
+            for position, (name, tensor_pb, number) in enumerate(
+                zip(names, request.feed, made.feed_types)
+            )
+        ]
+        values, metadata = await found.callables.run(made, feeds)
+        response = pb.RunCallableResponse(metadata=metadata)
+        return with_tensors(response, (("", value) for value in values))
+
+    async def ReleaseCallable(
+        self, request: pb.ReleaseCallableRequest
+    ) -> pb.ReleaseCallableResponse:
+        self._find(request.session_handle).callables.release(request.handle)
+        return pb.ReleaseCallableResponse()
+
+    # ---- the cluster
+
+    async def ListDevices(self, request: pb.ListDevicesRequest) -> pb.ListDevicesResponse:
+        handle = request.session_handle
+        if not handle:
+            devices = await discover_devices(self.workers, (), "ListDevices")
+            return _listed(devices.attributes, devices.own_count)
+        if handle not in self.sessions:
+            raise errors.InvalidArgumentError(
+                f"{self.workers.own_task} has no session {handle!r} whose devices it could list"
+            )
+        session = self.sessions[handle].session
+        every = session.devices.attributes
+        return _listed(every, 1 if session.is_propagated else len(every))
+
+    async def Reset(self, request: pb.ResetRequest) -> pb.ResetResponse:
+        tasks = allowed_tasks(self.workers, request.device_filters)
+        await self._close_sessions()
+        cleanup = pb.CleanupAllRequest(container=request.container)
+        await asyncio.gather(*(self.workers.get(task).CleanupAll(cleanup) for task in tasks))
+        return pb.ResetResponse()
+
+    # ---- life
+
+    async def close(self) -> None:
+        """Close all sessions; their running steps fail with CancelledError."""
+        self._closed = True
+        self._watch.close()
+        if self._collector is not None:
+            self._collector.cancel()
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._close_sessions()
+        except TimeoutError:
+            _LOGGER.warning("workers did not end their sessions in %g s", _CLOSE_TIMEOUT_S)
+        finally:
+            self._farewells.close()
+
+    async def _close_sessions(self) -> None:
+        found = list(self.sessions.values())
+        self.sessions.clear()
+        await asyncio.gather(*(one.close() for one in found))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.UnavailableError(f"the server {self.workers.own_task} is stopping")
+
+    def _start_collector(self) -> None:
+        if self.session_gc_s > 0 and self._collector is None:
+            self._collector = asyncio.get_running_loop().create_task(self._collect_abandoned())
+
+    async def _collect_abandoned(self) -> None:
+        """Close the sessions that nobody used for session_gc_s."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(self.session_gc_s / 4)
+            for handle, found in list(self.sessions.items()):
+                idle_s = clock() - found.session.last_used_s
+                if idle_s >= self.session_gc_s and not found.session.is_busy:
+                    _LOGGER.info("closing session %s, unused for %.0f s", handle, idle_s)
+                    del self.sessions[handle]
+                    await found.close()
+
+
+class OpenSession:
+    """A session with its partial runs and callables."""
+
+    __slots__ = ("callables", "partial_steps", "session")
+
+    def __init__(self, session: MasterSession) -> None:
+        self.session = session
+        self.partial_steps = PartialSteps(session)
+        self.callables = Callables(session)
+
+    async def close(self) -> None:
+        """End the session."""
+        await self.session.close(before_delete=self.partial_steps.close)
+
+
+def own_task(cluster: ClusterSpec, target: str) -> str:
+    """Return the task of a cluster whose address is a session's target.
+
+    Raises: InvalidArgumentError unless there is exactly one.
+    """
+    address = target.partition("://")[2] or target
+    found = [
+        worker_name(job, index)
+        for job in cluster.jobs
+        for index in cluster.task_indices(job)
+        if cluster.task_address(job, index) == address
+    ]
+    if len(found) != 1:
+        which = "no task has" if not found else f"{' and '.join(found)} have"
+        raise errors.InvalidArgumentError(
+            f"ConfigProto.cluster_def: {which} the address {address!r} of the session's target; "
+            "the master must find itself exactly once"
+        )
+    return found[0]
+
+
+def _begin_step(
+    session: MasterSession, request: pb.RunStepRequest, contents: Mapping[int, memoryview]
+) -> AtOnce[MaybeParted[pb.RunStepResponse]]:
+    feed_names = [named.name for named in request.feed]
+    signature = _signature(feed_names, request.fetch, request.target)
+    options = request.options if request.HasField("options") else None
+    is_recorded = step_options(options, session.config).records
+    prepared = session.prepared(signature, is_recorded)
+    if prepared is None:
+        return _stored(request, _run_first(session, signature, request, contents, is_recorded))
+    feeds = _decode_feeds(request, contents, prepared.graph.feed_types)
+    if prepared.local is not None:
+        values = session.run_at_once(prepared.local, feeds)
+        if values is not None:
+            return _step_response(signature, values, pb.RunMetadata())
+    return _stored(request, _run_step(session, signature, feeds, options))
+
+
+async def _run_first(
+    session: MasterSession,
+    signature: Signature,
+    request: pb.RunStepRequest,
+    contents: Mapping[int, memoryview],
+    is_recorded: bool,
+) -> MaybeParted[pb.RunStepResponse]:
+    """Run a step that is to be prepared before its feeds can be read."""
+    types = await session.feed_types(signature, is_recorded)
+    feeds = _decode_feeds(request, contents, types)
+    options = request.options if request.HasField("options") else None
+    return await _run_step(session, signature, feeds, options)
+
+
+async def _run_step(
+    session: MasterSession,
+    signature: Signature,
+    feeds: Sequence[Value],
+    options: pb.RunOptions | None,
+) -> MaybeParted[pb.RunStepResponse]:
+    values, metadata = await session.run(signature, feeds, options)
+    return _step_response(signature, values, metadata)
+
+
+def _step_response(
+    signature: Signature, values: Sequence[Value], metadata: pb.RunMetadata
+) -> MaybeParted[pb.RunStepResponse]:
+    return with_tensors(pb.RunStepResponse(metadata=metadata), zip(signature.fetches, values))
+
+
+async def _stored(
+    request: pb.RunStepRequest, work: Awaitable[MaybeParted[pb.RunStepResponse]]
+) -> MaybeParted[pb.RunStepResponse]:
+    """Return what comes of a step, or its error as `_in_body` does."""
+    try:
+        return await work
+    except errors.OpError as error:
+        return _in_body(request, error)
+
+
+def _in_body(request: pb.RunStepRequest, error: errors.OpError) -> pb.RunStepResponse:
+    """Return the response that holds an error, if the client asks for that; else raise it."""
+    if not request.store_errors_in_response_body:
+        raise error
+    return pb.RunStepResponse(status_code=error.error_code, status_error_message=error.message)
+
+
+def _decode_feeds(
+    request: pb.RunStepRequest, contents: Mapping[int, memoryview], types: Sequence[int]
+) -> list[Value]:
+    return [
+        _decode_feed(named.name, named.tensor, contents.get(position), number)
+        for position, (named, number) in enumerate(zip(request.feed, types))
+    ]
+
+
+async def _run_partial_step(
+    found: OpenSession, request: pb.RunStepRequest, contents: Mapping[int, memoryview]
+) -> MaybeParted[pb.RunStepResponse]:
+    handle = request.partial_run_handle
+    types = found.partial_steps.feed_types(handle)
+    feeds: dict[str, Value] = {}
+    for position, named in enumerate(request.feed):
+        if named.name in feeds:
+            raise errors.InvalidArgumentError(f"fed more than once: {named.name}")
+        feeds[named.name] = _decode_feed(
+            named.name, named.tensor, contents.get(position), types.get(named.name)
+        )
+    fetches = list(dict.fromkeys(request.fetch))
+    values, is_last = await found.partial_steps.run(handle, feeds, fetches)
+    response = pb.RunStepResponse()
+    if is_last:
+        response.metadata.SetInParent()
+    return with_tensors(response, zip(fetches, values))
+
+
+def _signature(feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str]) -> Signature:
+    return Signature(tuple(feeds), tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(targets)))
+
+
+def _decode_feed(
+    name: str, tensor_pb: pb.TensorProto, content: memoryview | None, wanted: int | None
+) -> Value:
+    """Return a feed's value.  Raises: InternalError for another element type, as TensorFlow does;
+    InvalidArgumentError for a malformed message."""
+    if wanted is not None and tensor_pb.dtype != wanted:
+        try:
+            found = dtypes.as_dtype(int(tensor_pb.dtype)).name
+        except TypeError:
+            raise errors.InvalidArgumentError(
+                f"feed {name!r} is a tensor of unknown type {int(tensor_pb.dtype)}"
+            ) from None
+        raise errors.InternalError(
+            f"feed {name!r} is of type {found}; the graph has {dtypes.as_dtype(wanted).name} there"
+        )
+    try:
+        return decode_tensor(tensor_pb, content)
+    except errors.OpError as error:
+        raise error.with_message(f"feed {name!r}: {error.message}") from None
+
+
+def _listed(devices: Sequence[pb.DeviceAttributes], local_count: int) -> pb.ListDevicesResponse:
+    return pb.ListDevicesResponse(
+        local_device=devices[:local_count], remote_device=devices[local_count:]
+    )

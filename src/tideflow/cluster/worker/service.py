@@ -1,0 +1,522 @@
+"""The worker of a task: runs parts of graphs for masters, and hands tensors to other workers.
+
+Each RPC decodes, asks the core, encodes.  The core works on values (`run_graph`), and a master in
+the same process calls it without messages.
+Source: runtime facts on WorkerService.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.collectives import CollectiveHost
+from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
+from tideflow.cluster.peers import PeerLinks, peer_extensions_enabled
+from tideflow.cluster.recent_requests import RecentRequests
+from tideflow.cluster.rpc_log import RpcLog
+from tideflow.cluster.services import WorkerService
+from tideflow.cluster.worker.peer_server import Peer, WorkerHost
+from tideflow.cluster.worker.session import RegisteredGraph, WorkerSession, renamed_devices
+from tideflow.cluster.worker.step_table import StepRecord, StepTable
+from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.runtime.context import Step
+from tideflow.runtime.cost_graph import cost_graph
+from tideflow.runtime.device import DeviceManager, kernel_threads
+from tideflow.runtime.graph_runner import local_step
+from tideflow.runtime.step_stats import StepStatsCollector
+from tideflow.transport import MethodStatistics, has_pipes
+from tideflow.wire import errors
+from tideflow.wire import messages as pb
+from tideflow.wire.buffer_reply import BufferReply
+from tideflow.wire.device_name import local_name
+from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
+from tideflow.wire.rendezvous_key import RendezvousKey
+from tideflow.wire.status import is_derived, mark_derived, mark_possibly_restarted
+from tideflow.wire.tensor_codec import Value, decode_tensor
+from tideflow.wire.tensor_reply import TensorReply, dead_reply
+
+_RECENT_REQUESTS = 100_000
+# A message cannot be longer; the rest is for its other fields.
+_MOST_TENSOR_BYTES = 2**31 - 1 - 4096
+
+
+class Worker(WorkerService):
+    """Implements WorkerService on this task's devices.  Use it on the loop.
+
+    Args:
+      task: this task's name, `/job:worker/replica:0/task:0`.
+      devices: its devices, named for that task.
+      cluster: the tasks that the worker may fetch tensors from.
+      peer_extensions: whether to use them with tideflow peers; None for what the environment says.
+      collective_leader: the task that leads groups of collectives; "" to choose one.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        devices: DeviceManager,
+        cluster: ClusterSpec,
+        *,
+        peer_extensions: bool | None = None,
+        collective_leader: str = "",
+    ) -> None:
+        self.task = task
+        self.devices = devices
+        self.workers = WorkerCache(task, self, cluster)
+        self.log = RpcLog()
+        self.steps = StepTable(self.log)
+        self._host: WorkerHost | None = None
+        if peer_extensions_enabled() if peer_extensions is None else peer_extensions:
+            runs = self.statistics.setdefault("RunGraph", MethodStatistics())
+            self._host = WorkerHost(self.steps, self.run_graph, runs)
+            self.workers.link_peers("", self._host)
+        has_lines = self._host is not None and has_pipes()
+        self.collectives = CollectiveHost(collective_leader, has_lines)
+        self._own_collectives = self.collectives.engine(self.workers, devices)
+        self.legacy_session = WorkerSession(
+            "", devices, self.workers, collectives=self._own_collectives
+        )
+        self.sessions: dict[str, WorkerSession] = {}
+        self._run_requests = RecentRequests(_RECENT_REQUESTS)
+        self._receive_requests = RecentRequests(_RECENT_REQUESTS)
+
+    # ---- who it is
+
+    async def GetStatus(self, request: pb.GetStatusRequest) -> pb.GetStatusResponse:
+        return pb.GetStatusResponse(
+            device_attributes=[device.attributes() for device in self.devices.devices]
+        )
+
+    # ---- sessions
+
+    async def CreateWorkerSession(
+        self, request: pb.CreateWorkerSessionRequest
+    ) -> pb.CreateWorkerSessionResponse:
+        handle = request.session_handle
+        if not handle:
+            raise errors.InvalidArgumentError("CreateWorkerSession needs a session_handle")
+        if handle not in self.sessions:
+            await self._drop_older(request.master_task, request.master_incarnation)
+            self.sessions[handle] = self._make_session(request)
+        return pb.CreateWorkerSessionResponse()
+
+    async def _drop_older(self, master_task: str, incarnation: int) -> None:
+        """Drop the sessions that an earlier life of a master left behind."""
+        if not master_task:
+            return
+        for session in list(self.sessions.values()):
+            if session.master_task == master_task and session.master_incarnation != incarnation:
+                await self._drop_session(session)
+
+    def _make_session(self, request: pb.CreateWorkerSessionRequest) -> WorkerSession:
+        server_pb = request.server_def
+        maker = functools.partial(
+            WorkerSession,
+            request.session_handle,
+            master_task=request.master_task,
+            master_incarnation=request.master_incarnation,
+        )
+        if not server_pb.cluster.job:
+            return maker(
+                self.devices,
+                self.workers,
+                isolated=request.isolate_session_state,
+                collectives=self._own_collectives,
+            )
+        job, task = server_pb.job_name, server_pb.task_index
+        try:
+            cluster = ClusterSpec(server_pb.cluster)
+            cluster.task_address(job, task)
+        except ValueError as error:
+            raise errors.InvalidArgumentError(
+                f"CreateWorkerSession's server_def: {error}"
+            ) from None
+        devices = renamed_devices(self.devices, job, task)
+        workers = WorkerCache(worker_name(job, task), self, cluster)
+        if self._host is not None:
+            workers.link_peers(request.session_handle, self._host)
+        collectives = self.collectives.engine(workers, devices)
+        return maker(devices, workers, isolated=True, owns_workers=True, collectives=collectives)
+
+    def adopt(self, session: WorkerSession) -> None:
+        """Keep a session that something else of this task made, as the eager service does."""
+        if self._host is not None:
+            session.workers.link_peers(session.handle, self._host)
+        self.sessions[session.handle] = session
+
+    def release(self, session: WorkerSession) -> None:
+        """Keep an adopted session no longer, nor its collectives."""
+        if self.sessions.get(session.handle) is session:
+            del self.sessions[session.handle]
+        if session.state.collectives is not self._own_collectives:
+            self.collectives.drop(session.state.collectives)
+
+    async def DeleteWorkerSession(
+        self, request: pb.DeleteWorkerSessionRequest
+    ) -> pb.DeleteWorkerSessionResponse:
+        session = self.sessions.get(request.session_handle)
+        if session is not None:
+            await self._drop_session(session)
+        return pb.DeleteWorkerSessionResponse()
+
+    async def _drop_session(self, session: WorkerSession) -> None:
+        error = errors.AbortedError(f"{self.task} dropped session {session.handle!r}")
+        self.steps.fail_where(lambda record: record.owner is session, mark_derived(error))
+        self.release(session)
+        await session.close()
+
+    def _session(self, handle: str, created: bool) -> WorkerSession:
+        """Return the session that a request means.  Raises: AbortedError for an unknown one."""
+        if not created or not handle:
+            return self.legacy_session
+        found = self.sessions.get(handle)
+        if found is None:
+            raise mark_possibly_restarted(
+                errors.AbortedError(
+                    f"{self.task} does not know session {handle!r}: the task may have restarted "
+                    "and lost its state. Make a new session, and restore from a checkpoint"
+                )
+            )
+        return found
+
+    def links_of(self, handle: str) -> PeerLinks | None:
+        """Return the links to peers of a session's cluster; None for one that is not here."""
+        if not handle:
+            return self.workers.links
+        session = self.sessions.get(handle)
+        return None if session is None else session.workers.links
+
+    def peer(self) -> Peer | None:
+        """Return the service for tideflow peers; None where the extensions are off."""
+        return None if self._host is None else Peer(self._host, self.links_of)
+
+    def serve_components(self, run: Callable[[ComponentRun], Awaitable[None]]) -> None:
+        """Let peers ask for runs of component functions, too."""
+        if self._host is not None:
+            self._host.component_runner = run
+
+    # ---- graphs
+
+    async def RegisterGraph(self, request: pb.RegisterGraphRequest) -> pb.RegisterGraphResponse:
+        session = self._session(request.session_handle, request.create_worker_session_called)
+        loop = asyncio.get_running_loop()
+        graph = await loop.run_in_executor(
+            kernel_threads(), session.prepare, request.graph_def, request.graph_options
+        )
+        return pb.RegisterGraphResponse(graph_handle=session.add(graph))
+
+    async def DeregisterGraph(
+        self, request: pb.DeregisterGraphRequest
+    ) -> pb.DeregisterGraphResponse:
+        session = self._session(request.session_handle, request.create_worker_session_called)
+        session.remove(request.graph_handle)
+        return pb.DeregisterGraphResponse()
+
+    # ---- steps
+
+    async def RunGraph(
+        self, request: MaybeParted[pb.RunGraphRequest]
+    ) -> MaybeParted[pb.RunGraphResponse]:
+        try:
+            run = _decode_run(request)
+            result = await self.run_graph(run)
+            return _encode_result(run, result)
+        except errors.OpError as error:
+            # A body has no room for the mark of a derived error, and without it the error would
+            # count as a cause; so derived ones fail the call even then.
+            message, _ = take_apart(request)
+            if not message.store_errors_in_response_body or is_derived(error):
+                raise
+            return pb.RunGraphResponse(
+                status_code=error.error_code, status_error_message=error.message
+            )
+
+    async def run_graph(self, run: GraphRun) -> GraphResult:
+        """Run a registered graph on values; what RunGraph does between decoding and encoding.
+
+        Cancelling the call cancels the step on this worker.
+        Raises: what RunGraph answers, see runtime facts; of failures in the step the first one.
+        """
+        self._run_requests.check(run.request_id, "RunGraph")
+        session = self._session(run.session_handle, created=True)
+        _check_keys(run, session)
+        if run.is_partial:
+            return await self._run_partially(run, session)
+        graph = session.graph(run.graph_handle)
+        session.run_count += 1
+        record = self.steps.start(run.step_id, session)
+        async with self.steps.running(record):
+            is_observed = run.record_timeline or run.record_costs
+            collector = StepStatsCollector() if is_observed else None
+            values = await _execute(graph, record, run.sends, collector, run.args or ())
+            if run.args is None:
+                values = await _collect(record, run.recv_keys)
+        return _recorded(run, graph, values, collector)
+
+    def run_at_once(
+        self, session_handle: str, graph_handle: str, args: Sequence[Value]
+    ) -> list[Value] | None:
+        """Run a registered graph that has no part elsewhere and takes its feeds as arguments; None
+        when it would wait or take long."""
+        session = self._session(session_handle, created=True)
+        runner = session.graph(graph_handle).runner
+        if runner is None:
+            return []
+        values = runner.run_at_once(local_step(0), args)
+        if values is not None:
+            session.run_count += 1
+        return values
+
+    async def _run_partially(self, run: GraphRun, session: WorkerSession) -> GraphResult:
+        """Run one call of a partial run: the first one starts the executors, the last one waits
+        for their end."""
+        known = self.steps.find(run.step_id)
+        if known is None or known.partial is None:
+            graph = self._partial_graph(run, session)
+            session.run_count += 1
+            record = self.steps.start(run.step_id, session)
+            record.partial = asyncio.get_running_loop().create_task(
+                self._run_in_background(graph, record)
+            )
+        else:
+            record = known
+        assert record.rendezvous is not None
+        assert record.partial is not None
+        async with self.steps.running(record):
+            for key, value in run.sends.items():
+                record.rendezvous.put(key, value)
+            values = await _collect(record, run.recv_keys)
+            if run.is_last_partial_run:
+                await asyncio.wait([record.partial])
+                if record.error is not None:
+                    raise record.error
+        return GraphResult(values)
+
+    def _partial_graph(self, run: GraphRun, session: WorkerSession) -> RegisteredGraph:
+        try:
+            return session.graph(run.graph_handle)
+        except errors.AbortedError as error:
+            if run.is_last_partial_run:
+                raise
+            raise errors.InternalError(f"a partial run cannot start: {error.message}") from None
+
+    async def _run_in_background(self, graph: RegisteredGraph, record: StepRecord) -> None:
+        """Run a partial run's executors; a failure reaches its calls through the step."""
+        try:
+            async with self.steps.running(record):
+                await _execute(graph, record, {}, None)
+        except (errors.OpError, asyncio.CancelledError):
+            assert record.error is not None
+
+    async def CleanupGraph(self, request: pb.CleanupGraphRequest) -> pb.CleanupGraphResponse:
+        self.steps.clean_up(request.step_id)
+        return pb.CleanupGraphResponse()
+
+    async def CleanupAll(self, request: pb.CleanupAllRequest) -> pb.CleanupAllResponse:
+        for device in self.devices.devices:
+            device.resources.cleanup(request.container)
+        return pb.CleanupAllResponse()
+
+    # ---- tensors
+
+    async def RecvTensor(self, request: pb.RecvTensorRequest) -> TensorReply:
+        self._receive_requests.check(request.request_id, "RecvTensor")
+        key = RendezvousKey.parse(request.rendezvous_key)
+        self._check_source(key, request.step_id)
+        value, is_dead = await self.steps.receive(request.step_id, request.rendezvous_key)
+        now_us = time.time_ns() // 1000
+        if is_dead:
+            return dead_reply(now_us)
+        _require_sendable(value, request.rendezvous_key)
+        return TensorReply(value, send_start_us=now_us)
+
+    def _check_source(self, key: RendezvousKey, step_id: int) -> None:
+        """Refuse a key that no device of this task can serve."""
+        self._check_incarnation(key.src_device, key.src_incarnation, key.name)
+        record = self.steps.find(step_id)
+        session = None if record is None else record.owner
+        if isinstance(session, WorkerSession) and key.src_device not in session.devices:
+            raise errors.InvalidArgumentError(
+                f"tensor {key.name!r} of step {step_id} is made by {key.src_device}, but this is "
+                f"{session.workers.own_task}"
+            )
+
+    def _check_incarnation(self, src_device: str, incarnation: int, name: str) -> None:
+        device = self.devices.get(local_name(src_device))
+        if device.incarnation != incarnation:
+            raise mark_possibly_restarted(
+                errors.AbortedError(
+                    f"{src_device} is in incarnation {device.incarnation:016x} now; "
+                    f"{name!r} is wanted from {incarnation:016x}, which is gone: the task has "
+                    "restarted. Make a new session"
+                )
+            )
+
+    async def MarkRecvFinished(
+        self, request: pb.MarkRecvFinishedRequest
+    ) -> pb.MarkRecvFinishedResponse:
+        # Responses are never kept for a second try, so there is nothing to let go.
+        return pb.MarkRecvFinishedResponse()
+
+    # ---- collectives
+
+    async def CompleteGroup(self, request: pb.CompleteGroupRequest) -> pb.CompleteGroupResponse:
+        return await self.collectives.complete_group(request)
+
+    async def CompleteInstance(
+        self, request: pb.CompleteInstanceRequest
+    ) -> pb.CompleteInstanceResponse:
+        return await self.collectives.complete_instance(request)
+
+    async def GetStepSequence(
+        self, request: pb.GetStepSequenceRequest
+    ) -> pb.GetStepSequenceResponse:
+        return self.collectives.get_step_sequence(request)
+
+    async def RecvBuf(self, request: pb.RecvBufRequest) -> BufferReply:
+        self._receive_requests.check(request.request_id, "RecvBuf")
+        return await self.collectives.receive_buffer(request, self._check_incarnation)
+
+    # ---- records
+
+    async def Logging(self, request: pb.LoggingRequest) -> pb.LoggingResponse:
+        response = pb.LoggingResponse(step=self.log.fetch(request.fetch_step_id))
+        if request.disable_rpc_logging:
+            self.log.set_enabled(False)
+        if request.enable_rpc_logging:
+            self.log.set_enabled(True)
+        if request.clear:
+            self.log.clear()
+        return response
+
+    # ---- life
+
+    async def close(self) -> None:
+        """Fail all steps, drop all sessions and close all connections."""
+        error = errors.CancelledError(f"{self.task} is shutting down")
+        self.steps.fail_where(lambda record: True, error)
+        for session in [*self.sessions.values(), self.legacy_session]:
+            await session.close()
+        self.sessions.clear()
+        self.collectives.close()
+        await self.workers.close()
+
+
+async def _execute(
+    graph: RegisteredGraph,
+    record: StepRecord,
+    sends: Mapping[str, Value],
+    collector: StepStatsCollector | None,
+    args: Sequence[Value] = (),
+) -> list[Value]:
+    """Run a graph in a step; return its results."""
+    rendezvous = record.rendezvous
+    assert rendezvous is not None
+    for key, value in sends.items():
+        rendezvous.put(key, value)
+    if graph.runner is None:
+        return []
+    return await graph.runner.run_async(Step(record.step_id, rendezvous, collector), args)
+
+
+async def _collect(record: StepRecord, keys: Sequence[str]) -> list[Value]:
+    """Take the values that a caller asked for.
+
+    Raises: InternalError for a dead one; the step's error.
+    """
+    values = []
+    for key in keys:
+        received = record.local.take_nowait(key)
+        if received is None:
+            received = await record.local.take(key)
+        if received.is_dead:
+            name = RendezvousKey.parse(key).name
+            raise errors.InternalError(
+                f"{name!r} is fetched, but was not computed: control flow took another way"
+            )
+        values.append(received.value)
+    return values
+
+
+def _check_keys(run: GraphRun, session: WorkerSession) -> None:
+    for key in run.sends:
+        source = RendezvousKey.parse(key).src_device
+        if source not in session.devices:
+            raise errors.InvalidArgumentError(
+                f"the value sent as {key!r} comes from {source}, which is not a device of "
+                f"{session.workers.own_task} in session {session.handle!r}"
+            )
+    for key in run.recv_keys:
+        try:
+            RendezvousKey.parse(key)
+        except errors.InvalidArgumentError as error:
+            raise errors.InternalError(f"recv_key: {error.message}") from None
+
+
+def _decode_run(given: MaybeParted[pb.RunGraphRequest]) -> GraphRun:
+    request, contents = take_apart(given)
+    opts = request.exec_opts
+    return GraphRun(
+        session_handle=request.session_handle if request.create_worker_session_called else "",
+        graph_handle=request.graph_handle,
+        step_id=request.step_id,
+        sends={
+            named.name: decode_tensor(named.tensor, contents.get(position))
+            for position, named in enumerate(request.send)
+        },
+        recv_keys=list(request.recv_key),
+        record_timeline=opts.record_timeline,
+        record_partition_graphs=opts.record_partition_graphs,
+        request_id=request.request_id,
+        record_costs=opts.record_costs,
+        is_partial=request.is_partial,
+        is_last_partial_run=request.is_last_partial_run,
+    )
+
+
+def _recorded(
+    run: GraphRun,
+    graph: RegisteredGraph,
+    values: list[Value],
+    collector: StepStatsCollector | None,
+) -> GraphResult:
+    """Return the results of a run with the records that it asks for."""
+    result = GraphResult(values)
+    if run.record_partition_graphs:
+        result.partition_graphs = graph.partition_graphs()
+    if collector is not None:
+        stats_pb = collector.to_proto()
+        if run.record_timeline:
+            result.step_stats = stats_pb
+        if run.record_costs:
+            result.cost_graph = cost_graph(graph.partition_graphs(), stats_pb)
+    return result
+
+
+def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGraphResponse]:
+    response = pb.RunGraphResponse(partition_graph=result.partition_graphs)
+    for key, value in zip(run.recv_keys, result.values):
+        _require_sendable(value, key)
+    if result.step_stats is not None:
+        response.step_stats.CopyFrom(result.step_stats)
+    if result.cost_graph is not None:
+        response.cost_graph.CopyFrom(result.cost_graph)
+    elif not run.is_partial:
+        response.cost_graph.SetInParent()
+    return with_tensors(response, zip(run.recv_keys, result.values))
+
+
+def _require_sendable(value: Any, key: str) -> None:
+    """Refuse a tensor that no message can hold."""
+    size_bytes = getattr(value, "nbytes", 0)
+    if size_bytes > _MOST_TENSOR_BYTES:
+        name = RendezvousKey.parse(key).name
+        raise errors.ResourceExhaustedError(
+            f"tensor {name!r} has {size_bytes} bytes; a message carries at most "
+            f"{_MOST_TENSOR_BYTES}. Split it before it is sent, for example over several variables"
+        )

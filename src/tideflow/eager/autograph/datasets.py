@@ -1,0 +1,128 @@
+"""What `for` goes over in a graph: the rows of tensors, ranges, and the elements of datasets."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from tideflow.eager.autograph.branches import is_staged
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.graph.shapes import TensorShape
+from tideflow.graph.static_value import static_value
+from tideflow.ops.data import Dataset
+from tideflow.ops.framework import nest
+from tideflow.wire import dtypes
+
+
+class Elements(Protocol):
+    """Elements that are taken one after the other, by a position that goes round in the loop.
+
+    Attributes:
+      first: the position of the first one.
+    """
+
+    first: Any
+
+    def holds(self, position: Any) -> Tensor:
+        """Return whether there is an element at a position."""
+
+    def element(self, position: Any) -> Any:
+        """Return the element there."""
+
+    def following(self, position: Any) -> Any:
+        """Return the next position."""
+
+
+def elements_of(value: Any) -> Elements | None:
+    """Return the elements of what a loop in a graph goes over; None for a Python iterable.
+
+    Raises: ValueError for a tensor without rows.
+    """
+    if isinstance(value, Tensor) or is_staged(value):
+        tensor = convert_to_tensor(value)
+        if tensor.graph.is_eager:
+            return None
+        if tensor.dims == ():
+            raise ValueError(f"`for` goes over the rows of tensors; {tensor!r} is a scalar")
+        if tensor.op.type == "Range" and static_value(*tensor.op.inputs[2].edge) is not None:
+            return _Range(tensor)
+        return _Rows(tensor)
+    if isinstance(value, Dataset):
+        return _DatasetElements(value)
+    return None
+
+
+class _Rows:
+    """The rows of a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+        self.first = convert_to_tensor(0, dtypes.int32)
+        count = None if tensor.dims is None else tensor.dims[0]
+        if count is not None:
+            self.count = convert_to_tensor(count, dtypes.int32)
+        else:
+            sizes = apply_op("Shape", tensor)
+            self.count = apply_op("StridedSlice", sizes, [0], [1], [1], shrink_axis_mask=1)
+
+    def holds(self, position: Any) -> Tensor:
+        found: Tensor = apply_op("Less", position, self.count)
+        return found
+
+    def element(self, position: Any) -> Any:
+        return apply_op("GatherV2", self.tensor, position, 0)
+
+    def following(self, position: Any) -> Any:
+        return apply_op("AddV2", position, 1)
+
+
+class _Range:
+    """The numbers of a tf.range with a known step: they are positions themselves."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.first, self.limit, self.delta = tensor.op.inputs
+        step = static_value(*self.delta.edge)
+        self.test = "Less" if step is not None and step > 0 else "Greater"
+
+    def holds(self, position: Any) -> Tensor:
+        found: Tensor = apply_op(self.test, position, self.limit)
+        return found
+
+    def element(self, position: Any) -> Any:
+        return position
+
+    def following(self, position: Any) -> Any:
+        return apply_op("AddV2", position, self.delta)
+
+
+class _DatasetElements:
+    """The elements of a dataset, by an iterator; a position is the next element, if any."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.like = dataset._element
+        flat = nest.flatten(self.like)
+        self.types = [leaf.dtype for leaf in flat]
+        self.shapes = [TensorShape(leaf.dims) for leaf in flat]
+        self.iterator = apply_op(
+            "AnonymousIteratorV3", output_types=self.types, output_shapes=self.shapes
+        )
+        apply_op("MakeIterator", dataset._variant, self.iterator)
+        self.first = self.following(None)
+
+    def holds(self, position: Any) -> Tensor:
+        found: Tensor = apply_op("OptionalHasValue", position)
+        return found
+
+    def element(self, position: Any) -> Any:
+        parts = apply_op(
+            "OptionalGetValue", position, output_types=self.types, output_shapes=self.shapes
+        )
+        return nest.pack_sequence_as(self.like, list(parts))
+
+    def following(self, position: Any) -> Any:
+        return apply_op(
+            "IteratorGetNextAsOptional",
+            self.iterator,
+            output_types=self.types,
+            output_shapes=self.shapes,
+        )

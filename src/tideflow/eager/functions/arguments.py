@@ -1,0 +1,290 @@
+"""The arguments of a traced function: which are tensors, and what else tells traces apart.
+
+Tensors and arrays count by element type and shape, wherever they stand in nested structures;
+variables by identity; everything else by its value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.eager.tensor import EagerTensor
+from tideflow.graph import shapes
+from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.functions import FuncGraph
+from tideflow.graph.graph import Tensor
+from tideflow.graph.shapes import Dims
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.ops.framework import nest
+from tideflow.ops.state.base import Variable
+from tideflow.wire.dtypes import DType
+
+
+class Arguments:
+    """The arguments of one call.
+
+    Attributes:
+      args, kwargs: in canonical form, defaults filled in.
+      tensors: those that are tensors, flat.
+      specs: element type and shape of each of them.
+      key: equal for calls that share a trace.
+    """
+
+    __slots__ = ("args", "key", "kwargs", "specs", "tensors")
+
+    def __init__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.tensors: list[Any] = []
+        self.specs: list[tuple[DType, Dims]] = []
+        key: list[Any] = [self._walk(value) for value in args]
+        if kwargs:
+            key.extend((name, self._walk(kwargs[name])) for name in sorted(kwargs))
+        self.key: Any = tuple(key)
+
+    def _walk(self, value: Any) -> Any:
+        """Collect the tensors in a value and return its part of the key."""
+        if isinstance(value, (Tensor, TensorSpec)):
+            spec = (value.dtype, value.dims)
+            self.tensors.append(value)
+            self.specs.append(spec)
+            return spec
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self._walk(convert_to_tensor(value))
+        if isinstance(value, (list, tuple)):
+            return (type(value), *[self._walk(item) for item in value])
+        if isinstance(value, Mapping):
+            return (dict, *[(name, self._walk(value[name])) for name in sorted(value)])
+        if isinstance(value, Variable):
+            return value.ref()
+        if nest.is_composite(value):
+            return (type(value), *map(self._walk, nest.flatten(value, expand_composites=True)))
+        try:
+            hash(value)
+        except TypeError:
+            return _Identity(value)
+        return value
+
+    def placeholders(self, graph: FuncGraph) -> tuple[list[Any], dict[str, Any]]:
+        """Return args and kwargs with inputs of a graph in the place of the tensors."""
+        given = iter(self.specs)
+
+        def replace(value: Any, name: str) -> Any:
+            if isinstance(value, (Tensor, TensorSpec, np.ndarray, np.generic)):
+                dtype, dims = next(given)
+                return graph.add_input(dtype, dims, getattr(value, "_name", None) or name)
+            if isinstance(value, (list, tuple)):
+                items = [replace(item, name) for item in value]
+                if hasattr(value, "_fields"):
+                    return type(value)(*items)
+                return items if isinstance(value, list) else tuple(items)
+            if isinstance(value, Mapping):
+                made = {key: replace(value[key], name) for key in sorted(value)}
+                return {key: made[key] for key in value}
+            if nest.is_composite(value):
+                parts = nest.flatten(value, expand_composites=True)
+                made_parts = [replace(part, name) for part in parts]
+                return nest.pack_sequence_as(value, made_parts, expand_composites=True)
+            return value
+
+        args = [replace(value, f"arg{i}") for i, value in enumerate(self.args)]
+        kwargs = {name: replace(self.kwargs[name], name) for name in sorted(self.kwargs)}
+        return args, kwargs
+
+    def __repr__(self) -> str:
+        shown = [f"{dtype.name}{shapes.format_dims(dims)}" for dtype, dims in self.specs]
+        return f"({', '.join(shown)})"
+
+
+class _Identity:
+    """A value without a hash, as a part of a key: equal to itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+class Layout:
+    """How a Python function takes its arguments.
+
+    Attributes:
+      signature: TensorSpecs (nested as the arguments are) to which all calls are cast, or None.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Sequence[Any] | None) -> None:
+        self.signature = None if signature is None else tuple(signature)
+        try:
+            self._python: inspect.Signature | None = inspect.signature(function)
+        except (TypeError, ValueError):  # a built-in function
+            self._python = None
+        kinds = [] if self._python is None else list(self._python.parameters.values())
+        self._plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)
+        self._count = len(kinds)
+        self._name = getattr(function, "__name__", repr(function))
+        if self.signature is not None:
+            for spec in nest.flatten(list(self.signature)):
+                if not isinstance(spec, TensorSpec):
+                    raise TypeError(f"input_signature holds {spec!r}; tf.TensorSpec is wanted")
+
+    def bind(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], allow_specs: bool = False
+    ) -> Arguments:
+        """Return the arguments of a call.
+
+        Raises: TypeError for arguments that the function does not take, or that cannot be cast.
+        """
+        if self.signature is not None:
+            return self._cast(args, kwargs)
+        if kwargs or not self._plain or len(args) != self._count:
+            args, kwargs = self._canonical(args, kwargs)
+        return Arguments(args, kwargs)
+
+    def in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Return arguments in the order in which a trace takes them; defaults may be missing.
+
+        Raises: TypeError for arguments that the function does not take.
+        """
+        if not kwargs or self._python is None:
+            return [args, kwargs]
+        try:
+            given = self._python.bind_partial(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{self._name}{self._python}: {error}") from None
+        named: dict[str, Any] = {}
+        ordered = []
+        for name, value in given.items():
+            kind = self._python.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            elif kind is inspect.Parameter.KEYWORD_ONLY:
+                named[name] = value
+            else:
+                ordered.append(value)
+        return [ordered, named]
+
+    def _canonical(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if self._python is None:
+            return args, kwargs
+        try:
+            bound = self._python.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}{self._python}: {error}") from None
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        assert self.signature is not None
+        if kwargs and self._python is not None:
+            bound = self._python.bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
+        if not args and not kwargs:
+            args = self.signature[:0] if self.signature else ()
+        if len(args) != len(self.signature) or kwargs:
+            raise TypeError(
+                f"{self._name} takes the {len(self.signature)} arguments of its input_signature "
+                f"{list(self.signature)}; {len(args) + len(kwargs)} were given"
+            )
+        found = Arguments(
+            [_cast_to(spec, value, self._name) for spec, value in zip(self.signature, args)], {}
+        )
+        specs = [s for s in nest.flatten(list(self.signature)) if isinstance(s, TensorSpec)]
+        found.specs = [(spec.dtype, spec.dims) for spec in specs]
+        found.key = tuple(found.specs)
+        return found
+
+
+def _cast_to(spec: Any, value: Any, name: str) -> Any:
+    """Return an argument as its spec says.  Raises: TypeError."""
+    if not isinstance(spec, TensorSpec):
+        try:
+            nest.assert_same_structure(spec, value, check_types=False)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name}: the argument differs from input_signature: {error}") from None
+        return nest.pack_sequence_as(
+            spec, [_cast_to(s, v, name) for s, v in zip(nest.flatten(spec), nest.flatten(value))]
+        )
+    if isinstance(value, TensorSpec):
+        tensor: Any = value
+    else:
+        try:
+            tensor = convert_to_tensor(value, spec.dtype)
+        except (TypeError, ValueError):
+            given = getattr(value, "dtype", None)
+            shown = given.name if given is not None else f"{value!r:.60}"
+            raise TypeError(
+                f"Binding inputs to tf.function failed due to `Can not cast {shown} to {spec!r}`. "
+                f"{name} has input_signature with {spec!r}"
+            ) from None
+    if not shapes.compatible(tensor.dims, spec.dims):
+        raise TypeError(
+            f"Binding inputs to tf.function failed due to `Can not cast "
+            f"{TensorSpec(tensor.dims, tensor.dtype)!r} to {spec!r}`"
+        )
+    return tensor
+
+
+def relaxed(arguments: Arguments, seen: Sequence[Arguments]) -> Arguments:
+    """Return the arguments with sizes left open in which they differ from ones seen before."""
+    types = [dtype for dtype, _ in arguments.specs]
+    for earlier in reversed(seen):
+        alike = [dtype for dtype, _ in earlier.specs] == types and _frame(
+            earlier.key, earlier.specs
+        ) == _frame(arguments.key, arguments.specs)
+        if alike:
+            specs = [
+                (dtype, _common(dims, known))
+                for (dtype, dims), (_, known) in zip(arguments.specs, earlier.specs)
+            ]
+            made = Arguments(arguments.args, arguments.kwargs)
+            made.specs = specs
+            made.key = ("relaxed", _frame(arguments.key, arguments.specs), *specs)
+            return made
+    return arguments
+
+
+def _frame(key: Any, specs: Sequence[tuple[DType, Dims]]) -> Any:
+    """Return a key without the shapes of the tensors."""
+    if isinstance(key, tuple):
+        if len(key) == 2 and isinstance(key[0], DType):
+            return key[0]
+        if key and key[0] == "relaxed":
+            return key[1]
+        return tuple(_frame(part, specs) for part in key)
+    return key
+
+
+def _common(dims: Dims, known: Dims) -> Dims:
+    if dims is None or known is None or len(dims) != len(known):
+        return None
+    return tuple(a if a == b else None for a, b in zip(dims, known))
+
+
+def tensor_arguments(arguments: Arguments, given: Arguments, name: str) -> list[EagerTensor]:
+    """Return the tensors of a call of one trace.
+
+    Raises: TypeError where they do not fit those for which it was traced.
+    """
+    if len(given.tensors) != len(arguments.specs):
+        raise TypeError(
+            f"{name} takes {len(arguments.specs)} tensors, {len(given.tensors)} were given"
+        )
+    for tensor, (dtype, dims) in zip(given.tensors, arguments.specs):
+        if tensor.dtype != dtype or not shapes.compatible(tensor.dims, dims):
+            raise TypeError(
+                f"{name} was traced for {dtype.name}{shapes.format_dims(dims)}; found "
+                f"{tensor.dtype.name}{shapes.format_dims(tensor.dims)}"
+            )
+    return list(given.tensors)

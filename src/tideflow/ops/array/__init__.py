@@ -1,0 +1,42 @@
+"""Arrays: shapes, joining, gathering, scattering, slicing, searching, padding, transposing."""
+
+from __future__ import annotations
+
+from tideflow.ops.array.diagonals import (
+    matrix_band_part,
+    matrix_diag,
+    matrix_diag_part,
+    matrix_set_diag,
+)
+from tideflow.ops.array.gathering import (
+    boolean_mask,
+    gather_v2_grad,
+    gather_v2_kernel,
+    sparse_rows_grad,
+)
+from tideflow.ops.array.joining import concat, stack
+from tideflow.ops.array.padding import pad
+from tideflow.ops.array.searching import unique
+from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape
+from tideflow.ops.array.slicing import getitem, strided_index
+from tideflow.ops.array.transposing import matrix_transpose
+
+__all__ = [
+    "boolean_mask",
+    "broadcast_dynamic_shape",
+    "concat",
+    "gather_v2_grad",
+    "gather_v2_kernel",
+    "getitem",
+    "matrix_band_part",
+    "matrix_diag",
+    "matrix_diag_part",
+    "matrix_set_diag",
+    "matrix_transpose",
+    "pad",
+    "reshape",
+    "sparse_rows_grad",
+    "stack",
+    "strided_index",
+    "unique",
+]

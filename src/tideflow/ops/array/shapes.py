@@ -1,0 +1,508 @@
+"""Shapes of tensors and changes of shape: no element is computed here.
+
+Source: tensorflow/core/ops/array_ops.cc for signatures and shape rules.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, scalar
+from tideflow.graph.shapes import Dims, TensorShape, format_dims
+from tideflow.ops.export import export, export_v2
+from tideflow.ops.framework import as_shape, shape_argument
+from tideflow.wire import dtypes
+from tideflow.wire.dtypes import DType, as_dtype
+from tideflow.wire.errors import InvalidArgumentError
+
+# ---- asking for shapes
+
+
+def _rank_vector(c: ShapeContext) -> list[Dims]:
+    return [(None if dims is None else len(dims),) for dims in c.inputs]
+
+
+@op(
+    """
+    Shape(input: T) -> output: out_type
+    T: type
+    out_type: type in indices = int32
+    """,
+    shape=_rank_vector,
+)
+def shape_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
+    """Return the sizes of x; concrete even while x is traced."""
+    return sizes_array(np.shape(x), out_type)
+
+
+@functools.lru_cache(maxsize=4096)
+def sizes_array(sizes: tuple[int, ...], dtype: DType) -> Any:
+    """Return a vector of numbers, always the same read-only array: shapes and axes recur."""
+    made = np.array(sizes, dtype.as_numpy_dtype)
+    made.setflags(write=False)
+    return made
+
+
+@op(
+    """
+    ShapeN(input: N * T) -> output: N * out_type
+    N: int >= 1
+    T: type
+    out_type: type in indices = int32
+    """,
+    shape=_rank_vector,
+)
+def shape_n_kernel(xp: Any, values: list[Any], *, out_type: DType) -> Any:
+    """Return the sizes of each input."""
+    return [sizes_array(np.shape(x), out_type) for x in values]
+
+
+@op(
+    """
+    Size(input: T) -> output: out_type
+    T: type
+    out_type: type in indices = int32
+    """,
+    shape=scalar,
+)
+def size_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
+    """Return the number of elements of x."""
+    return np.array(np.size(x), out_type.as_numpy_dtype)
+
+
+@op(
+    """
+    Rank(input: T) -> output: int32
+    T: type
+    """,
+    shape=scalar,
+)
+def rank_kernel(xp: Any, x: Any) -> Any:
+    """Return the number of dimensions of x."""
+    return np.array(np.ndim(x), np.int32)
+
+
+not_differentiable("Shape", "ShapeN", "Size", "Rank")
+
+
+@export("shape")
+def shape(
+    input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
+) -> Tensor:
+    """Return the sizes of a tensor as a vector; a constant where they are known now."""
+    given = convert_to_tensor(input)
+    out_type = as_dtype(out_type)
+    if optimize and given.shape.is_fully_defined():
+        sizes = np.array(given.shape.as_list(), out_type.as_numpy_dtype)
+        return convert_to_tensor(sizes, out_type, name or "Shape")
+    made: Tensor = apply_op("Shape", given, out_type=out_type, name=name)
+    return made
+
+
+@export("shape_n")
+def shape_n(
+    input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None
+) -> list[Tensor]:
+    """Return the sizes of each of several tensors of one type."""
+    made: list[Tensor] = apply_op("ShapeN", list(input), out_type=out_type, name=name)
+    return made
+
+
+@export("size")
+def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+    """Return the number of elements of a tensor; a constant where it is known now."""
+    given = convert_to_tensor(input)
+    out_type = as_dtype(out_type)
+    count = given.shape.num_elements()
+    if count is not None:
+        return convert_to_tensor(np.array(count, out_type.as_numpy_dtype), out_type, name or "Size")
+    made: Tensor = apply_op("Size", given, out_type=out_type, name=name)
+    return made
+
+
+@export("rank")
+def rank(input: Any, name: str | None = None) -> Tensor:
+    """Return the number of dimensions of a tensor; a constant where it is known now."""
+    given = convert_to_tensor(input)
+    if given.dims is not None:
+        return convert_to_tensor(np.array(len(given.dims), np.int32), dtypes.int32, name or "Rank")
+    made: Tensor = apply_op("Rank", given, name=name)
+    return made
+
+
+# ---- reshaping
+
+
+def _reshape_shape(c: ShapeContext) -> list[Dims]:
+    wanted = c.value_as_shape(1)
+    given = c.inputs[0]
+    exact = c.value(1)
+    if wanted is None:
+        return [None]
+    have = shapes.num_elements(given)
+    if None not in wanted:
+        need = shapes.num_elements(wanted)
+        if have is not None and have != need:
+            raise ValueError(
+                f"{have} elements of shape {format_dims(given)} cannot be given shape "
+                f"{format_dims(wanted)}"
+            )
+        return [wanted]
+    # Only a size written as -1 is inferred; a size that is merely unknown stays so, unless it is
+    # the only one.
+    if wanted.count(None) > 1:
+        if exact is not None and (exact == -1).sum() > 1:
+            raise ValueError(f"at most one size may be -1; found {exact.tolist()}")
+        return [wanted]
+    known = shapes.num_elements(tuple(s for s in wanted if s is not None)) or 0
+    if have is None or not known:
+        return [wanted]
+    if have % known:
+        raise ValueError(
+            f"{have} elements of shape {format_dims(given)} cannot be given shape "
+            f"{format_dims(wanted)}"
+        )
+    return [tuple(have // known if s is None else s for s in wanted)]
+
+
+@op(
+    """
+    Reshape(tensor: T, shape: Tshape) -> output: T
+    T: type
+    Tshape: type in indices = int32
+    """,
+    shape=_reshape_shape,
+    static=("shape",),
+)
+def reshape_kernel(xp: Any, x: Any, sizes: Any) -> Any:
+    """Return x with other sizes, one of which may be -1.
+
+    Raises: InvalidArgumentError when the number of elements does not fit.
+    """
+    wanted = sizes.tolist()
+    try:
+        if sizes.ndim == 1 and (not wanted or min(wanted) >= -1):
+            return x.reshape(wanted)
+    except (ValueError, TypeError):
+        pass
+    raise InvalidArgumentError(
+        f"Reshape: {np.size(x)} elements of shape {list(np.shape(x))} cannot be given shape "
+        f"{wanted}"
+    )
+
+
+@gradient("Reshape", "ExpandDims", "Squeeze")
+def reshape_grad(op: Operation, grad: Any) -> list[Any]:
+    """Give the gradient the shape of the input."""
+    given = op.inputs[0]
+    restored = apply_op("Reshape", grad, shape(given))
+    return [restored] + [None] * (len(op.edges) - 1)
+
+
+@export("reshape", "manip.reshape")
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Return a tensor with the same elements and another shape; one size may be -1."""
+    made: Tensor = apply_op("Reshape", tensor, shape_argument(shape), name=name)
+    return made
+
+
+def _expand_dims_shape(c: ShapeContext) -> list[Dims]:
+    given = c.inputs[0]
+    axis = c.value(1)
+    if axis is not None and axis.size != 1:
+        raise ValueError(f"dim must be one number; found {axis.tolist()}")
+    if given is None:
+        return [None]
+    if axis is None:
+        return [(None,) * (len(given) + 1)]
+    at = int(axis.reshape(()))
+    if not -len(given) - 1 <= at <= len(given):
+        raise ValueError(
+            f"dim {at} lies outside [{-len(given) - 1}, {len(given)}] for shape "
+            f"{format_dims(given)}"
+        )
+    at %= len(given) + 1
+    return [(*given[:at], 1, *given[at:])]
+
+
+@op(
+    """
+    ExpandDims(input: T, dim: Tdim) -> output: T
+    T: type
+    Tdim: type in indices = int32
+    """,
+    shape=_expand_dims_shape,
+    static=("dim",),
+)
+def expand_dims_kernel(xp: Any, x: Any, dim: Any) -> Any:
+    """Return x with a dimension of size 1 put in at dim."""
+    sizes = list(np.shape(x))
+    if np.size(dim) != 1:
+        raise InvalidArgumentError(f"ExpandDims: dim must be one number; found {dim.tolist()}")
+    at = int(dim.item())
+    if not -len(sizes) - 1 <= at <= len(sizes):
+        raise InvalidArgumentError(
+            f"ExpandDims: dim {at} lies outside [{-len(sizes) - 1}, {len(sizes)}] for shape {sizes}"
+        )
+    sizes.insert(at if at >= 0 else at + len(sizes) + 1, 1)
+    return x.reshape(sizes)
+
+
+@export("expand_dims")
+def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+    """Return a tensor with a dimension of size 1 put in at axis."""
+    made: Tensor = apply_op("ExpandDims", input, _one_of("axis", axis, "dim", dim), name=name)
+    return made
+
+
+@export_v2("expand_dims")
+def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
+    """Return a tensor with a dimension of size 1 put in at axis."""
+    return expand_dims(input, axis, name)
+
+
+def _one_of(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+    """Return the value of an argument that has an older name too.  Raises: ValueError."""
+    if value is not None and old_value is not None:
+        raise ValueError(f"give {name} or {old_name}, not both")
+    found = old_value if value is None else value
+    if found is None:
+        raise ValueError(f"{name} must be given")
+    return found
+
+
+def _squeeze_shape(c: ShapeContext) -> list[Dims]:
+    given = c.inputs[0]
+    axes = c.attrs["squeeze_dims"]
+    if given is None:
+        return [None]
+    if not axes:
+        return [None if None in given else tuple(s for s in given if s != 1)]
+    rank = len(given)
+    dropped = set()
+    for axis in axes:
+        if not -rank <= axis < rank:
+            raise ValueError(f"axis {axis} lies outside shape {format_dims(given)}")
+        if given[axis] not in (1, None):
+            raise ValueError(f"axis {axis} of shape {format_dims(given)} has not size 1")
+        dropped.add(axis % rank)
+    return [tuple(s for i, s in enumerate(given) if i not in dropped)]
+
+
+@op(
+    """
+    Squeeze(input: T) -> output: T
+    T: type
+    squeeze_dims: list(int) >= 0 = []
+    """,
+    shape=_squeeze_shape,
+)
+def squeeze_kernel(xp: Any, x: Any, *, squeeze_dims: list[int]) -> Any:
+    """Return x without dimensions of size 1: those named, or all of them."""
+    sizes = np.shape(x)
+    if not squeeze_dims:
+        return x.reshape([s for s in sizes if s != 1])
+    dropped = set()
+    for axis in squeeze_dims:
+        if not -len(sizes) <= axis < len(sizes) or sizes[axis] != 1:
+            raise InvalidArgumentError(
+                f"Squeeze: axis {axis} of shape {list(sizes)} is not there or has not size 1"
+            )
+        dropped.add(axis % len(sizes))
+    return x.reshape([s for i, s in enumerate(sizes) if i not in dropped])
+
+
+@export("squeeze")
+def squeeze(
+    input: Any, axis: Any = None, name: str | None = None, squeeze_dims: Any = None
+) -> Tensor:
+    """Return a tensor without its dimensions of size 1, or without those that axis names."""
+    if axis is not None and squeeze_dims is not None:
+        raise ValueError("give axis or squeeze_dims, not both")
+    axes = squeeze_dims if axis is None else axis
+    axes = [] if axes is None else [axes] if np.isscalar(axes) else list(axes)
+    made: Tensor = apply_op("Squeeze", input, squeeze_dims=axes, name=name)
+    return made
+
+
+def _ensure_shape_shape(c: ShapeContext) -> list[Dims]:
+    return [shapes.merge(c.inputs[0], c.attrs["shape"].dims)]
+
+
+@op(
+    """
+    EnsureShape(input: T) -> output: T
+    shape: shape
+    T: type
+    """,
+    shape=_ensure_shape_shape,
+)
+def ensure_shape_kernel(xp: Any, x: Any, *, shape: TensorShape) -> Any:
+    """Return x.  Raises: InvalidArgumentError when its shape is not as declared."""
+    if not shapes.compatible(np.shape(x), shape.dims):
+        raise InvalidArgumentError(
+            f"EnsureShape: found shape {list(np.shape(x))}, expected {format_dims(shape.dims)}"
+        )
+    return x
+
+
+@gradient("EnsureShape")
+def ensure_shape_grad(op: Operation, grad: Any) -> list[Any]:
+    """Pass the gradient on."""
+    return [grad]
+
+
+@export("ensure_shape")
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Return x, known to have the shape, which is checked when it runs."""
+    made: Tensor = apply_op("EnsureShape", x, shape=as_shape(shape), name=name)
+    return made
+
+
+# ---- broadcasting
+
+
+def _broadcast_to_shape(c: ShapeContext) -> list[Dims]:
+    wanted = c.value_as_shape(1)
+    given = c.inputs[0]
+    if wanted is None or given is None:
+        return [wanted]
+    if len(given) > len(wanted):
+        raise ValueError(f"shape {format_dims(given)} has more dimensions than the one wanted")
+    for have, want in zip(given[::-1], wanted[::-1]):
+        if have is not None and want is not None and have not in (1, want):
+            raise ValueError(
+                f"shape {format_dims(given)} does not broadcast to {format_dims(wanted)}"
+            )
+    return [wanted]
+
+
+@op(
+    """
+    BroadcastTo(input: T, shape: Tidx) -> output: T
+    T: type
+    Tidx: type in indices = int32
+    """,
+    shape=_broadcast_to_shape,
+    static=("shape",),
+)
+def broadcast_to_kernel(xp: Any, x: Any, sizes: Any) -> Any:
+    """Return x repeated to the shape.  Raises: InvalidArgumentError when it does not fit."""
+    try:
+        return xp.broadcast_to(x, sizes.tolist())
+    except ValueError:
+        raise InvalidArgumentError(
+            f"BroadcastTo: shape {list(np.shape(x))} does not broadcast to {sizes.tolist()}"
+        ) from None
+
+
+@gradient("BroadcastTo")
+def broadcast_to_grad(op: Operation, grad: Any) -> list[Any]:
+    """Sum over the dimensions that were repeated."""
+    given, wanted = op.inputs
+    if given.dims is not None and None not in given.dims and given.dims == op.outputs[0].dims:
+        return [grad, None]
+    sizes = apply_op("Shape", given, out_type=wanted.dtype)
+    axes, _ = apply_op("BroadcastGradientArgs", sizes, wanted)
+    summed = apply_op("Sum", grad, axes, keep_dims=True)
+    return [apply_op("Reshape", summed, sizes), None]
+
+
+@export("broadcast_to")
+def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Return a tensor repeated along new dimensions and those of size 1, to the shape."""
+    made: Tensor = apply_op("BroadcastTo", input, shape_argument(shape), name=name)
+    return made
+
+
+def _broadcast_args_shape(c: ShapeContext) -> list[Dims]:
+    sizes = [None if dims is None or len(dims) != 1 else dims[0] for dims in c.inputs]
+    for dims in c.inputs:
+        if dims is not None and len(dims) != 1:
+            raise ValueError(f"a shape must be a vector; found shape {format_dims(dims)}")
+    if sizes[0] is None or sizes[1] is None:
+        return [(None,)]
+    return [(max(sizes[0], sizes[1]),)]
+
+
+@op(
+    """
+    BroadcastArgs(s0: T, s1: T) -> r0: T
+    T: type in indices = int32
+    """,
+    shape=_broadcast_args_shape,
+    static=("s0", "s1"),
+)
+def broadcast_args_kernel(xp: Any, s0: Any, s1: Any) -> Any:
+    """Return the shape that two shapes broadcast to."""
+    return np.array(_broadcast_sizes(s0.tolist(), s1.tolist()), s0.dtype)
+
+
+def _broadcast_sizes(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(tuple(left), tuple(right))
+    except ValueError:
+        raise InvalidArgumentError(
+            f"shapes {list(left)} and {list(right)} do not broadcast"
+        ) from None
+
+
+def _two_vectors(c: ShapeContext) -> list[Dims]:
+    return [(None,), (None,)]
+
+
+@op(
+    """
+    BroadcastGradientArgs(s0: T, s1: T) -> r0: T, r1: T
+    T: type in indices = int32
+    """,
+    shape=_two_vectors,
+    static=("s0", "s1"),
+)
+def broadcast_gradient_args_kernel(xp: Any, s0: Any, s1: Any, *, T: DType) -> Any:
+    """Return for each of two shapes the axes over which a gradient of their result is summed.
+
+    An axis where both have size 1 belongs to both, unless the shapes are equal.
+    """
+    axes0, axes1 = _summed_axes(tuple(s0.tolist()), tuple(s1.tolist()))
+    return sizes_array(axes0, T), sizes_array(axes1, T)
+
+
+@functools.lru_cache(maxsize=4096)
+def _summed_axes(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if left == right:
+        return (), ()
+    rank = len(_broadcast_sizes(left, right))
+    left = (1,) * (rank - len(left)) + left
+    right = (1,) * (rank - len(right)) + right
+    return (
+        tuple(i for i in range(rank) if left[i] == 1),
+        tuple(i for i in range(rank) if right[i] == 1),
+    )
+
+
+not_differentiable("BroadcastArgs", "BroadcastGradientArgs")
+
+
+@export("broadcast_dynamic_shape")
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """Return the shape that two shapes, given as vectors, broadcast to."""
+    made: Tensor = apply_op("BroadcastArgs", shape_x, shape_y)
+    return made
+
+
+@export("broadcast_static_shape")
+def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
+    """Return the shape that two static shapes broadcast to.  Raises: ValueError."""
+    return TensorShape(shapes.broadcast(as_shape(shape_x).dims, as_shape(shape_y).dims))

@@ -1,0 +1,133 @@
+"""Putting the dimensions of tensors into another order.
+
+Source: tensorflow/core/ops/array_ops.cc, core/kernels/transpose_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, same_as
+from tideflow.graph.shapes import Dims, format_dims
+from tideflow.ops.array.shapes import rank
+from tideflow.ops.export import export
+from tideflow.wire.errors import InvalidArgumentError
+
+# ---- asking for shapes
+
+
+def _transpose_shape(c: ShapeContext) -> list[Dims]:
+    given = c.inputs[0]
+    perm = c.value(1)
+    if given is None:
+        size = c.inputs[1]
+        count = None if size is None or not size else size[0]
+        return [None if count is None else (None,) * count]
+    if perm is None:
+        return [(None,) * len(given)]
+    order = perm.reshape(-1).tolist()
+    rank = len(given)
+    if len(order) != rank or any(not -rank <= axis < rank for axis in order):
+        raise ValueError(f"{order} is no order of the dimensions of {format_dims(given)}")
+    if sorted(axis % rank for axis in order) != list(range(rank)):
+        raise ValueError(f"{order} names a dimension of {format_dims(given)} twice")
+    return [tuple(given[axis] for axis in order)]
+
+
+@op(
+    """
+    Transpose(x: T, perm: Tperm) -> y: T
+    T: type
+    Tperm: type in indices = int32
+    """,
+    shape=_transpose_shape,
+    static=("perm",),
+)
+def transpose_kernel(xp: Any, x: Any, perm: Any) -> Any:
+    """Return x with its dimensions in the order perm."""
+    try:
+        return xp.transpose(x, perm.tolist())
+    except (ValueError, TypeError):
+        raise InvalidArgumentError(
+            f"Transpose: {perm.tolist()} is no order of the dimensions of {list(np.shape(x))}"
+        ) from None
+
+
+@gradient("Transpose")
+def transpose_grad(op: Operation, grad: Any) -> list[Any]:
+    """Transpose back."""
+    return [apply_op("Transpose", grad, apply_op("InvertPermutation", op.inputs[1])), None]
+
+
+@export("transpose")
+def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
+    """Return a tensor with its dimensions in the order perm; reversed by default."""
+    given = convert_to_tensor(a)
+    if conjugate and given.dtype.is_complex:
+        given = apply_op("Conj", given)
+    order = perm
+    if perm is None:
+        if given.dims is not None:
+            order = np.arange(len(given.dims), dtype=np.int32)[::-1].copy()
+        else:
+            count = rank(given)
+            order = apply_op("Sub", apply_op("Sub", count, 1), apply_op("Range", 0, count, 1))
+    made: Tensor = apply_op("Transpose", given, order, name=name)
+    return made
+
+
+@export("matrix_transpose", "linalg.matrix_transpose", "linalg.transpose")
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """Return a tensor with its last two dimensions swapped.  Raises: ValueError below rank 2."""
+    given = convert_to_tensor(a)
+    if given.dims is not None:
+        count = len(given.dims)
+        if count < 2:
+            raise ValueError(f"matrix_transpose wants rank 2 or more; found {given.shape}")
+        order: Any = [*range(count - 2), count - 1, count - 2]
+    else:
+        total = rank(given)
+        last, before = apply_op("Sub", total, 1), apply_op("Sub", total, 2)
+        order = apply_op(
+            "ConcatV2", [apply_op("Range", 0, before, 1), _vector(last), _vector(before)], 0
+        )
+    return transpose(given, order, name, conjugate)
+
+
+def _vector(value: Any) -> Tensor:
+    made: Tensor = apply_op("Reshape", value, [1])
+    return made
+
+
+@op(
+    """
+    InvertPermutation(x: T) -> y: T
+    T: type in indices = int32
+    """,
+    shape=same_as(0),
+    static=("x",),
+)
+def invert_permutation_kernel(xp: Any, x: Any) -> Any:
+    """Return the permutation that undoes x.  Raises: InvalidArgumentError when x is none."""
+    values = x.tolist()
+    if x.ndim != 1 or sorted(values) != list(range(len(values))):
+        raise InvalidArgumentError(
+            f"InvertPermutation wants a permutation of 0 to {np.size(x) - 1}; found {values}"
+        )
+    return np.argsort(x).astype(x.dtype)
+
+
+not_differentiable("InvertPermutation")
+
+
+@export("invert_permutation", "math.invert_permutation")
+def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """Return y with y[x[i]] == i."""
+    made: Tensor = apply_op("InvertPermutation", x, name=name)
+    return made

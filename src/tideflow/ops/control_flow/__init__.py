@@ -1,0 +1,92 @@
+"""Order, branches and loops: v1 primitives, functional ops, calls of functions and of Python.
+
+`primitives` declares Switch, Merge and the ops of v1 loops; `functional_ops` declares If, While and
+the calls; the other modules build graphs of them."""
+
+from __future__ import annotations
+
+from tideflow.ops.control_flow.cond_v1 import cond, cond_v2, switch_case
+from tideflow.ops.control_flow.contexts import (
+    CondContext,
+    Context,
+    LoopVariable,
+    WhileContext,
+    building_in,
+    context_of,
+    is_invariant,
+    loop_of,
+)
+from tideflow.ops.control_flow.functional import (
+    Body,
+    call_op,
+    define_body,
+    finish,
+    make_branch_op,
+    share_captures,
+    trace,
+    tracing,
+    while_op,
+)
+from tideflow.ops.control_flow.functional_ops import truth
+from tideflow.ops.control_flow.functional_v2 import narrows
+from tideflow.ops.control_flow.loops import LoopBuilder, close_variable
+from tideflow.ops.control_flow.ordering import (
+    control_dependencies,
+    group,
+    tuple_,
+    with_dependencies,
+)
+from tideflow.ops.control_flow.primitives import (
+    LOOP_ENTERS,
+    LOOP_EXITS,
+    MERGES,
+    SWITCHES,
+    control_trigger,
+    merge,
+    next_iteration,
+    switch,
+)
+from tideflow.ops.control_flow.python_functions import errors_of_ops, register_function
+from tideflow.ops.control_flow.while_v1 import while_loop
+
+__all__ = [
+    "LOOP_ENTERS",
+    "LOOP_EXITS",
+    "MERGES",
+    "SWITCHES",
+    "Body",
+    "CondContext",
+    "Context",
+    "LoopBuilder",
+    "LoopVariable",
+    "WhileContext",
+    "building_in",
+    "call_op",
+    "close_variable",
+    "cond",
+    "cond_v2",
+    "context_of",
+    "control_dependencies",
+    "control_trigger",
+    "define_body",
+    "errors_of_ops",
+    "finish",
+    "group",
+    "is_invariant",
+    "loop_of",
+    "make_branch_op",
+    "merge",
+    "narrows",
+    "next_iteration",
+    "register_function",
+    "share_captures",
+    "switch",
+    "switch_case",
+    "trace",
+    "tracing",
+    "truth",
+    "tuple_",
+    "while_loop",
+    "while_op",
+    "with_dependencies",
+]

@@ -1,0 +1,474 @@
+"""Datasets whose elements are several of another's, and the other way round.
+
+Source: tensorflow/core/kernels/data/{batch,padded_batch}_dataset_op.cc,
+kernels/data/experimental/{unbatch,rebatch}_dataset_op.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph import shapes as static_shapes
+from tideflow.graph.op_def import declare_like, op
+from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.data.functions import Turns
+from tideflow.ops.data.values import (
+    UNKNOWN,
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    batch,
+    dims_of,
+    fail,
+    positive,
+    row,
+    scalar,
+    vector,
+)
+from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
+
+Join = Callable[[Sequence[Element]], Element]
+
+
+class _Batched:
+    __slots__ = ("_collected", "_drop", "_join", "_size", "_source", "_turns")
+
+    def __init__(self, source: Iterator, size: int, drop_remainder: bool, join: Join) -> None:
+        self._source: Iterator | None = source
+        self._size = size
+        self._drop = drop_remainder
+        self._join = join
+        # A call that is cancelled leaves its elements to the next one.
+        self._collected: list[Element] = []
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        try:
+            await self._collect()
+        except Exception:
+            self._collected = []
+            raise
+        elements, self._collected = self._collected, []
+        if not elements or (self._drop and len(elements) < self._size):
+            return None
+        return self._join(elements)
+
+    async def _collect(self) -> None:
+        while self._source is not None and len(self._collected) < self._size:
+            element = await self._source.next()
+            if element is None:
+                self._source = None
+            else:
+                self._collected.append(element)
+                await self._turns.pause()
+
+
+def batched(
+    kind: str,
+    source: Dataset,
+    size: int,
+    drop_remainder: bool,
+    types: Sequence[DType],
+    shapes: Sequence[Dims],
+    join: Join | None = None,
+) -> Dataset:
+    """Return a dataset's elements, `size` at a time, the last ones fewer or not at all."""
+    joined = join if join is not None else lambda elements: batch(elements, types)
+
+    def total() -> int:
+        known = source.cardinality()
+        return known if known < 0 else known // size + (not drop_remainder and known % size > 0)
+
+    return Dataset(
+        kind,
+        types,
+        shapes,
+        lambda: _Batched(source.iterator(), size, drop_remainder, joined),
+        total,
+        [source],
+        batch_size=size,
+    )
+
+
+def _batch_shapes(shapes: Sequence[Dims], size: int, drop_remainder: bool) -> list[Dims]:
+    """Return the shapes of batches of components."""
+    first = size if drop_remainder else None
+    return [None if dims is None else (first, *dims) for dims in shapes]
+
+
+def _plain_batches(
+    input_dataset: Any, batch_size: Any, drop_remainder: Any, types: Sequence[DType]
+) -> Dataset:
+    size = positive(batch_size, "Batch size")
+    drop = bool(scalar(drop_remainder, "drop_remainder"))
+    source = as_dataset(input_dataset)
+    shapes = _batch_shapes(source.shapes, size, drop)
+    return batched("Batch", source, size, drop, types, shapes)
+
+
+@op(
+    """
+    BatchDataset(input_dataset: variant, batch_size: int64) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def batch_dataset(
+    ctx: Any, input_dataset: Any, batch_size: Any, *, output_types: list[DType]
+) -> Any:
+    """Return batches of elements; the last one may be smaller."""
+    return _plain_batches(input_dataset, batch_size, False, output_types)
+
+
+@op(
+    """
+    BatchDatasetV2(
+        input_dataset: variant, batch_size: int64, drop_remainder: bool
+    ) -> handle: variant
+    parallel_copy: bool = false
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def batch_dataset_v2(
+    ctx: Any,
+    input_dataset: Any,
+    batch_size: Any,
+    drop_remainder: Any,
+    *,
+    output_types: list[DType],
+) -> Any:
+    """Return batches of elements."""
+    return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
+
+
+@op(
+    """
+    ParallelBatchDataset(
+        input_dataset: variant, batch_size: int64, num_parallel_calls: int64,
+        drop_remainder: bool
+    ) -> handle: variant
+    parallel_copy: bool = false
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    deterministic: string = 'default'
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def parallel_batch_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    batch_size: Any,
+    num_parallel_calls: Any,
+    drop_remainder: Any,
+    *,
+    output_types: list[DType],
+) -> Any:
+    """Return batches of elements."""
+    scalar(num_parallel_calls, "num_parallel_calls")
+    return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
+
+
+# ---- padded
+
+
+def _padded(
+    values: Sequence[Any], wanted: Sequence[int], filler: Any, dtype: DType, component: int
+) -> Any:
+    """Return one component of several elements as one array, with filler where they are short.
+
+    wanted: the size of each axis, -1 for that of the largest element.
+    Raises: InvalidArgumentError for another rank; DataLossError for an element that is too large.
+    """
+    shapes = [np.shape(value) for value in values]
+    for shape in shapes:
+        if len(shape) != len(wanted):
+            raise fail(
+                "All elements in a batch must have the same rank as the padded shape for "
+                f"component{component}: expected rank {len(wanted)} but got element with rank "
+                f"{len(shape)}"
+            )
+        if any(0 <= most < size for most, size in zip(wanted, shape)):
+            raise errors.DataLossError(
+                "Attempted to pad to a smaller size than the input element: component "
+                f"{component} has shape {static_shapes.format_dims(shape)}, the padded shape is "
+                f"{list(wanted)}"
+            )
+    full = [most if most >= 0 else max(sizes) for most, sizes in zip(wanted, zip(*shapes))]
+    made = np.full((len(values), *full), filler, dtype.as_numpy_dtype)
+    for i, (value, shape) in enumerate(zip(values, shapes)):
+        if shape:
+            made[i][tuple(slice(size) for size in shape)] = value
+        else:
+            made[i] = value[()] if isinstance(value, np.ndarray) else value
+    return made
+
+
+def _padded_batch(
+    source: Dataset,
+    size: int,
+    padded_shapes: list[Any],
+    padding_values: list[Any],
+    drop: bool,
+    types: list[DType],
+) -> Dataset:
+    if len(padded_shapes) != len(source.types):
+        raise fail(
+            f"Number of padded shapes ({len(padded_shapes)}) must match the number of components "
+            f"in the input dataset's elements ({len(source.types)})"
+        )
+    if any(np.ndim(value) != 1 for value in padded_shapes):
+        raise fail("All padded shapes must be vectors")
+    wanted = [[int(size) for size in vector(value, "padded_shapes")] for value in padded_shapes]
+    for sizes in wanted:
+        if min(sizes, default=0) < -1:
+            raise fail(f"the sizes of padded shapes must be at least -1; they are {sizes}")
+    fillers = []
+    for value in padding_values:
+        if not isinstance(value, bytes) and np.ndim(value):
+            raise fail("All padding values must be scalars")
+        fillers.append(value[()] if isinstance(value, np.ndarray) else value)
+
+    def join(elements: Sequence[Element]) -> Element:
+        columns = zip(zip(*elements), wanted, fillers, types)
+        return tuple(
+            _padded(values, sizes, filler, dtype, i)
+            for i, (values, sizes, filler, dtype) in enumerate(columns)
+        )
+
+    padded = [tuple(None if size < 0 else size for size in sizes) for sizes in wanted]
+    shapes = _batch_shapes(padded, size, drop)
+    return batched("PaddedBatch", source, size, drop, types, shapes, join)
+
+
+@op(
+    """
+    PaddedBatchDataset(
+        input_dataset: variant, batch_size: int64, padded_shapes: N * int64,
+        padding_values: *Toutput_types
+    ) -> handle: variant
+    Toutput_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    N: int >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def padded_batch_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    batch_size: Any,
+    padded_shapes: list[Any],
+    padding_values: list[Any],
+    *,
+    Toutput_types: list[DType],
+) -> Any:
+    """Return batches of elements that are padded to one shape; the last one may be smaller."""
+    return _padded_batch(
+        as_dataset(input_dataset),
+        positive(batch_size, "Batch size"),
+        padded_shapes,
+        padding_values,
+        False,
+        Toutput_types,
+    )
+
+
+@op(
+    """
+    PaddedBatchDatasetV2(
+        input_dataset: variant, batch_size: int64, padded_shapes: N * int64,
+        padding_values: *Toutput_types, drop_remainder: bool
+    ) -> handle: variant
+    parallel_copy: bool = false
+    Toutput_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    N: int >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def padded_batch_dataset_v2(
+    ctx: Any,
+    input_dataset: Any,
+    batch_size: Any,
+    padded_shapes: list[Any],
+    padding_values: list[Any],
+    drop_remainder: Any,
+    *,
+    Toutput_types: list[DType],
+) -> Any:
+    """Return batches of elements that are padded to one shape."""
+    return _padded_batch(
+        as_dataset(input_dataset),
+        positive(batch_size, "Batch size"),
+        padded_shapes,
+        padding_values,
+        bool(scalar(drop_remainder, "drop_remainder")),
+        Toutput_types,
+    )
+
+
+# ---- rows
+
+
+def _rows(element: Element) -> int:
+    """Return how many rows the components of an element have.
+
+    Raises: InvalidArgumentError for a scalar, or where components differ.
+    """
+    shapes = [np.shape(value) for value in element]
+    for i, shape in enumerate(shapes):
+        if not shape:
+            raise fail("Input element must have a non-scalar value in each component.")
+        if shape[0] != shapes[0][0]:
+            raise fail(
+                "Input element must have the same batch size in each component. Component 0 had "
+                f"size {shapes[0][0]} but component {i} had size {shape[0]}."
+            )
+    return int(shapes[0][0])
+
+
+class _Unbatched:
+    __slots__ = ("_at", "_count", "_element", "_source")
+
+    def __init__(self, source: Iterator) -> None:
+        self._source: Iterator | None = source
+        self._element: Element = ()
+        self._at = self._count = 0
+
+    async def next(self) -> Element | None:
+        while self._at == self._count:
+            if self._source is None:
+                return None
+            element = await self._source.next()
+            if element is None:
+                self._source = None
+                return None
+            self._at, self._count, self._element = 0, _rows(element), element
+        found = tuple(row(value, self._at) for value in self._element)
+        self._at += 1
+        return found
+
+
+@op(
+    """
+    UnbatchDataset(input_dataset: variant) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def unbatch_dataset(
+    ctx: Any, input_dataset: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the rows of each element."""
+    source = as_dataset(input_dataset)
+
+    def total() -> int:
+        known = source.cardinality()
+        sizes = {dims[0] for dims in source.shapes if dims}
+        size = sizes.pop() if len(sizes) == 1 else None
+        return known if known <= 0 else UNKNOWN if size is None else known * size
+
+    return Dataset(
+        "Unbatch",
+        output_types,
+        dims_of(output_shapes),
+        lambda: _Unbatched(source.iterator()),
+        total,
+        [source],
+    )
+
+
+declare_like("ExperimentalUnbatchDataset", "UnbatchDataset", without=("metadata",))
+
+
+class _Rebatched:
+    __slots__ = ("_at", "_drop", "_element", "_empty", "_parts", "_round", "_sizes", "_source")
+
+    def __init__(self, dataset: Dataset, sizes: Sequence[int], drop_remainder: bool) -> None:
+        self._source: Iterator | None = dataset.iterator()
+        self._empty: Element = tuple(
+            np.empty((0, *(size or 0 for size in (dims or ())[1:])), dtype.as_numpy_dtype)
+            for dims, dtype in zip(dataset.shapes, dataset.types)
+        )
+        self._sizes = sizes
+        self._drop = drop_remainder
+        self._round = 0
+        # The rows of a batch so far, and the element that the next ones come from.
+        self._parts: list[Element] = []
+        self._element: Element | None = None
+        self._at = 0
+
+    async def next(self) -> Element | None:
+        wanted = self._sizes[self._round]
+        while (missing := wanted - sum(len(part[0]) for part in self._parts)) > 0:
+            if self._element is None:
+                element = None if self._source is None else await self._source.next()
+                if element is None:
+                    self._source = None
+                    break
+                _rows(element)
+                self._element, self._at = element, 0
+            end = min(self._at + missing, len(self._element[0]))
+            self._parts.append(tuple(value[self._at : end] for value in self._element))
+            self._at = end
+            if end == len(self._element[0]):
+                self._element = None
+        parts, self._parts = self._parts, []
+        if missing > 0 and (self._drop or not parts):
+            return None
+        self._round = (self._round + 1) % len(self._sizes)
+        if parts:
+            self._empty = tuple(value[:0] for value in parts[-1])
+            return tuple(np.concatenate(column) for column in zip(*parts))
+        return self._empty
+
+
+@op(
+    """
+    RebatchDatasetV2(
+        input_dataset: variant, batch_sizes: int64, drop_remainder: bool
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+)
+def rebatch_dataset_v2(
+    ctx: Any,
+    input_dataset: Any,
+    batch_sizes: Any,
+    drop_remainder: Any,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the rows of all elements in batches of other sizes, which take turns."""
+    source = as_dataset(input_dataset)
+    sizes = [int(size) for size in vector(batch_sizes, "batch_sizes")]
+    if not sizes or min(sizes) < 0 or not any(sizes):
+        raise fail(f"batch_sizes must be at least 0, and one of them greater; they are {sizes}")
+    drop = bool(scalar(drop_remainder, "drop_remainder"))
+    return Dataset(
+        "Rebatch",
+        output_types,
+        dims_of(output_shapes),
+        lambda: _Rebatched(source, sizes, drop),
+        UNKNOWN,
+        [source],
+        batch_size=sizes[0] if len(set(sizes)) == 1 else 0,
+    )

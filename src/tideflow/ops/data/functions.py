@@ -1,0 +1,200 @@
+"""Functions that datasets call, with what they captured.
+
+Rule 1: each call has a step of its own, so calls that run at once cannot meet.
+Rule 2: a function that turned out to take long leaves the event loop for a thread; short ones run
+        where they are, since a change of thread costs more than they do.
+Rule 3: whoever produces many elements lets others have the loop now and then (`Turns`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import time
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from tideflow.graph.node import FunctionRef
+from tideflow.ops.control_flow import truth
+from tideflow.ops.data.values import Element, fail, owned
+from tideflow.wire import errors
+
+T = TypeVar("T")
+
+# A call that takes longer keeps the loop from everything else.
+_LOOP_BUDGET_S = 0.001
+
+
+@functools.cache
+def data_threads() -> ThreadPoolExecutor:
+    """Return the process's threads for functions and files of datasets."""
+    return ThreadPoolExecutor(
+        max_workers=max(4, os.cpu_count() or 1), thread_name_prefix="tideflow-data"
+    )
+
+
+os.register_at_fork(after_in_child=data_threads.cache_clear)
+
+
+async def in_data_thread(work: Callable[[], T]) -> T:
+    """Return what work in a thread of datasets returns; who is cancelled waits for its end."""
+    running = asyncio.get_running_loop().run_in_executor(data_threads(), work)
+    # The next one to ask must find whole elements.
+    await asyncio.wait([running])
+    return running.result()
+
+
+# Functions of one iterator have state of their own, such as that of random numbers; it is kept by
+# the iterator that somebody asked, and found by all below it, in tasks that they start, too.
+_scope: ContextVar[dict[Any, Any] | None] = ContextVar("tideflow_dataset_scope", default=None)
+
+
+def enter_scope(scope: dict[Any, Any]) -> None:
+    """Let functions that are called first from here on have their state in a scope."""
+    _scope.set(scope)
+
+
+class OnLoop:
+    """A call that needs the event loop, asked of whoever drives a coroutine without one."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Coroutine[Any, Any, Any]) -> None:
+        self.call = call
+
+    def __await__(self) -> Generator[OnLoop, Any, Any]:
+        return (yield self)
+
+
+def drive(coro: Coroutine[Any, Any, Any], run: Callable[[Coroutine[Any, Any, Any]], Any]) -> Any:
+    """Run a coroutine in the calling thread, which saves the way to the loop and back.
+
+    It may await functions of datasets, and give others a turn; nothing else that needs a loop.
+    run: runs a call on the loop and waits for it.
+    """
+    step: Callable[[Any], Any] = coro.send
+    given: Any = None
+    while True:
+        try:
+            asked = step(given)
+        except StopIteration as done:
+            return done.value
+        step, given = coro.send, None
+        if asked is not None:
+            try:
+                given = run(asked.call)
+            except BaseException as error:
+                step, given = coro.throw, error
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+class Turns:
+    """Lets others have the loop when this one has kept it for long."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def pause(self) -> None:
+        """Give up the loop for a moment where it is time to."""
+        now = time.perf_counter()
+        if now - self._since > _LOOP_BUDGET_S:
+            await asyncio.sleep(0)
+            self._since = time.perf_counter()
+
+
+class Function:
+    """A function of a dataset, with its captured inputs.
+
+    Args:
+      ctx: the context of the node that names it.
+      ref: the function.
+      captured: what follows the element in its arguments.
+    """
+
+    __slots__ = ("_captured", "_ctx", "_function", "_ref", "_seconds")
+
+    def __init__(self, ctx: Any, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
+        self._ctx = ctx
+        self._ref = ref
+        self._captured = tuple(owned(value) for value in captured)
+        self._function: Any = None
+        # The first call may compile, so it does not count.
+        self._seconds = -1.0
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a call is over at once, on the loop, as far as past calls tell."""
+        self._ready()
+        return bool(self._function.is_synchronous) and self._seconds <= _LOOP_BUDGET_S
+
+    def _ready(self) -> Any:
+        if self._function is None:
+            scope = _scope.get()
+            found = self._ctx.function(self._ref)
+            self._function = found if scope is None else found.anew(scope)
+        return self._function
+
+    async def __call__(self, *args: Any) -> list[Any]:
+        """Return the results.  Raises: the function's own errors."""
+        function = self._ready()
+        step = self._ctx.detached_step()
+        args += self._captured
+        if not function.is_synchronous:
+            call = function(step, *args)
+            found: list[Any] = await (call if _has_loop() else OnLoop(call))
+            return found
+        started = time.perf_counter()
+        if self._seconds <= _LOOP_BUDGET_S or not _has_loop():
+            found = function.run(step, args)
+        else:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(data_threads(), function.run, step, args)
+        took = time.perf_counter() - started
+        if self._seconds < 0:
+            self._seconds = 0.0
+        else:
+            # One quick run shows what it takes; slow ones may have waited for a core.
+            self._seconds = min(took, self._seconds + 0.3 * (took - self._seconds))
+        return found
+
+    async def element(self, *args: Any, preserves_cardinality: bool = False) -> Element | None:
+        """Return the results as an element; None where the function says that input has ended.
+
+        Raises: InvalidArgumentError where it says so although it must not.
+        """
+        try:
+            return tuple(await self(*args))
+        except errors.OutOfRangeError as error:
+            if preserves_cardinality:
+                raise error_like(
+                    error,
+                    "Function invocation produced OutOfRangeError: " + error.message,
+                ) from error
+            return None
+
+    async def truth(self, *args: Any, what: str) -> bool:
+        """Return the result of a predicate.
+
+        Raises: InvalidArgumentError for one that gives anything but a scalar bool.
+        """
+        found = await self(*args)
+        if len(found) != 1 or getattr(found[0], "shape", None) != () or found[0].dtype != bool:
+            raise fail(f"{what} must return a scalar bool.")
+        return truth(found[0])
+
+
+def error_like(error: errors.OpError, text: str) -> errors.OpError:
+    """Return an InvalidArgumentError that names the node of another error."""
+    return errors.InvalidArgumentError(text, node=error.node)

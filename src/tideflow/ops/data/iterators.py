@@ -1,0 +1,391 @@
+"""The ops of iterators: a handle for each iterator, and what is done with it.
+
+An iterator with a shared name belongs to its device; one without belongs to its node in one session
+and ends with it; an anonymous one ends with its handle.
+
+Source: tensorflow/core/kernels/data/iterator_ops.cc; runtime behaviour of TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from tideflow.graph import shapes as static_shapes
+from tideflow.graph.node import FunctionRef
+from tideflow.graph.op_def import declare_like, op
+from tideflow.graph.shape_rules import no_outputs, scalar
+from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.data.functions import enter_scope
+from tideflow.ops.data.values import (
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    check_structure,
+    component_shapes,
+    dims_of,
+    fail,
+    text,
+)
+from tideflow.wire import errors
+from tideflow.wire import messages as pb
+from tideflow.wire.dtypes import DType
+from tideflow.wire.handles import ResourceHandle
+
+
+class IteratorResource:
+    """An iterator that handles name.
+
+    Attributes:
+      types, shapes: what every dataset that it is made over must give.
+    """
+
+    type_name: ClassVar[str] = "tensorflow::data::IteratorResource"
+
+    def __init__(self, types: Sequence[DType], shapes: Sequence[Dims]) -> None:
+        self.types = tuple(types)
+        self.shapes = tuple(shapes)
+        self._dataset: Dataset | None = None
+        self._root: Iterator | None = None
+        self._scope: dict[Any, Any] = {}
+        self._turn = asyncio.Lock()
+
+    def start(self, dataset: Dataset) -> None:
+        """Begin a dataset, in place of what was there.
+
+        Raises: InvalidArgumentError for one of other types or shapes.
+        """
+        check_structure(self.types, self.shapes, dataset.types, dataset.shapes)
+        self._root, self._dataset, self._scope = dataset.iterator(), dataset, {}
+
+    async def next(self, types: Sequence[DType], shapes: Sequence[Dims]) -> Element | None:
+        """Return the next element, None after the last; callers take turns.
+
+        Raises: FailedPreconditionError where nothing was begun; InvalidArgumentError for types or
+        shapes that the dataset does not give.
+        """
+        if self._root is None or self._dataset is None:
+            raise errors.FailedPreconditionError(
+                "GetNext() failed because the iterator has not been initialized. Ensure that you "
+                "have run the initializer operation for this iterator before getting the next "
+                "element."
+            )
+        dataset, root, scope = self._dataset, self._root, self._scope
+        async with self._turn:
+            enter_scope(scope)
+            element = await root.next()
+        if element is not None:
+            check_structure(types, shapes, dataset.types, dataset.shapes)
+            _check_shapes(shapes, element)
+        return element
+
+    def describe(self) -> tuple[str, str, int]:
+        """Return types and shapes of the components, for a status report."""
+        types = ", ".join(dtype.name for dtype in self.types)
+        return types, ", ".join(static_shapes.format_dims(dims) for dims in self.shapes), 0
+
+
+def _check_shapes(shapes: Sequence[Dims], element: Element) -> None:
+    """Check an element of a dataset that does not know the shapes of its elements."""
+    for i, (want, value) in enumerate(zip(shapes, element)):
+        have = getattr(value, "shape", ())
+        if have != want and not static_shapes.compatible(want, have):
+            raise fail(
+                f"Incompatible shapes at component {i}: expected {static_shapes.format_dims(want)} "
+                f"but got {static_shapes.format_dims(have)}."
+            )
+
+
+def find_iterator(ctx: Any, handle: Any) -> IteratorResource:
+    """Return the iterator that a handle names.  Raises: as Resources.lookup."""
+    # A handle that came out of a tensor of handles is still wrapped in an array.
+    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
+    found: IteratorResource = ctx.resources.lookup(wanted, IteratorResource)
+    return found
+
+
+# ---- making iterators
+
+
+def _open(
+    ctx: Any, container: str, name: str, types: list[DType], shapes: list[TensorShape]
+) -> ResourceHandle:
+    found = ctx.resources.lookup_or_create(
+        container, name, IteratorResource, lambda: IteratorResource(types, dims_of(shapes))
+    )
+    check_structure(types, dims_of(shapes), found.types, found.shapes)
+    handle: ResourceHandle = ctx.resources.handle(container, name, IteratorResource)
+    return handle
+
+
+def _anonymous(ctx: Any, types: list[DType], shapes: list[TensorShape]) -> ResourceHandle:
+    handle: ResourceHandle = ctx.resources.anonymous_handle(IteratorResource)
+    ctx.resources.create(handle.container, handle.name, IteratorResource(types, dims_of(shapes)))
+    return handle
+
+
+@op(
+    """
+    Iterator() -> handle: resource
+    shared_name: string
+    container: string
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def iterator(
+    ctx: Any,
+    *,
+    shared_name: str,
+    container: str,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the handle of an iterator that has yet to be given a dataset."""
+    if not shared_name:
+        return ctx.memo(lambda: _anonymous(ctx, output_types, output_shapes))
+    return ctx.memo(lambda: _open(ctx, container, shared_name, output_types, output_shapes))
+
+
+declare_like("IteratorV2", "Iterator")
+
+
+@op(
+    """
+    AnonymousIterator() -> handle: resource
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def anonymous_iterator(
+    ctx: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the handle of an iterator that goes when the handle goes."""
+    return _anonymous(ctx, output_types, output_shapes)
+
+
+declare_like("AnonymousIteratorV3", "AnonymousIterator")
+
+
+@op(
+    """
+    AnonymousIteratorV2() -> handle: resource, deleter: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def anonymous_iterator_v2(
+    ctx: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the handle of an iterator, and what DeleteIterator is given with it."""
+    handle = _anonymous(ctx, output_types, output_shapes)
+    return handle, Deleter(handle)
+
+
+class Deleter:
+    """Keeps a handle, and so what it names, until it is dropped itself."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: ResourceHandle) -> None:
+        self.handle = handle
+
+    def to_variant(self) -> Any:
+        """Refuse to travel.  Raises: UnimplementedError."""
+        raise errors.UnimplementedError("a deleter cannot leave the task that made it")
+
+
+@op(
+    """
+    DeleteIterator(handle: resource, deleter: variant)
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+def delete_iterator(ctx: Any, handle: Any, deleter: Any) -> None:
+    """Drop an iterator."""
+    ctx.resources.delete(handle, IteratorResource)
+
+
+class _OneShot:
+    """The iterator of a OneShotIterator node, once it is made."""
+
+    __slots__ = ("handle", "turn")
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.handle: ResourceHandle | None = None
+
+
+@op(
+    """
+    OneShotIterator() -> handle: resource
+    dataset_factory: func
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    container: string = ''
+    shared_name: string = ''
+    """,
+    shape=scalar,
+    stateful=True,
+)
+async def one_shot_iterator(
+    ctx: Any,
+    *,
+    dataset_factory: FunctionRef,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+    container: str,
+    shared_name: str,
+) -> Any:
+    """Return the handle of an iterator over the dataset that a function makes, once."""
+    state = ctx.memo(_OneShot)
+    async with state.turn:
+        if state.handle is None:
+            made = await ctx.function(dataset_factory)(ctx.detached_step())
+            if len(made) != 1:
+                raise fail("The `dataset_factory` function must return exactly one tensor.")
+            dataset = as_dataset(made[0])
+            if shared_name:
+                known = ctx.resources.find(container, shared_name, IteratorResource)
+                handle = _open(ctx, container, shared_name, output_types, output_shapes)
+            else:
+                known = None
+                handle = _anonymous(ctx, output_types, output_shapes)
+            if known is None:
+                find_iterator(ctx, handle).start(dataset)
+            state.handle = handle
+    return state.handle
+
+
+@op(
+    """
+    MakeIterator(dataset: variant, iterator: resource)
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+def make_iterator(ctx: Any, dataset: Any, iterator: Any) -> None:
+    """Begin a dataset."""
+    find_iterator(ctx, iterator).start(as_dataset(dataset))
+
+
+# ---- elements
+
+
+def end_of_sequence() -> errors.OutOfRangeError:
+    """Return the error for an iterator that has no more elements."""
+    return errors.OutOfRangeError("End of sequence")
+
+
+@op(
+    """
+    IteratorGetNext(iterator: resource) -> components: *output_types
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=component_shapes,
+    stateful=True,
+)
+async def iterator_get_next(
+    ctx: Any, iterator: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the next element.  Raises: OutOfRangeError after the last."""
+    found = find_iterator(ctx, iterator)
+    element = await found.next(output_types, dims_of(output_shapes))
+    if element is None:
+        raise end_of_sequence()
+    return element
+
+
+declare_like("IteratorGetNextSync", "IteratorGetNext")
+
+
+# ---- handles as strings
+
+
+def named_handle(ctx: Any, string_handle: Any) -> ResourceHandle:
+    """Return the handle of this device that a string is.
+
+    Raises: InvalidArgumentError for a string that is none.
+    """
+    if np.ndim(string_handle):
+        raise fail("string_handle must be a scalar")
+    given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
+    try:
+        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
+    except DecodeError:
+        raise fail("Could not parse string_handle as a valid ResourceHandle") from None
+    if handle.device != ctx.device:
+        raise fail(
+            f'Attempted create an iterator on device "{ctx.device}" from handle defined on device '
+            f'"{handle.device}"'
+        )
+    return handle
+
+
+@op(
+    """
+    IteratorToStringHandle(resource_handle: resource) -> string_handle: string
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def iterator_to_string_handle(ctx: Any, resource_handle: Any) -> Any:
+    """Return a string that names the iterator."""
+    find_iterator(ctx, resource_handle)
+    return text(resource_handle.to_proto().SerializeToString())
+
+
+@op(
+    """
+    IteratorFromStringHandle(string_handle: string) -> resource_handle: resource
+    output_types: list(type) >= 0 = []
+    output_shapes: list(shape) >= 0 = []
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def iterator_from_string_handle(
+    ctx: Any, string_handle: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the handle that a string names.
+
+    Raises: InvalidArgumentError for a string that is no handle of this device, or an iterator of
+    other types.
+    """
+    handle = named_handle(ctx, string_handle)
+    found = find_iterator(ctx, handle)
+    if output_types:
+        shapes = dims_of(output_shapes) or (None,) * len(output_types)
+        check_structure(output_types, shapes, found.types, found.shapes)
+    return handle
+
+
+declare_like("IteratorFromStringHandleV2", "IteratorFromStringHandle")
+
+
+@op(
+    """
+    IteratorGetDevice(resource: resource) -> device: string
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def iterator_get_device(ctx: Any, resource: Any) -> Any:
+    """Return the name of the device on which an iterator is."""
+    return text(str(ctx.device).encode())
+
+
+declare_like("ExperimentalIteratorGetDevice", "IteratorGetDevice")

@@ -1,0 +1,289 @@
+"""Iterators whose elements several devices take in turn.
+
+Element i goes to shard i modulo the number of shards; what a shard has not taken yet waits.
+
+Source: tensorflow/core/kernels/data/multi_device_iterator_ops.cc.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import no_outputs, scalar
+from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.data.functions import enter_scope
+from tideflow.ops.data.iterators import Deleter, end_of_sequence, named_handle
+from tideflow.ops.data.values import (
+    Element,
+    Iterator,
+    as_dataset,
+    check_structure,
+    component_shapes,
+    dims_of,
+    fail,
+    text,
+)
+from tideflow.wire.dtypes import DType
+from tideflow.wire.handles import ResourceHandle
+
+
+class MultiDeviceIterator:
+    """An iterator that shares out its elements.
+
+    Attributes:
+      types, shapes: what every dataset that it is made over must give.
+      incarnation: counts how often it was begun; each time it begins anew.
+    """
+
+    type_name: ClassVar[str] = "tensorflow::data::MultiDeviceIterator"
+
+    def __init__(self, shards: int, types: Sequence[DType], shapes: Sequence[Dims]) -> None:
+        self.incarnation = 0
+        self.types = tuple(types)
+        self.shapes = tuple(shapes)
+        self._waiting: list[deque[Element]] = [deque() for _ in range(shards)]
+        self._source: Iterator | None = None
+        self._scope: dict[Any, Any] = {}
+        self._given = 0
+        self._most = 1
+        self._turn = asyncio.Lock()
+        self._moved: asyncio.Future[None] | None = None
+
+    def start(self, dataset: Any, most: int) -> int:
+        """Begin a dataset; return the new incarnation.
+
+        most: how many elements may wait for one shard; any number of them if it is negative.
+        """
+        source = as_dataset(dataset)
+        check_structure(self.types, self.shapes, source.types, source.shapes)
+        self._source, self._scope = source.iterator(), {}
+        self._waiting = [deque() for _ in self._waiting]
+        self._given = 0
+        self._most = max(1, most) if most >= 0 else sys.maxsize
+        self.incarnation += 1
+        return self.incarnation
+
+    async def next(self, shard: int, incarnation: int) -> Element | None:
+        """Return a shard's next element, None after the last.
+
+        Raises: InvalidArgumentError for an incarnation or a shard that is not there.
+        """
+        if self._source is None or incarnation != self.incarnation:
+            raise fail(
+                f"Invalid incarnation id. Provided: {incarnation}; Expected: {self.incarnation}"
+            )
+        if not 0 <= shard < len(self._waiting):
+            raise fail(f"shard_num is {shard}; there are {len(self._waiting)} shards")
+        mine = self._waiting[shard]
+        while not mine:
+            async with self._turn:
+                if mine:
+                    break
+                other = self._waiting[self._given % len(self._waiting)]
+                if other is mine or len(other) < self._most:
+                    enter_scope(self._scope)
+                    element = await self._source.next()
+                    if element is None:
+                        return None
+                    other.append(element)
+                    self._given += 1
+                    self._wake()
+                    continue
+            # Another shard must take an element first.
+            if self._moved is None or self._moved.done():
+                self._moved = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._moved])
+        self._wake()
+        return mine.popleft()
+
+    def _wake(self) -> None:
+        if self._moved is not None and not self._moved.done():
+            self._moved.set_result(None)
+
+
+def _find(ctx: Any, handle: Any) -> MultiDeviceIterator:
+    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
+    found: MultiDeviceIterator = ctx.resources.lookup(wanted, MultiDeviceIterator)
+    return found
+
+
+def _anonymous(
+    ctx: Any, devices: list[str], types: list[DType], shapes: list[TensorShape]
+) -> ResourceHandle:
+    handle: ResourceHandle = ctx.resources.anonymous_handle(MultiDeviceIterator)
+    made = MultiDeviceIterator(len(devices), types, dims_of(shapes))
+    ctx.resources.create(handle.container, handle.name, made)
+    return handle
+
+
+@op(
+    """
+    MultiDeviceIterator() -> handle: resource
+    devices: list(string) >= 1
+    shared_name: string
+    container: string
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def multi_device_iterator(
+    ctx: Any,
+    *,
+    devices: list[str],
+    shared_name: str,
+    container: str,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return the handle of an iterator that shares out its elements between devices."""
+    if not shared_name:
+        return ctx.memo(lambda: _anonymous(ctx, devices, output_types, output_shapes))
+    ctx.resources.lookup_or_create(
+        container,
+        shared_name,
+        MultiDeviceIterator,
+        lambda: MultiDeviceIterator(len(devices), output_types, dims_of(output_shapes)),
+    )
+    return ctx.resources.handle(container, shared_name, MultiDeviceIterator)
+
+
+@op(
+    """
+    AnonymousMultiDeviceIteratorV3() -> handle: resource
+    devices: list(string) >= 1
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def anonymous_multi_device_iterator_v3(
+    ctx: Any, *, devices: list[str], output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the handle of an iterator that goes when the handle goes."""
+    return _anonymous(ctx, devices, output_types, output_shapes)
+
+
+@op(
+    """
+    AnonymousMultiDeviceIterator() -> handle: resource, deleter: variant
+    devices: list(string) >= 1
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def anonymous_multi_device_iterator(
+    ctx: Any, *, devices: list[str], output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the handle of an iterator, and what deletes it."""
+    handle = _anonymous(ctx, devices, output_types, output_shapes)
+    return handle, Deleter(handle)
+
+
+@op(
+    """
+    DeleteMultiDeviceIterator(
+        multi_device_iterator: resource, iterators: N * resource, deleter: variant
+    )
+    N: int >= 0
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+def delete_multi_device_iterator(
+    ctx: Any, multi_device_iterator: Any, iterators: list[Any], deleter: Any
+) -> None:
+    """Drop an iterator."""
+    ctx.resources.delete(multi_device_iterator, MultiDeviceIterator)
+
+
+@op(
+    """
+    MultiDeviceIteratorInit(
+        dataset: variant, multi_device_iterator: resource, max_buffer_size: int64
+    ) -> incarnation_id: int64
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def multi_device_iterator_init(
+    ctx: Any, dataset: Any, multi_device_iterator: Any, max_buffer_size: Any
+) -> Any:
+    """Begin a dataset; return what its readers must name."""
+    return np.int64(_find(ctx, multi_device_iterator).start(dataset, int(max_buffer_size)))
+
+
+@op(
+    """
+    MultiDeviceIteratorGetNextFromShard(
+        multi_device_iterator: resource, shard_num: int32, incarnation_id: int64
+    ) -> components: *output_types
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=component_shapes,
+    stateful=True,
+)
+async def multi_device_iterator_get_next_from_shard(
+    ctx: Any,
+    multi_device_iterator: Any,
+    shard_num: Any,
+    incarnation_id: Any,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return a shard's next element.  Raises: OutOfRangeError after the last."""
+    found = _find(ctx, multi_device_iterator)
+    element = await found.next(int(shard_num), int(incarnation_id))
+    if element is None:
+        raise end_of_sequence()
+    return element
+
+
+@op(
+    """
+    MultiDeviceIteratorToStringHandle(multi_device_iterator: resource) -> string_handle: string
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def multi_device_iterator_to_string_handle(ctx: Any, multi_device_iterator: Any) -> Any:
+    """Return a string that names the iterator."""
+    _find(ctx, multi_device_iterator)
+    return text(multi_device_iterator.to_proto().SerializeToString())
+
+
+@op(
+    """
+    MultiDeviceIteratorFromStringHandle(string_handle: string) -> multi_device_iterator: resource
+    output_types: list(type) >= 0 = []
+    output_shapes: list(shape) >= 0 = []
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def multi_device_iterator_from_string_handle(
+    ctx: Any, string_handle: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+) -> Any:
+    """Return the handle that a string names.
+
+    Raises: InvalidArgumentError for a string that is no handle, or an iterator of other types.
+    """
+    handle = named_handle(ctx, string_handle)
+    found = _find(ctx, handle)
+    if output_types:
+        shapes = dims_of(output_shapes) or (None,) * len(output_types)
+        check_structure(output_types, shapes, found.types, found.shapes)
+    return handle

@@ -1,0 +1,354 @@
+"""Datasets that are saved to files, and read from them.
+
+Below the directory of a saved dataset there is a directory for each run that saved it, in that one
+for each shard, and in that files of records; each record is one component of an element as a
+TensorProto.  `snapshot.metadata` names the run that counts, and is written last.
+
+Source: tensorflow/core/protobuf/snapshot.proto; files that TensorFlow 2.21 writes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from collections.abc import Iterator as PyIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from tideflow.formats import AtomicFile, file_errors
+from tideflow.graph.node import FunctionRef
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import no_outputs
+from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.graph.shapes import TensorShape
+from tideflow.ops.data.functions import Function, Turns, enter_scope, in_data_thread
+from tideflow.ops.data.nested import made_dataset
+from tideflow.ops.data.record_files import FileRecords, RecordFile, RecordStream, tf_records
+from tideflow.ops.data.record_io import TFRecordWriter
+from tideflow.ops.data.sources import Listed
+from tideflow.ops.data.values import (
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    dims_of,
+    fail,
+    owned,
+    scalar,
+)
+from tideflow.ops.parsing import stored_tensor
+from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
+from tideflow.wire.dtypes import DType
+from tideflow.wire.tensor_codec import decode_tensor
+
+_METADATA = "snapshot.metadata"
+# Of the files: one record for each component.
+_VERSION = 2
+# Elements that go to the disk in one go.
+_AT_ONCE = 64
+
+_COMPRESSIONS = {"": "", "NONE": "", "GZIP": "GZIP"}
+
+
+def _compression(name: str) -> str:
+    if name not in _COMPRESSIONS:
+        raise errors.UnimplementedError(
+            f"compression {name!r} of saved datasets is not supported; use GZIP or none"
+        )
+    return _COMPRESSIONS[name]
+
+
+def _directory(path: Any) -> Path:
+    return Path(os.fsdecode(scalar(path, "path")))
+
+
+# ---- writing
+
+
+class _Run:
+    """The files of one run, which count once it is closed."""
+
+    def __init__(self, path: Path, types: Sequence[DType], compression: str) -> None:
+        self._path = path
+        self._types = types
+        self._compression = compression
+        self._name = str(secrets.randbits(64))
+        self._shards: dict[int, TFRecordWriter] = {}
+        self._count = 0
+        with file_errors("make", str(path)):
+            (path / self._name).mkdir(parents=True)
+
+    def write(self, elements: Sequence[tuple[int, Element]]) -> None:
+        """Append elements, each to a shard."""
+        for shard, element in elements:
+            writer = self._shards.get(shard) or self._open(shard)
+            for value, dtype in zip(element, self._types):
+                writer.write(stored_tensor(value, dtype).SerializeToString())
+            self._count += 1
+
+    def _open(self, shard: int) -> TFRecordWriter:
+        # A shard's number is unsigned in its name.
+        directory = self._path / self._name / f"{shard & (2**64 - 1):08d}.shard"
+        with file_errors("make", str(directory)):
+            directory.mkdir()
+        made = TFRecordWriter(directory / f"{0:08d}.snapshot", self._compression)
+        self._shards[shard] = made
+        return made
+
+    def close(self) -> None:
+        """Complete the files, and let readers find them."""
+        for writer in self._shards.values():
+            writer.close()
+        metadata = pb.SnapshotMetadataRecord(
+            run_id=self._name,
+            creation_timestamp=int(time.time() * 1e6),
+            version=_VERSION,
+            dtype=[dtype.number for dtype in self._types],
+            num_elements=self._count,
+            finalized=True,
+        )
+        with AtomicFile(str(self._path / _METADATA)) as file:
+            file.write(metadata.SerializeToString())
+
+
+class _Saving:
+    """Gives the elements of a dataset, and saves them on the way.
+
+    Args:
+      shard_func: tells the shard of an element; None for a single shard.
+    """
+
+    def __init__(
+        self, dataset: Dataset, path: Path, compression: str, shard_func: Function | None
+    ) -> None:
+        self._source = dataset.iterator()
+        self._begin = lambda: _Run(path, dataset.types, compression)
+        self._shard_func = shard_func
+        self._run: _Run | None = None
+        self._held: list[tuple[int, Element]] = []
+        self._ended = False
+
+    async def next(self) -> Element | None:
+        if self._ended:
+            return None
+        if self._run is None:
+            self._run = await in_data_thread(self._begin)
+        element = await self._source.next()
+        if element is not None:
+            element = tuple(owned(value) for value in element)
+            self._held.append((await self._shard(element), element))
+        if element is None or len(self._held) >= _AT_ONCE:
+            held, self._held = self._held, []
+            run = self._run
+            await in_data_thread(lambda: run.write(held))
+        if element is None:
+            self._ended = True
+            await in_data_thread(self._run.close)
+        return element
+
+    async def _shard(self, element: Element) -> int:
+        if self._shard_func is None:
+            return 0
+        found = await self._shard_func(*element)
+        if len(found) != 1 or np.size(found[0]) != 1 or np.asarray(found[0]).dtype != np.int64:
+            raise fail("`shard_func` must return a scalar int64.")
+        return int(np.asarray(found[0]).item())
+
+
+def _saving(
+    ctx: Any, source: Dataset, path: Any, captured: list[Any], compression: str,
+    shard_func: FunctionRef, use_shard_func: bool,
+) -> Callable[[], Iterator]:  # fmt: skip
+    directory, kind = _directory(path), _compression(compression)
+    kept = [owned(value) for value in captured]
+
+    def iterate() -> Iterator:
+        function = Function(ctx, shard_func, kept) if use_shard_func else None
+        return _Saving(source, directory, kind, function)
+
+    return iterate
+
+
+@op(
+    """
+    SaveDataset(
+        input_dataset: variant, path: string, shard_func_other_args: *Tshard_func_args
+    )
+    compression: string = ''
+    shard_func: func
+    use_shard_func: bool = true
+    Tshard_func_args: list(type) >= 0
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+async def save_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    path: Any,
+    shard_func_other_args: list[Any],
+    *,
+    compression: str,
+    shard_func: FunctionRef,
+    use_shard_func: bool,
+) -> None:
+    """Save all elements of a dataset."""
+    enter_scope({})
+    saved = _saving(
+        ctx, as_dataset(input_dataset), path, shard_func_other_args, compression, shard_func,
+        use_shard_func,
+    )()  # fmt: skip
+    turns = Turns()
+    while await saved.next() is not None:
+        await turns.pause()
+
+
+@op(
+    """
+    SaveDatasetV2(
+        input_dataset: variant, path: string, shard_func_other_args: *Tshard_func_args
+    ) -> handle: variant
+    compression: string = ''
+    shard_func: func
+    use_shard_func: bool = true
+    Tshard_func_args: list(type) >= 0
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def save_dataset_v2(
+    ctx: Any,
+    input_dataset: Any,
+    path: Any,
+    shard_func_other_args: list[Any],
+    *,
+    compression: str,
+    shard_func: FunctionRef,
+    use_shard_func: bool,
+) -> Any:
+    """Return the elements of a dataset, which are saved once they were all read."""
+    source = as_dataset(input_dataset)
+    iterate = _saving(
+        ctx, source, path, shard_func_other_args, compression, shard_func, use_shard_func
+    )
+    return source.like("Save", iterate)
+
+
+# ---- reading
+
+
+def _metadata(path: Path) -> pb.SnapshotMetadataRecord:
+    file = path / _METADATA
+    with file_errors("read", str(file)):
+        data = file.read_bytes()
+    try:
+        found = pb.SnapshotMetadataRecord.FromString(data)
+    except DecodeError:
+        raise errors.DataLossError(f"{file} does not describe a saved dataset") from None
+    if found.version != _VERSION:
+        raise errors.UnimplementedError(
+            f"{path} was saved in version {found.version} of the format; {_VERSION} is supported"
+        )
+    return found
+
+
+def _elements(types: Sequence[DType]) -> Callable[[RecordFile], PyIterator[Element]]:
+    def read(file: RecordFile) -> PyIterator[Element]:
+        records = tf_records(file)
+        while parts := list(itertools.islice(records, len(types))):
+            if len(parts) < len(types):
+                raise errors.DataLossError(f"{file.path} ends within an element")
+            yield tuple(_component(part, file.path) for part in parts)
+
+    return read
+
+
+def _component(record: bytes, path: str) -> Any:
+    try:
+        return decode_tensor(pb.TensorProto.FromString(record))
+    except DecodeError:
+        raise errors.DataLossError(f"{path} has a record that is no tensor") from None
+
+
+class _Loaded:
+    """Gives the elements of the dataset that a function makes of a dataset of shards."""
+
+    def __init__(self, reader: Function, shards: Dataset) -> None:
+        self._reader = reader
+        self._shards = shards
+        self._source: Iterator | None = None
+        self._ended = False
+
+    async def next(self) -> Element | None:
+        if self._ended:
+            return None
+        if self._source is None:
+            made = await made_dataset(self._reader, self._shards)
+            self._source = None if made is None else made.iterator()
+        element = None if self._source is None else await self._source.next()
+        self._ended = element is None
+        return element
+
+
+@op(
+    """
+    LoadDataset(path: string, reader_func_other_args: *Treader_func_args) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    compression: string = ''
+    reader_func: func
+    Treader_func_args: list(type) >= 0
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def load_dataset(
+    ctx: Any,
+    path: Any,
+    reader_func_other_args: list[Any],
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+    compression: str,
+    reader_func: FunctionRef,
+) -> Any:
+    """Return the elements of a saved dataset, as a function reads them from its shards.
+
+    Raises: NotFoundError where nothing was saved.
+    """
+    directory, kind = _directory(path), _compression(compression)
+    metadata = _metadata(directory)
+    shapes = dims_of(output_shapes)
+    read = _elements(output_types)
+
+    def shard(place: Path) -> Dataset:
+        files = sorted(str(file) for file in place.glob("*.snapshot"))
+        return Dataset(
+            "Shard", output_types, shapes, lambda: RecordStream(FileRecords(files, kind, read))
+        )
+
+    places = sorted((directory / metadata.run_id).glob("*.shard"))
+    shards = Dataset(
+        "Shards",
+        [dtypes.variant],
+        [()],
+        lambda: Listed((shard(place),) for place in places),
+        len(places),
+    )
+    captured = [owned(value) for value in reader_func_other_args]
+    return Dataset(
+        "Load",
+        output_types,
+        shapes,
+        lambda: _Loaded(Function(ctx, reader_func, captured), shards),
+        metadata.num_elements,
+    )

@@ -1,0 +1,479 @@
+"""Datasets in random order, and of random numbers: TensorFlow's own, for the same seeds.
+
+Source: tensorflow/core/kernels/data/{shuffle,random_seed}_..., random_seed_ops.{h,cc},
+kernels/data/experimental/random_dataset_op.cc; lib/random/philox_random.h (SingleSampleAdapter).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from tideflow.graph.op_def import declare_like, op
+from tideflow.graph.shape_rules import no_outputs
+from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.graph.shapes import TensorShape
+from tideflow.ops.data.functions import Turns
+from tideflow.ops.data.iterators import Deleter
+from tideflow.ops.data.transformations import repeated_count
+from tideflow.ops.data.values import (
+    INFINITE,
+    UNKNOWN,
+    Dataset,
+    Element,
+    Iterator,
+    as_dataset,
+    dims_of,
+    fail,
+    scalar,
+)
+from tideflow.ops.random import random_words
+from tideflow.wire.dtypes import DType
+
+# Groups of four numbers that are made at once.
+_GROUPS = 64
+# More epochs than these do not meet in one buffer.
+_MOST_EPOCHS = 3
+
+
+class Samples:
+    """The random 32-bit numbers of a pair of seeds, one after the other."""
+
+    __slots__ = ("_counter", "_group", "_key", "_words")
+
+    def __init__(self, seed: int, seed2: int) -> None:
+        mask = 2**64 - 1
+        self._key = np.array([seed & mask], np.uint64)
+        self._counter = np.array([0, seed2 & mask], np.uint64)
+        self._group = 0
+        self._words: deque[int] = deque()
+
+    def next(self) -> int:
+        """Return the next number."""
+        if not self._words:
+            offsets = np.arange(self._group, self._group + _GROUPS, dtype=np.uint64)
+            self._group += _GROUPS
+            made = random_words(np, self._key, self._counter, offsets)
+            self._words.extend(made.reshape(-1).tolist())
+        return self._words.popleft()
+
+
+class Seeds(Protocol):
+    """Gives a pair of seeds for each epoch."""
+
+    def next(self) -> tuple[int, int]:
+        """Return the seeds of the next epoch."""
+
+
+class FixedSeeds:
+    """The same seeds for each epoch."""
+
+    __slots__ = ("_seeds",)
+
+    def __init__(self, seeds: tuple[int, int]) -> None:
+        self._seeds = seeds
+
+    def next(self) -> tuple[int, int]:
+        return self._seeds
+
+
+class RandomSeeds:
+    """Other seeds for each epoch, made of a pair of seeds."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, seeds: tuple[int, int]) -> None:
+        self._samples = Samples(*seeds)
+
+    def next(self) -> tuple[int, int]:
+        return self._samples.next(), self._samples.next()
+
+
+def seeds_of(seed: Any, seed2: Any) -> tuple[int, int]:
+    """Return a pair of seeds; one nobody knows where both are zero."""
+    found = int(scalar(seed, "seed")), int(scalar(seed2, "seed2"))
+    return found if any(found) else (secrets.randbits(64), secrets.randbits(64))
+
+
+def _make_seeds(seeds: tuple[int, int], reshuffle: bool) -> Seeds:
+    return RandomSeeds(seeds) if reshuffle else FixedSeeds(seeds)
+
+
+# ---- seeds that datasets share
+
+
+class SeedGenerator:
+    """Seeds that a handle names."""
+
+    type_name: ClassVar[str] = "tensorflow::data::SeedGeneratorManager"
+
+    def __init__(self, seeds: Seeds) -> None:
+        self.seeds = seeds
+
+
+def _new_generator(ctx: Any, seeds: Seeds) -> Any:
+    handle = ctx.resources.anonymous_handle(SeedGenerator)
+    ctx.resources.create(handle.container, handle.name, SeedGenerator(seeds))
+    return handle, Deleter(handle)
+
+
+def _find_seeds(ctx: Any, handle: Any) -> Seeds | None:
+    found = ctx.resources.find(handle.container, handle.name, SeedGenerator)
+    return None if found is None else found.seeds
+
+
+@op(
+    """
+    AnonymousSeedGenerator(
+        seed: int64, seed2: int64, reshuffle: bool
+    ) -> handle: resource, deleter: variant
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def anonymous_seed_generator(ctx: Any, seed: Any, seed2: Any, reshuffle: Any) -> Any:
+    """Return the handle of seeds, and what deletes them."""
+    again = bool(scalar(reshuffle, "reshuffle"))
+    return _new_generator(ctx, _make_seeds(seeds_of(seed, seed2), again))
+
+
+@op(
+    """
+    AnonymousRandomSeedGenerator(seed: int64, seed2: int64) -> handle: resource, deleter: variant
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def anonymous_random_seed_generator(ctx: Any, seed: Any, seed2: Any) -> Any:
+    """Return the handle of seeds that change, and what deletes them."""
+    return _new_generator(ctx, RandomSeeds(seeds_of(seed, seed2)))
+
+
+@op(
+    """
+    DeleteSeedGenerator(handle: resource, deleter: variant)
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+def delete_seed_generator(ctx: Any, handle: Any, deleter: Any) -> None:
+    """Drop seeds."""
+    ctx.resources.delete(handle, SeedGenerator)
+
+
+declare_like("DeleteRandomSeedGenerator", "DeleteSeedGenerator")
+
+
+@op(
+    """
+    DummySeedGenerator() -> handle: resource
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def dummy_seed_generator(ctx: Any) -> Any:
+    """Return a handle that names no seeds: each dataset has its own."""
+    return ctx.resources.anonymous_handle(SeedGenerator)
+
+
+# ---- shuffling
+
+
+class _Shuffled:
+    """Gives random elements of a buffer that is kept full.
+
+    The buffer is a ring of slices, one for each epoch of the input that it has elements of;
+    numbers count elements from the beginning of time.  Elements are drawn of the first slice only.
+
+    Args:
+      size: of the buffer; None for one that holds everything.
+      epochs: how often the input is read; -1 for no end.
+    """
+
+    __slots__ = ("_buffer", "_dataset", "_epoch", "_epochs", "_produced", "_samples", "_seeds",
+                 "_size", "_slices", "_source", "_turns")  # fmt: skip
+
+    def __init__(self, dataset: Dataset, size: int | None, seeds: Seeds, epochs: int) -> None:
+        self._dataset = dataset
+        self._size = size
+        self._seeds = seeds
+        self._epochs = epochs
+        self._samples = Samples(*seeds.next())
+        self._buffer: dict[int, Element] = {}
+        self._slices: deque[list[int]] = deque()
+        self._source: Iterator | None = None
+        self._epoch = 0
+        self._produced = False
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        await self._fill()
+        if not self._buffer:
+            return None
+        while self._slices[0][0] == self._slices[0][1]:
+            # The next epoch begins with numbers of its own.
+            self._slices.popleft()
+            self._samples = Samples(*self._seeds.next())
+        first = self._slices[0]
+        start = first[0]
+        chosen = start + self._samples.next() % (first[1] - start)
+        element = self._buffer[chosen]
+        last = self._buffer.pop(start)
+        if chosen != start:
+            self._buffer[chosen] = last
+        first[0] += 1
+        return element
+
+    def _has_room(self) -> bool:
+        if self._source is None and 0 <= self._epochs <= self._epoch:
+            return False
+        if len(self._slices) > _MOST_EPOCHS and self._buffer:
+            return False
+        return self._size is None or len(self._buffer) < self._size
+
+    async def _fill(self) -> None:
+        while self._has_room():
+            if self._source is None:
+                end = self._slices[-1][1] if self._slices else 0
+                self._slices.append([end, end])
+                self._source = self._dataset.iterator()
+                self._epoch += 1
+            element = await self._source.next()
+            if element is not None:
+                self._produced = True
+                self._buffer[self._slices[-1][1]] = element
+                self._slices[-1][1] += 1
+            else:
+                self._source = None
+                if not self._produced and self._epochs < 0:
+                    # What is empty would be repeated forever without giving anything.
+                    self._epochs = self._epoch
+                    return
+            await self._turns.pause()
+
+
+def _shuffled(
+    kind: str, source: Dataset, buffer_size: Any, seeds: Seeds, epochs: int = 1
+) -> Dataset:
+    size = int(scalar(buffer_size, "buffer_size"))
+    if size <= 0 and size != UNKNOWN:
+        raise fail(f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY; it is {size}")
+    return source.like(
+        kind,
+        lambda: _Shuffled(source, None if size == UNKNOWN else size, seeds, epochs),
+        count=lambda: repeated_count(source.cardinality(), epochs),
+    )
+
+
+def _shuffled_again(source: Dataset, buffer_size: Any, seeds: Seeds, count: Any) -> Dataset:
+    times = int(scalar(count, "count"))
+    if times <= 0 and times != INFINITE:
+        raise fail(f"count must be greater than zero or equal to -1; it is {times}")
+    return _shuffled("ShuffleAndRepeat", source, buffer_size, seeds, times)
+
+
+@op(
+    """
+    ShuffleDataset(
+        input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64
+    ) -> handle: variant
+    reshuffle_each_iteration: bool = true
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def shuffle_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    buffer_size: Any,
+    seed: Any,
+    seed2: Any,
+    *,
+    reshuffle_each_iteration: bool,
+) -> Any:
+    """Return the elements in random order."""
+    seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
+    return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
+
+
+@op(
+    """
+    ShuffleDatasetV2(
+        input_dataset: variant, buffer_size: int64, seed_generator: resource
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def shuffle_dataset_v2(ctx: Any, input_dataset: Any, buffer_size: Any, seed_generator: Any) -> Any:
+    """Return the elements in random order, by seeds that a handle names if it names any."""
+    seeds = _find_seeds(ctx, seed_generator)
+    if seeds is None:
+        seeds = RandomSeeds(seeds_of(0, 0))
+    return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
+
+
+@op(
+    """
+    ShuffleDatasetV3(
+        input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64,
+        seed_generator: resource
+    ) -> handle: variant
+    reshuffle_each_iteration: bool = true
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def shuffle_dataset_v3(
+    ctx: Any,
+    input_dataset: Any,
+    buffer_size: Any,
+    seed: Any,
+    seed2: Any,
+    seed_generator: Any,
+    *,
+    reshuffle_each_iteration: bool,
+) -> Any:
+    """Return the elements in random order, by seeds that a handle names if it names any."""
+    own = seeds_of(seed, seed2)
+    seeds = _find_seeds(ctx, seed_generator) or _make_seeds(own, reshuffle_each_iteration)
+    return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
+
+
+@op(
+    """
+    ShuffleAndRepeatDataset(
+        input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64
+    ) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    reshuffle_each_iteration: bool = true
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+)
+def shuffle_and_repeat_dataset(
+    ctx: Any,
+    input_dataset: Any,
+    buffer_size: Any,
+    seed: Any,
+    seed2: Any,
+    count: Any,
+    *,
+    reshuffle_each_iteration: bool,
+) -> Any:
+    """Return the elements in random order, again and again."""
+    seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
+    return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
+
+
+@op(
+    """
+    ShuffleAndRepeatDatasetV2(
+        input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64,
+        seed_generator: resource
+    ) -> handle: variant
+    reshuffle_each_iteration: bool = true
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def shuffle_and_repeat_dataset_v2(
+    ctx: Any,
+    input_dataset: Any,
+    buffer_size: Any,
+    seed: Any,
+    seed2: Any,
+    count: Any,
+    seed_generator: Any,
+    *,
+    reshuffle_each_iteration: bool,
+) -> Any:
+    """Return the elements in random order, again and again."""
+    own = seeds_of(seed, seed2)
+    seeds = _find_seeds(ctx, seed_generator) or _make_seeds(own, reshuffle_each_iteration)
+    return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
+
+
+# ---- random numbers
+
+
+class _Random:
+    __slots__ = ("_samples",)
+
+    def __init__(self, seeds: tuple[int, int]) -> None:
+        self._samples = Samples(*seeds)
+
+    async def next(self) -> Element | None:
+        return (np.int64(self._samples.next()),)
+
+
+def _random(seeds: Seeds, types: list[DType], shapes: list[TensorShape]) -> Dataset:
+    return Dataset("Random", types, dims_of(shapes), lambda: _Random(seeds.next()), INFINITE)
+
+
+@op(
+    """
+    RandomDataset(seed: int64, seed2: int64) -> handle: variant
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def random_dataset(
+    ctx: Any,
+    seed: Any,
+    seed2: Any,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return random numbers without end."""
+    return _random(FixedSeeds(seeds_of(seed, seed2)), output_types, output_shapes)
+
+
+declare_like("ExperimentalRandomDataset", "RandomDataset", without=("metadata",))
+
+
+@op(
+    """
+    RandomDatasetV2(seed: int64, seed2: int64, seed_generator: resource) -> handle: variant
+    rerandomize_each_iteration: bool = false
+    output_types: list(type) >= 1
+    output_shapes: list(shape) >= 1
+    metadata: string = ''
+    """,
+    shape=scalar_shape,
+    stateful=True,
+)
+def random_dataset_v2(
+    ctx: Any,
+    seed: Any,
+    seed2: Any,
+    seed_generator: Any,
+    *,
+    rerandomize_each_iteration: bool,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
+) -> Any:
+    """Return random numbers without end."""
+    seeds = _find_seeds(ctx, seed_generator)
+    if seeds is None:
+        seeds = _make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
+    return _random(seeds, output_types, output_shapes)

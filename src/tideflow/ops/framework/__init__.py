@@ -1,0 +1,47 @@
+"""What every family of ops builds on: constants, nests, slices, seeds, broadcasting, printing.
+
+This family imports no other one."""
+
+from __future__ import annotations
+
+from tideflow.ops.framework.broadcasting import conj, unbroadcast
+from tideflow.ops.framework.constants import (
+    as_shape,
+    constant,
+    fill,
+    identity,
+    no_op,
+    shape_argument,
+    zeros_of,
+)
+from tideflow.ops.framework.gradient_names import gradient_scope, gradient_source
+from tideflow.ops.framework.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
+from tideflow.ops.framework.jax_lax import lax
+from tideflow.ops.framework.printing import Assert, check_numerics
+from tideflow.ops.framework.seeds import get_seed
+from tideflow.ops.framework.shape_checks import check_scalar, check_vector, of_one_shape
+from tideflow.ops.framework.text_format import element_text
+
+__all__ = [
+    "Assert",
+    "IndexedSlices",
+    "as_shape",
+    "check_numerics",
+    "check_scalar",
+    "check_vector",
+    "conj",
+    "constant",
+    "convert_to_tensor_or_indexed_slices",
+    "element_text",
+    "fill",
+    "get_seed",
+    "gradient_scope",
+    "gradient_source",
+    "identity",
+    "lax",
+    "no_op",
+    "of_one_shape",
+    "shape_argument",
+    "unbroadcast",
+    "zeros_of",
+]

@@ -1,0 +1,157 @@
+"""Symbolic gradients: what of ys changes with xs, as further operations of the graph.
+
+Source: tensorflow/python/ops/gradients_impl.py.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.collection import collection_paused
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.export import export
+from tideflow.ops.framework import IndexedSlices, gradient_scope
+from tideflow.ops.gradients.control_flow import ControlFlowGradients
+from tideflow.ops.gradients.walk import (
+    Walk,
+    WalkOptions,
+    aggregate,
+    is_trainable,
+    zeros_like_output,
+)
+
+__all__ = [
+    "AggregationMethod",
+    "UnconnectedGradients",
+    "aggregate",
+    "gradients",
+    "hessians",
+    "is_trainable",
+    "zeros_like_output",
+]
+
+
+@export("UnconnectedGradients")
+class UnconnectedGradients(Enum):
+    """What gradients() gives for an x on which no y depends."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+@export("AggregationMethod")
+class AggregationMethod:
+    """How gradients that meet are summed.  All are accepted and sum alike, with AddN."""
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+@export("gradients")
+@collection_paused()
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """Return the gradients of the sum of ys with respect to each x.
+
+    Args:
+      ys: a tensor or a list of them.
+      xs: a tensor or variable, or a list of them.
+      grad_ys: gradients arriving at ys, each of the shape of its y or None for ones.
+      colocate_gradients_with_ops: place the gradient of an op where the op is.
+      gate_gradients: let the gradients of one op's inputs be used only when all are computed.
+      aggregation_method: one of AggregationMethod.
+      stop_gradients: tensors taken as constants.
+      unconnected_gradients: None or zeros for an x on which no y depends.
+    Returns: for each x a Tensor, an IndexedSlices (from gathers), or None.
+    Raises: LookupError for an op whose gradient is not known; TypeError for a
+    complex y without grad_ys; ValueError for gradients of wrong shape or number.
+    """
+    if aggregation_method not in (None, 0, 1, 2):
+        raise ValueError(f"aggregation_method is {aggregation_method!r}; use tf.AggregationMethod")
+    graph = get_default_graph()
+    y_list = [convert_to_tensor(_target(y)) for y in _as_list(ys)]
+    x_list = [_differentiable(x) for x in _as_list(xs)]
+    stops = [_differentiable(s) for s in _as_list(stop_gradients or [])]
+    unconnected = UnconnectedGradients(unconnected_gradients)
+    options = WalkOptions(colocate_gradients_with_ops, gate_gradients)
+    with graph.name_scope(name or "gradients") as scope, gradient_scope(graph, scope):
+        walk = Walk(graph, y_list, x_list, stops, options, ControlFlowGradients.here(graph))
+        walk.seed(_as_list(grad_ys) if grad_ys is not None else [None] * len(y_list))
+        walk.run()
+        found = [walk.gradient_of(x) for x in x_list]
+        if unconnected is UnconnectedGradients.ZERO:
+            found = [zeros_like_output(x) if g is None else g for x, g in zip(x_list, found)]
+    return found
+
+
+@export("hessians")
+def hessians(
+    ys: Any,
+    xs: Any,
+    name: str = "hessians",
+    colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False,
+    aggregation_method: int | None = None,
+) -> list[Tensor]:
+    """Return for each x, of known shape, the Hessian of the sum of ys: shape x.shape + x.shape.
+
+    Raises: ValueError for an x whose shape is not known, or on which no y depends.
+    """
+    options = (colocate_gradients_with_ops, gate_gradients, aggregation_method)
+    found = []
+    with get_default_graph().name_scope(name):
+        x_list = [_differentiable(x) for x in _as_list(xs)]
+        for x, first in zip(x_list, gradients(ys, x_list, None, "gradients", *options)):
+            size = shapes.num_elements(x.dims)
+            if size is None or first is None:
+                raise ValueError(f"no Hessian for {x.name!r}: of unknown shape, or not connected")
+            flat = apply_op("Reshape", convert_to_tensor(first), [-1])
+            rows = []
+            for i in range(size):
+                entry = apply_op("Reshape", apply_op("Slice", flat, [i], [1]), [])
+                row = gradients(entry, x, None, "gradients", *options)[0]
+                rows.append(zeros_like_output(x) if row is None else convert_to_tensor(row))
+            assert x.dims is not None
+            stacked = apply_op("Pack", rows, axis=0)
+            found.append(apply_op("Reshape", stacked, [*x.dims, *x.dims]))
+    return found
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _target(y: Any) -> Any:
+    """Return what to differentiate for a y: a handle for a resource variable."""
+    return y.values if isinstance(y, IndexedSlices) else y
+
+
+def _differentiable(x: Any) -> Tensor:
+    """Return the tensor that stands for x: a variable's handle or reference."""
+    if isinstance(x, Tensor):
+        return x
+    handle = getattr(x, "handle", None)
+    if isinstance(handle, Tensor):
+        return handle
+    reference = getattr(x, "_ref", None)
+    found = reference() if callable(reference) else None
+    if isinstance(found, Tensor):
+        return found
+    if isinstance(x, IndexedSlices):
+        values: Tensor = x.values
+        return values
+    return convert_to_tensor(x)

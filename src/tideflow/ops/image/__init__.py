@@ -1,0 +1,3 @@
+"""Images: colours, sizes, resampling, boxes, patches, measures, files."""
+
+from __future__ import annotations

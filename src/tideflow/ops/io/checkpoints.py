@@ -1,0 +1,256 @@
+"""Saving and restoring tensors: the ops of savers, on bundles (see tensor_bundle.py).
+
+Source: tensorflow/core/ops/io_ops.cc, core/kernels/save_restore_v2_ops.cc.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from tideflow.formats import (
+    BundleReader,
+    BundleWriter,
+    FileProgress,
+    StopSignal,
+    in_thread,
+    merge_bundles,
+    path_of,
+)
+from tideflow.graph import shapes
+from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
+from tideflow.graph.shapes import Dims
+from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
+from tideflow.wire.tensor_slice import parse_shape_and_slice
+
+
+def _strings(value: Any, what: str) -> list[str]:
+    if np.ndim(value) != 1:
+        raise errors.InvalidArgumentError(
+            f"{what} must be a vector; its shape is {shapes.format_dims(np.shape(value))}"
+        )
+    return [item.decode("utf-8", "surrogateescape") for item in value.tolist()]
+
+
+def _arguments(
+    prefix: Any, names: Any, slices: Any, count: int
+) -> tuple[str, list[str], list[str]]:
+    """Return the inputs that savers share, checked."""
+    if np.size(prefix) != 1:
+        raise errors.InvalidArgumentError(
+            f"prefix must be one string; its shape is {shapes.format_dims(np.shape(prefix))}"
+        )
+    found = _strings(names, "tensor_names"), _strings(slices, "shape_and_slices")
+    if len(found[0]) != count or len(found[1]) != count:
+        raise errors.InvalidArgumentError(
+            f"there are {len(found[0])} tensor_names, {len(found[1])} shape_and_slices and "
+            f"{count} tensors; as many of each are needed"
+        )
+    return path_of(prefix, "prefix"), *found
+
+
+def _watched(signal: StopSignal, progress: FileProgress) -> Callable[[int], None]:
+    """Return what is called after each piece of a file."""
+
+    def check(count: int) -> None:
+        signal.check()
+        progress.advance(count)
+
+    return check
+
+
+def _save_shape(c: ShapeContext) -> list[Dims]:
+    with_rank(c.shape(0), 0, "prefix")
+    count = len(c.node.edges) - 3
+    for name in ("tensor_names", "shape_and_slices"):
+        shapes.merge(c.shape(name), (count,))
+    return []
+
+
+@op(
+    """
+    SaveV2(prefix: string, tensor_names: string, shape_and_slices: string, tensors: *dtypes)
+    dtypes: list(type) >= 1
+    """,
+    shape=_save_shape,
+    stateful=True,
+)
+async def save_v2(
+    ctx: Any, prefix: Any, names: Any, slices: Any, tensors: list[Any], *, dtypes: list[DType]
+) -> None:
+    """Write tensors, or slices of larger ones, as a bundle."""
+    path, given_names, given_slices = _arguments(prefix, names, slices, len(tensors))
+
+    def work(signal: StopSignal) -> None:
+        size = sum(getattr(tensor, "nbytes", 0) for tensor in tensors)
+        with (
+            FileProgress("saving", path, size) as progress,
+            BundleWriter(path, _watched(signal, progress)) as writer,
+        ):
+            for name, spec, value, dtype in zip(given_names, given_slices, tensors, dtypes):
+                if not spec:
+                    writer.add(name, value, dtype)
+                    continue
+                whole, part, expected = parse_shape_and_slice(spec)
+                if np.shape(value) != expected:
+                    raise errors.InvalidArgumentError(
+                        f"tensor {name!r} has shape {shapes.format_dims(np.shape(value))}; its "
+                        f"slice {spec!r} has {shapes.format_dims(expected)}"
+                    )
+                writer.add_slice(name, whole, part, value, dtype)
+
+    await in_thread(work)
+
+
+def _restore_shape(c: ShapeContext) -> list[Dims]:
+    with_rank(c.shape(0), 0, "prefix")
+    count = len(c.node.output_types)
+    for name in ("tensor_names", "shape_and_slices"):
+        shapes.merge(c.shape(name), (count,))
+    specs = c.value("shape_and_slices")
+    if specs is None or specs.shape != (count,):
+        return [None] * count
+    try:
+        return [parse_shape_and_slice(spec.decode())[2] if spec else None for spec in specs]
+    except errors.OpError as error:
+        raise ValueError(error.message) from None
+
+
+@op(
+    """
+    RestoreV2(prefix: string, tensor_names: string, shape_and_slices: string) -> tensors: *dtypes
+    dtypes: list(type) >= 1
+    """,
+    shape=_restore_shape,
+    stateful=True,
+)
+async def restore_v2(
+    ctx: Any, prefix: Any, names: Any, slices: Any, *, dtypes: list[DType]
+) -> list[Any]:
+    """Read tensors of a bundle, or slices of them.
+
+    Raises: NotFoundError that names the tensors which are not there; InvalidArgumentError for
+    other types or shapes than those stored; DataLossError for damaged files.
+    """
+    path, given_names, given_slices = _arguments(prefix, names, slices, len(dtypes))
+
+    def work(signal: StopSignal) -> list[Any]:
+        progress = FileProgress("restoring", path)
+        count = min(_MOST_READERS, os.cpu_count() or 1)
+        with (
+            progress,
+            ThreadPoolExecutor(count, "tideflow-restore") as threads,
+            BundleReader(path, _watched(signal, progress), threads) as reader,
+        ):
+            _check_all_there(reader, given_names, dtypes)
+            progress.total_bytes = sum(reader.stored_bytes(name) for name in given_names)
+            try:
+                reading = [_reading(reader, *item) for item in zip(given_names, given_slices)]
+                return [finish() for finish in reading]
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
+
+    return await in_thread(work)
+
+
+# The kernel copies from its cache on as many cores as ask; more threads than these gain nothing.
+_MOST_READERS = 4
+
+
+def _check_all_there(reader: BundleReader, names: Sequence[str], types: Sequence[DType]) -> None:
+    missing = [name for name in names if name not in reader]
+    if missing:
+        more = f" (and {len(missing) - 20} more)" if len(missing) > 20 else ""
+        raise errors.NotFoundError(
+            f"Key {missing[0]} not found in checkpoint {reader.prefix}; it lacks "
+            f"{', '.join(missing[:20])}{more}"
+        )
+    for name, wanted in zip(names, types):
+        stored, _ = reader.describe(name)
+        if stored is not wanted:
+            raise errors.InvalidArgumentError(
+                f"tensor {name!r} of checkpoint {reader.prefix} is {stored.name}; {wanted.name} "
+                "is expected"
+            )
+
+
+def _reading(reader: BundleReader, name: str, spec: str) -> Callable[[], Any]:
+    if not spec:
+        return reader.reading(name, None)
+    whole, part, _ = parse_shape_and_slice(spec)
+    _, stored = reader.describe(name)
+    if stored != whole:
+        raise errors.InvalidArgumentError(
+            f"tensor {name!r} of checkpoint {reader.prefix} has shape {list(stored)}; "
+            f"{list(whole)} is expected"
+        )
+    return reader.reading(name, part)
+
+
+@op(
+    """
+    MergeV2Checkpoints(checkpoint_prefixes: string, destination_prefix: string)
+    delete_old_dirs: bool = true
+    allow_missing_files: bool = false
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+async def merge_v2_checkpoints(
+    ctx: Any,
+    checkpoint_prefixes: Any,
+    destination_prefix: Any,
+    *,
+    delete_old_dirs: bool,
+    allow_missing_files: bool,
+) -> None:
+    """Make one bundle of several."""
+    prefixes = [os.fsdecode(prefix) for prefix in np.reshape(checkpoint_prefixes, -1)]
+    if np.ndim(destination_prefix) or np.ndim(checkpoint_prefixes) != 1:
+        raise errors.InvalidArgumentError(
+            "checkpoint_prefixes must be a vector and destination_prefix a scalar; their shapes "
+            f"are {shapes.format_dims(np.shape(checkpoint_prefixes))} and "
+            f"{shapes.format_dims(np.shape(destination_prefix))}"
+        )
+    destination = path_of(destination_prefix, "destination_prefix")
+
+    def work(signal: StopSignal) -> None:
+        merge_bundles(prefixes, destination, allow_missing_files)
+        if delete_old_dirs:
+            kept = os.path.dirname(destination)
+            for old in {os.path.dirname(prefix) for prefix in prefixes} - {kept}:
+                with contextlib.suppress(OSError):  # others' files keep their directory
+                    os.rmdir(old)
+
+    await in_thread(work)
+
+
+@op(
+    """
+    ShardedFilename(basename: string, shard: int32, num_shards: int32) -> filename: string
+    """,
+    shape=scalar,
+)
+def sharded_filename(ctx: Any, basename: Any, shard: Any, num_shards: Any) -> Any:
+    """Return the name of one of a set of files."""
+    for what, value in (("basename", basename), ("shard", shard), ("num_shards", num_shards)):
+        if np.ndim(value):
+            raise errors.InvalidArgumentError(
+                f"{what} must be a scalar; its shape is {shapes.format_dims(np.shape(value))}"
+            )
+    name = basename.item() if isinstance(basename, np.ndarray) else basename
+    made = np.empty((), object)
+    made[()] = name + b"-%05d-of-%05d" % (int(shard), int(num_shards))
+    return made
+
+
+not_differentiable("SaveV2", "RestoreV2", "MergeV2Checkpoints", "ShardedFilename")

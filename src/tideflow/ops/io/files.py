@@ -1,0 +1,112 @@
+"""Files as a whole: read, written, found by pattern.
+
+Source: tensorflow/core/kernels/whole_file_read_ops.cc, matching_files_op.cc.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+import numpy as np
+
+from tideflow.formats import AtomicFile, StopSignal, file_errors, in_thread, path_of
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op
+from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
+from tideflow.ops.export import export
+from tideflow.wire import errors
+
+
+def _scalar(value: Any, what: str) -> bytes:
+    if np.ndim(value):
+        raise errors.InvalidArgumentError(
+            f"{what} must be a scalar; its shape is {shapes.format_dims(np.shape(value))}"
+        )
+    item: bytes = value.item() if isinstance(value, np.ndarray) else value
+    return item
+
+
+@op("ReadFile(filename: string) -> contents: string", shape=scalar)
+async def read_file_kernel(ctx: Any, filename: Any) -> Any:
+    """Return what a file holds."""
+    path = path_of(_scalar(filename, "filename"), "filename")
+
+    def work(signal: StopSignal) -> Any:
+        made = np.empty((), object)
+        with file_errors("read", path), open(path, "rb") as file:
+            made[()] = file.read()
+        return made
+
+    return await in_thread(work)
+
+
+@export("io.read_file", "read_file")
+def read_file(filename: Any, name: str | None = None) -> Tensor:
+    """Return what a file holds, as a string.  When run: NotFoundError where there is none."""
+    found: Tensor = apply_op("ReadFile", filename, name=name)
+    return found
+
+
+@op("WriteFile(filename: string, contents: string)", shape=no_outputs, stateful=True)
+async def write_file_kernel(ctx: Any, filename: Any, contents: Any) -> None:
+    """Write a file, and the directories that lead to it."""
+    path = path_of(_scalar(filename, "filename"), "filename")
+    data = _scalar(contents, "contents")
+
+    def work(signal: StopSignal) -> None:
+        with file_errors("make the directory of", path):
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with AtomicFile(path) as file:
+            file.write(data)
+
+    await in_thread(work)
+
+
+@export("io.write_file", "write_file")
+def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
+    """Return an operation that writes a file, and makes its directories."""
+    made: Operation = apply_op("WriteFile", filename, contents, name=name)
+    return made
+
+
+def _matching_shape(c: ShapeContext) -> list[shapes.Dims]:
+    dims = c.shape(0)
+    if dims is not None and len(dims) > 1:
+        raise ValueError(f"pattern must be a scalar or vector, not {shapes.format_dims(dims)}")
+    return [(None,)]
+
+
+@op("MatchingFiles(pattern: string) -> filenames: string", shape=_matching_shape)
+async def matching_files_kernel(ctx: Any, pattern: Any) -> Any:
+    """Return the names, sorted, of the files that match any of the patterns."""
+    if np.ndim(pattern) > 1:
+        raise errors.InvalidArgumentError(
+            f"pattern must be a scalar or vector, not {shapes.format_dims(np.shape(pattern))}"
+        )
+    patterns = np.asarray(pattern, object).reshape(-1).tolist()
+
+    def work(signal: StopSignal) -> Any:
+        found: list[bytes] = []
+        for one in patterns:
+            signal.check()
+            found += glob.glob(one, include_hidden=True)
+        made = np.empty(len(found), object)
+        made[:] = sorted(found)
+        return made
+
+    return await in_thread(work)
+
+
+@export("io.matching_files", "matching_files")
+def matching_files(pattern: Any, name: str | None = None) -> Tensor:
+    """Return the names, sorted, of the files that match a pattern, or any of several."""
+    found: Tensor = apply_op("MatchingFiles", pattern, name=name)
+    return found
+
+
+not_differentiable("ReadFile", "WriteFile", "MatchingFiles")

@@ -1,0 +1,3 @@
+"""Lookup tables: the ops, and the classes of the API."""
+
+from __future__ import annotations

@@ -1,0 +1,541 @@
+"""Arithmetic of two operands: sums, products, quotients, remainders.
+
+Operands broadcast as in NumPy.  Integers wrap around.  An integer divided by zero is an error
+when the op runs in the NumPy tier (compiled code cannot tell).
+Source: cwise_op_*.cc of TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import broadcast, merged
+from tideflow.graph.shapes import TensorShape
+from tideflow.ops.export import export
+from tideflow.ops.framework import IndexedSlices, conj, unbroadcast
+from tideflow.wire import dtypes
+from tideflow.wire.errors import InvalidArgumentError
+
+_ARITHMETIC = (
+    "{bfloat16, half, float, double, uint8, int8, uint16, int16, int32, uint32, uint64, int64, "
+    "complex64, complex128}"
+)
+_ADDABLE = (
+    "{bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, "
+    "string}"
+)
+_SUMMABLE = (
+    "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+    "bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, variant}"
+)
+
+# ---- sums
+
+
+@op(
+    f"""
+Add(x: T, y: T) -> z: T
+T: type in {_ADDABLE}
+""",
+    shape=broadcast,
+)
+def _add(xp: Any, x: Any, y: Any) -> Any:
+    return xp.add(x, y)
+
+
+@op(
+    f"""
+AddV2(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+    commutative=True,
+    aggregate=True,
+)
+def _add_v2(xp: Any, x: Any, y: Any) -> Any:
+    return xp.add(x, y)
+
+
+@gradient("Add", "AddV2")
+def _add_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    return unbroadcast(x, y, grad, grad)
+
+
+@export("math.add", "add")
+def add(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x + y, elementwise; strings are joined.
+
+    Shapes: x and y broadcast.  Source: the ops AddV2, and Add for strings.
+    """
+    return _add_named(x, y, name or "Add")
+
+
+def _add_named(x: Any, y: Any, name: str) -> Any:
+    x, y = convert_pair(x, y, hint=True)
+    is_string = x.dtype.base_dtype == dtypes.string
+    return apply_op("Add" if is_string else "AddV2", x, y, name=name)
+
+
+def convert_pair(x: Any, y: Any, hint: bool = False) -> tuple[Tensor, Tensor]:
+    """Return two operands as tensors of one type, which the one that is a tensor decides.
+
+    Where operations are called at once, types that differ are left to the operation; with `hint`
+    those of Python values too.
+    """
+    if not isinstance(x, Tensor) and isinstance(y, Tensor):
+        # NumPy's numbers have a type of their own, which that of y may not replace.
+        is_whole = y.dtype.base_dtype.is_integer and isinstance(x, (np.ndarray, np.generic))
+        if not is_whole or x.dtype.kind != "f":
+            return convert_to_tensor(x, y.dtype.base_dtype), y
+    x = convert_to_tensor(x)
+    return x, like_operand(y, x, hint)
+
+
+def like_operand(value: Any, like: Tensor, hint: bool = False) -> Tensor:
+    """Return the second operand of an operation (see convert_pair)."""
+    wanted = like.dtype.base_dtype
+    if not get_default_graph().is_eager:
+        return convert_to_tensor(value, wanted)
+    if hint and not isinstance(value, (np.ndarray, np.generic)):
+        return convert_to_tensor(value, dtype_hint=wanted)
+    return value if isinstance(value, Tensor) else convert_to_tensor(value, wanted)
+
+
+@op(
+    f"""
+AddN(inputs: N * T) -> sum: T
+N: int >= 1
+T: type in {_SUMMABLE}
+""",
+    shape=merged,
+    commutative=True,
+    aggregate=True,
+)
+def _add_n(xp: Any, inputs: list[Any]) -> Any:
+    if len(inputs) == 1:
+        return inputs[0]
+    kinds = set(map(type, inputs))
+    if len(kinds) == 1 and issubclass(kinds.pop(), np.generic):
+        return functools.reduce(operator.add, inputs)  # scalars, perhaps hundreds
+    # A variant scalar is a bare object, which adds itself up and has no shape to compare.
+    shape = getattr(inputs[0], "shape", None)
+    for i, value in enumerate(inputs):
+        if shape is not None and value.shape != shape:
+            raise InvalidArgumentError(
+                f"inputs to AddN must have one shape; input 0 is {shape}, input {i} {value.shape}"
+            )
+    total = inputs[0] + inputs[1]
+    for value in inputs[2:]:
+        total += value  # in place: the sum is this kernel's own array
+    return total
+
+
+@gradient("AddN", "AccumulateNV2")
+def _add_n_grad(op: Any, grad: Any) -> list[Any]:
+    return [grad] * len(op.inputs)
+
+
+@op(
+    """
+AccumulateNV2(inputs: N * T) -> sum: T
+N: int >= 1
+T: type in numbers
+shape: shape
+""",
+    shape=merged,
+    commutative=True,
+    aggregate=True,
+)
+def _accumulate_n(xp: Any, inputs: list[Any]) -> Any:
+    return _add_n(xp, inputs)
+
+
+@export("math.add_n", "add_n")
+def add_n(inputs: Any, name: str | None = None) -> Any:
+    """Return the sum of a list of tensors of one shape and type.
+
+    Raises: ValueError for an empty list or something that is no list.
+    """
+    if not isinstance(inputs, (list, tuple)):
+        inputs = [inputs]
+    if not inputs:
+        raise ValueError("add_n needs a list of at least one tensor")
+    if len(inputs) == 1:
+        only = convert_to_tensor(inputs[0])
+        return apply_op("Identity", only, name=name) if name else only
+    return apply_op("AddN", list(inputs), name=name)
+
+
+@export("math.accumulate_n", "accumulate_n")
+def accumulate_n(
+    inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+) -> Any:
+    """Return the sum of a list of tensors of one shape and type, as add_n does.
+
+    Raises: ValueError for an empty list or tensors that do not fit the shape given.
+    """
+    if not inputs:
+        raise ValueError("accumulate_n needs a list of at least one tensor")
+    tensors = [convert_to_tensor(value, tensor_dtype) for value in inputs]
+    found = TensorShape(shape)
+    for tensor in tensors:
+        found = found.merge_with(tensor.shape)
+    if len(tensors) == 1:
+        return tensors[0]
+    return apply_op("AddN", tensors, name=name or "AccumulateNV2")
+
+
+@op(
+    f"""
+Sub(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+)
+def _sub(xp: Any, x: Any, y: Any) -> Any:
+    return xp.subtract(x, y)
+
+
+@gradient("Sub")
+def _sub_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    return unbroadcast(x, y, grad, apply_op("Neg", grad))
+
+
+@export("math.subtract", "subtract")
+def subtract(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x - y, elementwise.  Shapes: x and y broadcast."""
+    return apply_op("Sub", x, y, name=name)
+
+
+# ---- products
+
+
+@op(
+    f"""
+Mul(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+    commutative=True,
+)
+def _mul(xp: Any, x: Any, y: Any) -> Any:
+    return xp.multiply(x, y)
+
+
+@gradient("Mul")
+def _mul_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    return unbroadcast(x, y, apply_op("Mul", grad, conj(y)), apply_op("Mul", conj(x), grad))
+
+
+@export("math.multiply", "multiply")
+def multiply(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x * y, elementwise.  Shapes: x and y broadcast."""
+    return apply_op("Mul", x, y, name=name)
+
+
+@export("math.scalar_mul", "scalar_mul")
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+    """Return x times a scalar; of IndexedSlices, the values are multiplied.
+
+    Raises: ValueError when `scalar` is not of shape [].
+    """
+    is_sliced = isinstance(x, IndexedSlices)
+    target = x.values if is_sliced else convert_to_tensor(x)
+    factor = convert_to_tensor(scalar, target.dtype.base_dtype)
+    if factor.dims not in ((), None):
+        raise ValueError(f"scalar_mul needs a scalar; found shape {factor.shape}")
+    product = apply_op("Mul", factor, target, name=name)
+    return IndexedSlices(product, x.indices, x.dense_shape) if is_sliced else product
+
+
+@op(
+    """
+MulNoNan(x: T, y: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=broadcast,
+)
+def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
+    return xp.where(y == 0, xp.zeros_like(y), xp.multiply(x, y))
+
+
+@gradient("MulNoNan")
+def _mul_no_nan_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    return unbroadcast(x, y, apply_op("MulNoNan", grad, y), apply_op("MulNoNan", x, grad))
+
+
+@export("math.multiply_no_nan")
+def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x * y, and 0 where y is 0, even if x is infinite or NaN."""
+    return apply_op("MulNoNan", x, y, name=name or "multiply_no_nan")
+
+
+@op(
+    """
+SquaredDifference(x: T, y: T) -> z: T
+T: type in {bfloat16, half, float, double, int32, int64, complex64, complex128}
+""",
+    shape=broadcast,
+    commutative=True,
+)
+def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
+    difference = xp.subtract(x, y)
+    if difference.dtype.kind == "c":
+        return xp.multiply(xp.conj(difference), difference)
+    return xp.square(difference)
+
+
+@gradient("SquaredDifference")
+def _squared_difference_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    scaled = apply_op("Mul", grad, 2)
+    grad_x = apply_op("Mul", scaled, apply_op("Sub", x, y))
+    return unbroadcast(x, y, grad_x, apply_op("Neg", grad_x))
+
+
+@export("math.squared_difference", "squared_difference")
+def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return (x - y) squared, elementwise; for complex x, conj(x - y) * (x - y)."""
+    return apply_op("SquaredDifference", x, y, name=name)
+
+
+# ---- quotients
+
+
+def _is_integer(x: Any) -> bool:
+    return bool(x.dtype.kind in "iu")
+
+
+def _refuse_zero(xp: Any, x: Any, y: Any) -> None:
+    """Raise when integers are divided by zero; only concrete values can be asked."""
+    if xp is np and y.dtype.kind in "iu" and not y.all() and x.size:
+        raise InvalidArgumentError("Integer division by zero")
+
+
+@op(
+    f"""
+RealDiv(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+)
+def _real_div(xp: Any, x: Any, y: Any) -> Any:
+    if _is_integer(x):
+        return xp.true_divide(x, y).astype(x.dtype)
+    return xp.true_divide(x, y)
+
+
+@op(
+    f"""
+Div(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+)
+def _div(xp: Any, x: Any, y: Any) -> Any:
+    if _is_integer(x):
+        return _truncate_div(xp, x, y)
+    return xp.true_divide(x, y)
+
+
+@gradient("RealDiv", "Div")
+def _div_grad(op: Any, grad: Any) -> list[Any]:
+    a, b = op.inputs
+    x, y = conj(a), conj(b)
+    divide_op = op.type
+    grad_x = apply_op(divide_op, grad, y)
+    slope = apply_op(divide_op, apply_op(divide_op, apply_op("Neg", x), y), y)
+    return unbroadcast(a, b, grad_x, apply_op("Mul", grad, slope))
+
+
+@op(
+    f"""
+TruncateDiv(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+)
+def _truncate_div(xp: Any, x: Any, y: Any) -> Any:
+    if not _is_integer(x):
+        return xp.trunc(xp.true_divide(x, y))
+    _refuse_zero(xp, x, y)
+    quotient = xp.floor_divide(x, y)
+    if x.dtype.kind == "u":
+        return quotient
+    inexact = (quotient < 0) & (quotient * y != x)
+    return quotient + inexact.astype(x.dtype)
+
+
+@op(
+    f"""
+FloorDiv(x: T, y: T) -> z: T
+T: type in {_ARITHMETIC}
+""",
+    shape=broadcast,
+)
+def _floor_div(xp: Any, x: Any, y: Any) -> Any:
+    if not _is_integer(x):
+        return xp.floor(xp.true_divide(x, y))
+    _refuse_zero(xp, x, y)
+    return xp.floor_divide(x, y)
+
+
+not_differentiable("FloorDiv", "TruncateDiv")
+
+
+@op(
+    """
+DivNoNan(x: T, y: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=broadcast,
+)
+def _div_no_nan(xp: Any, x: Any, y: Any) -> Any:
+    quotient = xp.true_divide(x, y)
+    return xp.where(y == 0, xp.zeros_like(y), quotient)
+
+
+@gradient("DivNoNan")
+def _div_no_nan_grad(op: Any, grad: Any) -> list[Any]:
+    a, b = op.inputs
+    x, y = conj(a), conj(b)
+    grad_x = apply_op("DivNoNan", grad, y)
+    slope = apply_op("DivNoNan", apply_op("DivNoNan", apply_op("Neg", x), y), y)
+    return unbroadcast(a, b, grad_x, apply_op("Mul", grad, slope))
+
+
+@export("math.divide_no_nan", "div_no_nan")
+def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y, and 0 where y is 0.  Shapes: x and y broadcast."""
+    return apply_op("DivNoNan", x, y, name=name or "div_no_nan")
+
+
+@export("math.truediv", "truediv")
+def truediv(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y as Python 3 does: integers are converted to floats first.
+
+    Integers of 8 and 16 bits become float32, wider ones float64.
+    Raises: TypeError when x and y have different types.
+    """
+    x, y = convert_pair(x, y)
+    wide = x.dtype.base_dtype
+    if not wide.is_integer:
+        return apply_op("RealDiv", x, y, name=name or "truediv")
+    target = dtypes.float32 if wide.size <= 2 else dtypes.float64
+    with get_default_graph().name_scope(name or "truediv") as scope:
+        x, y = (apply_op("Cast", t, DstT=target) for t in (x, y))
+        return apply_op("RealDiv", x, y, name=scope)
+
+
+@export("math.divide", "divide")
+def divide(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y in the manner of Python 3 (see truediv)."""
+    return truediv(x, y, name)
+
+
+@export("div")
+def div(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y in the manner of Python 2: integers give their floor quotient."""
+    x, y = convert_pair(x, y)
+    return apply_op("RealDiv" if not x.dtype.is_integer else "FloorDiv", x, y, name=name or "div")
+
+
+@export("realdiv")
+def realdiv(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y for floating-point and complex operands."""
+    return apply_op("RealDiv", x, y, name=name)
+
+
+@export("math.floordiv", "floordiv", "floor_div")
+def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return the greatest whole number that is at most x / y.
+
+    Raises: InvalidArgumentError, when run, for integers divided by zero.
+    """
+    return apply_op("FloorDiv", x, y, name=name or "floordiv")
+
+
+@export("truncatediv")
+def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y rounded toward zero, as C does for integers."""
+    return apply_op("TruncateDiv", x, y, name=name)
+
+
+# ---- remainders
+
+
+@op(
+    """
+FloorMod(x: T, y: T) -> z: T
+T: type in reals
+""",
+    shape=broadcast,
+)
+def _floor_mod(xp: Any, x: Any, y: Any) -> Any:
+    _refuse_zero(xp, x, y)
+    return xp.remainder(x, y)
+
+
+@op(
+    """
+TruncateMod(x: T, y: T) -> z: T
+T: type in {int32, int64, bfloat16, half, float, double}
+""",
+    shape=broadcast,
+)
+def _truncate_mod(xp: Any, x: Any, y: Any) -> Any:
+    _refuse_zero(xp, x, y)
+    return xp.fmod(x, y)
+
+
+@op(
+    """
+Mod(x: T, y: T) -> z: T
+T: type in {int32, int64, half, bfloat16, float, double}
+""",
+    shape=broadcast,
+)
+def _mod(xp: Any, x: Any, y: Any) -> Any:
+    return _truncate_mod(xp, x, y)
+
+
+@gradient("FloorMod")
+def _floor_mod_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    slope = apply_op("Neg", apply_op("FloorDiv", x, y))
+    return unbroadcast(x, y, grad, apply_op("Mul", grad, slope))
+
+
+@gradient("TruncateMod")
+def _truncate_mod_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    slope = apply_op("Neg", apply_op("TruncateDiv", x, y))
+    return unbroadcast(x, y, grad, apply_op("Mul", grad, slope))
+
+
+@export("math.floormod", "floormod", "mod", "math.mod")
+def floormod(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return the remainder of x / y, with the sign of y.
+
+    Raises: InvalidArgumentError, when run, for integers divided by zero.
+    """
+    return apply_op("FloorMod", x, y, name=name)
+
+
+@export("truncatemod")
+def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return the remainder of x / y, with the sign of x, as C does."""
+    return apply_op("TruncateMod", x, y, name=name)

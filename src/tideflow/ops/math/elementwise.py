@@ -1,0 +1,429 @@
+"""Functions of one operand: powers, rounding, signs and their gradients.
+
+Each op works elementwise and keeps shape and type.  Where the gradient is cheaper from the output
+than from the input, it is an op of its own (SqrtGrad(y, dy) and so on), as in TensorFlow.
+Source: cwise_op_*.cc of TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import merged, same_as
+from tideflow.ops.export import export
+from tideflow.ops.framework import conj, of_one_shape
+from tideflow.wire.errors import InvalidArgumentError
+
+_same = same_as(0)
+_SIGNED = "{bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}"
+_SQUARABLE = (
+    "{bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
+    "complex64, complex128}"
+)
+
+
+def times(*factors: Any) -> Any:
+    """Return the product of tensors of one shape."""
+    product = factors[0]
+    for factor in factors[1:]:
+        product = apply_op("Mul", product, factor)
+    return product
+
+
+# ---- signs
+
+
+@op(
+    f"""
+Neg(x: T) -> y: T
+T: type in {_SIGNED}
+""",
+    shape=_same,
+)
+def _neg(xp: Any, x: Any) -> Any:
+    return xp.negative(x)
+
+
+@gradient("Neg")
+def _neg_grad(op: Any, grad: Any) -> Any:
+    return [apply_op("Neg", grad)]
+
+
+@export("math.negative", "negative")
+def negative(x: Any, name: str | None = None) -> Any:
+    """Return -x."""
+    return apply_op("Neg", x, name=name)
+
+
+@op(
+    """
+Abs(x: T) -> y: T
+T: type in {bfloat16, half, float, double, int8, int16, int32, int64}
+""",
+    shape=_same,
+)
+def _abs(xp: Any, x: Any) -> Any:
+    return xp.abs(x)
+
+
+@gradient("Abs")
+def _abs_grad(op: Any, grad: Any) -> Any:
+    return [times(grad, apply_op("Sign", op.inputs[0]))]
+
+
+@export("math.abs", "abs")
+def abs(x: Any, name: str | None = None) -> Any:
+    """Return the absolute value; of a complex number, its modulus as a float."""
+    x = convert_to_tensor(x)
+    if x.dtype.is_complex:
+        return apply_op("ComplexAbs", x, Tout=x.dtype.real_dtype, name=name)
+    return apply_op("Abs", x, name=name)
+
+
+@op(
+    f"""
+Sign(x: T) -> y: T
+T: type in {_SIGNED}
+""",
+    shape=_same,
+)
+def _sign(xp: Any, x: Any) -> Any:
+    return xp.sign(x)
+
+
+@gradient("Sign")
+def _sign_grad(op: Any, grad: Any) -> Any:
+    return [apply_op("ZerosLike", op.inputs[0])]
+
+
+@export("math.sign", "sign")
+def sign(x: Any, name: str | None = None) -> Any:
+    """Return -1, 0 or 1 with the sign of x; x / |x| for complex x; NaN for NaN."""
+    return apply_op("Sign", x, name=name)
+
+
+# ---- powers
+
+
+@op(
+    f"""
+Square(x: T) -> y: T
+T: type in {_SQUARABLE}
+""",
+    shape=_same,
+)
+def _square(xp: Any, x: Any) -> Any:
+    return xp.square(x)
+
+
+@gradient("Square")
+def _square_grad(op: Any, grad: Any) -> Any:
+    return [times(grad, apply_op("Mul", conj(op.inputs[0]), 2))]
+
+
+@export("math.square", "square")
+def square(x: Any, name: str | None = None) -> Any:
+    """Return x * x."""
+    return apply_op("Square", x, name=name)
+
+
+@op(
+    """
+Sqrt(x: T) -> y: T
+T: type in floats_and_complex
+""",
+    shape=_same,
+)
+def _sqrt(xp: Any, x: Any) -> Any:
+    return xp.sqrt(x)
+
+
+@op(
+    """
+SqrtGrad(y: T, dy: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=merged,
+)
+@of_one_shape
+def _sqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
+    return xp.true_divide(dy, xp.add(y, y) if y.dtype.kind != "c" else 2 * xp.conj(y))
+
+
+@gradient("Sqrt")
+def _sqrt_grad(op: Any, grad: Any) -> Any:
+    return [apply_op("SqrtGrad", op.outputs[0], grad)]
+
+
+@gradient("SqrtGrad")
+def _sqrt_grad_grad(op: Any, grad: Any) -> Any:
+    y, _ = (conj(t) for t in op.inputs)
+    scaled = apply_op("RealDiv", grad, y)
+    return [
+        apply_op("Neg", times(conj(scaled), op.outputs[0])),
+        apply_op("RealDiv", scaled, 2),
+    ]
+
+
+@export("math.sqrt", "sqrt")
+def sqrt(x: Any, name: str | None = None) -> Any:
+    """Return the square root; NaN for negative numbers."""
+    return apply_op("Sqrt", x, name=name)
+
+
+@op(
+    """
+Rsqrt(x: T) -> y: T
+T: type in floats_and_complex
+""",
+    shape=_same,
+)
+def _rsqrt(xp: Any, x: Any) -> Any:
+    return xp.reciprocal(xp.sqrt(x))
+
+
+@op(
+    """
+RsqrtGrad(y: T, dy: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=merged,
+)
+@of_one_shape
+def _rsqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
+    y = xp.conj(y) if y.dtype.kind == "c" else y
+    return dy * (y * y * y) / -2
+
+
+@gradient("Rsqrt")
+def _rsqrt_grad(op: Any, grad: Any) -> Any:
+    return [apply_op("RsqrtGrad", op.outputs[0], grad)]
+
+
+@gradient("RsqrtGrad")
+def _rsqrt_grad_grad(op: Any, grad: Any) -> Any:
+    y, dy = (conj(t) for t in op.inputs)
+    slope = apply_op("RealDiv", times(grad, dy, apply_op("Square", y), 3), -2)
+    return [slope, apply_op("RsqrtGrad", op.inputs[0], grad)]
+
+
+@export("math.rsqrt", "rsqrt")
+def rsqrt(x: Any, name: str | None = None) -> Any:
+    """Return 1 / sqrt(x)."""
+    return apply_op("Rsqrt", x, name=name)
+
+
+@op(
+    f"""
+Reciprocal(x: T) -> y: T
+T: type in {_SIGNED}
+""",
+    shape=_same,
+)
+def _reciprocal(xp: Any, x: Any) -> Any:
+    if x.dtype.kind != "i":
+        return xp.reciprocal(x)
+    if xp is np and not x.all():
+        raise InvalidArgumentError("Integer division by zero")
+    # 1 / x toward zero: only 1 and -1 have a reciprocal among the integers.
+    return xp.where(xp.abs(x) == 1, x, xp.zeros_like(x))
+
+
+@op(
+    f"""
+Inv(x: T) -> y: T
+T: type in {_SIGNED}
+""",
+    shape=_same,
+)
+def _inv(xp: Any, x: Any) -> Any:
+    return _reciprocal(xp, x)
+
+
+@op(
+    """
+ReciprocalGrad(y: T, dy: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=merged,
+)
+@of_one_shape
+def _reciprocal_slope(xp: Any, y: Any, dy: Any) -> Any:
+    y = xp.conj(y) if y.dtype.kind == "c" else y
+    return -(dy * (y * y))
+
+
+@op(
+    """
+InvGrad(y: T, dy: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=merged,
+)
+@of_one_shape
+def _inv_slope(xp: Any, y: Any, dy: Any) -> Any:
+    return _reciprocal_slope(xp, y, dy)
+
+
+@gradient("Reciprocal", "Inv")
+def _reciprocal_grad(op: Any, grad: Any) -> Any:
+    return [apply_op("ReciprocalGrad", op.outputs[0], grad)]
+
+
+@gradient("ReciprocalGrad", "InvGrad")
+def _reciprocal_grad_grad(op: Any, grad: Any) -> Any:
+    y, dy = (conj(t) for t in op.inputs)
+    slope = times(grad, dy, y, -2)
+    return [slope, apply_op("ReciprocalGrad", op.inputs[0], grad)]
+
+
+@export("math.reciprocal", "reciprocal")
+def reciprocal(x: Any, name: str | None = None) -> Any:
+    """Return 1 / x."""
+    return apply_op("Reciprocal", x, name=name)
+
+
+@export("math.reciprocal_no_nan")
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
+    """Return 1 / x, and 0 where x is 0."""
+    x = convert_to_tensor(x)
+    return apply_op("DivNoNan", np.ones((), x.dtype.as_numpy_dtype), x, name=name)
+
+
+# ---- rounding
+
+
+@op(
+    """
+Floor(x: T) -> y: T
+T: type in floats
+""",
+    shape=_same,
+)
+def _floor(xp: Any, x: Any) -> Any:
+    return xp.floor(x)
+
+
+@op(
+    """
+Ceil(x: T) -> y: T
+T: type in floats
+""",
+    shape=_same,
+)
+def _ceil(xp: Any, x: Any) -> Any:
+    return xp.ceil(x)
+
+
+@op(
+    """
+Rint(x: T) -> y: T
+T: type in floats
+""",
+    shape=_same,
+)
+def _rint(xp: Any, x: Any) -> Any:
+    return xp.rint(x)
+
+
+@op(
+    f"""
+Round(x: T) -> y: T
+T: type in {_SIGNED}
+""",
+    shape=_same,
+)
+def _round(xp: Any, x: Any) -> Any:
+    return x if x.dtype.kind == "i" else xp.rint(x)
+
+
+@gradient("Floor", "Ceil", "Rint", "Round")
+def _rounding_grad(op: Any, grad: Any) -> Any:
+    return [None]
+
+
+@export("math.floor", "floor")
+def floor(x: Any, name: str | None = None) -> Any:
+    """Return the greatest whole number that is at most x."""
+    return apply_op("Floor", x, name=name)
+
+
+@export("math.ceil", "ceil")
+def ceil(x: Any, name: str | None = None) -> Any:
+    """Return the least whole number that is at least x."""
+    return apply_op("Ceil", x, name=name)
+
+
+@export("math.rint", "rint")
+def rint(x: Any, name: str | None = None) -> Any:
+    """Return the nearest whole number; halves go to the even one."""
+    return apply_op("Rint", x, name=name)
+
+
+@export("math.round", "round")
+def round(x: Any, name: str | None = None) -> Any:
+    """Return the nearest whole number; halves go to the even one; integers stay."""
+    x = convert_to_tensor(x)
+    return x if x.dtype.is_integer else apply_op("Round", x, name=name)
+
+
+# ---- tests of floats
+
+
+@op(
+    """
+IsNan(x: T) -> y: bool
+T: type in floats
+""",
+    shape=_same,
+)
+def _is_nan(xp: Any, x: Any) -> Any:
+    return xp.isnan(x)
+
+
+@op(
+    """
+IsInf(x: T) -> y: bool
+T: type in floats
+""",
+    shape=_same,
+)
+def _is_inf(xp: Any, x: Any) -> Any:
+    return xp.isinf(x)
+
+
+@op(
+    """
+IsFinite(x: T) -> y: bool
+T: type in floats
+""",
+    shape=_same,
+)
+def _is_finite(xp: Any, x: Any) -> Any:
+    return xp.isfinite(x)
+
+
+not_differentiable("IsNan", "IsInf", "IsFinite")
+
+
+@export("math.is_nan", "is_nan", "debugging.is_nan")
+def is_nan(x: Any, name: str | None = None) -> Any:
+    """Return which elements are NaN."""
+    return apply_op("IsNan", x, name=name)
+
+
+@export("math.is_inf", "is_inf", "debugging.is_inf")
+def is_inf(x: Any, name: str | None = None) -> Any:
+    """Return which elements are infinite."""
+    return apply_op("IsInf", x, name=name)
+
+
+@export("math.is_finite", "is_finite", "debugging.is_finite")
+def is_finite(x: Any, name: str | None = None) -> Any:
+    """Return which elements are neither infinite nor NaN."""
+    return apply_op("IsFinite", x, name=name)

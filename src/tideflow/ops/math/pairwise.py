@@ -1,0 +1,115 @@
+"""Functions of two operands besides arithmetic: the greater, the lesser, angles, the next float.
+
+Operands broadcast as in NumPy.
+Source: cwise_op_*.cc of TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideflow.graph.building import apply_op
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import broadcast
+from tideflow.ops.export import export
+from tideflow.ops.framework import unbroadcast
+
+
+@op(
+    """
+Maximum(x: T, y: T) -> z: T
+T: type in reals
+""",
+    shape=broadcast,
+)
+def _maximum(xp: Any, x: Any, y: Any) -> Any:
+    return xp.maximum(x, y)
+
+
+@op(
+    """
+Minimum(x: T, y: T) -> z: T
+T: type in reals
+""",
+    shape=broadcast,
+)
+def _minimum(xp: Any, x: Any, y: Any) -> Any:
+    return xp.minimum(x, y)
+
+
+@gradient("Maximum")
+def _maximum_grad(op: Any, grad: Any) -> list[Any]:
+    return _choice_grad("GreaterEqual", op, grad)
+
+
+@gradient("Minimum")
+def _minimum_grad(op: Any, grad: Any) -> list[Any]:
+    return _choice_grad("LessEqual", op, grad)
+
+
+def _choice_grad(chooses_x: str, op: Any, grad: Any) -> list[Any]:
+    """Give the gradient to the operand that was chosen; x wins a tie."""
+    x, y = op.inputs
+    chosen = apply_op(chooses_x, x, y)
+    zeros = apply_op("ZerosLike", grad)
+    grad_x = apply_op("SelectV2", chosen, grad, zeros)
+    return unbroadcast(x, y, grad_x, apply_op("SelectV2", chosen, zeros, grad))
+
+
+@export("math.maximum", "maximum")
+def maximum(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return the greater of x and y, elementwise; NaN if either is NaN."""
+    return apply_op("Maximum", x, y, name=name)
+
+
+@export("math.minimum", "minimum")
+def minimum(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return the lesser of x and y, elementwise; NaN if either is NaN."""
+    return apply_op("Minimum", x, y, name=name)
+
+
+@op(
+    """
+Atan2(y: T, x: T) -> z: T
+T: type in floats
+""",
+    shape=broadcast,
+)
+def _atan2(xp: Any, y: Any, x: Any) -> Any:
+    return xp.arctan2(y, x)
+
+
+@gradient("Atan2")
+def _atan2_grad(op: Any, grad: Any) -> list[Any]:
+    y, x = op.inputs
+    length = apply_op("AddV2", apply_op("Square", x), apply_op("Square", y))
+    scaled = apply_op("RealDiv", grad, length)
+    grad_x = apply_op("Mul", apply_op("Neg", y), scaled)
+    return unbroadcast(y, x, apply_op("Mul", x, scaled), grad_x)
+
+
+@export("math.atan2", "atan2")
+def atan2(y: Any, x: Any, name: str | None = None) -> Any:
+    """Return the angle of the point (x, y) in radians, in [-pi, pi]."""
+    return apply_op("Atan2", y, x, name=name)
+
+
+@op(
+    """
+NextAfter(x1: T, x2: T) -> output: T
+T: type in {double, float} = float
+""",
+    shape=broadcast,
+)
+def _next_after(xp: Any, x1: Any, x2: Any) -> Any:
+    return xp.nextafter(x1, x2)
+
+
+not_differentiable("NextAfter")
+
+
+@export("math.nextafter")
+def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
+    """Return the next number after x1 in the direction of x2 that the type can hold."""
+    return apply_op("NextAfter", x1, x2, name=name)

@@ -1,0 +1,134 @@
+"""Powers, and products and quotients with logarithms that stay 0 where a factor is 0.
+
+Operands broadcast as in NumPy.
+Source: cwise_op_pow.cc, cwise_op_xlogy.cc, cwise_op_xdivy.cc of TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op
+from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import broadcast
+from tideflow.ops.export import export
+from tideflow.ops.framework import conj, unbroadcast
+from tideflow.wire.errors import InvalidArgumentError
+
+
+@op(
+    """
+Pow(x: T, y: T) -> z: T
+T: type in {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}
+""",
+    shape=broadcast,
+)
+def _pow(xp: Any, x: Any, y: Any) -> Any:
+    if xp is np and y.dtype.kind == "i" and (y < 0).any() and x.size:
+        raise InvalidArgumentError("Integers to negative integer powers are not allowed")
+    return xp.power(x, y)
+
+
+@gradient("Pow")
+def _pow_grad(op: Any, grad: Any) -> list[Any]:
+    a, b = op.inputs
+    x, y = conj(a), conj(b)
+    z = conj(op.outputs[0])
+    slope_x = apply_op("Mul", y, apply_op("Pow", x, apply_op("Sub", y, 1)))
+    grad_x = apply_op("Mul", grad, slope_x)
+    # log x counts as 0 where x has none, so that a constant exponent costs no NaN.
+    defined = apply_op("NotEqual", x, 0) if x.dtype.is_complex else apply_op("Greater", x, 0)
+    safe = apply_op("SelectV2", defined, x, apply_op("OnesLike", x))
+    logarithm = apply_op("SelectV2", defined, apply_op("Log", safe), apply_op("ZerosLike", x))
+    grad_y = apply_op("Mul", grad, apply_op("Mul", z, logarithm))
+    return unbroadcast(a, b, grad_x, grad_y)
+
+
+@export("math.pow", "pow")
+def pow(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x to the power y, elementwise.
+
+    Raises: InvalidArgumentError, when run, for an integer to a negative power.
+    """
+    return apply_op("Pow", x, y, name=name)
+
+
+@op(
+    """
+Xlogy(x: T, y: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=broadcast,
+)
+def _xlogy(xp: Any, x: Any, y: Any) -> Any:
+    return xp.where(x == 0, xp.zeros_like(x), xp.multiply(x, xp.log(y)))
+
+
+@gradient("Xlogy")
+def _xlogy_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    present = apply_op("Cast", apply_op("NotEqual", x, 0), DstT=x.dtype)
+    slope_x = apply_op("Xlogy", present, y)
+    slope_y = apply_op("Xdivy", x, y)
+    return unbroadcast(x, y, apply_op("Mul", slope_x, grad), apply_op("Mul", slope_y, grad))
+
+
+@export("math.xlogy")
+def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x * log(y), and 0 where x is 0."""
+    return apply_op("Xlogy", x, y, name=name)
+
+
+@op(
+    """
+Xlog1py(x: T, y: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=broadcast,
+)
+def _xlog1py(xp: Any, x: Any, y: Any) -> Any:
+    return xp.where(x == 0, xp.zeros_like(x), xp.multiply(x, xp.log1p(y)))
+
+
+@gradient("Xlog1py")
+def _xlog1py_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    present = apply_op("Cast", apply_op("NotEqual", x, 0), DstT=x.dtype)
+    slope_x = apply_op("Xlog1py", present, y)
+    slope_y = apply_op("Xdivy", x, apply_op("AddV2", y, 1))
+    return unbroadcast(x, y, apply_op("Mul", slope_x, grad), apply_op("Mul", slope_y, grad))
+
+
+@export("math.xlog1py")
+def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x * log(1 + y), and 0 where x is 0."""
+    return apply_op("Xlog1py", x, y, name=name or "xlog1py")
+
+
+@op(
+    """
+Xdivy(x: T, y: T) -> z: T
+T: type in floats_and_complex
+""",
+    shape=broadcast,
+)
+def _xdivy(xp: Any, x: Any, y: Any) -> Any:
+    return xp.where(x == 0, xp.zeros_like(x), xp.true_divide(x, y))
+
+
+@gradient("Xdivy")
+def _xdivy_grad(op: Any, grad: Any) -> list[Any]:
+    x, y = op.inputs
+    present = apply_op("Cast", apply_op("NotEqual", x, 0), DstT=x.dtype)
+    slope_x = apply_op("Xdivy", present, y)
+    slope_y = apply_op("Xdivy", apply_op("Neg", x), apply_op("Square", y))
+    return unbroadcast(x, y, apply_op("Mul", slope_x, grad), apply_op("Mul", slope_y, grad))
+
+
+@export("math.xdivy")
+def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
+    """Return x / y, and 0 where x is 0."""
+    return apply_op("Xdivy", x, y, name=name or "xdivy")

@@ -1,0 +1,171 @@
+"""Convolutions and their two transposes in both tiers, in NHWC and HWIO order.
+
+The NumPy tier gathers patches and multiplies matrices; the traced tier asks XLA.  Grouped
+convolutions split channels of x into `groups`; a depthwise one has a group for each channel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.ops.framework import lax
+from tideflow.ops.nn.activations import wide
+from tideflow.ops.nn.conv_geometry import Window, cropped, padded, patches, tap
+
+
+def convolve(xp: Any, x: Any, w: Any, rows: Window, columns: Window, groups: int = 1) -> Any:
+    """Return the convolution of x [N, H, W, C] with w [kh, kw, C / groups, O]: [N, h, w, O]."""
+    shape = (x.shape[0], rows.out, columns.out, w.shape[3])
+    if not (x.size and w.size and rows.out and columns.out):
+        return xp.zeros(shape, x.dtype)
+    if xp is not np:
+        return lax().conv_general_dilated(
+            x,
+            w,
+            window_strides=(rows.stride, columns.stride),
+            padding=((rows.before, _reached(rows)), (columns.before, _reached(columns))),
+            rhs_dilation=(rows.dilation, columns.dilation),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
+        )
+    full = padded(_number(x), rows, columns)
+    weights = _number(w)
+    if groups == 1:
+        found = _columns(full, rows, columns) @ weights.reshape(-1, w.shape[3])
+        return found.reshape(shape).astype(x.dtype, copy=False)
+    if w.shape[2] == 1:
+        return _depthwise(full, weights, rows, columns).reshape(shape).astype(x.dtype, copy=False)
+    parts = [
+        (_columns(xs, rows, columns) @ ws.reshape(-1, ws.shape[3])).reshape(*shape[:3], -1)
+        for xs, ws in zip(np.split(full, groups, axis=3), np.split(weights, groups, axis=3))
+    ]
+    return np.concatenate(parts, axis=3).astype(x.dtype, copy=False)
+
+
+def input_gradient(xp: Any, w: Any, dy: Any, rows: Window, columns: Window, channels: int) -> Any:
+    """Return the gradient for x [N, H, W, channels] of a convolution, given that of its result."""
+    shape = (dy.shape[0], rows.size, columns.size, channels)
+    if not (dy.size and w.size):
+        return xp.zeros(shape, dy.dtype)
+    groups = channels // w.shape[2]
+    if xp is not np:
+        return lax().conv_general_dilated(
+            dy,
+            _flipped(xp, w, groups),
+            window_strides=(1, 1),
+            padding=(_transposed_padding(rows), _transposed_padding(columns)),
+            lhs_dilation=(rows.stride, columns.stride),
+            rhs_dilation=(rows.dilation, columns.dilation),
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
+        )
+    grad, weights = _number(dy), _number(w)
+    made = np.zeros(_padded_shape(shape, rows, columns), grad.dtype)
+    for i in range(rows.kernel):
+        for j in range(columns.kernel):
+            at = made[:, slice(*tap(rows, i)), slice(*tap(columns, j))]
+            at += _tap_input_gradient(grad, weights[i, j], groups)
+    found: Any = np.ascontiguousarray(cropped(made, rows, columns))
+    return found.astype(dy.dtype, copy=False)
+
+
+def filter_gradient(xp: Any, x: Any, dy: Any, rows: Window, columns: Window, depth: int) -> Any:
+    """Return the gradient for w [kh, kw, depth, O] of a convolution, given that of its result."""
+    shape = (rows.kernel, columns.kernel, depth, dy.shape[3])
+    if not (x.size and dy.size):
+        return xp.zeros(shape, dy.dtype)
+    groups = x.shape[3] // depth
+    if xp is not np:
+        return lax().conv_general_dilated(
+            x,
+            dy,
+            window_strides=(rows.dilation, columns.dilation),
+            padding=((rows.before, _reached(rows)), (columns.before, _reached(columns))),
+            rhs_dilation=(rows.stride, columns.stride),
+            dimension_numbers=("CHWN", "IHWO", "HWNC"),
+            batch_group_count=groups,
+        )
+    full, grad = padded(_number(x), rows, columns), _number(dy)
+    if groups > 1 and depth == 1:
+        return _depthwise_filter_gradient(full, grad, rows, columns).astype(dy.dtype, copy=False)
+    parts = [
+        (_columns(xs, rows, columns).T @ gs.reshape(-1, gs.shape[3])).reshape(*shape[:3], -1)
+        for xs, gs in zip(np.split(full, groups, axis=3), np.split(grad, groups, axis=3))
+    ]
+    return np.concatenate(parts, axis=3).astype(dy.dtype, copy=False)
+
+
+def _number(x: Any) -> Any:
+    """Return x in the type in which NumPy multiplies: BLAS has no types of 16 bits."""
+    return wide(np, x)
+
+
+def _reached(w: Window) -> int:
+    """Return the padding after the input that windows reach; negative where they fall short."""
+    return (w.kernel - 1) * w.dilation + (w.out - 1) * w.stride + 1 - w.size - w.before
+
+
+def _transposed_padding(w: Window) -> tuple[int, int]:
+    reach = (w.kernel - 1) * w.dilation
+    before = reach - w.before
+    return before, w.size + reach - ((w.out - 1) * w.stride + 1) - before
+
+
+def _flipped(xp: Any, w: Any, groups: int) -> Any:
+    """Return w turned around in space, with input and output channels of each group swapped."""
+    height, width, depth, out = w.shape
+    split = xp.flip(w, (0, 1)).reshape(height, width, depth, groups, out // groups)
+    return split.transpose(0, 1, 4, 3, 2).reshape(height, width, out // groups, groups * depth)
+
+
+def _padded_shape(shape: tuple[int, ...], rows: Window, columns: Window) -> tuple[int, ...]:
+    return (
+        shape[0],
+        shape[1] + rows.before + rows.after,
+        shape[2] + columns.before + columns.after,
+        shape[3],
+    )
+
+
+def _columns(full: Any, rows: Window, columns: Window) -> Any:
+    """Return a matrix with one row for each window: [N * h * w, kh * kw * C]."""
+    found = patches(full, rows, columns)
+    count = found.shape[0] * found.shape[1] * found.shape[2]
+    return found.reshape(count, -1)
+
+
+def _depthwise(full: Any, weights: Any, rows: Window, columns: Window) -> Any:
+    """Return [N, h, w, C, multiplier]: every channel under filters of its own."""
+    height, width, _, out = weights.shape
+    channels = full.shape[3]
+    by_channel = weights.reshape(height, width, channels, out // channels)
+    made = np.zeros((full.shape[0], rows.out, columns.out, *by_channel.shape[2:]), full.dtype)
+    for i in range(height):
+        for j in range(width):
+            at = full[:, slice(*tap(rows, i)), slice(*tap(columns, j))]
+            made += at[..., None] * by_channel[i, j]
+    return made
+
+
+def _depthwise_filter_gradient(full: Any, grad: Any, rows: Window, columns: Window) -> Any:
+    channels = full.shape[3]
+    by_channel = grad.reshape(*grad.shape[:3], channels, -1)
+    made = np.empty((rows.kernel, columns.kernel, 1, grad.shape[3]), full.dtype)
+    for i in range(rows.kernel):
+        for j in range(columns.kernel):
+            at = full[:, slice(*tap(rows, i)), slice(*tap(columns, j))]
+            made[i, j, 0] = np.einsum("nhwc,nhwcm->cm", at, by_channel).reshape(-1)
+    return made
+
+
+def _tap_input_gradient(grad: Any, w: Any, groups: int) -> Any:
+    """Return what one tap w [C / groups, O] sends back: [N, h, w, C]."""
+    if groups == 1:
+        return grad @ w.T
+    depth, out = w.shape
+    by_group = grad.reshape(*grad.shape[:3], groups, out // groups)
+    weights = w.reshape(depth, groups, out // groups)
+    found = np.einsum("nhwgo,dgo->nhwgd", by_group, weights)
+    return found.reshape(*grad.shape[:3], groups * depth)

@@ -1,0 +1,302 @@
+"""Convolutions over any number of spatial dimensions, and any op over blocks of space.
+
+Source: tensorflow/python/ops/nn_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.export import export, export_v2
+from tideflow.ops.nn.blocks import (
+    batch_to_space_nd,
+    required_space_to_batch_paddings,
+    space_to_batch_nd,
+)
+from tideflow.ops.nn.conv_geometry import one_of
+from tideflow.ops.nn.convolutions import conv1d, conv2d, conv2d_transpose
+from tideflow.ops.nn.volumes import conv3d, conv3d_transpose
+
+_LAYOUTS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
+
+
+def layout_of(data_format: str | None, count: int) -> str:
+    """Return the layout's full name for `count` spatial dimensions.
+
+    Raises: ValueError for a layout of another number of dimensions, or more than three of them.
+    """
+    if count not in _LAYOUTS:
+        raise ValueError(f"there must be 1, 2 or 3 spatial dimensions; found {count}")
+    if data_format is None:
+        return _LAYOUTS[count][0]
+    # "NHWC" and "NCHW" say for sequences, too, where the channels are.
+    if data_format not in _LAYOUTS[count] and data_format not in _LAYOUTS[2]:
+        raise ValueError(f"data_format must be one of {_LAYOUTS[count]}; found {data_format!r}")
+    return _LAYOUTS[count][data_format.startswith("NC")]
+
+
+def per_dimension(value: Any, count: int, what: str) -> list[int]:
+    """Return one number for each spatial dimension.  Raises: ValueError."""
+    given = [1] if value is None else [value] if isinstance(value, int) else list(value)
+    if len(given) == count + 2:
+        given = given[1:-1]
+    if len(given) not in (1, count):
+        raise ValueError(f"{what} must have 1 or {count} entries; found {value!r}")
+    found = given * count if len(given) == 1 else given
+    if any(n < 1 for n in found):
+        raise ValueError(f"{what} must be positive; found {value!r}")
+    return found
+
+
+@export_v2("nn.convolution")
+def convolution_v2(
+    input: Any,
+    filters: Any,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolve with filters over one, two or three spatial dimensions.
+
+    Args:
+      input: [batch..., space..., channels], or [batch..., channels, space...] where data_format
+        begins with "NC".
+      filters: [space..., channels, out].
+      strides, dilations: one number, or one for each spatial dimension.
+      padding: "SAME", "VALID", or, for one and two dimensions, explicit pairs.
+    Raises: ValueError for strides and dilations both other than 1, and for what cannot fit.
+    """
+    x, weights = convert_to_tensor(input), convert_to_tensor(filters)
+    if weights.shape.rank is None:
+        raise ValueError("the rank of filters must be known")
+    count = weights.shape.rank - 2
+    layout = layout_of(data_format, count)
+    steps = per_dimension(strides, count, "strides")
+    rates = per_dimension(dilations, count, "dilations")
+    if max(steps) > 1 and max(rates) > 1:
+        raise ValueError(f"strides {steps} and dilations {rates} cannot both be other than 1")
+    if x.shape.rank is not None and x.shape.rank < count + 2:
+        raise ValueError(f"input must have rank {count + 2} at least; its shape is {x.shape}")
+    with get_default_graph().name_scope(name or "convolution"):
+        return _over_batches(
+            lambda images: _CONVOLVED[count](images, weights, steps, padding, layout, rates),
+            x,
+            count + 1,
+        )
+
+
+def _over_batches(function: Callable[[Tensor], Tensor], x: Tensor, inner: int) -> Tensor:
+    """Call a function of one batch dimension on x, of which all but `inner` ones are such."""
+    rank = x.shape.rank
+    if rank is None or rank == inner + 1:
+        return function(x)
+    sizes = apply_op("Shape", x)
+    outer = apply_op("StridedSlice", sizes, [0], [rank - inner], [1])
+    rest = apply_op("StridedSlice", sizes, [rank - inner], [rank], [1])
+    made = function(apply_op("Reshape", x, apply_op("ConcatV2", [[-1], rest], 0)))
+    found = apply_op("StridedSlice", apply_op("Shape", made), [1], [inner + 1], [1])
+    whole: Tensor = apply_op("Reshape", made, apply_op("ConcatV2", [outer, found], 0))
+    whole.set_shape(x.shape[: rank - inner].concatenate(made.shape[1:]))
+    return whole
+
+
+_CONVOLVED: dict[int, Callable[..., Tensor]] = {
+    1: lambda x, w, steps, padding, layout, rates: conv1d(
+        x, w, steps, padding, data_format=layout, dilations=rates
+    ),
+    2: lambda x, w, steps, padding, layout, rates: conv2d(
+        x, w, steps, padding, data_format=layout, dilations=rates
+    ),
+    3: lambda x, w, steps, padding, layout, rates: conv3d(
+        x, w, steps, padding, data_format=layout, dilations=rates
+    ),
+}
+
+
+@export("nn.convolution")
+def convolution(
+    input: Any,
+    filter: Any = None,
+    padding: Any = None,
+    strides: Any = None,
+    dilation_rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Convolve with filters over one, two or three spatial dimensions; see the TF2 shape.
+
+    filters and dilations are other names for filter and dilation_rate.
+    """
+    if padding is None:
+        raise TypeError("padding is missing; give 'SAME', 'VALID' or explicit pairs")
+    rate = dilation_rate if dilations is None else dilations
+    weights = one_of("filter", filter, "filters", filters)
+    return convolution_v2(input, weights, strides, padding, data_format, rate, name)
+
+
+@export("nn.conv1d_transpose")
+def conv1d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Apply the transpose of conv1d, which makes sequences longer.
+
+    Args:
+      input: [batch, width, in], or [batch, in, width] for "NCW".
+      filters: [width, out, in].
+      output_shape: the result's three sizes.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = layout_of(data_format, 1)
+    axis = 1 if layout == "NWC" else 2
+    with get_default_graph().name_scope(name or "conv1d_transpose") as scope:
+        sizes = convert_to_tensor(output_shape, "int32")
+        before = apply_op("StridedSlice", sizes, [0], [axis], [1])
+        after = apply_op("StridedSlice", sizes, [axis], [3], [1])
+        made = conv2d_transpose(
+            apply_op("ExpandDims", input, axis),
+            apply_op("ExpandDims", filters, 0),
+            apply_op("ConcatV2", [before, [1], after], 0),
+            [1, *per_dimension(strides, 1, "strides")],
+            padding,
+            "NHWC" if axis == 1 else "NCHW",
+            dilations=[1, *per_dimension(dilations, 1, "dilations")],
+        )
+        found: Tensor = apply_op("Squeeze", made, squeeze_dims=[axis], name=scope)
+        return found
+
+
+@export("nn.conv_transpose")
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Apply the transpose of convolution over one, two or three spatial dimensions.
+
+    Args:
+      filters: [space..., out, in].
+      output_shape: the result's sizes, all of them or the spatial ones alone do not serve.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    count = len(output_shape) - 2 if isinstance(output_shape, (list, tuple)) else None
+    if count is None:
+        sizes = convert_to_tensor(output_shape, "int32")
+        if not sizes.shape.rank or sizes.shape[0] is None:
+            raise ValueError("how many sizes output_shape has must be known")
+        count = sizes.shape[0] - 2
+    layout = layout_of(data_format, count)
+    transposed = {1: conv1d_transpose, 2: conv2d_transpose, 3: conv3d_transpose}[count]
+    made: Tensor = transposed(  # type: ignore[operator]
+        input,
+        filters,
+        output_shape,
+        per_dimension(strides, count, "strides"),
+        padding=padding,
+        data_format=layout,
+        dilations=per_dimension(dilations, count, "dilations"),
+        name=name,
+    )
+    return made
+
+
+@export("nn.atrous_conv2d_transpose")
+def atrous_conv2d_transpose(
+    value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
+) -> Tensor:
+    """Apply the transpose of atrous_conv2d, whose taps lie `rate` positions apart."""
+    return conv2d_transpose(
+        value, filters, output_shape, 1, padding, dilations=rate, name=name or "atrous_transpose"
+    )
+
+
+# ---- dilation by rearranging
+
+
+@export("nn.with_space_to_batch")
+def with_space_to_batch(
+    input: Any,
+    dilation_rate: Any,
+    padding: Any,
+    op: Callable[[Any, int, Any], Any],
+    filter_shape: Any = None,
+    spatial_dims: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """Return what an op gives whose taps lie dilation_rate positions apart.
+
+    What belongs together is moved into the batch dimension, and back afterwards.
+
+    Args:
+      dilation_rate: a positive number for each spatial dimension.
+      padding: "SAME", "VALID", or a pair for each spatial dimension.
+      op: called with a tensor, the number of spatial dimensions, and a padding.
+      filter_shape: the window's sizes, needed for "SAME".
+      spatial_dims: where the spatial dimensions are; from 1 on by default, or 2 where data_format
+        begins with "NC".
+    Raises: ValueError for rates that are not known and positive, or padding that needs a window.
+    """
+    x = convert_to_tensor(input)
+    rates = [int(rate) for rate in np.asarray(dilation_rate).reshape(-1)]
+    if not rates or min(rates) < 1:
+        raise ValueError(f"dilation_rate must be positive numbers; found {rates}")
+    first = 2 if (data_format or "").startswith("NC") else 1
+    places = list(range(first, first + len(rates))) if spatial_dims is None else list(spatial_dims)
+    if len(places) != len(rates) or places != sorted(set(places)) or places[0] < 1:
+        raise ValueError(f"spatial_dims {places} do not go with the rates {rates}")
+    if max(rates) == 1:
+        made: Tensor = op(x, len(rates), padding)
+        return made
+    base = _base_paddings(padding, filter_shape, rates)
+    sizes = apply_op("GatherV2", apply_op("Shape", x), places, 0)
+    paddings, crops = required_space_to_batch_paddings(sizes, rates, base)
+    block = [1] * places[-1]
+    for place, rate in zip(places, rates):
+        block[place - 1] = rate
+    spread = space_to_batch_nd(x, block, _at_places(paddings, places))
+    found = op(spread, len(rates), "VALID")
+    return batch_to_space_nd(found, block, _at_places(crops, places))
+
+
+def _base_paddings(padding: Any, filter_shape: Any, rates: list[int]) -> Any:
+    if not isinstance(padding, str):
+        pairs = [list(pair) for pair in padding]
+        return pairs[1:-1] if len(pairs) == len(rates) + 2 else pairs
+    if padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding must be 'SAME', 'VALID' or pairs; found {padding!r}")
+    if padding == "VALID":
+        return [[0, 0]] * len(rates)
+    if filter_shape is None:
+        raise ValueError("filter_shape is needed for padding 'SAME'")
+    window = [int(n) for n in np.asarray(filter_shape).reshape(-1)[: len(rates)]]
+    totals = [(size - 1) * rate for size, rate in zip(window, rates)]
+    return [[total // 2, total - total // 2] for total in totals]
+
+
+def _at_places(pairs: Tensor, places: list[int]) -> Tensor:
+    """Return pairs for all dimensions from 1 to the last place, (0, 0) where none is given."""
+    rows = [place - 1 for place in places]
+    made: Tensor = apply_op(
+        "ScatterNd", [[row] for row in rows], pairs, np.array([places[-1], 2], np.int32)
+    )
+    return made

@@ -1,0 +1,464 @@
+"""Convolutions in two dimensions: the ops, their gradients and the public functions.
+
+Source: tensorflow/core/kernels/conv_ops.cc, conv_grad_ops.cc, depthwise_conv_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, with_rank
+from tideflow.graph.shapes import Dims
+from tideflow.ops.export import export
+from tideflow.ops.nn.conv_arithmetic import convolve, filter_gradient, input_gradient
+from tideflow.ops.nn.conv_geometry import (
+    Window,
+    check_attrs,
+    dims_from_nhwc,
+    dims_to_nhwc,
+    from_nhwc,
+    one_of,
+    out_size,
+    padding_attrs,
+    per_axis,
+    spatial,
+    to_nhwc,
+    windows,
+)
+from tideflow.wire import errors
+
+_GEOMETRY = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
+
+
+def conv2d_shape(c: ShapeContext) -> list[Dims]:
+    """Give a convolution of (input, filter) its shape.  Raises: ValueError."""
+    check_attrs(c.attrs, errors.UnimplementedError)
+    layout = c.attrs["data_format"]
+    given = dims_to_nhwc(with_rank(c.inputs[0], 4, "input"), layout)
+    height, width, depth, out = with_rank(c.inputs[1], 4, "filter")
+    channels = given[3]
+    if channels is not None and depth and channels % depth:
+        raise ValueError(
+            f"the input has {channels} channels; the filter takes {depth}, which must divide it"
+        )
+    found = (
+        given[0],
+        out_size(given[1], height, 0, c.attrs),
+        out_size(given[2], width, 1, c.attrs),
+        out,
+    )
+    return [dims_from_nhwc(found, layout)]
+
+
+def _groups(x: Any, w: Any) -> int:
+    """Return the number of groups of a convolution of an NHWC array.
+
+    Raises: InvalidArgumentError.
+    """
+    _check_filter(w.shape)
+    channels, depth, out = x.shape[3], w.shape[2], w.shape[3]
+    if not depth or channels % depth or out % (channels // depth or 1):
+        raise errors.InvalidArgumentError(
+            f"the input has {channels} channels; the filter takes {depth} and gives {out}: they "
+            "do not divide"
+        )
+    return channels // depth or 1
+
+
+def _check_filter(shape: tuple[int, ...]) -> None:
+    if len(shape) != 4:
+        raise errors.InvalidArgumentError(f"filter must have rank 4; its shape is {list(shape)}")
+
+
+def _check_out_backprop(dy: Any, batch: int, rows: Window, columns: Window, out: int) -> None:
+    wanted = (batch, rows.out, columns.out, out)
+    if dy.shape != wanted:
+        raise errors.InvalidArgumentError(
+            f"out_backprop is {list(dy.shape)}; the sizes given make it {list(wanted)} "
+            "(batch, height, width, channels)"
+        )
+
+
+@op(
+    """
+    Conv2D(input: T, filter: T) -> output: T
+    T: type in {half, bfloat16, float, double, int32}
+    strides: list(int)
+    use_cudnn_on_gpu: bool = true
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    """,
+    shape=conv2d_shape,
+)
+def conv2d_kernel(
+    xp: Any,
+    input: Any,
+    filter: Any,
+    *,
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+    dilations: list[int],
+) -> Any:
+    x = to_nhwc(input, data_format)
+    groups = _groups(x, filter)
+    rows, columns = windows(
+        x.shape[1:3], filter.shape[:2], strides, padding, explicit_paddings, data_format, dilations
+    )
+    return from_nhwc(convolve(xp, x, filter, rows, columns, groups), data_format)
+
+
+def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
+    check_attrs(c.attrs, errors.UnimplementedError)
+    layout = c.attrs["data_format"]
+    sizes = c.value_as_shape(0)
+    grad = dims_to_nhwc(with_rank(c.inputs[2], 4, "out_backprop"), layout)
+    if sizes is not None and len(sizes) == 2:
+        depth = with_rank(c.inputs[1], 4, "filter")[2]
+        return [dims_from_nhwc((grad[0], sizes[0], sizes[1], depth), layout)]
+    found = dims_to_nhwc(with_rank(sizes, 4, "input_sizes"), layout)
+    batch = shapes.merge((found[0],), (grad[0],))
+    assert batch is not None
+    return [dims_from_nhwc((batch[0], *found[1:]), layout)]
+
+
+def _sizes(values: Any, what: str) -> tuple[int, ...]:
+    sizes = tuple(int(size) for size in values.reshape(-1))
+    if values.ndim != 1 or len(sizes) not in (2, 4) or min(sizes) < 0:
+        raise errors.InvalidArgumentError(f"{what} must be 4 sizes; found {values.tolist()}")
+    return sizes
+
+
+def _input_shape(input_sizes: Any, w: Any, dy: Any, data_format: str) -> tuple[int, int, int, int]:
+    """Return the input's sizes in NHWC order, from all four or from height and width."""
+    sizes = _sizes(input_sizes, "input_sizes")
+    if len(sizes) == 2:
+        return dy.shape[0], sizes[0], sizes[1], w.shape[2]
+    height, width = spatial(sizes, data_format)
+    return sizes[0], height, width, sizes[1] if data_format == "NCHW" else sizes[3]
+
+
+@op(
+    """
+    Conv2DBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> output: T
+    T: type in {half, bfloat16, float, double, int32}
+    strides: list(int)
+    use_cudnn_on_gpu: bool = true
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    """,
+    shape=_input_sizes_shape,
+    static=("input_sizes",),
+)
+def conv2d_backprop_input_kernel(
+    xp: Any,
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    *,
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+    dilations: list[int],
+) -> Any:
+    dy = to_nhwc(out_backprop, data_format)
+    _check_filter(filter.shape)
+    batch, height, width, channels = _input_shape(input_sizes, filter, dy, data_format)
+    if not filter.shape[2] or channels % filter.shape[2]:
+        raise errors.InvalidArgumentError(
+            f"input_sizes has {channels} channels; the filter takes {filter.shape[2]}"
+        )
+    rows, columns = windows(
+        (height, width), filter.shape[:2], strides, padding, explicit_paddings, data_format,
+        dilations,
+    )  # fmt: skip
+    _check_out_backprop(dy, batch, rows, columns, filter.shape[3])
+    return from_nhwc(input_gradient(xp, filter, dy, rows, columns, channels), data_format)
+
+
+def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
+    check_attrs(c.attrs)
+    return [with_rank(c.value_as_shape(1), 4, "filter_sizes")]
+
+
+@op(
+    """
+    Conv2DBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> output: T
+    T: type in floats
+    strides: list(int)
+    use_cudnn_on_gpu: bool = true
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    """,
+    shape=_filter_sizes_shape,
+    static=("filter_sizes",),
+)
+def conv2d_backprop_filter_kernel(
+    xp: Any,
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    *,
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+    dilations: list[int],
+) -> Any:
+    x, dy = to_nhwc(input, data_format), to_nhwc(out_backprop, data_format)
+    sizes = _sizes(filter_sizes, "filter_sizes")
+    _check_filter(sizes)
+    if not sizes[2] or x.shape[3] % sizes[2]:
+        raise errors.InvalidArgumentError(
+            f"the input has {x.shape[3]} channels; filter_sizes is {list(sizes)}"
+        )
+    rows, columns = windows(
+        x.shape[1:3], sizes[:2], strides, padding, explicit_paddings, data_format, dilations
+    )
+    _check_out_backprop(dy, x.shape[0], rows, columns, sizes[3])
+    return filter_gradient(xp, x, dy, rows, columns, sizes[2])
+
+
+def _geometry(op: Any) -> dict[str, Any]:
+    return {name: op.attrs[name] for name in _GEOMETRY}
+
+
+def register_gradients(base: str) -> None:
+    """Register the gradients of a convolution and of its two backprops, each made of the others."""
+    by_input, by_filter = f"{base}BackpropInput", f"{base}BackpropFilter"
+
+    @gradient(base)
+    def forward(op: Any, grad: Any) -> list[Any]:
+        x, w = op.inputs
+        x_shape, w_shape = apply_op("ShapeN", [x, w])
+        attrs = _geometry(op)
+        return [
+            apply_op(by_input, x_shape, w, grad, **attrs),
+            apply_op(by_filter, x, w_shape, grad, **attrs),
+        ]
+
+    @gradient(by_input)
+    def backprop_input(op: Any, grad: Any) -> list[Any]:
+        _, w, dy = op.inputs
+        attrs = _geometry(op)
+        return [
+            None,
+            apply_op(by_filter, grad, apply_op("Shape", w), dy, **attrs),
+            apply_op(base, grad, w, **attrs),
+        ]
+
+    @gradient(by_filter)
+    def backprop_filter(op: Any, grad: Any) -> list[Any]:
+        x, _, dy = op.inputs
+        attrs = _geometry(op)
+        return [
+            apply_op(by_input, apply_op("Shape", x), grad, dy, **attrs),
+            None,
+            apply_op(base, x, grad, **attrs),
+        ]
+
+
+register_gradients("Conv2D")
+
+
+@export("nn.conv2d")
+def conv2d(
+    input: Any,
+    filter: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """Convolve images with filters.
+
+    Args:
+      input: [batch, height, width, channels], or [batch, channels, height, width] for "NCHW".
+      filter: [height, width, channels / groups, out]; `filters` is another name for it.
+      strides, dilations: one, two (height, width) or four numbers.
+      padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
+    Returns: images of `out` channels in the input's layout.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = data_format or "NHWC"
+    made: Tensor = apply_op(
+        "Conv2D",
+        input,
+        one_of("filter", filter, "filters", filters),
+        name=name,
+        **_attrs(strides, padding, layout, dilations, use_cudnn_on_gpu),
+    )
+    return made
+
+
+def _attrs(
+    strides: Any, padding: Any, layout: str, dilations: Any, use_cudnn_on_gpu: bool | None
+) -> dict[str, Any]:
+    if padding is None:
+        raise ValueError("padding is missing; give 'SAME', 'VALID' or explicit pairs")
+    return {
+        "strides": per_axis(strides, "strides", layout),
+        "dilations": per_axis(dilations, "dilations", layout),
+        "data_format": layout,
+        "use_cudnn_on_gpu": True if use_cudnn_on_gpu is None else use_cudnn_on_gpu,
+        **padding_attrs(padding, layout),
+    }
+
+
+@export("nn.atrous_conv2d")
+def atrous_conv2d(
+    value: Any, filters: Any, rate: int, padding: Any, name: str | None = None
+) -> Tensor:
+    """Convolve images with filters whose taps lie `rate` positions apart."""
+    return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
+
+
+@export("nn.conv2d_backprop_input")
+def conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any = None,
+    out_backprop: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+    filters: Any = None,
+) -> Tensor:
+    """Return the gradient of conv2d for its input, whose shape is input_sizes."""
+    layout = data_format or "NHWC"
+    made: Tensor = apply_op(
+        "Conv2DBackpropInput",
+        input_sizes,
+        one_of("filter", filter, "filters", filters),
+        out_backprop,
+        name=name,
+        **_attrs(strides, padding, layout, dilations, use_cudnn_on_gpu),
+    )
+    return made
+
+
+@export("nn.conv2d_backprop_filter")
+def conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool = True,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the gradient of conv2d for its filter, whose shape is filter_sizes."""
+    layout = data_format or "NHWC"
+    made: Tensor = apply_op(
+        "Conv2DBackpropFilter",
+        input,
+        filter_sizes,
+        out_backprop,
+        name=name,
+        **_attrs(strides, padding, layout, dilations, use_cudnn_on_gpu),
+    )
+    return made
+
+
+@export("nn.conv2d_transpose")
+def conv2d_transpose(
+    value: Any = None,
+    filter: Any = None,
+    output_shape: Any = None,
+    strides: Any = None,
+    padding: Any = "SAME",
+    data_format: str | None = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+    filters: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Apply the transpose of conv2d, which makes images larger.
+
+    Args:
+      value: [batch, height, width, in]; `input` is another name for it.
+      filter: [height, width, out, in].
+      output_shape: the result's four sizes.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = data_format or "NHWC"
+    with get_default_graph().name_scope(name or "conv2d_transpose") as scope:
+        made: Tensor = apply_op(
+            "Conv2DBackpropInput",
+            output_shape,
+            one_of("filter", filter, "filters", filters),
+            one_of("value", value, "input", input),
+            name=scope,
+            **_attrs(strides, padding, layout, dilations, True),
+        )
+    return made
+
+
+@export("nn.conv1d")
+def conv1d(
+    value: Any = None,
+    filters: Any = None,
+    stride: Any = None,
+    padding: Any = None,
+    use_cudnn_on_gpu: bool | None = None,
+    data_format: str | None = None,
+    name: str | None = None,
+    input: Any = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Convolve sequences with filters, as conv2d over images of height 1.
+
+    Args:
+      value: [batch, width, channels], or [batch, channels, width] for "NCW".
+      filters: [width, channels, out].
+    Raises: ValueError for another data_format or shapes that cannot fit.
+    """
+    if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
+        raise ValueError(f"data_format must be 'NWC' or 'NCW'; found {data_format!r}")
+    layout = "NCHW" if data_format in ("NCW", "NCHW") else "NHWC"
+    axis = 2 if layout == "NCHW" else 1
+    with get_default_graph().name_scope(name or "conv1d") as scope:
+        given = convert_to_tensor(one_of("value", value, "input", input))
+        images = apply_op("ExpandDims", given, axis)
+        wide_filters = apply_op("ExpandDims", filters, 0)
+        made = conv2d(
+            images,
+            wide_filters,
+            _along_width(stride, layout),
+            padding,
+            use_cudnn_on_gpu is not False,
+            layout,
+            _along_width(dilations, layout),
+        )
+        found: Tensor = apply_op("Squeeze", made, squeeze_dims=[axis], name=scope)
+    return found
+
+
+def _along_width(value: Any, layout: str) -> list[int]:
+    """Return a stride or dilation of a sequence for images of height 1."""
+    given = [1] if value is None else [value] if isinstance(value, int) else list(value)
+    if len(given) == 3:
+        given = given[2:] if layout == "NCHW" else given[1:2]
+    if len(given) != 1:
+        raise ValueError(f"a stride or dilation must have 1 or 3 entries; found {value!r}")
+    return [1, given[0]]

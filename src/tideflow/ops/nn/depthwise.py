@@ -1,0 +1,333 @@
+"""Depthwise convolutions: every channel under filters of its own.
+
+Source: tensorflow/core/kernels/depthwise_conv_op.cc, depthwise_conv_grad_op.cc.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, with_rank
+from tideflow.graph.shapes import Dims
+from tideflow.ops.export import export
+from tideflow.ops.nn.conv_arithmetic import convolve, filter_gradient, input_gradient
+from tideflow.ops.nn.conv_geometry import (
+    check_attrs,
+    dims_from_nhwc,
+    dims_to_nhwc,
+    from_nhwc,
+    out_size,
+    padding_attrs,
+    per_axis,
+    spatial,
+    to_nhwc,
+    windows,
+)
+from tideflow.ops.nn.convolutions import register_gradients
+from tideflow.wire import errors
+
+
+def depthwise_shape(c: ShapeContext) -> list[Dims]:
+    """Give a depthwise convolution its shape.  Raises: ValueError."""
+    check_attrs(c.attrs)
+    layout = c.attrs["data_format"]
+    given = dims_to_nhwc(with_rank(c.inputs[0], 4, "input"), layout)
+    height, width, depth, multiplier = with_rank(c.inputs[1], 4, "filter")
+    merged = shapes.merge((given[3],), (depth,))
+    assert merged is not None
+    channels = merged[0]
+    out = None if channels is None or multiplier is None else channels * multiplier
+    found = (
+        given[0],
+        out_size(given[1], height, 0, c.attrs),
+        out_size(given[2], width, 1, c.attrs),
+        out,
+    )
+    return [dims_from_nhwc(found, layout)]
+
+
+def _as_grouped(w: Any, channels: int) -> Any:
+    """Return a filter [kh, kw, C, multiplier] as one of a grouped convolution.
+
+    Raises: InvalidArgumentError.
+    """
+    if len(w.shape) != 4 or w.shape[2] != channels:
+        raise errors.InvalidArgumentError(
+            f"filter is {list(w.shape)}; it must have rank 4 and {channels} as its third size"
+        )
+    return w.reshape(w.shape[0], w.shape[1], 1, channels * w.shape[3])
+
+
+@op(
+    """
+    DepthwiseConv2dNative(input: T, filter: T) -> output: T
+    T: type in floats
+    strides: list(int)
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    """,
+    shape=depthwise_shape,
+)
+def depthwise_kernel(
+    xp: Any,
+    input: Any,
+    filter: Any,
+    *,
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+    dilations: list[int],
+) -> Any:
+    x = to_nhwc(input, data_format)
+    channels = x.shape[3]
+    w = _as_grouped(filter, channels)
+    rows, columns = windows(
+        x.shape[1:3], w.shape[:2], strides, padding, explicit_paddings, data_format, dilations
+    )
+    return from_nhwc(convolve(xp, x, w, rows, columns, channels), data_format)
+
+
+def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
+    check_attrs(c.attrs)
+    return [with_rank(c.value_as_shape(0), 4, "input_sizes")]
+
+
+@op(
+    """
+    DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> output: T
+    T: type in floats
+    strides: list(int)
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    """,
+    shape=_input_sizes_shape,
+    static=("input_sizes",),
+)
+def depthwise_backprop_input_kernel(
+    xp: Any,
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    *,
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+    dilations: list[int],
+) -> Any:
+    dy = to_nhwc(out_backprop, data_format)
+    sizes = _four(input_sizes, "input_sizes")
+    channels = sizes[1] if data_format == "NCHW" else sizes[3]
+    w = _as_grouped(filter, channels)
+    rows, columns = windows(
+        spatial(sizes, data_format), w.shape[:2], strides, padding, explicit_paddings,
+        data_format, dilations,
+    )  # fmt: skip
+    _check_out_backprop(dy, (sizes[0], rows.out, columns.out, w.shape[3]))
+    return from_nhwc(input_gradient(xp, w, dy, rows, columns, channels), data_format)
+
+
+def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
+    check_attrs(c.attrs)
+    return [with_rank(c.value_as_shape(1), 4, "filter_sizes")]
+
+
+@op(
+    """
+    DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> output: T
+    T: type in floats
+    strides: list(int)
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    dilations: list(int) = [1, 1, 1, 1]
+    """,
+    shape=_filter_sizes_shape,
+    static=("filter_sizes",),
+)
+def depthwise_backprop_filter_kernel(
+    xp: Any,
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    *,
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+    dilations: list[int],
+) -> Any:
+    x, dy = to_nhwc(input, data_format), to_nhwc(out_backprop, data_format)
+    sizes = _four(filter_sizes, "filter_sizes")
+    rows, columns = windows(
+        x.shape[1:3], sizes[:2], strides, padding, explicit_paddings, data_format, dilations
+    )
+    if sizes[2] != x.shape[3]:
+        raise errors.InvalidArgumentError(
+            f"the input has {x.shape[3]} channels; filter_sizes is {list(sizes)}"
+        )
+    _check_out_backprop(dy, (x.shape[0], rows.out, columns.out, sizes[2] * sizes[3]))
+    return filter_gradient(xp, x, dy, rows, columns, 1).reshape(sizes)
+
+
+def _four(values: Any, what: str) -> tuple[int, ...]:
+    sizes = tuple(int(size) for size in values.reshape(-1))
+    if values.ndim != 1 or len(sizes) != 4 or min(sizes) < 0:
+        raise errors.InvalidArgumentError(f"{what} must be 4 sizes; found {values.tolist()}")
+    return sizes
+
+
+def _check_out_backprop(dy: Any, wanted: tuple[int, ...]) -> None:
+    if dy.shape != wanted:
+        raise errors.InvalidArgumentError(
+            f"out_backprop is {list(dy.shape)}; the sizes given make it {list(wanted)} "
+            "(batch, height, width, channels)"
+        )
+
+
+register_gradients("DepthwiseConv2dNative")
+
+
+@export("nn.depthwise_conv2d")
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Convolve each channel with filters of its own.
+
+    Args:
+      input: [batch, height, width, channels], or the NCHW layout.
+      filter: [height, width, channels, multiplier]; the result has channels * multiplier.
+      rate: another name for dilations.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = data_format or "NHWC"
+    made: Tensor = apply_op(
+        "DepthwiseConv2dNative",
+        input,
+        filter,
+        name=name or "depthwise",
+        strides=per_axis(strides, "strides", layout),
+        dilations=per_axis(rate if dilations is None else dilations, "dilations", layout),
+        data_format=layout,
+        **padding_attrs(padding, layout),
+    )
+    return made
+
+
+@export("nn.depthwise_conv2d_native")
+def depthwise_conv2d_native(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolve each channel with filters of its own; see depthwise_conv2d."""
+    return depthwise_conv2d(input, filter, strides, padding, dilations, name, data_format)
+
+
+@export("nn.separable_conv2d")
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    rate: Any = None,
+    name: str | None = None,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Tensor:
+    """Convolve each channel by itself, then mix channels at every position.
+
+    Args:
+      depthwise_filter: [height, width, channels, multiplier].
+      pointwise_filter: [1, 1, channels * multiplier, out].
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = data_format or "NHWC"
+    with get_default_graph().name_scope(name or "separable_conv2d") as scope:
+        apart = depthwise_conv2d(
+            input, depthwise_filter, strides, padding, rate, None, layout, dilations
+        )
+        made: Tensor = apply_op(
+            "Conv2D",
+            apart,
+            pointwise_filter,
+            strides=[1, 1, 1, 1],
+            padding="VALID",
+            data_format=layout,
+            name=scope,
+        )
+    return made
+
+
+def _backprop(
+    which: str,
+    inputs: tuple[Any, ...],
+    strides: Any,
+    padding: Any,
+    data_format: str,
+    dilations: Any,
+    name: str | None,
+) -> Tensor:
+    made: Tensor = apply_op(
+        f"DepthwiseConv2dNativeBackprop{which}",
+        *inputs,
+        strides=strides,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
+        **padding_attrs(padding, data_format),
+    )
+    return made
+
+
+@export("nn.depthwise_conv2d_backprop_input", "nn.depthwise_conv2d_native_backprop_input")
+def depthwise_conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """Return the gradient of depthwise_conv2d for its input, whose shape is input_sizes."""
+    inputs = input_sizes, filter, out_backprop
+    return _backprop("Input", inputs, strides, padding, data_format, dilations, name)
+
+
+@export("nn.depthwise_conv2d_backprop_filter", "nn.depthwise_conv2d_native_backprop_filter")
+def depthwise_conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """Return the gradient of depthwise_conv2d for its filter, whose shape is filter_sizes."""
+    inputs = input, filter_sizes, out_backprop
+    return _backprop("Filter", inputs, strides, padding, data_format, dilations, name)

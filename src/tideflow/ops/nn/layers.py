@@ -1,0 +1,316 @@
+"""`tf.layers`: layers as functions, whose variables live in a variable scope.
+
+A layer called twice with the same name and reuse=True shares its variables; without a name each
+call makes new ones under dense, dense_1 and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph_keys import GraphKeys
+from tideflow.ops.control_flow import cond
+from tideflow.ops.export import export
+from tideflow.ops.nn.batch_norm import batch_normalization as normalize
+from tideflow.ops.nn.bias import bias_add
+from tideflow.ops.nn.convolutions import conv2d as convolve
+from tideflow.ops.nn.dropouts import dropout as drop
+from tideflow.ops.nn.moment_ops import moments
+from tideflow.ops.nn.pools import avg_pool, max_pool
+from tideflow.ops.state import Ones, Zeros, get_variable, variable_scope
+
+Activation = Callable[[Tensor], Any] | None
+
+
+def _layout(data_format: str) -> str:
+    if data_format not in ("channels_last", "channels_first"):
+        raise ValueError(
+            f"data_format must be 'channels_last' or 'channels_first'; found {data_format!r}"
+        )
+    return "NCHW" if data_format == "channels_first" else "NHWC"
+
+
+def _known(x: Tensor, axis: int, rank: int | None = None) -> int:
+    """Return one static size of a layer's inputs.  Raises: ValueError when it is not known."""
+    found = x.shape.rank
+    if found is None or (rank is not None and found != rank):
+        raise ValueError(f"inputs must have rank {rank or 'known'}; their shape is {x.shape}")
+    size = x.shape[axis]
+    if size is None:
+        raise ValueError(f"size {axis} of the inputs must be known; their shape is {x.shape}")
+    return int(size)
+
+
+def _finished(x: Tensor, activation: Activation, activity_regularizer: Any) -> Any:
+    found = x if activation is None else activation(x)
+    if activity_regularizer is not None:
+        loss = activity_regularizer(found)
+        get_default_graph().add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+    return found
+
+
+@export("layers.dense")
+def dense(
+    inputs: Any,
+    units: int,
+    activation: Activation = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = None,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """Return activation(inputs @ kernel + bias): [..., in] -> [..., units].
+
+    Raises: ValueError when the last size of inputs is not known.
+    """
+    x = convert_to_tensor(inputs)
+    with variable_scope(name, default_name="dense", reuse=reuse):
+        width = _known(x, -1)
+        kernel = get_variable(
+            "kernel", [width, units], x.dtype, kernel_initializer, kernel_regularizer, trainable,
+            constraint=kernel_constraint,
+        )  # fmt: skip
+        if x.shape.rank == 2:
+            y = apply_op("MatMul", x, kernel)
+        else:
+            rows = apply_op("MatMul", apply_op("Reshape", x, [-1, width]), kernel)
+            outer = apply_op("StridedSlice", apply_op("Shape", x), [0], [-1], [1], begin_mask=1)
+            y = apply_op("Reshape", rows, apply_op("ConcatV2", [outer, [units]], 0))
+            y.set_shape([*x.shape[:-1], units])
+        if use_bias:
+            bias = get_variable(
+                "bias", [units], x.dtype, bias_initializer or Zeros(), bias_regularizer, trainable,
+                constraint=bias_constraint,
+            )  # fmt: skip
+            y = bias_add(y, bias)
+        return _finished(y, activation, activity_regularizer)
+
+
+def _pair(value: Any) -> list[int]:
+    return [value, value] if isinstance(value, int) else list(value)
+
+
+@export("layers.conv2d")
+def conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = (1, 1),
+    activation: Activation = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = None,
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """Convolve images [batch, height, width, in] with `filters` filters of kernel_size.
+
+    Raises: ValueError when the number of channels is not known.
+    """
+    layout = _layout(data_format)
+    x = convert_to_tensor(inputs)
+    with variable_scope(name, default_name="conv2d", reuse=reuse):
+        channels = _known(x, 1 if layout == "NCHW" else 3, rank=4)
+        kernel = get_variable(
+            "kernel", [*_pair(kernel_size), channels, filters], x.dtype, kernel_initializer,
+            kernel_regularizer, trainable, constraint=kernel_constraint,
+        )  # fmt: skip
+        y = convolve(
+            x,
+            kernel,
+            _pair(strides),
+            padding.upper(),
+            data_format=layout,
+            dilations=_pair(dilation_rate),
+        )
+        if use_bias:
+            bias = get_variable(
+                "bias", [filters], x.dtype, bias_initializer or Zeros(), bias_regularizer,
+                trainable, constraint=bias_constraint,
+            )  # fmt: skip
+            y = bias_add(y, bias, layout)
+        return _finished(y, activation, activity_regularizer)
+
+
+@export("layers.max_pooling2d")
+def max_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """Return the greatest element of each window of images."""
+    layout = _layout(data_format)
+    with get_default_graph().name_scope(name or "max_pooling2d"):
+        return max_pool(inputs, _pair(pool_size), _pair(strides), padding.upper(), layout)
+
+
+@export("layers.average_pooling2d")
+def average_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of images."""
+    layout = _layout(data_format)
+    with get_default_graph().name_scope(name or "average_pooling2d"):
+        return avg_pool(inputs, _pair(pool_size), _pair(strides), padding.upper(), layout)
+
+
+@export("layers.flatten")
+def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
+    """Return inputs with all dimensions but the first joined: [batch, ...] -> [batch, n].
+
+    With channels_first the channels become the last dimension before they are joined.
+    """
+    first = _layout(data_format) == "NCHW"
+    with get_default_graph().name_scope(name or "flatten"):
+        x = convert_to_tensor(inputs)
+        rank = x.shape.rank
+        if first and rank is not None and rank > 2:
+            x = apply_op("Transpose", x, [0, *range(2, rank), 1])
+        count = x.shape[1:].num_elements() if rank else None
+        batch = x.shape[0] if rank else None
+        if count:
+            made: Tensor = apply_op("Reshape", x, [-1, count])
+        else:
+            rows = apply_op("StridedSlice", apply_op("Shape", x), [0], [1], [1])
+            made = apply_op("Reshape", x, apply_op("ConcatV2", [rows, [-1]], 0))
+        made.set_shape([batch, count])
+        return made
+
+
+@export("layers.dropout")
+def dropout(
+    inputs: Any,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    training: Any = False,
+    name: str | None = None,
+) -> Tensor:
+    """Set a random share of the elements to 0 while training; training may be a bool tensor."""
+    with get_default_graph().name_scope(name or "dropout"):
+        x = convert_to_tensor(inputs)
+
+        def dropped() -> Tensor:
+            return drop(x, noise_shape=noise_shape, seed=seed, rate=rate)
+
+        def kept() -> Tensor:
+            made: Tensor = apply_op("Identity", x)
+            return made
+
+        found: Tensor = _when(training, dropped, kept)
+        return found
+
+
+def _when(training: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """Choose now where training is a Python value, else when the graph runs."""
+    if isinstance(training, (bool, int)):
+        return then() if training else otherwise()
+    return cond(training, then, otherwise)
+
+
+@export("layers.batch_normalization")
+def batch_normalization(
+    inputs: Any,
+    axis: int = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    beta_initializer: Any = None,
+    gamma_initializer: Any = None,
+    moving_mean_initializer: Any = None,
+    moving_variance_initializer: Any = None,
+    beta_regularizer: Any = None,
+    gamma_regularizer: Any = None,
+    beta_constraint: Any = None,
+    gamma_constraint: Any = None,
+    training: Any = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Tensor:
+    """Normalise inputs along axis by the batch's moments, or by moving ones when not training.
+
+    The updates of the moving moments go into the collection UPDATE_OPS; run them with each
+    training step.  training may be a bool tensor.
+    Raises: ValueError when the size along axis is not known.
+    """
+    x = convert_to_tensor(inputs)
+    with variable_scope(name, default_name="batch_normalization", reuse=reuse):
+        size = [_known(x, axis)]
+        rank = len(x.shape)
+        gamma = beta = None
+        if scale:
+            gamma = get_variable(
+                "gamma", size, x.dtype, gamma_initializer or Ones(), gamma_regularizer, trainable,
+                constraint=gamma_constraint,
+            )  # fmt: skip
+        if center:
+            beta = get_variable(
+                "beta", size, x.dtype, beta_initializer or Zeros(), beta_regularizer, trainable,
+                constraint=beta_constraint,
+            )  # fmt: skip
+        moving = [
+            get_variable("moving_mean", size, x.dtype, moving_mean_initializer or Zeros(),
+                         trainable=False),
+            get_variable("moving_variance", size, x.dtype, moving_variance_initializer or Ones(),
+                         trainable=False),
+        ]  # fmt: skip
+        others = [i for i in range(rank) if i != axis % rank]
+        by_axis = [1] * rank
+        by_axis[axis % rank] = size[0]
+        mean, variance = _when(
+            training,
+            lambda: list(moments(x, others)),
+            lambda: [apply_op("Identity", v) for v in moving],
+        )
+        if training is not False:
+            _add_updates(moving, [mean, variance], momentum, training)
+        shaped_mean, shaped_variance, shaped_beta, shaped_gamma = (
+            None if v is None else apply_op("Reshape", v, by_axis)
+            for v in (mean, variance, beta, gamma)
+        )
+        return normalize(x, shaped_mean, shaped_variance, shaped_beta, shaped_gamma, epsilon)
+
+
+def _add_updates(moving: list[Any], found: list[Tensor], momentum: float, training: Any) -> None:
+    """Move the kept moments towards those of the batch; not at all when not training."""
+    graph = get_default_graph()
+    for variable, value in zip(moving, found):
+        decay = _when(training, lambda: _constant(1 - momentum), lambda: _constant(0.0))
+        if decay.dtype.base_dtype is not value.dtype.base_dtype:
+            decay = apply_op("Cast", decay, DstT=value.dtype)
+        distance = apply_op("Sub", variable, value)
+        update = variable.assign_sub(apply_op("Mul", distance, decay), name="AssignMovingAvg")
+        graph.add_to_collection(GraphKeys.UPDATE_OPS, getattr(update, "op", update))
+
+
+def _constant(value: float) -> Tensor:
+    return convert_to_tensor(value)

@@ -1,0 +1,516 @@
+"""MaxPool and AvgPool with their gradients.
+
+Both tiers walk over the taps of the window: tap (i, j) of all windows is one strided slice of the
+padded input.  Of equal greatest elements the first in row-major order takes the gradient.
+Source: tensorflow/core/kernels/maxpooling_op.cc, avgpooling_op.cc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op
+from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, with_rank
+from tideflow.graph.shapes import Dims
+from tideflow.ops.export import export, export_v2
+from tideflow.ops.framework import lax
+from tideflow.ops.nn.activations import wide
+from tideflow.ops.nn.conv_geometry import (
+    Window,
+    check_attrs,
+    cropped,
+    dims_from_nhwc,
+    dims_to_nhwc,
+    from_nhwc,
+    one_of,
+    out_size,
+    padded,
+    padding_attrs,
+    per_axis,
+    spatial,
+    tap,
+    to_nhwc,
+    windows,
+)
+from tideflow.wire import errors
+from tideflow.wire.dtypes import dtype_of
+
+_GEOMETRY = ("ksize", "strides", "padding", "data_format")
+
+
+def pool_shape(c: ShapeContext) -> list[Dims]:
+    """Give a pool its shape.  Raises: ValueError."""
+    _check_ksize(c.attrs)
+    layout = c.attrs["data_format"]
+    given = dims_to_nhwc(with_rank(c.inputs[0], 4, "input"), layout)
+    height, width = spatial(c.attrs["ksize"], layout)
+    found = (
+        given[0],
+        out_size(given[1], height, 0, c.attrs),
+        out_size(given[2], width, 1, c.attrs),
+        given[3],
+    )
+    return [dims_from_nhwc(found, layout)]
+
+
+def _check_ksize(attrs: dict[str, Any]) -> None:
+    ksize = attrs["ksize"]
+    channel = 1 if attrs["data_format"] == "NCHW" else 3
+    lists = len(ksize) == len(attrs["strides"]) == 4
+    if lists and (min(ksize) <= 0 or attrs["strides"][channel] <= 0):
+        raise ValueError(
+            f"ksize and strides must be positive; found {ksize} and {attrs['strides']}"
+        )
+    if lists and (ksize[0] != 1 or ksize[channel] != 1):
+        raise errors.UnimplementedError(
+            f"pooling over batch or channels is not supported; ksize is {ksize}"
+        )
+    check_attrs(attrs, errors.UnimplementedError)
+
+
+def _least(dtype: Any) -> Any:
+    """Return the least value of a type, which any element beats."""
+    found = dtype_of(np.empty(0, dtype))
+    return -np.inf if found.is_floating else found.min
+
+
+def _windows(
+    x_sizes: Any, ksize: list[int], strides: list[int], padding: str, explicit: Any, layout: str
+) -> tuple[Window, Window]:
+    return windows(x_sizes, spatial(ksize, layout), strides, padding, explicit, layout)
+
+
+def _filled(xp: Any, x: Any, rows: Window, columns: Window, fill: Any) -> Any:
+    """Return x with its windows' padding added, in either tier."""
+    if xp is np:
+        return padded(x, rows, columns, fill)
+    widths = ((0, 0), (rows.before, rows.after), (columns.before, columns.after), (0, 0))
+    return xp.pad(x, widths, constant_values=fill)
+
+
+def _taps(x: Any, rows: Window, columns: Window) -> Iterator[tuple[int, int, Any]]:
+    """Give (i, j, slice) for each tap of the windows over a padded x."""
+    for i in range(rows.kernel):
+        for j in range(columns.kernel):
+            yield i, j, x[:, slice(*tap(rows, i)), slice(*tap(columns, j))]
+
+
+def _placed(xp: Any, part: Any, rows: Window, columns: Window, i: int, j: int) -> Any:
+    """Return zeros like the input with `part` where tap (i, j) of the windows lies (traced)."""
+    config = [(0, 0, 0), _place(rows, i), _place(columns, j), (0, 0, 0)]
+    return lax().pad(part, xp.zeros((), part.dtype), config)
+
+
+def _place(w: Window, index: int) -> tuple[int, int, int]:
+    low = index * w.dilation - w.before
+    return low, w.size - low - ((w.out - 1) * w.stride + 1), w.stride - 1
+
+
+class _Spread:
+    """The sum of what taps send back to the input, in either tier."""
+
+    def __init__(
+        self, xp: Any, batch: int, channels: int, rows: Window, columns: Window, dtype: Any
+    ) -> None:
+        self.xp, self.rows, self.columns = xp, rows, columns
+        height = rows.size + (rows.before + rows.after if xp is np else 0)
+        width = columns.size + (columns.before + columns.after if xp is np else 0)
+        self.sum = xp.zeros((batch, height, width, channels), dtype)
+
+    def add(self, part: Any, i: int, j: int) -> None:
+        """Add a part [N, rows.out, columns.out, C] that belongs to tap (i, j)."""
+        rows, columns = self.rows, self.columns
+        if self.xp is np:
+            at = self.sum[:, slice(*tap(rows, i)), slice(*tap(columns, j))]
+            at += part
+        elif rows.out and columns.out:
+            self.sum = self.sum + _placed(self.xp, part, rows, columns, i, j)
+
+    def result(self) -> Any:
+        """Return the sum without padding."""
+        if self.xp is np:
+            return np.ascontiguousarray(cropped(self.sum, self.rows, self.columns))
+        return self.sum
+
+
+@op(
+    """
+    MaxPool(input: T) -> output: T
+    T: type in {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = float
+    ksize: list(int) >= 4
+    strides: list(int) >= 4
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW, NCHW_VECT_C} = 'NHWC'
+    """,  # noqa: E501 - one attr, one line
+    shape=pool_shape,
+)
+def max_pool_kernel(
+    xp: Any,
+    input: Any,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+) -> Any:
+    x = to_nhwc(input, data_format)
+    rows, columns = _windows(x.shape[1:3], ksize, strides, padding, explicit_paddings, data_format)
+    full = _filled(xp, x, rows, columns, _least(x.dtype))
+    found: Any = None
+    for _, _, part in _taps(full, rows, columns):
+        found = part if found is None else xp.maximum(found, part)
+    if xp is np:
+        # A single tap is a view of the input; the result must own its memory.
+        found = np.array(found, copy=True) if rows.kernel * columns.kernel == 1 else found
+    return from_nhwc(found, data_format)
+
+
+@op(
+    """
+    MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> output: T
+    ksize: list(int) >= 4
+    strides: list(int) >= 4
+    padding: string in {SAME, VALID, EXPLICIT}
+    explicit_paddings: list(int) = []
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    T: type in reals = float
+    """,
+    shape=lambda c: [with_rank(c.inputs[0], 4, "orig_input")],
+)
+def max_pool_grad_kernel(
+    xp: Any,
+    orig_input: Any,
+    orig_output: Any,
+    grad: Any,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: str,
+    explicit_paddings: list[int],
+    data_format: str,
+) -> Any:
+    x, y, dy = (to_nhwc(a, data_format) for a in (orig_input, orig_output, grad))
+    rows, columns = _windows(x.shape[1:3], ksize, strides, padding, explicit_paddings, data_format)
+    _check_grads(x, y, dy, rows, columns)
+    spread = _Spread(xp, x.shape[0], x.shape[3], rows, columns, dy.dtype)
+    for i, j, is_greatest, _ in _greatest(xp, x, y, x, rows, columns):
+        spread.add(xp.where(is_greatest, dy, xp.zeros((), dy.dtype)), i, j)
+    return from_nhwc(spread.result(), data_format)
+
+
+def _greatest(
+    xp: Any, x: Any, y: Any, other: Any, rows: Window, columns: Window
+) -> Iterator[tuple[int, int, Any, Any]]:
+    """Give for each tap where it is the first greatest of its window, and `other` there."""
+    full = _filled(xp, x, rows, columns, _least(x.dtype))
+    beside = full if other is x else _filled(xp, other, rows, columns, 0)
+    taken = xp.zeros(y.shape, bool)
+    for (i, j, part), (_, _, seen) in zip(_taps(full, rows, columns), _taps(beside, rows, columns)):
+        is_greatest = (part == y) & ~taken
+        taken = taken | is_greatest
+        yield i, j, is_greatest, seen
+
+
+def _check_grads(x: Any, y: Any, dy: Any, rows: Window, columns: Window) -> None:
+    wanted = (x.shape[0], rows.out, columns.out, x.shape[3])
+    for what, found in (("orig_output", y.shape), ("grad", dy.shape)):
+        if found != wanted:
+            raise errors.InvalidArgumentError(
+                f"{what} is {list(found)}; pooling the input given makes {list(wanted)} "
+                "(batch, height, width, channels)"
+            )
+
+
+@op(
+    """
+    MaxPoolGradGrad(orig_input: T, orig_output: T, grad: T) -> output: T
+    ksize: list(int) >= 4
+    strides: list(int) >= 4
+    padding: string in {SAME, VALID}
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    T: type in reals
+    """,
+    shape=lambda c: [shapes.merge(with_rank(c.inputs[1], 4, "orig_output"), pool_shape(c)[0])],
+)
+def max_pool_grad_grad_kernel(
+    xp: Any,
+    orig_input: Any,
+    orig_output: Any,
+    grad: Any,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: str,
+    data_format: str,
+) -> Any:
+    x, y, dx = (to_nhwc(a, data_format) for a in (orig_input, orig_output, grad))
+    rows, columns = _windows(x.shape[1:3], ksize, strides, padding, (), data_format)
+    _check_grads(x, y, y, rows, columns)
+    if dx.shape != x.shape:
+        raise errors.InvalidArgumentError(
+            f"grad is {list(dx.shape)}; it must have the input's shape {list(x.shape)}"
+        )
+    found = xp.zeros(y.shape, dx.dtype)
+    for _, _, is_greatest, seen in _greatest(xp, x, y, dx, rows, columns):
+        found = xp.where(is_greatest, seen, found)
+    return from_nhwc(found, data_format)
+
+
+@gradient("MaxPool")
+def max_pool_gradient(op: Any, grad: Any) -> list[Any]:
+    attrs = {name: op.attrs[name] for name in (*_GEOMETRY, "explicit_paddings")}
+    return [apply_op("MaxPoolGrad", op.inputs[0], op.outputs[0], grad, **attrs)]
+
+
+@gradient("MaxPoolGrad")
+def max_pool_grad_gradient(op: Any, grad: Any) -> list[Any]:
+    x, y, _ = op.inputs
+    attrs = {name: op.attrs[name] for name in _GEOMETRY}
+    second = apply_op("MaxPoolGradGrad", x, y, grad, **attrs)
+    return [apply_op("ZerosLike", x), apply_op("ZerosLike", y), second]
+
+
+@gradient("MaxPoolGradGrad")
+def max_pool_grad_grad_gradient(op: Any, grad: Any) -> list[Any]:
+    x, y, _ = op.inputs
+    attrs = {name: op.attrs[name] for name in _GEOMETRY}
+    back = apply_op("MaxPoolGrad", x, y, grad, **attrs)
+    return [apply_op("ZerosLike", x), apply_op("ZerosLike", y), back]
+
+
+# ---- averages
+
+
+def _counts(rows: Window, columns: Window) -> Any:
+    """Return [h, w, 1]: how many elements of each window are no padding."""
+    return np.outer(_counts_along(rows), _counts_along(columns))[..., None]
+
+
+def _counts_along(w: Window) -> Any:
+    starts = np.arange(w.out) * w.stride - w.before
+    return np.minimum(starts + w.kernel, w.size) - np.maximum(starts, 0)
+
+
+@op(
+    """
+    AvgPool(value: T) -> output: T
+    ksize: list(int) >= 4
+    strides: list(int) >= 4
+    padding: string in {SAME, VALID}
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    T: type in floats
+    """,
+    shape=pool_shape,
+)
+def avg_pool_kernel(
+    xp: Any, value: Any, *, ksize: list[int], strides: list[int], padding: str, data_format: str
+) -> Any:
+    x = wide(xp, to_nhwc(value, data_format))
+    rows, columns = _windows(x.shape[1:3], ksize, strides, padding, (), data_format)
+    full = _filled(xp, x, rows, columns, 0)
+    total = xp.zeros((x.shape[0], rows.out, columns.out, x.shape[3]), x.dtype)
+    for _, _, part in _taps(full, rows, columns):
+        total = total + part
+    found = total / _counts(rows, columns).astype(x.dtype)
+    return from_nhwc(found.astype(value.dtype), data_format)
+
+
+def _avg_pool_grad_shape(c: ShapeContext) -> list[Dims]:
+    _check_ksize(c.attrs)
+    return [with_rank(c.value_as_shape(0), 4, "orig_input_shape")]
+
+
+@op(
+    """
+    AvgPoolGrad(orig_input_shape: int32, grad: T) -> output: T
+    ksize: list(int) >= 4
+    strides: list(int) >= 4
+    padding: string in {SAME, VALID}
+    data_format: string in {NHWC, NCHW} = 'NHWC'
+    T: type in floats
+    """,
+    shape=_avg_pool_grad_shape,
+    static=("orig_input_shape",),
+)
+def avg_pool_grad_kernel(
+    xp: Any,
+    orig_input_shape: Any,
+    grad: Any,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: str,
+    data_format: str,
+) -> Any:
+    dy = wide(xp, to_nhwc(grad, data_format))
+    sizes = [int(size) for size in orig_input_shape.reshape(-1)]
+    if len(sizes) != 4 or min(sizes) < 0:
+        raise errors.InvalidArgumentError(f"orig_input_shape must be 4 sizes; found {sizes}")
+    batch, height, width, channels = dims_to_nhwc(tuple(sizes), data_format)
+    rows, columns = _windows((height, width), ksize, strides, padding, (), data_format)
+    wanted = (batch, rows.out, columns.out, channels)
+    if dy.shape != wanted:
+        raise errors.InvalidArgumentError(
+            f"grad is {list(dy.shape)}; pooling orig_input_shape makes {list(wanted)} "
+            "(batch, height, width, channels)"
+        )
+    share = dy / _counts(rows, columns).astype(dy.dtype)
+    spread = _Spread(xp, sizes[0], wanted[3] or 0, rows, columns, dy.dtype)
+    for i in range(rows.kernel):
+        for j in range(columns.kernel):
+            spread.add(share, i, j)
+    return from_nhwc(spread.result().astype(grad.dtype), data_format)
+
+
+@gradient("AvgPool")
+def avg_pool_gradient(op: Any, grad: Any) -> list[Any]:
+    attrs = {name: op.attrs[name] for name in _GEOMETRY}
+    return [apply_op("AvgPoolGrad", apply_op("Shape", op.inputs[0]), grad, **attrs)]
+
+
+@gradient("AvgPoolGrad")
+def avg_pool_grad_gradient(op: Any, grad: Any) -> list[Any]:
+    attrs = {name: op.attrs[name] for name in _GEOMETRY}
+    return [None, apply_op("AvgPool", grad, **attrs)]
+
+
+@export("nn.max_pool")
+def max_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str | None = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """Return the greatest element of each window.
+
+    Args:
+      value: [batch, height, width, channels], or the NCHW layout; `input` is another name for it.
+      ksize, strides: one, two (height, width) or four numbers.
+      padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = data_format or "NHWC"
+    made: Tensor = apply_op(
+        "MaxPool",
+        one_of("value", value, "input", input),
+        ksize=per_axis(ksize, "ksize", layout),
+        strides=per_axis(strides, "strides", layout),
+        data_format=layout,
+        name=name or "MaxPool",
+        **padding_attrs(padding, layout),
+    )
+    return made
+
+
+@export("nn.max_pool2d", "nn.max_pool_v2")
+def max_pool2d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = "NHWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the greatest element of each window of images; see max_pool."""
+    return max_pool(input, ksize, strides, padding, data_format, name)
+
+
+@export("nn.avg_pool", "nn.avg_pool2d")
+def avg_pool(
+    value: Any = None,
+    ksize: Any = None,
+    strides: Any = None,
+    padding: Any = None,
+    data_format: str | None = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Tensor:
+    """Return the mean of each window; padding does not count.
+
+    Args: as max_pool, but padding is "SAME" or "VALID".
+    Raises: ValueError for shapes or attrs that cannot fit.
+    """
+    layout = data_format or "NHWC"
+    made: Tensor = apply_op(
+        "AvgPool",
+        one_of("value", value, "input", input),
+        ksize=per_axis(ksize, "ksize", layout),
+        strides=per_axis(strides, "strides", layout),
+        padding=padding,
+        data_format=layout,
+        name=name or "AvgPool",
+    )
+    return made
+
+
+@export("nn.avg_pool_v2")
+@export_v2("nn.avg_pool2d")
+def avg_pool_v2(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of images; see avg_pool."""
+    return avg_pool(input, ksize, strides, padding, data_format, name)
+
+
+def _along_one_axis(
+    pool: Callable[..., Tensor], input: Any, ksize: Any, strides: Any, padding: Any, layout: str
+) -> Tensor:
+    """Pool [batch, width, channels] (or "NCW") as images of height 1."""
+    at = 1 if layout.endswith("C") else 2
+    sizes = [1, _one_size(ksize)], [1, _one_size(strides)]
+    images = apply_op("ExpandDims", input, at)
+    made = pool(images, *sizes, padding, "NHWC" if at == 1 else "NCHW")
+    found: Tensor = apply_op("Squeeze", made, squeeze_dims=[at])
+    return found
+
+
+def _one_size(size: Any) -> int:
+    """Return the size along the width: of one number, [width] or [1, width, 1]."""
+    if isinstance(size, int):
+        return size
+    return int(size[0] if len(size) == 1 else next((n for n in size if n != 1), 1))
+
+
+@export("nn.max_pool1d")
+def max_pool1d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the greatest element of each window of [batch, width, channels]."""
+    del name
+    return _along_one_axis(max_pool, input, ksize, strides, padding, data_format)
+
+
+@export("nn.avg_pool1d")
+def avg_pool1d(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    name: str | None = None,
+) -> Tensor:
+    """Return the mean of each window of [batch, width, channels]."""
+    del name
+    return _along_one_axis(avg_pool, input, ksize, strides, padding, data_format)

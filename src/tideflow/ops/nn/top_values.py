@@ -1,0 +1,265 @@
+"""TopK and InTopK.
+
+Source: tensorflow/core/kernels/topk_op.cc, in_topk_op.h.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext, with_rank
+from tideflow.graph.shapes import Dims
+from tideflow.ops.export import export, export_v2
+from tideflow.ops.framework import check_scalar, lax
+from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
+
+
+def _top_k_shape(c: ShapeContext) -> list[Dims]:
+    given = c.inputs[0]
+    if "k" in c.attrs:
+        k: int | None = c.attrs["k"]
+    else:
+        value = c.value(1)
+        k = None if value is None else int(value)
+    if given is None:
+        return [None, None]
+    if not given:
+        raise ValueError("input must have at least one dimension; it is a scalar")
+    if k is not None and given[-1] is not None and given[-1] < k:
+        raise ValueError(f"input has {given[-1]} columns, fewer than k = {k}")
+    return [(*given[:-1], k)] * 2
+
+
+def _top_k(xp: Any, x: Any, k: int) -> tuple[Any, Any]:
+    """Return the k greatest of each row and their columns; of equal ones the first comes first.
+
+    Raises: InvalidArgumentError.
+    """
+    if not x.ndim or k < 0 or x.shape[-1] < k:
+        raise errors.InvalidArgumentError(
+            f"k = {k} must lie between 0 and the size of the last dimension of {list(x.shape)}"
+        )
+    if xp is not np:
+        values, columns = lax().top_k(x, k)
+        return values, columns
+    # A stable sort of the mirrored row, read backwards, keeps equal elements in order.
+    order = x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind="stable")
+    columns = order[..., ::-1][..., :k]
+    return np.take_along_axis(x, columns, axis=-1), columns
+
+
+@op(
+    """
+    TopKV2(input: T, k: Tk) -> values: T, indices: index_type
+    sorted: bool = true
+    T: type in reals
+    Tk: type in {int16, int32, int64} = int32
+    index_type: type in {int16, int32, int64} = int32
+    """,
+    shape=_top_k_shape,
+    static=("k",),
+)
+def top_k_kernel(xp: Any, input: Any, k: Any, *, index_type: DType) -> Any:
+    values, columns = _top_k(xp, input, int(k))
+    return values, columns.astype(index_type.as_numpy_dtype)
+
+
+@op(
+    """
+    TopK(input: T) -> values: T, indices: int32
+    k: int >= 0
+    sorted: bool = true
+    T: type in reals
+    """,
+    shape=_top_k_shape,
+)
+def top_k_v1_kernel(xp: Any, input: Any, *, k: int) -> Any:
+    values, columns = _top_k(xp, input, k)
+    return values, columns.astype(xp.int32)
+
+
+@gradient("TopK", "TopKV2")
+def top_k_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
+    """Put each gradient where its element came from; columns become places in the flat input."""
+    given, columns = op.inputs[0], apply_op("Cast", op.outputs[1], DstT="int32")
+    sizes = apply_op("Shape", given)
+    width = _last(given)
+    by_row = apply_op("Reshape", columns, apply_op("Pack", [-1, _last(columns)]))
+    rows = apply_op("GatherV2", apply_op("Shape", by_row), 0, 0)
+    starts = apply_op("Mul", apply_op("Range", 0, rows, 1), width)
+    places = apply_op("AddV2", by_row, apply_op("ExpandDims", starts, -1))
+    flat = apply_op(
+        "ScatterNd",
+        apply_op("Reshape", places, [-1, 1]),
+        apply_op("Reshape", grad, [-1]),
+        apply_op("Reshape", apply_op("Prod", sizes, 0), [1]),
+    )
+    back = apply_op("Reshape", flat, sizes)
+    return [back] if len(op.inputs) == 1 else [back, None]
+
+
+def _last(x: Tensor) -> Tensor:
+    """Return the last size of x, at run time."""
+    sizes = apply_op("Shape", x)
+    made: Tensor = apply_op("StridedSlice", sizes, [-1], [0], [1], shrink_axis_mask=1)
+    return made
+
+
+class TopKV2(NamedTuple):
+    """What top_k returns."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@export("nn.top_k", "math.top_k")
+def top_k(
+    input: Any,
+    k: Any = 1,
+    sorted: bool = True,
+    index_type: Any = "int32",
+    name: str | None = None,
+) -> TopKV2:
+    """Return the k greatest elements of each row, and their places in it.
+
+    Args:
+      input: [..., n].
+    Returns: values and indices, each [..., k], greatest first.
+    Raises: ValueError, or InvalidArgumentError when run, for k > n.
+    """
+    values, indices = apply_op(
+        "TopKV2", input, k, sorted=sorted, index_type=index_type, name=name or "TopKV2"
+    )
+    return TopKV2(values, indices)
+
+
+def _export_approximate(name: str, is_max: bool) -> None:
+    def approximate(
+        operand: Any,
+        k: int,
+        reduction_dimension: int = -1,
+        recall_target: float = 0.95,
+        reduction_input_size_override: int = -1,
+        aggregate_to_topk: bool = True,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        del recall_target, reduction_input_size_override, aggregate_to_topk  # all are found
+        return _along(operand, k, reduction_dimension, is_max, name)
+
+    approximate.__name__ = approximate.__qualname__ = name
+    approximate.__doc__ = (
+        f"Return the k {'greatest' if is_max else 'least'} elements along a dimension, and their "
+        "places in it.\n\nWhere TensorFlow may miss some, these are exact."
+    )
+    export(f"math.{name}", f"nn.{name}")(approximate)
+
+
+def _along(x: Any, k: int, axis: int, is_max: bool, name: str | None) -> tuple[Tensor, Tensor]:
+    given = convert_to_tensor(x)
+    rank = given.shape.rank
+    if rank is None or not -rank <= axis < rank:
+        raise ValueError(f"dimension {axis} lies outside a tensor of shape {given.shape}")
+    order = [*(i for i in range(rank) if i != axis % rank), axis % rank]
+    back = [order.index(i) for i in range(rank)]
+    rows = apply_op("Transpose", given, order)
+    values, places = top_k(rows if is_max else apply_op("Neg", rows), k, name=name)
+    turned = values if is_max else apply_op("Neg", values)
+    return apply_op("Transpose", turned, back), apply_op("Transpose", places, back)
+
+
+_export_approximate("approx_max_k", True)
+_export_approximate("approx_min_k", False)
+
+
+@export("approx_top_k")
+def approx_top_k(
+    input: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    is_max_k: bool = True,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return the k greatest (or least) elements along a dimension, and their places in it.
+
+    Where TensorFlow may miss some, these are exact.
+    """
+    del recall_target, reduction_input_size_override, aggregate_to_topk
+    return _along(input, k, reduction_dimension, is_max_k, name)
+
+
+def _in_top_k_shape(c: ShapeContext) -> list[Dims]:
+    rows = with_rank(c.inputs[0], 2, "predictions")[:1]
+    return [shapes.merge(rows, with_rank(c.inputs[1], 1, "targets"))]
+
+
+def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
+    if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
+        raise errors.InvalidArgumentError(
+            f"predictions must be [batch, classes] and targets [batch]; found "
+            f"{list(predictions.shape)} and {list(targets.shape)}"
+        )
+    classes = predictions.shape[1]
+    if not classes:
+        return xp.zeros(targets.shape, bool)
+    is_class = (targets >= 0) & (targets < classes)
+    at = xp.where(is_class, targets, 0)[:, None]
+    mine = xp.take_along_axis(predictions, at, axis=1)
+    better = xp.sum(predictions > mine, axis=1)
+    return is_class & xp.all(xp.isfinite(predictions), axis=1) & (better < k)
+
+
+@op(
+    """
+    InTopKV2(predictions: float, targets: T, k: T) -> precision: bool
+    T: type in indices = int32
+    """,
+    shape=_in_top_k_shape,
+)
+def in_top_k_kernel(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
+    check_scalar(k, "k")
+    return _in_top_k(xp, predictions, targets, k)
+
+
+@op(
+    """
+    InTopK(predictions: float, targets: T) -> precision: bool
+    k: int
+    T: type in indices = int32
+    """,
+    shape=_in_top_k_shape,
+)
+def in_top_k_v1_kernel(xp: Any, predictions: Any, targets: Any, *, k: int) -> Any:
+    return _in_top_k(xp, predictions, targets, k)
+
+
+not_differentiable("InTopK", "InTopKV2")
+
+
+@export("nn.in_top_k", "math.in_top_k")
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+    """Return for each row whether fewer than k predictions exceed that of its target.
+
+    Args:
+      predictions: float32 [batch, classes].
+      targets: [batch]; one out of range, or a row that is not finite, gives False.
+    """
+    with get_default_graph().name_scope(name or "in_top_k") as scope:
+        made: Tensor = apply_op("InTopKV2", predictions, targets, k, name=scope)
+    return made
+
+
+@export_v2("nn.in_top_k", "math.in_top_k")
+def in_top_k_v2(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
+    """Return what in_top_k does, with the order of arguments that the TF2 shape has."""
+    return in_top_k(predictions, targets, k, name)

@@ -1,0 +1,18 @@
+"""Random numbers: stateless draws, generators with a state, distributions, permutations.
+
+All of them draw from Philox counters (`philox`)."""
+
+from __future__ import annotations
+
+from tideflow.ops.random.draws import Sequence, random_normal, random_shuffle, random_uniform
+from tideflow.ops.random.philox import random_words
+from tideflow.ops.random.stateless import stateless_random_uniform
+
+__all__ = [
+    "Sequence",
+    "random_normal",
+    "random_shuffle",
+    "random_uniform",
+    "random_words",
+    "stateless_random_uniform",
+]

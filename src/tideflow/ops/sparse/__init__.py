@@ -1,0 +1,20 @@
+"""Sparse tensors: the class, arithmetic, segments, crosses, sets, edit distances."""
+
+from __future__ import annotations
+
+from tideflow.ops.sparse.segment import (
+    sparse_segment_mean,
+    sparse_segment_sqrt_n,
+    sparse_segment_sum,
+)
+from tideflow.ops.sparse.tensor import SparseTensor, fill_empty_rows, reshape, retain
+
+__all__ = [
+    "SparseTensor",
+    "fill_empty_rows",
+    "reshape",
+    "retain",
+    "sparse_segment_mean",
+    "sparse_segment_sqrt_n",
+    "sparse_segment_sum",
+]

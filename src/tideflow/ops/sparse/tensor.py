@@ -1,0 +1,253 @@
+"""tf.SparseTensor: tensors of which few elements are given, and what is done with them.
+
+Source: tensorflow/python/framework/sparse_tensor.py, python/ops/sparse/ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.graph.shapes import TensorShape
+from tideflow.graph.static_value import static_value
+from tideflow.ops.export import export
+from tideflow.ops.framework import nest
+from tideflow.wire import dtypes
+from tideflow.wire.dtypes import DType
+
+
+@export("SparseTensor", "sparse.SparseTensor")
+class SparseTensor:
+    """Values at indices; all else is zero.
+
+    Args:
+      indices: int64 [n, rank], in row-major order for most operations; see tf.sparse.reorder.
+      values: [n].
+      dense_shape: int64 [rank].
+    """
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        self.indices: Tensor = convert_to_tensor(indices, dtypes.int64)
+        self.values: Tensor = convert_to_tensor(values)
+        self.dense_shape: Tensor = convert_to_tensor(dense_shape, dtypes.int64)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.values.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """The dense shape, as far as it is known."""
+        known = static_value(*self.dense_shape.edge)
+        if known is None or isinstance(known, tuple):
+            rank = (self.dense_shape.dims or (None,))[0]
+            return TensorShape(None if rank is None else [None] * rank)
+        return TensorShape([int(size) for size in known])
+
+    def get_shape(self) -> TensorShape:
+        """Return the dense shape, as far as it is known."""
+        return self.shape
+
+    def with_values(self, new_values: Any) -> SparseTensor:
+        """Return other values at the same indices."""
+        return SparseTensor(self.indices, new_values, self.dense_shape)
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Indices, values and dense shape."""
+        return self.indices, self.values, self.dense_shape
+
+    def __repr__(self) -> str:
+        return (
+            f"SparseTensor(indices={self.indices}, values={self.values}, "
+            f"dense_shape={self.dense_shape})"
+        )
+
+
+nest.register_composite(
+    SparseTensor, lambda sparse: list(sparse.parts), lambda _, parts: SparseTensor(*parts)
+)
+
+
+@export("sparse.to_dense", "sparse_tensor_to_dense")
+def to_dense(
+    sp_input: SparseTensor,
+    default_value: Any = None,
+    validate_indices: bool = True,
+    name: str | None = None,
+) -> Tensor:
+    """Return the tensor with all its elements."""
+    indices, values, shape = sp_input.parts
+    default = "" if values.dtype.base_dtype is dtypes.string else 0
+    filling = convert_to_tensor(default if default_value is None else default_value, values.dtype)
+    made: Tensor = apply_op(
+        "SparseToDense",
+        indices,
+        shape,
+        values,
+        filling,
+        validate_indices=validate_indices,
+        name=name,
+    )
+    return made
+
+
+@export("sparse.from_dense")
+def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+    """Return the elements that are not zero (or not empty strings)."""
+    dense = convert_to_tensor(tensor)
+    zero = convert_to_tensor("" if dense.dtype.base_dtype is dtypes.string else 0, dense.dtype)
+    indices = apply_op("Where", apply_op("NotEqual", dense, zero), name=name)
+    shape = apply_op("Shape", dense, out_type=dtypes.int64)
+    return SparseTensor(indices, apply_op("GatherNd", dense, indices), shape)
+
+
+@export("sparse.reorder", "sparse_reorder")
+def reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
+    """Return the elements in row-major order."""
+    indices, values = apply_op("SparseReorder", *sp_input.parts, name=name)
+    return SparseTensor(indices, values, sp_input.dense_shape)
+
+
+@export("sparse.reshape", "sparse_reshape")
+def reshape(sp_input: SparseTensor, shape: Any, name: str | None = None) -> SparseTensor:
+    """Return the elements in another shape; one size may be -1."""
+    wanted = convert_to_tensor(shape, dtypes.int64)
+    indices, made = apply_op(
+        "SparseReshape", sp_input.indices, sp_input.dense_shape, wanted, name=name
+    )
+    return SparseTensor(indices, sp_input.values, made)
+
+
+@export("sparse.transpose", "sparse_transpose")
+def transpose(sp_input: SparseTensor, perm: Any = None, name: str | None = None) -> SparseTensor:
+    """Return the tensor with its axes in another order; reversed by default."""
+    rank = sp_input.shape.rank
+    order = list(range(rank or 0))[::-1] if perm is None else perm
+    indices = apply_op("GatherV2", sp_input.indices, order, 1)
+    shape = apply_op("GatherV2", sp_input.dense_shape, order, 0)
+    return reorder(SparseTensor(indices, sp_input.values, shape), name)
+
+
+@export("sparse.concat", "sparse_concat")
+def concat(
+    axis: int,
+    sp_inputs: Sequence[SparseTensor],
+    name: str | None = None,
+    expand_nonconcat_dims: bool = False,
+) -> SparseTensor:
+    """Return tensors joined along an axis.
+
+    expand_nonconcat_dims: make other sizes that differ the greatest of them.
+    Raises: InvalidArgumentError, when run, for other sizes that differ without it.
+    """
+    rank = sp_inputs[0].shape.rank or 0
+    columns = [list(column) for column in zip(*(each.parts for each in sp_inputs))]
+    if expand_nonconcat_dims:
+        shapes = apply_op("Pack", columns[2])
+        greatest = apply_op("Max", shapes, 0)
+        is_axis = np.arange(rank) == axis % rank
+        columns[2] = [apply_op("SelectV2", is_axis, shape, greatest) for shape in columns[2]]
+    made = apply_op("SparseConcat", *columns, concat_dim=axis % rank, name=name)
+    return SparseTensor(*made)
+
+
+@export("sparse.slice", "sparse_slice")
+def slice_(sp_input: SparseTensor, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+    """Return a part of a tensor."""
+    bounds = [convert_to_tensor(bound, dtypes.int64) for bound in (start, size)]
+    return SparseTensor(*apply_op("SparseSlice", *sp_input.parts, *bounds, name=name))
+
+
+@export("sparse.softmax", "sparse_softmax")
+def softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
+    """Return the softmax over what is given of each row."""
+    return sp_input.with_values(apply_op("SparseSoftmax", *sp_input.parts, name=name))
+
+
+@export("sparse.fill_empty_rows", "sparse_fill_empty_rows")
+def fill_empty_rows(
+    sp_input: SparseTensor, default_value: Any, name: str | None = None
+) -> tuple[SparseTensor, Tensor]:
+    """Return the tensor with a value in each row that had none, and which rows these were."""
+    filling = convert_to_tensor(default_value, sp_input.values.dtype)
+    indices, values, empty, _ = apply_op("SparseFillEmptyRows", *sp_input.parts, filling, name=name)
+    return SparseTensor(indices, values, sp_input.dense_shape), empty
+
+
+@export("sparse.sparse_dense_matmul", "sparse.matmul", "sparse_tensor_dense_matmul")
+def sparse_dense_matmul(
+    sp_a: SparseTensor,
+    b: Any,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Return the product of a sparse matrix and a dense one."""
+    made: Tensor = apply_op(
+        "SparseTensorDenseMatMul",
+        *sp_a.parts,
+        b,
+        adjoint_a=adjoint_a,
+        adjoint_b=adjoint_b,
+        name=name,
+    )
+    return made
+
+
+@export("sparse.retain", "sparse_retain")
+def retain(sp_input: SparseTensor, to_retain: Any) -> SparseTensor:
+    """Return the elements for which a bool is true."""
+    places = apply_op("Reshape", apply_op("Where", convert_to_tensor(to_retain)), [-1])
+    indices, values = (apply_op("GatherV2", x, places, 0) for x in sp_input.parts[:2])
+    return SparseTensor(indices, values, sp_input.dense_shape)
+
+
+@export("sparse.expand_dims")
+def expand_dims(
+    sp_input: SparseTensor, axis: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """Return the tensor with an axis of size 1 more; the last one by default."""
+    rank = sp_input.shape.rank or 0
+    at = rank if axis is None else axis % (rank + 1)
+    sizes = apply_op("Split", 0, apply_op("Reshape", sp_input.dense_shape, [-1, 1]), num_split=rank)
+    one = convert_to_tensor([[1]], dtypes.int64)
+    shape = apply_op("ConcatV2", [*sizes[:at], one, *sizes[at:]], 0)
+    return reshape(sp_input, apply_op("Reshape", shape, [-1]), name)
+
+
+@export("sparse.map_values")
+def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTensor:
+    """Return what a function makes of the values of sparse tensors with the same indices.
+
+    Raises: ValueError where no argument is sparse.
+    """
+    given = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, SparseTensor)]
+    if not given:
+        raise ValueError("map_values needs a SparseTensor among its arguments")
+
+    def values(arg: Any) -> Any:
+        return arg.values if isinstance(arg, SparseTensor) else arg
+
+    found = op(*map(values, args), **{key: values(arg) for key, arg in kwargs.items()})
+    return given[0].with_values(found)
+
+
+@export("sparse.eye")
+def eye(
+    num_rows: int,
+    num_columns: int | None = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
+) -> SparseTensor:
+    """Return a matrix with ones on its diagonal."""
+    columns = num_rows if num_columns is None else num_columns
+    count = min(num_rows, columns)
+    one = convert_to_tensor(1, dtypes.as_dtype(dtype))
+    values = apply_op("Fill", [count], one, name=name)
+    return SparseTensor([[i, i] for i in range(count)], values, [num_rows, columns])

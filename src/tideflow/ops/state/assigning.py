@@ -1,0 +1,186 @@
+"""Changing variables by function: tf.assign, tf.scatter_add and the like.
+
+Each takes a variable of either kind, or a reference tensor, first.
+Source: tensorflow/python/ops/state_ops.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.ops.export import export
+from tideflow.ops.framework import IndexedSlices
+from tideflow.ops.state.api import ResourceVariable
+
+
+@export("assign")
+def assign(
+    ref: Any,
+    value: Any,
+    validate_shape: bool | None = None,
+    use_locking: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Give a variable a value; returns what reads as the new value."""
+    if not ref.dtype.is_ref_dtype:
+        return ref.assign(value, use_locking=use_locking, name=name)
+    return apply_op(
+        "Assign", ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name
+    )
+
+
+@export("assign_add")
+def assign_add(
+    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Add to a variable; returns what reads as the new value."""
+    if not ref.dtype.is_ref_dtype:
+        return ref.assign_add(value, use_locking=use_locking, name=name)
+    return apply_op("AssignAdd", ref, value, use_locking=use_locking, name=name)
+
+
+@export("assign_sub")
+def assign_sub(
+    ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None
+) -> Any:
+    """Subtract from a variable; returns what reads as the new value."""
+    if not ref.dtype.is_ref_dtype:
+        return ref.assign_sub(value, use_locking=use_locking, name=name)
+    return apply_op("AssignSub", ref, value, use_locking=use_locking, name=name)
+
+
+def _scatter(
+    suffix: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None
+) -> Any:
+    if isinstance(ref, ResourceVariable):
+        return ref._scatter(suffix, IndexedSlices(updates, indices), name)
+    return apply_op(f"Scatter{suffix}", ref, indices, updates, use_locking=use_locking, name=name)
+
+
+@export("scatter_update")
+def scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """Assign rows: ref[indices, ...] = updates."""
+    return _scatter("Update", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_add")
+def scatter_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Add to rows: ref[indices, ...] += updates; repeated indices add up."""
+    return _scatter("Add", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_sub")
+def scatter_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Subtract from rows: ref[indices, ...] -= updates."""
+    return _scatter("Sub", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_mul")
+def scatter_mul(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Multiply rows: ref[indices, ...] *= updates."""
+    return _scatter("Mul", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_div")
+def scatter_div(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Divide rows: ref[indices, ...] /= updates."""
+    return _scatter("Div", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_min")
+def scatter_min(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Take the minimum of rows and updates."""
+    return _scatter("Min", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_max")
+def scatter_max(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Take the maximum of rows and updates."""
+    return _scatter("Max", ref, indices, updates, use_locking, name)
+
+
+def _scatter_nd(
+    suffix: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None
+) -> Any:
+    if isinstance(ref, ResourceVariable):
+        return ref._scatter_nd(suffix, indices, updates, name)
+    return apply_op(f"ScatterNd{suffix}", ref, indices, updates, use_locking=use_locking, name=name)
+
+
+@export("scatter_nd_update")
+def scatter_nd_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """Assign slices at index tuples."""
+    return _scatter_nd("Update", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_nd_add")
+def scatter_nd_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Add slices at index tuples."""
+    return _scatter_nd("Add", ref, indices, updates, use_locking, name)
+
+
+@export("scatter_nd_sub")
+def scatter_nd_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Subtract slices at index tuples."""
+    return _scatter_nd("Sub", ref, indices, updates, use_locking, name)
+
+
+@export("count_up_to")
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+    """Add one to a counter and return what it was.  OutOfRangeError at the limit, when run."""
+    if isinstance(ref, ResourceVariable):
+        made: Tensor = apply_op(
+            "ResourceCountUpTo", ref.handle, limit=limit, T=ref.dtype, name=name
+        )
+        return made
+    counted: Tensor = apply_op("CountUpTo", ref, limit=limit, name=name)
+    return counted
+
+
+@export("batch_scatter_update")
+def batch_scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
+    """Assign rows in each batch: ref[b..., indices[b..., i], ...] = updates[b..., i, ...]."""
+    given = convert_to_tensor(indices)
+    depth = given.shape.rank
+    if depth is None or not given.shape.is_fully_defined():
+        raise ValueError(f"batch_scatter_update needs indices of a full shape, not {given.shape}")
+    grids = _batch_positions(given)
+    full = apply_op("Pack", [*grids, given], axis=depth)
+    return scatter_nd_update(ref, full, updates, use_locking, name)
+
+
+def _batch_positions(indices: Tensor) -> list[Tensor]:
+    """Return for each batch dimension of indices a tensor of the positions along it."""
+    sizes = [int(size or 0) for size in indices.shape.as_list()]
+    found = []
+    for axis in range(len(sizes) - 1):
+        line = [1] * len(sizes)
+        line[axis] = sizes[axis]
+        counted = apply_op("Range", 0, sizes[axis], 1)
+        shaped = apply_op("Reshape", apply_op("Cast", counted, DstT=indices.dtype), line)
+        found.append(apply_op("BroadcastTo", shaped, sizes))
+    return found

@@ -1,0 +1,407 @@
+"""Ops that change variables: a pure rule from old values to new, kept apart from storage.
+
+An update op's kernel is its rule: `rule(xp, *old values, *other inputs, **attrs)` gives a tuple of
+new values, the same code for NumPy and jax.numpy.  The variables are its first inputs.  The
+executor runs such a node through `bind_update`; a compiler traces the rule instead, with the
+variables donated.
+
+How bind_update keeps memory traffic low, by the kind of rule:
+  elementwise  a large array is worked through in blocks that fit the cache, its result written
+               over the old value where nobody else holds that
+  rows         only the rows named by indices are read and written
+  in place     the op brings its own function that changes an array
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph import op_def, shapes
+from tideflow.graph.kernel import KernelContext
+from tideflow.graph.node import Node
+from tideflow.ops.state.cells import (
+    ResourceVariableState,
+    VariableState,
+    as_numpy,
+    held_only_here,
+    in_lock_order,
+    uninitialized,
+    wrong_dtype,
+)
+from tideflow.wire import errors
+
+# Elements for one block: with a few operands it stays in the second-level cache.
+_BLOCK = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """How the values of an update op's variables are brought up to date.
+
+    Attributes:
+      op: the op's name.
+      variables: how many of its first inputs are variables.
+      is_ref: whether these are references; otherwise they are resource handles.
+      rule: the pure rule on whole values; for kind "rows" the one on the selected rows.
+      kind: "elementwise", "rows" or "in_place" (see the module's text).
+      full: positions, among the other inputs, of those that are as large as the variable (for
+        "rows": that have one row for each index); the rest are scalars.
+      indices: position of the row indices among the other inputs, for kind "rows".
+      change: change(arrays, others, **attrs) works on arrays in place, for kind "in_place".
+      check: check(arrays, others) raises before anything is changed.
+      missing: the error class when a resource is not there.
+    """
+
+    op: str
+    variables: int
+    is_ref: bool
+    rule: Callable[..., Any]
+    kind: str = "elementwise"
+    full: tuple[int, ...] = ()
+    indices: int = -1
+    change: Callable[..., None] | None = None
+    check: Callable[..., None] | None = None
+    missing: type[errors.OpError] = errors.NotFoundError
+
+    def require_shapes(self, values: Sequence[Any], others: Sequence[Any]) -> None:
+        """Raise InvalidArgumentError where shapes do not fit; values may be traced."""
+        _CHECKS[self.kind](self, list(values), list(others))
+
+
+_updates: dict[str, Update] = {}
+
+
+def declare_update(
+    signature: str,
+    kernel: Callable[..., Any],
+    update: Update,
+    shape: Any,
+    static: Sequence[str] = (),
+) -> None:
+    """Register an update op: its rule as the kernel, and how it is stored.
+
+    static: inputs that must be known when the rule is traced.
+    """
+    inputs = signature.split("(", 1)[1].split(",")
+    names = tuple(inputs[i].split(":")[0].strip() for i in range(update.variables))
+    op_def.declare(
+        signature,
+        kernel,
+        shape_rule=shape,
+        updates=names,
+        is_stateful=not update.is_ref,
+        static_inputs=tuple(static),
+    )
+    _updates[update.op] = update
+
+
+def find_update(op_name: str) -> Update | None:
+    """Return how an update op is carried out, None for an op that is none or simply assigns."""
+    return _updates.get(op_name)
+
+
+def bind_update(node: Node, ctx: KernelContext) -> Callable[..., Any]:
+    """Return a callable over a node's flat inputs that updates its variables.
+
+    Inputs are VariableStates (reference ops) or handles (resource ops), then plain values; the
+    result is the first VariableState for a reference op, None for a resource op.  It may run on
+    any thread.
+    Raises: UnimplementedError for an op that is no update; the callable raises NotFoundError,
+    FailedPreconditionError or InvalidArgumentError and then has changed nothing.
+    """
+    update = _updates.get(node.op)
+    if update is None:
+        raise errors.UnimplementedError(f"op {node.op} (node {node.name!r}) updates no variable")
+    return _BoundUpdate(update, node, ctx)
+
+
+class _BoundUpdate:
+    """One node's update, ready to be called.
+
+    Small elementwise updates are what a training step of a small model mostly consists of, so
+    their way through here is kept short.
+    """
+
+    __slots__ = ("attrs", "check", "count", "dtype", "is_small_kind", "lookup", "rule", "update")
+
+    def __init__(self, update: Update, node: Node, ctx: KernelContext) -> None:
+        self.update = update
+        self.count = update.variables
+        self.rule = update.rule
+        self.is_small_kind = update.kind == "elementwise"
+        self.lookup = ctx.resources.lookup
+        self.attrs = {name: node.attrs[name] for name in node.op_def.kernel_attrs}
+        self.dtype = node.attrs.get("T") or node.attrs["dtype"]
+        self.check = update.check or _CHECKS[update.kind]
+
+    def __call__(self, *args: Any) -> Any:
+        count = self.count
+        others = [x if type(x) is np.ndarray else as_numpy(x) for x in args[count:]]
+        if self.update.is_ref:
+            self.locked(args[:count], others)
+            return args[0]
+        try:
+            states = [self.lookup(handle, ResourceVariableState) for handle in args[:count]]
+        except errors.NotFoundError as error:
+            missing = self.update.missing
+            raise missing(f"{error.message}; initialize the variable before updating it") from None
+        self.locked(states, others)
+        return None
+
+    def locked(self, states: Sequence[VariableState], others: list[Any]) -> None:
+        """Apply the update under the locks of its variables."""
+        if self.count == 1:
+            with states[0].lock:
+                self.apply(states, others)
+            return
+        taken = in_lock_order(states)
+        for state in taken:
+            state.lock.acquire()
+        try:
+            self.apply(states, others)
+        finally:
+            for state in taken:
+                state.lock.release()
+
+    def apply(self, states: Sequence[VariableState], others: list[Any]) -> None:
+        """Bring the values up to date; the locks are held."""
+        values = _values(states, self.dtype)
+        self.check(self.update, values, others)
+        if self.is_small_kind and values[0].size <= _BLOCK:
+            news = self.rule(np, *values, *others, **self.attrs)
+            for state, new in zip(states, news):
+                state.value = new
+            return
+        for state in states:
+            state.value = None
+        results = values
+        try:
+            results = self.changed(values, others)
+        finally:
+            for state, value in zip(states, results):
+                state.value = value
+
+    def changed(self, values: list[Any], others: list[Any]) -> list[Any]:
+        """Return the new values, in the old arrays where nobody else holds these.
+
+        The list is all that may hold the arrays here: the caller has taken them from the cells.
+        """
+        free = held_only_here(values)
+        update = self.update
+        if update.kind == "elementwise":
+            outs = [
+                value if ok and value.flags.c_contiguous else np.empty(value.shape, value.dtype)
+                for value, ok in zip(values, free)
+            ]
+            _run_in_blocks(update, values, outs, others, self.attrs)
+            return outs
+        outs = [value if ok else np.array(value) for value, ok in zip(values, free)]
+        if update.kind == "rows":
+            change_rows(update, outs, others, self.attrs)
+        else:
+            assert update.change is not None
+            update.change(outs, others, **self.attrs)
+        return outs
+
+
+def _values(states: Sequence[VariableState], dtype: Any) -> list[Any]:
+    """Return the variables' values; the list is all that keeps them besides the cells."""
+    values = []
+    for state in states:
+        if state.value is None:
+            raise uninitialized(state.name, state.container)
+        if state.dtype is not dtype:
+            raise wrong_dtype(state, dtype)
+        values.append(as_numpy(state.value))
+    return values
+
+
+def _run_in_blocks(
+    update: Update, values: list[Any], outs: list[Any], others: list[Any], attrs: dict[str, Any]
+) -> None:
+    flat_values = [value.reshape(-1) for value in values]
+    flat_outs = [out.reshape(-1) for out in outs]
+    blocked = [
+        (i in update.full, o.reshape(-1) if i in update.full else o) for i, o in enumerate(others)
+    ]
+    for start in range(0, flat_outs[0].size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        news = update.rule(
+            np,
+            *[value[part] for value in flat_values],
+            *[other[part] if full else other for full, other in blocked],
+            **attrs,
+        )
+        for out, new in zip(flat_outs, news):
+            out[part] = new
+
+
+# ---- rows
+
+
+def change_rows(
+    update: Update, arrays: list[Any], others: list[Any], attrs: dict[str, Any]
+) -> None:
+    """Apply a rule to the rows that indices name, in order where an index comes again."""
+    indices = others[update.indices]
+    rest = [(i in update.full, o) for i, o in enumerate(others) if i != update.indices]
+    for wave in _waves(indices):
+        chosen = indices[wave]
+        news = update.rule(
+            np,
+            *[array[chosen] for array in arrays],
+            *[other[wave] if full else other for full, other in rest],
+            **attrs,
+        )
+        for array, new in zip(arrays, news):
+            array[chosen] = new
+
+
+def _waves(indices: Any) -> Iterator[Any]:
+    """Split positions so that none of the parts holds an index twice; first occurrences first."""
+    if np.unique(indices).size == indices.size:
+        yield slice(None)
+        return
+    ranks = _occurrences(np, indices)
+    for k in range(int(ranks.max()) + 1):
+        yield np.flatnonzero(ranks == k)
+
+
+def _occurrences(xp: Any, indices: Any) -> Any:
+    """Return for each position how often its index came before."""
+    order = xp.argsort(indices, stable=True)
+    ordered = indices[order]
+    count = xp.arange(indices.shape[0])
+    rank_in_order = count - xp.searchsorted(ordered, ordered)
+    return rank_in_order[xp.argsort(order, stable=True)]
+
+
+def rows_kernel(update: Update, attr_names: Sequence[str]) -> Callable[..., Any]:
+    """Return the pure kernel on whole values of a rule on rows."""
+
+    def kernel(xp: Any, *args: Any, **attrs: Any) -> Any:
+        arrays = list(args[: update.variables])
+        others = list(args[update.variables :])
+        if xp is np:
+            arrays = [np.array(array) for array in arrays]
+            _check_rows(update, arrays, others)
+            change_rows(update, arrays, others, attrs)
+            return tuple(arrays)
+        return _trace_rows(xp, update, arrays, others, attrs)
+
+    return op_def.with_attrs(kernel, attr_names)
+
+
+def _trace_rows(
+    xp: Any, update: Update, arrays: list[Any], others: list[Any], attrs: dict[str, Any]
+) -> Any:
+    """Trace a rule on rows: one pass for each time that the commonest index comes.
+
+    Indices that lie outside are left out here: a traced kernel cannot raise.
+    """
+    import jax  # noqa: PLC0415 - only a traced kernel needs it
+
+    indices = others[update.indices]
+    rest = [(i in update.full, o) for i, o in enumerate(others) if i != update.indices]
+    if indices.shape[0] == 0:
+        return tuple(arrays)
+    ranks = _occurrences(xp, indices)
+    size = arrays[0].shape[0]
+
+    def wave(carry: Any) -> Any:
+        k, held = carry
+        news = update.rule(
+            xp, *[array[indices] for array in held], *[other for _, other in rest], **attrs
+        )
+        inside = (ranks == k) & (indices >= 0)
+        target = xp.where(inside, indices, size)
+        return k + 1, tuple(
+            array.at[target].set(new, mode="drop") for array, new in zip(held, news)
+        )
+
+    last = ranks.max()
+    _, result = jax.lax.while_loop(
+        lambda carry: carry[0] <= last, wave, (xp.zeros((), ranks.dtype), tuple(arrays))
+    )
+    return result
+
+
+# ---- checks
+
+
+def _check_elementwise(update: Update, values: list[Any], others: list[Any]) -> None:
+    shape = values[0].shape
+    if len(values) > 1:
+        for value in values:
+            if value.shape != shape:
+                raise _mismatch(update, "the variables have shapes", shape, value.shape)
+    full = update.full
+    for i, other in enumerate(others):
+        if i in full:
+            if other.shape != shape:
+                raise _mismatch(update, "variable and update have shapes", shape, other.shape)
+        elif other.ndim:
+            raise errors.InvalidArgumentError(
+                f"{update.op}: input {i + update.variables} must be a scalar; its shape is "
+                f"{shapes.format_dims(other.shape)}"
+            )
+
+
+def _check_rows(update: Update, values: list[Any], others: list[Any]) -> None:
+    shape = values[0].shape
+    indices = others[update.indices]
+    if not shape or indices.ndim != 1:
+        raise _mismatch(
+            update,
+            "the variable needs rows and indices must be a vector: shapes",
+            shape,
+            indices.shape,
+        )
+    for value in values:
+        if value.shape != shape:
+            raise _mismatch(update, "the variables have shapes", shape, value.shape)
+    for i, other in enumerate(others):
+        if i in update.full and other.shape != (*indices.shape, *shape[1:]):
+            raise _mismatch(
+                update,
+                "the rows to apply must have one row for each index: expected and found",
+                (*indices.shape, *shape[1:]),
+                other.shape,
+            )
+        if i not in update.full and i != update.indices and other.shape:
+            raise errors.InvalidArgumentError(
+                f"{update.op}: input {i + update.variables} must be a scalar; its shape is "
+                f"{shapes.format_dims(other.shape)}"
+            )
+    check_rows_inside(update.op, indices, shape[0])
+
+
+def check_rows_inside(op_name: str, indices: Any, size: int) -> None:
+    """Raise InvalidArgumentError for an index outside [0, size)."""
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= size):
+        outside = np.flatnonzero((indices.reshape(-1) < 0) | (indices.reshape(-1) >= size))[0]
+        at = tuple(int(i) for i in np.unravel_index(outside, indices.shape))
+        raise errors.InvalidArgumentError(
+            f"{op_name}: indices{list(at)} = {indices.reshape(-1)[outside]} is not in [0, {size})"
+        )
+
+
+def _mismatch(update: Update, what: str, a: Any, b: Any) -> errors.InvalidArgumentError:
+    return errors.InvalidArgumentError(
+        f"{update.op}: {what} {shapes.format_dims(a)} and {shapes.format_dims(b)}"
+    )
+
+
+def _check_nothing(update: Update, values: list[Any], others: list[Any]) -> None:
+    """The op's own function checks before it changes anything."""
+
+
+_CHECKS = {
+    "elementwise": _check_elementwise,
+    "rows": _check_rows,
+    "in_place": _check_nothing,
+}

@@ -1,0 +1,9 @@
+"""Strings: splitting, joining, formatting, hashes, regular expressions, Unicode."""
+
+from __future__ import annotations
+
+from tideflow.ops.strings.strings import scalar_string
+
+__all__ = [
+    "scalar_string",
+]

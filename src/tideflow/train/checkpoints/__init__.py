@@ -1,0 +1,24 @@
+"""Checkpoints: what is saved, savers and restorers, managers, names and object graphs."""
+
+from __future__ import annotations
+
+from tideflow.train.checkpoints.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
+from tideflow.train.checkpoints.object_graph import is_tracked, object_nodes
+from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY
+from tideflow.train.checkpoints.restore_batches import restore_turns
+from tideflow.train.checkpoints.saveables import on_cpu
+from tideflow.train.checkpoints.saver import Saver
+from tideflow.train.checkpoints.state import get_checkpoint_state
+
+__all__ = [
+    "OBJECT_GRAPH_KEY",
+    "Checkpoint",
+    "ObjectFiles",
+    "RestoreStatus",
+    "Saver",
+    "get_checkpoint_state",
+    "is_tracked",
+    "object_nodes",
+    "on_cpu",
+    "restore_turns",
+]

@@ -1,0 +1,207 @@
+"""Objects as checkpoints see them: which hold which, under what names, and what each saves.
+
+A checkpoint of objects finds a variable by the path that leads to it from the root, so it does not
+depend on names of nodes.  Other kinds of objects register with `children_of`, or have a method
+`_checkpoint_children`.
+
+Source: tensorflow/python/checkpoint/graph_view.py, trackable/*.py; recorded files.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tideflow.graph.graph import get_default_graph
+from tideflow.ops.state import Variable
+from tideflow.train.optimizers import Optimizer
+from tideflow.wire import messages as pb
+
+_VALUE = "VARIABLE_VALUE"
+
+
+@functools.singledispatch
+def children_of(thing: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the objects that a thing holds, by name; a kind registers how."""
+    yield from getattr(thing, "_checkpoint_children", dict)().items()
+
+
+@children_of.register(Mapping)
+def _(thing: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    yield from ((name, value) for name, value in thing.items() if isinstance(name, str))
+
+
+@children_of.register(list)
+@children_of.register(tuple)
+def _(thing: Any) -> Iterator[tuple[str, Any]]:
+    yield from ((str(i), value) for i, value in enumerate(thing))
+
+
+@children_of.register(Optimizer)
+def _(thing: Optimizer) -> Iterator[tuple[str, Any]]:
+    graph = get_default_graph()
+    own = [(name, v) for (name, owner), v in thing._non_slots.items() if owner is graph]
+    yield from sorted(own, key=lambda item: item[0])
+
+
+def has_value(thing: Any) -> bool:
+    """Whether a thing is a variable, perhaps in parts."""
+    return isinstance(thing, Variable) or getattr(thing, "is_sharded_variable", False)
+
+
+def full_name(thing: Any) -> str:
+    """Return the name that a variable has without checkpoints of objects."""
+    named: str = thing.name.partition(":")[0] if has_value(thing) else thing.op.name
+    return named
+
+
+def is_tracked(thing: Any) -> bool:
+    """Whether a checkpoint takes a thing up."""
+    if has_value(thing) or isinstance(thing, (Optimizer, Mapping, list, tuple)):
+        return True
+    return hasattr(thing, "_checkpoint_children") or children_of.dispatch(
+        type(thing)
+    ) is not children_of.dispatch(object)
+
+
+def _escape(name: str) -> str:
+    return name.replace(".", "..").replace("/", ".S")
+
+
+def _key(path: tuple[str, ...], name: str = _VALUE) -> str:
+    return "/".join([*map(_escape, path), ".ATTRIBUTES", _escape(name)])
+
+
+@dataclass
+class Node:
+    """One object of the graph.
+
+    Attributes: path, names from the root; children, their numbers by name; key, of its value in
+    the checkpoint (None for an object that has none); slots, of an optimizer: number of the
+    variable, name, number of the slot's variable.
+    """
+
+    thing: Any
+    path: tuple[str, ...]
+    children: list[tuple[str, int]] = field(default_factory=list)
+    key: str | None = None
+    slots: list[tuple[int, str, int]] = field(default_factory=list)
+
+
+def object_nodes(root: Any) -> list[Node]:
+    """Return the objects that a root leads to, breadth first, then the slots of optimizers."""
+    nodes = [Node(root, ())]
+    numbers = {id(root): 0}
+    waiting = deque([0])
+    while waiting:
+        node = nodes[waiting.popleft()]
+        for name, child in children_of(node.thing):
+            if not is_tracked(child):
+                continue
+            if id(child) not in numbers:
+                numbers[id(child)] = len(nodes)
+                waiting.append(len(nodes))
+                nodes.append(Node(child, (*node.path, name)))
+            node.children.append((name, numbers[id(child)]))
+    for node in list(nodes):
+        if has_value(node.thing):
+            node.key = _key(node.path)
+    for node in [node for node in nodes if isinstance(node.thing, Optimizer)]:
+        _add_slots(nodes, node)
+    return nodes
+
+
+def _add_slots(nodes: list[Node], owner: Node) -> None:
+    variables = [(i, n) for i, n in enumerate(nodes) if isinstance(n.thing, Variable)]
+    for name in owner.thing.get_slot_names():
+        for number, node in variables:
+            slot = owner.thing.get_slot(node.thing, name)
+            if slot is None:
+                continue
+            owner.slots.append((number, name, len(nodes)))
+            key = slot_key(node.path, owner.path, name)
+            nodes.append(Node(slot, (), key=key))
+
+
+def slot_key(variable: tuple[str, ...], optimizer: tuple[str, ...], slot: str) -> str:
+    """Return the key of an optimizer's variable beside another one."""
+    parts = [*map(_escape, variable), ".OPTIMIZER_SLOT", *map(_escape, optimizer), _escape(slot)]
+    return "/".join([*parts, ".ATTRIBUTES", _VALUE])
+
+
+def object_graph(nodes: list[Node]) -> pb.TrackableObjectGraph:
+    """Return the message that a checkpoint keeps of its objects."""
+    graph_pb = pb.TrackableObjectGraph()
+    for node in nodes:
+        node_pb = graph_pb.nodes.add()
+        node_pb.has_checkpoint_values.value = True
+        for name, number in node.children:
+            node_pb.children.add(node_id=number, local_name=name)
+        if node.key is not None:
+            node_pb.attributes.add(
+                name=_VALUE, full_name=full_name(node.thing), checkpoint_key=node.key
+            )
+        for original, name, number in node.slots:
+            node_pb.slot_variables.add(
+                original_variable_node_id=original,
+                slot_name=name,
+                slot_variable_node_id=number,
+            )
+    return graph_pb
+
+
+@dataclass
+class Match:
+    """What objects and a checkpoint have in common.
+
+    Attributes: keys, of the checkpoint by number of the object's node; unmatched, paths of objects
+    that the checkpoint lacks; unused, keys that no object takes.
+    """
+
+    keys: list[tuple[str, Any]] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+
+
+def match_objects(nodes: list[Node], graph_pb: pb.TrackableObjectGraph) -> Match:
+    """Find each object's counterpart, along the names from the root."""
+    found = Match()
+    theirs: dict[int, int] = {0: 0}
+    waiting = deque([0])
+    while waiting:
+        number = waiting.popleft()
+        names = {c.local_name: c.node_id for c in graph_pb.nodes[theirs[number]].children}
+        for name, child in nodes[number].children:
+            if name in names and child not in theirs:
+                theirs[child] = names[name]
+                waiting.append(child)
+    for number, node in enumerate(nodes):
+        if node.slots and number in theirs:
+            _match_slots(node, graph_pb.nodes[theirs[number]], theirs)
+    taken: set[str] = set()
+    for number, node in enumerate(nodes):
+        if node.key is None:
+            continue
+        attributes = graph_pb.nodes[theirs[number]].attributes if number in theirs else ()
+        keys = [a.checkpoint_key for a in attributes if a.name == _VALUE]
+        if keys:
+            found.keys.append((keys[0], node.thing))
+            taken.add(keys[0])
+        else:
+            found.unmatched.append(node.key)
+    every = [a.checkpoint_key for node_pb in graph_pb.nodes for a in node_pb.attributes]
+    found.unused = [key for key in every if key not in taken]
+    return found
+
+
+def _match_slots(node: Node, node_pb: Any, theirs: dict[int, int]) -> None:
+    there = {
+        (s.original_variable_node_id, s.slot_name): s.slot_variable_node_id
+        for s in node_pb.slot_variables
+    }
+    for original, name, number in node.slots:
+        if original in theirs and (theirs[original], name) in there:
+            theirs[number] = there[theirs[original], name]

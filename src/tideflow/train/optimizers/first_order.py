@@ -1,0 +1,409 @@
+"""Optimizers that are one op for each variable, and differ in its name, slots and arguments.
+
+Source: the papers named below; tensorflow/python/training/*.py for names, slots and defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.ops.export import export
+from tideflow.ops.framework import IndexedSlices
+from tideflow.ops.math import cast
+from tideflow.train.optimizers.optimizer import Optimizer
+from tideflow.train.optimizers.slots import filled_like, is_resource
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer whose update is one op: [Resource][Sparse]Apply<rule>.
+
+    Attributes:
+      rule: the op's name without its prefixes.
+      slots: slot names, in the op's order.
+      arguments: the op's inputs after variable and slots; "grad" stands for the gradient, which
+        its indices follow in the sparse form.
+    """
+
+    rule: str
+    slots: tuple[str, ...] = ()
+    arguments: tuple[str, ...]
+
+    def __init__(self, use_locking: bool, name: str, **hyper: Any) -> None:
+        super().__init__(use_locking, name)
+        self._hyper = hyper
+        self._hyper_tensors: dict[str, Any] = {}
+        self._attrs: dict[str, Any] = {}
+
+    def _initial(self, slot: str, var: Any) -> Any:
+        """Return the initial value of a slot of var."""
+        return filled_like(var, 0)
+
+    def _slot_op_name(self, slot: str) -> str:
+        """Return what is put after the variable's name in the slot's."""
+        return self._name
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            for slot in self.slots:
+                self._make_slot(var, slot)
+
+    def _make_slot(self, var: Any, slot: str) -> None:
+        self._slot(var, slot, self._slot_op_name(slot), lambda: self._initial(slot, var))
+
+    def _prepare(self) -> None:
+        self._hyper_tensors = {
+            name: convert_to_tensor(self._call_if_callable(value), name=name)
+            for name, value in self._hyper.items()
+        }
+
+    def _hyper_value(self, name: str, var: Any) -> Any:
+        """Return a hyperparameter as a tensor of the variable's type."""
+        return cast(self._hyper_tensors[name], var.dtype.base_dtype)
+
+    def _apply_rule(self, var: Any, grad: Any, indices: Any = None) -> Any:
+        targets = [var, *(self.get_slot(var, slot) for slot in self.slots)]
+        resource = is_resource(var)
+        if resource:
+            targets = [target.handle for target in targets]
+        inputs: list[Any] = []
+        for argument in self.arguments:
+            if argument == "grad":
+                inputs.extend([grad] if indices is None else [grad, indices])
+            else:
+                inputs.append(self._hyper_value(argument, var))
+        prefix = ("Resource" if resource else "") + ("" if indices is None else "Sparse")
+        return apply_op(
+            f"{prefix}Apply{self.rule}",
+            *targets,
+            *inputs,
+            use_locking=self._use_locking,
+            **self._attrs,
+        )
+
+    def _apply_dense(self, grad: Any, var: Any) -> Any:
+        return self._apply_rule(var, grad)
+
+    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+        return self._apply_rule(handle, grad)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+        return self._apply_rule(var, grad.values, grad.indices)
+
+    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+        return self._apply_rule(handle, grad, indices)
+
+
+@export("train.GradientDescentOptimizer")
+class GradientDescentOptimizer(RuleOptimizer):
+    """Step against the gradient: `var -= learning_rate * grad`.
+
+    learning_rate may be a number, a tensor, or a function without arguments that gives one.
+    """
+
+    rule = "GradientDescent"
+    arguments = ("learning_rate", "grad")
+
+    def __init__(
+        self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"
+    ) -> None:
+        super().__init__(use_locking, name, learning_rate=learning_rate)
+
+    # Repeated indices do no harm here: each slice is subtracted in turn.
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+        step = apply_op("Mul", grad.values, self._hyper_value("learning_rate", var))
+        return apply_op("ScatterSub", var, grad.indices, step, use_locking=self._use_locking)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+        step = apply_op("Mul", apply_op("Neg", grad), self._hyper_value("learning_rate", handle))
+        return apply_op("ResourceScatterAdd", handle.handle, indices, step)
+
+
+@export("train.MomentumOptimizer")
+class MomentumOptimizer(RuleOptimizer):
+    """Keep a decaying sum of gradients: `accum = momentum * accum + grad; var -= lr * accum`.
+
+    With use_nesterov the gradient is looked at ahead (Sutskever et al., 2013).
+    """
+
+    rule = "Momentum"
+    slots = ("momentum",)
+    arguments = ("learning_rate", "grad", "momentum")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(use_locking, name, learning_rate=learning_rate, momentum=momentum)
+        self._attrs = {"use_nesterov": use_nesterov}
+
+
+def _require_positive(name: str, value: float) -> None:
+    if value <= 0.0:
+        raise ValueError(f"{name} must be positive; found {value}")
+
+
+@export("train.AdagradOptimizer")
+class AdagradOptimizer(RuleOptimizer):
+    """Scale each step by the root of the sum of squared gradients (Duchi et al., 2011)."""
+
+    rule = "Adagrad"
+    slots = ("accumulator",)
+    arguments = ("learning_rate", "grad")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        _require_positive("initial_accumulator_value", initial_accumulator_value)
+        super().__init__(use_locking, name, learning_rate=learning_rate)
+        self._initial_accumulator_value = initial_accumulator_value
+
+    def _initial(self, slot: str, var: Any) -> Any:
+        return filled_like(var, self._initial_accumulator_value)
+
+
+@export("train.AdagradDAOptimizer")
+class AdagradDAOptimizer(RuleOptimizer):
+    """Adagrad with dual averaging, for sparse linear models (Duchi et al., 2011).
+
+    global_step: counts the steps; the caller increments it.
+    """
+
+    rule = "AdagradDA"
+    slots = ("gradient_accumulator", "gradient_squared_accumulator")
+    arguments = ("grad", "learning_rate", "l1", "l2", "global_step")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        global_step: Any,
+        initial_gradient_squared_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "AdagradDA",
+    ) -> None:
+        _require_positive(
+            "initial_gradient_squared_accumulator_value",
+            initial_gradient_squared_accumulator_value,
+        )
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            l1=l1_regularization_strength,
+            l2=l2_regularization_strength,
+        )
+        self._global_step = global_step
+        self._initial_squared = initial_gradient_squared_accumulator_value
+
+    def _initial(self, slot: str, var: Any) -> Any:
+        return filled_like(var, 0 if slot == "gradient_accumulator" else self._initial_squared)
+
+    def _hyper_value(self, name: str, var: Any) -> Any:
+        if name == "global_step":
+            # The rule divides by the number of the step, from 1; the counter starts at 0.
+            return apply_op("AddV2", cast(convert_to_tensor(self._global_step), "int64"), 1)
+        return super()._hyper_value(name, var)
+
+
+@export("train.AdadeltaOptimizer")
+class AdadeltaOptimizer(RuleOptimizer):
+    """Scale steps by the ratio of past updates to past gradients (Zeiler, 2012)."""
+
+    rule = "Adadelta"
+    slots = ("accum", "accum_update")
+    arguments = ("lr", "rho", "epsilon", "grad")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: Any = 0.95,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        super().__init__(use_locking, name, lr=learning_rate, rho=rho, epsilon=epsilon)
+
+
+@export("train.RMSPropOptimizer")
+class RMSPropOptimizer(RuleOptimizer):
+    """Divide steps by the root of a moving average of squared gradients (Hinton, 2012).
+
+    With centered, by an estimate of the gradient's deviation (Graves, 2013).
+    """
+
+    rule = "RMSProp"
+    slots: tuple[str, ...] = ("rms", "momentum")
+    arguments = ("learning_rate", "decay", "momentum", "epsilon", "grad")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        decay: Any = 0.9,
+        momentum: Any = 0.0,
+        epsilon: Any = 1e-10,
+        use_locking: bool = False,
+        centered: bool = False,
+        name: str = "RMSProp",
+    ) -> None:
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            decay=decay,
+            momentum=momentum,
+            epsilon=epsilon,
+        )
+        if centered:
+            self.rule = "CenteredRMSProp"
+            self.slots = ("mg", "rms", "momentum")
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        # In this order, because the slots' names count up as they are made.
+        for var in var_list:
+            for slot in ("rms", "mg", "momentum"):
+                if slot in self.slots:
+                    self._make_slot(var, slot)
+
+    def _initial(self, slot: str, var: Any) -> Any:
+        return filled_like(var, 1 if slot == "rms" else 0)
+
+
+@export("train.FtrlOptimizer")
+class FtrlOptimizer(RuleOptimizer):
+    """Follow the regularized leader (McMahan et al., 2013).
+
+    Args:
+      learning_rate_power: at most 0; 0 for a constant rate.
+      l2_shrinkage_regularization_strength: a penalty on magnitude that acts on the gradient.
+      beta: added to the root of the accumulator, as in the paper.
+    """
+
+    rule = "Ftrl"
+    slots = ("accum", "linear")
+    arguments: tuple[str, ...] = ("grad", "learning_rate", "l1", "l2", "lr_power")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        learning_rate_power: float = -0.5,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "Ftrl",
+        accum_name: str | None = None,
+        linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0,
+        beta: float | None = None,
+    ) -> None:
+        for label, value in (
+            ("initial_accumulator_value", initial_accumulator_value),
+            ("l1_regularization_strength", l1_regularization_strength),
+            ("l2_regularization_strength", l2_regularization_strength),
+            ("l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength),
+            ("minus learning_rate_power", -learning_rate_power),
+        ):
+            if value < 0:
+                raise ValueError(f"{label} must be at least 0; found {value}")
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            l1=l1_regularization_strength,
+            l2=l2_regularization_strength,
+            lr_power=learning_rate_power,
+        )
+        self._initial_accumulator_value = initial_accumulator_value
+        self._op_names = {"accum": accum_name or name, "linear": linear_name or name}
+        self._beta = beta or 0.0
+        if l2_shrinkage_regularization_strength > 0:
+            self._hyper["l2_shrinkage"] = l2_shrinkage_regularization_strength
+            self.rule = "FtrlV2"
+            self.arguments = (
+                "grad",
+                "learning_rate",
+                "l1",
+                "l2",
+                "l2_shrinkage",
+                "lr_power",
+            )
+
+    def _slot_op_name(self, slot: str) -> str:
+        return self._op_names[slot]
+
+    def _initial(self, slot: str, var: Any) -> Any:
+        return filled_like(var, self._initial_accumulator_value if slot == "accum" else 0)
+
+    def _hyper_value(self, name: str, var: Any) -> Any:
+        found = super()._hyper_value(name, var)
+        if name == "l2" and self._beta:
+            rate = super()._hyper_value("learning_rate", var)
+            return apply_op("AddV2", found, apply_op("RealDiv", self._beta / 2.0, rate))
+        return found
+
+
+@export("train.ProximalGradientDescentOptimizer")
+class ProximalGradientDescentOptimizer(RuleOptimizer):
+    """Step against the gradient, then shrink by l1 and l2 (Duchi and Singer, 2009)."""
+
+    rule = "ProximalGradientDescent"
+    arguments = ("learning_rate", "l1", "l2", "grad")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "ProximalGradientDescent",
+    ) -> None:
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            l1=l1_regularization_strength,
+            l2=l2_regularization_strength,
+        )
+
+
+@export("train.ProximalAdagradOptimizer")
+class ProximalAdagradOptimizer(RuleOptimizer):
+    """Adagrad, then shrink by l1 and l2 (Duchi and Singer, 2009)."""
+
+    rule = "ProximalAdagrad"
+    slots = ("accumulator",)
+    arguments = ("learning_rate", "l1", "l2", "grad")
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0,
+        use_locking: bool = False,
+        name: str = "ProximalAdagrad",
+    ) -> None:
+        _require_positive("initial_accumulator_value", initial_accumulator_value)
+        super().__init__(
+            use_locking,
+            name,
+            learning_rate=learning_rate,
+            l1=l1_regularization_strength,
+            l2=l2_regularization_strength,
+        )
+        self._initial_accumulator_value = initial_accumulator_value
+
+    def _initial(self, slot: str, var: Any) -> Any:
+        return filled_like(var, self._initial_accumulator_value)

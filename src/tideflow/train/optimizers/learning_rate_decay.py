@@ -1,0 +1,285 @@
+"""Learning rates that fall as the global step grows.
+
+Each function returns a scalar tensor.  Source: tensorflow/python/training/learning_rate_decay.py
+for names and argument orders; the formulas stand in the docstrings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.export import export
+from tideflow.ops.math import cast
+from tideflow.ops.random import random_normal
+
+
+def _mul(x: Any, y: Any, name: str | None = None) -> Any:
+    return apply_op("Mul", x, y, name=name)
+
+
+def _add(x: Any, y: Any, name: str | None = None) -> Any:
+    return apply_op("AddV2", x, y, name=name)
+
+
+def _sub(x: Any, y: Any) -> Any:
+    return apply_op("Sub", x, y)
+
+
+def _div(x: Any, y: Any, name: str | None = None) -> Any:
+    return apply_op("RealDiv", x, y, name=name)
+
+
+def _scope(name: str) -> Any:
+    return get_default_graph().name_scope(name)
+
+
+def _require_step(global_step: Any, what: str) -> None:
+    if global_step is None:
+        raise ValueError(f"{what} needs a global_step; tf.train.get_or_create_global_step() is one")
+
+
+def _progress(rate: Any, global_step: Any, decay_steps: Any, staircase: bool) -> tuple[Any, Any]:
+    """Return the rate as a tensor, and steps in units of decay_steps, floored for a staircase."""
+    rate = convert_to_tensor(rate, name="learning_rate")
+    dtype = rate.dtype.base_dtype
+    steps = cast(convert_to_tensor(global_step), dtype)
+    done = _div(steps, cast(convert_to_tensor(decay_steps), dtype))
+    return rate, apply_op("Floor", done) if staircase else done
+
+
+@export("train.exponential_decay")
+def exponential_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * decay_rate ^ (global_step / decay_steps); whole steps with staircase."""
+    _require_step(global_step, "exponential_decay")
+    with _scope(name or "ExponentialDecay") as scope:
+        rate, done = _progress(learning_rate, global_step, decay_steps, staircase)
+        base = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype)
+        found: Tensor = _mul(rate, apply_op("Pow", base, done), name=scope)
+        return found
+
+
+@export("train.natural_exp_decay")
+def natural_exp_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
+    _require_step(global_step, "natural_exp_decay")
+    with _scope(name or "ExponentialDecay") as scope:
+        rate, done = _progress(learning_rate, global_step, decay_steps, staircase)
+        base = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype)
+        exponent = apply_op("Neg", _mul(base, done))
+        found: Tensor = _mul(rate, apply_op("Exp", exponent), name=scope)
+        return found
+
+
+@export("train.inverse_time_decay")
+def inverse_time_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
+    _require_step(global_step, "inverse_time_decay")
+    with _scope(name or "InverseTimeDecay") as scope:
+        rate, done = _progress(learning_rate, global_step, decay_steps, staircase)
+        base = cast(convert_to_tensor(decay_rate), rate.dtype.base_dtype)
+        found: Tensor = _div(rate, _add(1.0, _mul(base, done)), name=scope)
+        return found
+
+
+@export("train.polynomial_decay")
+def polynomial_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    end_learning_rate: Any = 0.0001,
+    power: Any = 1.0,
+    cycle: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """(learning_rate - end) * (1 - step / decay_steps) ^ power + end, and end from then on.
+
+    With cycle, decay_steps is stretched to the next multiple that the step has not passed.
+    """
+    _require_step(global_step, "polynomial_decay")
+    with _scope(name or "PolynomialDecay") as scope:
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        dtype = rate.dtype.base_dtype
+        end = cast(convert_to_tensor(end_learning_rate), dtype)
+        steps = cast(convert_to_tensor(global_step), dtype)
+        span = cast(convert_to_tensor(decay_steps), dtype)
+        if cycle:
+            turns = apply_op("Maximum", 1.0, apply_op("Ceil", _div(steps, span)))
+            span = _mul(span, turns)
+        else:
+            steps = apply_op("Minimum", steps, span)
+        left = _sub(1.0, _div(steps, span))
+        shape = apply_op("Pow", left, cast(convert_to_tensor(power), dtype))
+        found: Tensor = _add(_mul(_sub(rate, end), shape), end, name=scope)
+        return found
+
+
+@export("train.piecewise_constant", "train.piecewise_constant_decay")
+def piecewise_constant(
+    x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None
+) -> Tensor:
+    """values[0] while x <= boundaries[0], then values[i] up to boundaries[i], at last values[-1].
+
+    Raises: ValueError unless there is one value more than boundaries, or for mixed types.
+    """
+    if len(values) != len(boundaries) + 1:
+        raise ValueError(
+            f"{len(boundaries)} boundaries need {len(boundaries) + 1} values; found {len(values)}"
+        )
+    with _scope(name or "PiecewiseConstant"):
+        step = convert_to_tensor(x)
+        dtype = step.dtype.base_dtype
+        bounds = [cast(convert_to_tensor(b), dtype) for b in boundaries]
+        first = convert_to_tensor(values[0])
+        rates = [first, *(convert_to_tensor(v, first.dtype.base_dtype) for v in values[1:])]
+        found: Any = rates[-1]
+        for bound, rate in reversed(list(zip(bounds, rates))):
+            found = apply_op("SelectV2", apply_op("LessEqual", step, bound), rate, found)
+        result: Tensor = apply_op("Identity", found)
+        return result
+
+
+def _fraction(global_step: Any, decay_steps: Any, dtype: Any) -> Any:
+    """Return how much of decay_steps is done, at most 1."""
+    span = cast(convert_to_tensor(decay_steps), dtype)
+    steps = cast(convert_to_tensor(global_step), dtype)
+    return _div(apply_op("Minimum", steps, span), span)
+
+
+def _cosine(fraction: Any) -> Any:
+    """Return the half wave that falls from 1 to 0."""
+    return _mul(0.5, _add(1.0, apply_op("Cos", _mul(math.pi, fraction))))
+
+
+@export("train.cosine_decay")
+def cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * ((1 - alpha) * (1 + cos(pi * step / decay_steps)) / 2 + alpha).
+
+    Source: Loshchilov and Hutter, SGDR, 2016.
+    """
+    _require_step(global_step, "cosine_decay")
+    with _scope(name or "CosineDecay"):
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        fraction = _fraction(global_step, decay_steps, rate.dtype.base_dtype)
+        found: Tensor = _mul(rate, _add(_mul(1.0 - alpha, _cosine(fraction)), alpha))
+        return found
+
+
+@export("train.cosine_decay_restarts")
+def cosine_decay_restarts(
+    learning_rate: Any,
+    global_step: Any,
+    first_decay_steps: Any,
+    t_mul: float = 2.0,
+    m_mul: float = 1.0,
+    alpha: float = 0.0,
+    name: str | None = None,
+) -> Tensor:
+    """Cosine decay that starts anew: each period is t_mul times longer and m_mul times as high.
+
+    Source: Loshchilov and Hutter, SGDR, 2016.
+    """
+    _require_step(global_step, "cosine_decay_restarts")
+    with _scope(name or "SGDRDecay") as scope:
+        rate = convert_to_tensor(learning_rate, name="initial_learning_rate")
+        dtype = rate.dtype.base_dtype
+        first = cast(convert_to_tensor(first_decay_steps), dtype)
+        done = _div(cast(convert_to_tensor(global_step), dtype), first)
+        if t_mul == 1.0:
+            period = apply_op("Floor", done)
+            within = _sub(done, period)
+        else:
+            grown = _sub(1.0, _mul(done, 1.0 - t_mul))
+            period = apply_op("Floor", _div(apply_op("Log", grown), math.log(t_mul)))
+            length = apply_op("Pow", convert_to_tensor(t_mul, dtype), period)
+            started = _div(_sub(1.0, length), 1.0 - t_mul)
+            within = _div(_sub(done, started), length)
+        height = apply_op("Pow", convert_to_tensor(m_mul, dtype), period)
+        decayed = _add(_mul(1.0 - alpha, _mul(height, _cosine(within))), alpha)
+        found: Tensor = _mul(rate, decayed, name=scope)
+        return found
+
+
+@export("train.linear_cosine_decay")
+def linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """learning_rate * ((alpha + 1 - f) * (1 + cos(2 pi num_periods f)) / 2 + beta), f = step part.
+
+    Source: Bello et al., Neural Optimizer Search, 2017.
+    """
+    _require_step(global_step, "linear_cosine_decay")
+    with _scope(name or "LinearCosineDecay") as scope:
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        fraction = _fraction(global_step, decay_steps, rate.dtype.base_dtype)
+        wave = _cosine(_mul(2.0 * num_periods, fraction))
+        shape = _add(_mul(_add(alpha, _sub(1.0, fraction)), wave), beta)
+        found: Tensor = _mul(rate, shape, name=scope)
+        return found
+
+
+@export("train.noisy_linear_cosine_decay")
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: float = 1.0,
+    variance_decay: float = 0.55,
+    num_periods: float = 0.5,
+    alpha: float = 0.0,
+    beta: float = 0.001,
+    name: str | None = None,
+) -> Tensor:
+    """Linear cosine decay with noise of variance initial_variance / (1 + step)^variance_decay.
+
+    Source: Bello et al., Neural Optimizer Search, 2017.
+    """
+    _require_step(global_step, "noisy_linear_cosine_decay")
+    with _scope(name or "NoisyLinearCosineDecay") as scope:
+        rate = convert_to_tensor(learning_rate, name="learning_rate")
+        dtype = rate.dtype.base_dtype
+        fraction = _fraction(global_step, decay_steps, dtype)
+        steps = cast(convert_to_tensor(global_step), dtype)
+        steps = apply_op("Minimum", steps, cast(convert_to_tensor(decay_steps), dtype))
+        variance = _div(initial_variance, apply_op("Pow", _add(1.0, steps), variance_decay))
+        drawn = random_normal([], dtype=dtype)
+        linear = _add(_sub(1.0, fraction), _mul(apply_op("Sqrt", variance), drawn))
+        wave = _cosine(_mul(2.0 * num_periods, fraction))
+        found: Tensor = _mul(rate, _add(_mul(_add(alpha, linear), wave), beta), name=scope)
+        return found

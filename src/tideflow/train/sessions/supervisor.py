@@ -1,0 +1,533 @@
+"""Supervisor: a session with summaries, checkpoints and threads, for programs without hooks.
+
+Source: tensorflow/python/training/supervisor.py for names, arguments and the order of events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from tideflow import logging
+from tideflow.client import Session
+from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.graph.graph_keys import GraphKeys
+from tideflow.ops.control_flow import group
+from tideflow.ops.export import export
+from tideflow.ops.io import merge_all
+from tideflow.ops.state import global_step as read_global_step
+from tideflow.ops.state import (
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+    report_uninitialized_variables,
+    tables_initializer,
+)
+from tideflow.train.checkpoints import Saver
+from tideflow.train.graphs import export_scoped_meta_graph, write_graph
+from tideflow.train.sessions.session_layers import LOST
+from tideflow.train.sessions.session_manager import SessionManager
+from tideflow.train.sessions.supervisor_services import (
+    CheckpointThread,
+    StepCounterThread,
+    SummaryThread,
+)
+from tideflow.train.sessions.termination import LastSave, TerminationHandler
+from tideflow.train.summaries import FileWriter
+from tideflow.train.threads import (
+    ChiefLock,
+    Coordinator,
+    LooperThread,
+    Patience,
+    SessionCloser,
+    stop_threads,
+)
+from tideflow.wire import dtypes
+from tideflow.wire import messages as pb
+
+# How long a loop that loses its session goes on trying to get another one.
+_MOST_WAIT_S = 7200.0
+
+
+@export("train.Supervisor")
+class Supervisor:
+    """Makes a session ready and keeps the training's services going.
+
+    Example:
+      sv = tf.train.Supervisor(logdir=directory, is_chief=index == 0)
+      with sv.managed_session(server.target) as session:
+          while not sv.should_stop():
+              session.run(train_op)
+
+    The chief restores the latest checkpoint of logdir, or initializes, and then saves and
+    summarizes in threads; the others wait for it.  In the main thread of a chief that saves,
+    SIGTERM ends the program with a last checkpoint.
+
+    Args (those that are left out are taken from the graph's collections, or made):
+      graph: the default graph if left out; read-only afterwards.
+      ready_op, ready_for_local_init_op, init_op, init_feed_dict, local_init_op: see SessionManager.
+      logdir: where the chief's checkpoints and events go; without it there are none.
+      summary_op, saver, global_step: None for none.
+      save_summaries_secs, save_model_secs: between two times; 0 for never.
+      recovery_wait_secs: the longest pause between two looks at the model.
+      stop_grace_secs: how long threads may go on after a stop.
+      checkpoint_basename: the checkpoints' file name.
+      summary_writer: a FileWriter, or None for none.
+      init_fn: called with the session after init_op.
+    Raises: ValueError for variables without a device in a graph of a task that is not the chief.
+    """
+
+    USE_DEFAULT: ClassVar[Any] = 0
+
+    def __init__(
+        self,
+        graph: Graph | None = None,
+        ready_op: Any = USE_DEFAULT,
+        ready_for_local_init_op: Any = USE_DEFAULT,
+        is_chief: bool = True,
+        init_op: Any = USE_DEFAULT,
+        init_feed_dict: Any = None,
+        local_init_op: Any = USE_DEFAULT,
+        logdir: str | None = None,
+        summary_op: Any = USE_DEFAULT,
+        saver: Any = USE_DEFAULT,
+        global_step: Any = USE_DEFAULT,
+        save_summaries_secs: float = 120,
+        save_model_secs: float = 600,
+        recovery_wait_secs: float = 30,
+        stop_grace_secs: float = 120,
+        checkpoint_basename: str = "model.ckpt",
+        session_manager: SessionManager | None = None,
+        summary_writer: Any = USE_DEFAULT,
+        init_fn: Callable[[Any], Any] | None = None,
+        local_init_run_options: pb.RunOptions | None = None,
+    ) -> None:
+        self._graph = get_default_graph() if graph is None else graph
+        with self._graph.as_default():
+            self._ready_op = _found(ready_op, GraphKeys.READY_OP, report_uninitialized_variables)
+            self._ready_for_local_init_op = _found(
+                ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP
+            )
+            self._init_op = _found(init_op, GraphKeys.INIT_OP, global_variables_initializer)
+            self._local_init_op = _found(
+                local_init_op, GraphKeys.LOCAL_INIT_OP, _default_local_init_op
+            )
+            self._saver = _found(saver, GraphKeys.SAVERS, _default_saver)
+            self._summary_op = _found(summary_op, GraphKeys.SUMMARY_OP, merge_all)
+            self._global_step = _found(global_step, GraphKeys.GLOBAL_STEP, _default_global_step)
+        self._init_feed_dict = init_feed_dict
+        self._init_fn = init_fn
+        self._is_chief = is_chief
+        self._lock: ChiefLock | None = None
+        self._coord = Coordinator()
+        self._stop_grace_secs = stop_grace_secs
+        self._logdir = os.fspath(logdir) if logdir and is_chief else None
+        self._save_summaries_secs = save_summaries_secs if is_chief else None
+        self._save_model_secs = save_model_secs if is_chief else None
+        self._save_path = os.path.join(self._logdir, checkpoint_basename) if self._logdir else None
+        self._summary_writer: Any = None
+        if is_chief:
+            self._summary_writer = summary_writer
+            if summary_writer is Supervisor.USE_DEFAULT:
+                self._summary_writer = FileWriter(self._logdir) if self._logdir else None
+        self._is_graph_written = False
+        self._session_manager = session_manager or SessionManager(
+            local_init_op=self._local_init_op,
+            ready_op=self._ready_op,
+            ready_for_local_init_op=self._ready_for_local_init_op,
+            graph=self._graph,
+            recovery_wait_secs=recovery_wait_secs,
+            local_init_run_options=local_init_run_options,
+        )
+        # Two threads that save at once would leave it to chance which checkpoint is the latest.
+        self._saving = threading.Lock()
+        self._closer: SessionCloser | None = None
+        self._termination: TerminationHandler | None = None
+        if not is_chief:
+            self._check_devices()
+        self._graph.finalize()
+
+    def _check_devices(self) -> None:
+        """See that all variables are placed: each task would have its own of the others."""
+        for op in self._graph.get_operations():
+            if op.type in ("Variable", "VariableV2") and not op.device:
+                raise ValueError(
+                    f"When using replicas, all Variables must have their device set: {op}"
+                )
+
+    # ---- facts
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this task initializes, saves and summarizes."""
+        return self._is_chief
+
+    @property
+    def session_manager(self) -> SessionManager:
+        """What makes sessions."""
+        return self._session_manager
+
+    @property
+    def coord(self) -> Coordinator:
+        """What coordinates the threads."""
+        return self._coord
+
+    @property
+    def init_op(self) -> Any:
+        """Gives the variables their first value."""
+        return self._init_op
+
+    @property
+    def init_feed_dict(self) -> Any:
+        """Fed to init_op."""
+        return self._init_feed_dict
+
+    @property
+    def ready_op(self) -> Any:
+        """Gives the names of variables without a value."""
+        return self._ready_op
+
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        """Gives the names of what local_init_op needs and has no value, or None."""
+        return self._ready_for_local_init_op
+
+    @property
+    def summary_writer(self) -> Any:
+        """Where the chief's summaries go, or None."""
+        return self._summary_writer
+
+    @property
+    def summary_op(self) -> Any:
+        """All summaries merged, or None."""
+        return self._summary_op
+
+    @property
+    def save_summaries_secs(self) -> float | None:
+        """Seconds between two summaries; None where this is not the chief."""
+        return self._save_summaries_secs
+
+    @property
+    def global_step(self) -> Any:
+        """The global step, or None."""
+        return self._global_step
+
+    @property
+    def saver(self) -> Any:
+        """What saves and restores, or None."""
+        return self._saver
+
+    @property
+    def save_model_secs(self) -> float | None:
+        """Seconds between two checkpoints; None where this is not the chief."""
+        return self._save_model_secs
+
+    @property
+    def save_path(self) -> str | None:
+        """Where the chief saves to, without the step; None without a logdir."""
+        return self._save_path
+
+    # ---- sessions
+
+    def prepare_or_wait_for_session(
+        self,
+        master: str = "",
+        config: pb.ConfigProto | None = None,
+        wait_for_checkpoint: bool = False,
+        max_wait_secs: float = 7200,
+        start_standard_services: bool = True,
+    ) -> Session:
+        """Return a session that is ready; the chief prepares it, the others wait for that.
+
+        Args:
+          master: the session's target.
+          wait_for_checkpoint: have the chief wait for a checkpoint to restore.
+          max_wait_secs: how long to wait for the checkpoint, or for the chief.
+          start_standard_services: start the services, and queue runners.
+        Raises: FailedPreconditionError where another process is chief of the logdir.
+        """
+        self._coord.clear_stop()
+        if self._summary_writer is not None:
+            self._summary_writer.reopen()
+        if self._is_chief:
+            if self._logdir and self._saver is not None and self._save_model_secs:
+                self._lock = ChiefLock(self._logdir)
+            sess = self._session_manager.prepare_session(
+                master,
+                init_op=self._init_op,
+                saver=self._saver,
+                checkpoint_dir=self._logdir,
+                wait_for_checkpoint=wait_for_checkpoint,
+                max_wait_secs=max_wait_secs,
+                config=config,
+                init_feed_dict=self._init_feed_dict,
+                init_fn=self._init_fn,
+            )
+        else:
+            sess = self._session_manager.wait_for_session(
+                master, config=config, max_wait_secs=max_wait_secs
+            )
+        self._closer = SessionCloser(sess)
+        if self._is_chief:
+            self._write_graph()
+            self._save_on_termination()
+            if start_standard_services:
+                self.start_standard_services(sess)
+        if start_standard_services:
+            self.start_queue_runners(sess)
+        return sess
+
+    def _write_graph(self) -> None:
+        if self._logdir:
+            write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
+        if self._summary_writer is not None and not self._is_graph_written:
+            saver_def = self._saver.saver_def if self._saver else None
+            graph_pb = self._graph.as_graph_def(add_shapes=True)
+            meta_graph_pb, _ = export_scoped_meta_graph(
+                graph_def=graph_pb, graph=self._graph, saver_def=saver_def
+            )
+            self._summary_writer.add_graph(self._graph)
+            self._summary_writer.add_meta_graph(meta_graph_pb)
+            self._is_graph_written = True
+
+    def _save_on_termination(self) -> None:
+        if self._saver is None or not self._save_path or not self._save_model_secs:
+            return
+        if self._termination is None:
+            self._termination = TerminationHandler(LastSave(self._save_last).begin)
+
+    def _save_last(self) -> None:
+        closer = self._closer
+        if closer is not None:
+            with closer.watching_peers():
+                self.save_checkpoint(closer.session)
+
+    def save_checkpoint(self, sess: Any) -> None:
+        """Save a checkpoint at the global step's present value."""
+        logging.info("Saving checkpoint to path %s", self._save_path)
+        with self._saving:
+            self._saver.save(sess, self._save_path, global_step=self._global_step)
+        if self._summary_writer is not None and self._global_step is not None:
+            log_pb = pb.SessionLog(status=pb.SessionLog.CHECKPOINT, checkpoint_path=self._save_path)
+            self._summary_writer.add_session_log(log_pb, read_global_step(sess, self._global_step))
+
+    @contextlib.contextmanager
+    def managed_session(
+        self,
+        master: str = "",
+        config: pb.ConfigProto | None = None,
+        start_standard_services: bool = True,
+        close_summary_writer: bool = True,
+    ) -> Iterator[Session]:
+        """Yield a session that is ready; at the end of `with` stop the services and close it.
+
+        Errors inside `with`, and of threads, are raised at its end; OutOfRangeError is none.
+        """
+        try:
+            yield self.prepare_or_wait_for_session(
+                master=master, config=config, start_standard_services=start_standard_services
+            )
+        except Exception as error:
+            self.request_stop(error)
+        finally:
+            self._stop((), close_summary_writer, False, close_session=True)
+
+    # ---- services
+
+    def start_standard_services(self, sess: Session) -> list[LooperThread] | None:
+        """Start the chief's threads and return them; None, with a warning, without a logdir.
+
+        Raises: RuntimeError where this is not the chief.
+        """
+        if not self._is_chief:
+            raise RuntimeError(
+                "Only chief supervisor can start standard services. Because only chief "
+                "supervisors can write events."
+            )
+        if not self._logdir:
+            logging.warning("Standard services need a 'logdir' passed to the SessionManager")
+            return None
+        writer, summaries_s = self._summary_writer, self._save_summaries_secs
+        if self._global_step is not None and writer is not None:
+            step = read_global_step(sess, self._global_step)
+            writer.add_session_log(pb.SessionLog(status=pb.SessionLog.START), step)
+        threads: list[LooperThread] = []
+        if summaries_s and writer is not None:
+            if self._summary_op is not None:
+                threads.append(SummaryThread(self, sess, summaries_s))
+            if self._global_step is not None:
+                threads.append(StepCounterThread(self, sess, summaries_s))
+        if self._saver is not None and self._save_model_secs:
+            threads.append(CheckpointThread(self, sess, self._save_model_secs))
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def start_queue_runners(
+        self, sess: Session, queue_runners: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Start the threads of queue runners, those of the graph if left out; return them."""
+        if queue_runners is None:
+            queue_runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS)
+        return [
+            thread
+            for runner in queue_runners
+            for thread in runner.create_threads(sess, coord=self._coord, daemon=True, start=True)
+        ]
+
+    def loop(
+        self,
+        timer_interval_secs: float | None,
+        target: Callable[..., Any],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> LooperThread:
+        """Call target regularly in a thread until the stop; return the thread."""
+        return LooperThread.loop(self._coord, timer_interval_secs, target, args, kwargs)
+
+    def summary_computed(self, sess: Session, summary: Any, global_step: int | None = None) -> None:
+        """Write a summary that the program has run itself.
+
+        global_step: read if left out.  Raises: RuntimeError without a summary writer.
+        """
+        if self._summary_writer is None:
+            raise RuntimeError("Writing a summary requires a summary writer.")
+        if global_step is None and self._global_step is not None:
+            global_step = read_global_step(sess, self._global_step)
+        self._summary_writer.add_summary(summary, global_step)
+
+    # ---- the end
+
+    def stop(
+        self,
+        threads: Iterable[Any] | None = None,
+        close_summary_writer: bool = True,
+        ignore_live_threads: bool = False,
+    ) -> None:
+        """Stop the services and wait for their threads.
+
+        The session is left open, unless threads still wait in it, or its peers do not answer.
+        Raises: the first error of the threads; RuntimeError naming threads that go on, unless
+        ignore_live_threads.
+        """
+        self._stop(threads or (), close_summary_writer, ignore_live_threads, close_session=False)
+
+    def _stop(
+        self,
+        threads: Iterable[Any],
+        close_summary_writer: bool,
+        ignore_live_threads: bool,
+        close_session: bool,
+    ) -> None:
+        try:
+            if self._closer is None:
+                self._coord.request_stop()
+                self._coord.join(threads, self._stop_grace_secs, ignore_live_threads)
+            else:
+                stop_threads(
+                    self._coord,
+                    self._closer,
+                    self._stop_grace_secs,
+                    close=close_session,
+                    threads=threads,
+                    ignore_live_threads=ignore_live_threads,
+                )
+        finally:
+            if close_summary_writer and self._summary_writer is not None:
+                self._summary_writer.add_session_log(pb.SessionLog(status=pb.SessionLog.STOP))
+                self._summary_writer.close()
+                self._is_graph_written = False
+            if self._lock is not None:
+                self._lock.release()
+            termination, self._termination = self._termination, None
+            if termination is not None:
+                termination.restore()
+
+    def request_stop(self, ex: Any = None) -> None:
+        """Ask the threads to stop; see Coordinator.request_stop."""
+        self._coord.request_stop(ex)
+
+    def should_stop(self) -> bool:
+        """Whether a stop was requested."""
+        return self._coord.should_stop()
+
+    def stop_on_exception(self) -> contextlib.AbstractContextManager[None]:
+        """Turn an exception raised inside `with` into a request to stop."""
+        return self._coord.stop_on_exception()
+
+    def wait_for_stop(self) -> None:
+        """Wait until a stop is requested."""
+        self._coord.wait_for_stop()
+
+    PrepareSession = prepare_or_wait_for_session
+    StartQueueRunners = start_queue_runners
+    StartStandardServices = start_standard_services
+    Stop = stop
+    RequestStop = request_stop
+    Loop = loop
+    ShouldStop = should_stop
+    StopOnException = stop_on_exception
+    WaitForStop = wait_for_stop
+    SummaryComputed = summary_computed
+
+
+def _found(given: Any, key: str, default: Callable[[], Any] | None = None) -> Any:
+    """Return what was given or else the first of a collection, or a default that is added to it."""
+    if given is not Supervisor.USE_DEFAULT:
+        return given
+    graph = get_default_graph()
+    members = graph.get_collection(key)
+    if members:
+        return members[0]
+    made = None if default is None else default()
+    if made is not None:
+        graph.add_to_collection(key, made)
+    return made
+
+
+def _default_local_init_op() -> Any:
+    return group(local_variables_initializer(), tables_initializer())
+
+
+def _default_saver() -> Saver | None:
+    return Saver() if global_variables() else None
+
+
+def _default_global_step() -> Any:
+    operation = get_default_graph().operations_by_name.get("global_step")
+    if operation is None or not operation.outputs:
+        return None
+    found = operation.outputs[0]
+    if found.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
+        logging.warning("Found 'global_step' is not an int type: %s", found.dtype)
+        return None
+    return found
+
+
+@export("train.basic_train_loop")
+def basic_train_loop(
+    supervisor: Supervisor,
+    train_step_fn: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    master: str = "",
+) -> None:
+    """Call train_step_fn(session, *args, **kwargs) until the supervisor stops.
+
+    When a task is lost, the loop goes on in a new session.
+    """
+    patience: Patience | None = None
+    while True:
+        try:
+            with supervisor.managed_session(master) as sess:
+                while not supervisor.should_stop():
+                    train_step_fn(sess, *args or (), **kwargs or {})
+                    patience = None
+            return
+        except LOST as error:
+            patience = patience or Patience("a new session", _MOST_WAIT_S, report_after_s=0.0)
+            if not patience.pause(f"{type(error).__name__}: {error.message.splitlines()[0]}"):
+                raise
