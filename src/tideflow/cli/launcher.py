@@ -16,7 +16,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from tideflow.cli.restarts import RestartPolicy, Restarts
 from tideflow.cluster import ClusterSpec
+from tideflow.transport import free_ports
 
 # How long tasks that work, and then those that serve, may take to end; all is over in five seconds.
 STOP_GRACE_S = 3.0
@@ -85,21 +85,10 @@ class Death:
 def local_cluster(ps: int, workers: int, chief: bool = False) -> ClusterSpec:
     """Return a cluster on free ports of the loopback interface."""
     sizes = {"chief": int(chief), "ps": ps, "worker": workers}
-    ports = iter(_free_ports(sum(sizes.values())))
+    ports = iter(free_ports(random.sample(_PORTS, len(_PORTS)), sum(sizes.values())))
     return ClusterSpec(
         {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in sizes.items() if n}
     )
-
-
-def _free_ports(count: int) -> list[int]:
-    found: list[int] = []
-    for port in random.sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            return found
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-    raise OSError(f"this machine has no {count} free ports between {_PORTS[0]} and {_PORTS[-1]}")
 
 
 def tasks_of(cluster: ClusterSpec) -> list[TaskId]:

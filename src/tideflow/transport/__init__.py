@@ -8,6 +8,7 @@ from __future__ import annotations
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
 from tideflow.transport.h2 import lend_memory
 from tideflow.transport.inprocess import LocalChannel
+from tideflow.transport.network import free_ports
 from tideflow.transport.pauses import growing_pauses_s
 from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.registry import has_pipes, make_channel, make_server
@@ -26,6 +27,7 @@ __all__ = [
     "PipeReceiver",
     "Service",
     "TransportServer",
+    "free_ports",
     "growing_pauses_s",
     "has_pipes",
     "lend_memory",

@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
+from tideflow.transport import network
 from tideflow.transport.answer import answer, answer_stream
 from tideflow.transport.encoding import serialize
 from tideflow.transport.h2.grpc import fit_header
@@ -257,13 +258,7 @@ def _bind_error(address: str) -> errors.OpError:
     """Return what is wrong with an address that grpcio could not bind; it does not say itself."""
     host, _, port = address.rpartition(":")
     try:
-        found = socket.getaddrinfo(
-            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, kind, protocol, _, where in found:
-            with socket.socket(family, kind, protocol) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(where)
+        network.try_to_bind(host.strip("[]") or None, int(port))
     except (ValueError, socket.gaierror) as error:
         return errors.InvalidArgumentError(
             f"cannot listen at {address!r}: {error}; give HOST:PORT with a host of this machine"

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from google.protobuf.message import Message
 
+from tideflow.transport import network
 from tideflow.transport.channel import deadline_error, unreachable_error
 from tideflow.transport.h2.calling import (
     CLOCK_SLACK_S,
@@ -444,18 +445,10 @@ def _open(address: str, timeout_s: float) -> socket.socket:
         if beside is not None:
             beside.settimeout(timeout_s)
             return beside
-        made = socket.create_connection((host, port), timeout_s)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made = network.open_tcp(host, port, timeout_s)
         let_kernel_watch(made)
         return made
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        made.settimeout(timeout_s)
-        made.connect(path)
-    except BaseException:
-        made.close()
-        raise
-    return made
+    return network.open_unix(path, timeout_s)
 
 
 # Another object in each process that comes of a fork.

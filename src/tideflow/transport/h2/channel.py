@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from google.protobuf.message import Message
 
 from tideflow.runtime.loop import spawn
+from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
 from tideflow.transport.h2 import same_host
@@ -338,23 +339,15 @@ class H2Channel(Channel):
             self._backoff.tried(loop.time())
 
     async def _open(self) -> ClientLink:
-        loop = asyncio.get_running_loop()
         make = functools.partial(ClientLink, self._keepalive_s)
         path = unix_path(self._address)
         if path is not None:
-            _, link = await loop.create_unix_connection(make, path, ssl=self._tls)
-        else:
-            host, port = split_host_port(self._address)
-            beside = None if self._tls is not None else await same_host.connect(host, port)
-            if beside is not None:
-                transport, link = await loop.create_unix_connection(make, sock=beside)
-                if transport.is_closing():
-                    # The peer hung up before the loop had taken the socket over: the descriptor is
-                    # closed, and its number may be another's by the time the socket is collected.
-                    beside.detach()
-            else:
-                _, link = await loop.create_connection(make, host, port, ssl=self._tls)
-        return link
+            return await network.connect_unix(make, path, self._tls)
+        host, port = split_host_port(self._address)
+        beside = None if self._tls is not None else await same_host.connect(host, port)
+        if beside is not None:
+            return await network.adopt_unix(make, beside)
+        return await network.connect_tcp(make, host, port, self._tls)
 
     # ---- pieces of a call
 

@@ -12,13 +12,13 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.transport import network
 from tideflow.transport.h2.same_host import listen_beside
 from tideflow.transport.h2.tls import FAREWELL_S, HANDSHAKE_S
 from tideflow.wire import errors
 
 _UNIX = "unix:"
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-_BACKLOG = 1024
 
 
 def unix_path(address: str) -> str | None:
@@ -53,13 +53,10 @@ async def listen(
 
     Raises: as TransportServer.start.
     """
-    loop = asyncio.get_running_loop()
     path = unix_path(address)
     try:
         if path is not None:
-            server = await loop.create_unix_server(
-                make_protocol, path, backlog=_BACKLOG, ssl=tls, **_times_of(tls)
-            )
+            server = await network.listen_unix(make_protocol, path, **_arguments_of(tls))
             return [server], 0
         try:
             host, port = split_host_port(address)
@@ -83,9 +80,7 @@ async def listen(
 
 
 async def _addresses_of(host: str) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    found = await network.resolve(host, None, to_listen=True)
     return list(dict.fromkeys(str(where[0]) for *_, where in found))
 
 
@@ -98,14 +93,11 @@ async def _listen_at(
     needs_all: bool,
 ) -> tuple[list[asyncio.Server], int]:
     """Listen at one port of several addresses; IPv6 may be missing where not all are needed."""
-    loop = asyncio.get_running_loop()
     servers: list[asyncio.Server] = []
     try:
         for host in hosts:
             try:
-                server = await loop.create_server(
-                    make_protocol, host, port, backlog=_BACKLOG, ssl=tls, **_times_of(tls)
-                )
+                server = await network.listen_tcp(make_protocol, host, port, **_arguments_of(tls))
             except OSError as error:
                 is_absent = error.errno in _NO_SUCH_FAMILY and ":" in host
                 if is_absent and (servers or host != hosts[-1]) and not (needs_all and not servers):
@@ -120,11 +112,11 @@ async def _listen_at(
     return servers, port
 
 
-def _times_of(tls: ssl.SSLContext | None) -> dict[str, Any]:
-    """Return how long a peer may take for TLS's own messages, where there is TLS."""
+def _arguments_of(tls: ssl.SSLContext | None) -> dict[str, Any]:
+    """Return TLS, where there is one, and how long a peer may take for its own messages."""
     if tls is None:
         return {}
-    return {"ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": FAREWELL_S}
+    return {"ssl": tls, "ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": FAREWELL_S}
 
 
 def remove_socket_file(address: str) -> None:

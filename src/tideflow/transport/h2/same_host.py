@@ -18,10 +18,10 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tideflow.transport import network
 from tideflow.transport.h2.shared_memory_limit import is_possible
 
 _ANY = "*"
-_BACKLOG = 1024
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -34,15 +34,9 @@ async def listen_beside(
     where = [listening.getsockname() for server in servers for listening in server.sockets]
     names = {_name(_ANY if _is_any(address) else address, port) for address, port, *_ in where}
     made = []
-    loop = asyncio.get_running_loop()
     for name in sorted(names):
-        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listening.bind(name)
-        except OSError:  # somebody has the name: peers come by TCP
-            listening.close()
-            continue
-        made.append(await loop.create_unix_server(make_protocol, sock=listening, backlog=_BACKLOG))
+        with contextlib.suppress(OSError):  # somebody has the name: peers come by TCP
+            made.append(await network.listen_unix(make_protocol, name))
     return made
 
 
@@ -53,16 +47,14 @@ async def connect(host: str, port: int) -> socket.socket | None:
     """
     if not is_possible():
         return None
-    return _connect_to_any(
-        await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    )
+    return _connect_to_any(await network.resolve(host, port))
 
 
 def connect_nowait(host: str, port: int) -> socket.socket | None:
     """Do as `connect`, on a thread that may wait for the name's resolution."""
     if not is_possible():
         return None
-    return _connect_to_any(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    return _connect_to_any(network.resolve_blocking(host, port))
 
 
 def _connect_to_any(found: Iterable[Any]) -> socket.socket | None:
@@ -76,16 +68,11 @@ def _connect_to_any(found: Iterable[Any]) -> socket.socket | None:
 
 
 def _connect_to(name: bytes) -> socket.socket | None:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # With Unix sockets there is nothing to wait for but a place in the server's line.
-    made.setblocking(False)
-    try:
-        made.connect(name)
+    with contextlib.suppress(OSError):
+        made = network.open_unix(name, timeout_s=0.0)
         if _owner_of(made) == os.geteuid():
             return made
-    except OSError:
-        pass
-    made.close()
+        made.close()
     return None
 
 
@@ -108,8 +95,4 @@ def _is_own(address: str) -> bool:
     """Whether an address is of this host: the kernel would then send from it to itself."""
     if ipaddress.ip_address(address).is_loopback:
         return True
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as asked, contextlib.suppress(OSError):
-        asked.connect((address, 9))  # sends nothing
-        return bool(asked.getsockname()[0] == address)
-    return False
+    return network.is_address_of_this_host(address)

@@ -1,0 +1,1 @@
+"""What tideflow takes from the process that it runs in: the time, threads and settings."""
