@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.values import regroup
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
@@ -18,9 +19,6 @@ from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
 from tideflow.wire import errors
 from tideflow.wire.dtypes import int32
-
-if TYPE_CHECKING:
-    from tideflow.distribute.strategy import Strategy
 
 
 @export_v2("distribute.InputContext")
@@ -108,7 +106,7 @@ class DistributedIterator:
             raise errors.OutOfRangeError("End of sequence") from None
 
 
-def distribute_dataset(strategy: Strategy, dataset: Any) -> DistributedDataset:
+def distribute_dataset(strategy: StrategyLike, dataset: Any) -> DistributedDataset:
     """Return the dataset with every batch parted among the replicas, short ones, too."""
     count = len(strategy.extended.worker_devices)
     sharded = strategy.extended.shard(dataset)
@@ -144,7 +142,7 @@ def _shares(tensor: Tensor, count: int) -> Any:
 
 
 def distribute_from_function(
-    strategy: Strategy, dataset_fn: Callable[[InputContext], Any]
+    strategy: StrategyLike, dataset_fn: Callable[[InputContext], Any]
 ) -> DistributedDataset:
     """Return the datasets of the input pipelines, from which each replica takes whole batches; a
     replica for which none is left gets an empty one."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from tideflow.distribute.strategy import Strategy, StrategyExtended
 from tideflow.eager.context import context
-from tideflow.graph.graph import get_default_graph, with_slash
+from tideflow.graph.build_scopes import with_slash
+from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
 from tideflow.wire.device_name import matches, parse_device_name
 

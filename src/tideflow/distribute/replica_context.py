@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.defaults import local
@@ -18,9 +19,6 @@ from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
-
-if TYPE_CHECKING:
-    from tideflow.distribute.strategy import Strategy
 
 
 class Entry:
@@ -34,7 +32,10 @@ class Entry:
     __slots__ = ("device", "replica", "strategy")
 
     def __init__(
-        self, strategy: Strategy, replica: ReplicaContext | None, device: str | None = None
+        self,
+        strategy: StrategyLike,
+        replica: ReplicaContext | None,
+        device: str | None = None,
     ) -> None:
         self.strategy = strategy
         self.replica = replica
@@ -47,10 +48,10 @@ class _Threads(threading.local):
 
 
 _threads = _Threads()
-_defaults: list[Strategy] = []
+_defaults: list[StrategyLike] = []
 
 
-def set_default_strategy(strategy: Strategy) -> None:
+def set_default_strategy(strategy: StrategyLike) -> None:
     """Say which strategy there is where no other one is in scope (once, when it is made)."""
     _defaults.append(strategy)
 
@@ -84,7 +85,7 @@ class ReplicaContext:
       strategy: whose replica it is.
     """
 
-    def __init__(self, strategy: Strategy, replica_id: int) -> None:
+    def __init__(self, strategy: StrategyLike, replica_id: int) -> None:
         self.strategy = strategy
         self._replica_id = replica_id
         # How to stop until all replicas are there, and let a function run across them.
@@ -141,7 +142,7 @@ class ReplicaContext:
         return nest.pack_sequence_as(value, found)
 
     def _all_reduce(self, op: ReduceOp, flat: Any, options: Any) -> list[Any]:
-        def reduce_all(strategy: Strategy, *values: Any) -> Any:
+        def reduce_all(strategy: StrategyLike, *values: Any) -> Any:
             extended = strategy.extended
             found = extended.batch_reduce_to(op, [(v, v) for v in values], options)
             return [extended.on_each_device(one) for one in found]
@@ -152,7 +153,7 @@ class ReplicaContext:
         """Return the values of all replicas joined along an axis, for each tensor given."""
         flat = nest.flatten(value)
 
-        def gather_all(strategy: Strategy, *values: Any) -> Any:
+        def gather_all(strategy: StrategyLike, *values: Any) -> Any:
             extended = strategy.extended
             return [extended.on_each_device(extended.gather_to(v, axis)) for v in values]
 
@@ -180,7 +181,7 @@ def get_replica_context() -> ReplicaContext | None:
 
 
 @export_v2("distribute.get_strategy")
-def get_strategy() -> Strategy:
+def get_strategy() -> StrategyLike:
     """Return the strategy in scope, or the default one."""
     return current().strategy
 
@@ -197,7 +198,7 @@ def in_cross_replica_context() -> bool:
     return current().replica is None
 
 
-def require_cross_replica_context(strategy: Strategy) -> None:
+def require_cross_replica_context(strategy: StrategyLike) -> None:
     """Raise RuntimeError in a replica of the strategy, or under another strategy."""
     entry = current()
     if entry.strategy is strategy and entry.replica is None:

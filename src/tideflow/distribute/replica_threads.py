@@ -14,20 +14,21 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.replica_context import Entry, ReplicaContext, entered
 from tideflow.distribute.values import regroup, select_replica_tree
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.state import creators_in_force, with_creators
 
-if TYPE_CHECKING:
-    from tideflow.distribute.strategy import Strategy
-
 
 def call_for_each_replica(
-    strategy: Strategy, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    strategy: StrategyLike,
+    fn: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
 ) -> Any:
     """Return the results of fn in all replicas, joined leaf by leaf.
 
@@ -62,7 +63,7 @@ def call_for_each_replica(
             replica.give_up()
 
 
-def _merge(strategy: Strategy, replicas: Sequence[_Replica]) -> None:
+def _merge(strategy: StrategyLike, replicas: Sequence[_Replica]) -> None:
     """Run the function at which all replicas have stopped."""
     first = replicas[0]
     args = regroup([replica.merge_args for replica in replicas])
@@ -120,7 +121,7 @@ class _Replica:
 
     def __init__(
         self,
-        strategy: Strategy,
+        strategy: StrategyLike,
         number: int,
         graph: Graph,
         fn: Callable[..., Any],

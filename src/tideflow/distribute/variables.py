@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.distribute.replica_context import current
 from tideflow.distribute.values import local_results
@@ -24,9 +25,6 @@ from tideflow.ops.export import export_v2
 from tideflow.ops.state import VariableAggregation
 from tideflow.wire.dtypes import DType
 
-if TYPE_CHECKING:
-    from tideflow.distribute.strategy import Strategy
-
 
 class DistributedVariable(EagerVariable):
     """A variable with one copy for each replica of this process.
@@ -38,7 +36,10 @@ class DistributedVariable(EagerVariable):
     is_distributed = True
 
     def __init__(
-        self, strategy: Strategy, copies: Sequence[EagerVariable], aggregation: VariableAggregation
+        self,
+        strategy: StrategyLike,
+        copies: Sequence[EagerVariable],
+        aggregation: VariableAggregation,
     ) -> None:
         self._strategy = strategy
         self.values = tuple(copies)
@@ -84,7 +85,7 @@ class DistributedVariable(EagerVariable):
         return self.values[0].shape
 
     @property
-    def distribute_strategy(self) -> Strategy:
+    def distribute_strategy(self) -> StrategyLike:
         """The strategy that made it."""
         return self._strategy
 
@@ -168,7 +169,9 @@ class MirroredVariable(DistributedVariable):
         replica.merge_call(self._merged, args=(method, value, kwargs))
         return self
 
-    def _merged(self, strategy: Strategy, method: str, value: Any, kwargs: dict[str, Any]) -> None:
+    def _merged(
+        self, strategy: StrategyLike, method: str, value: Any, kwargs: dict[str, Any]
+    ) -> None:
         """Change all copies by what the replicas gave."""
         if self._dist_aggregation is VariableAggregation.ONLY_FIRST_REPLICA:
             value = local_results(value)[0]

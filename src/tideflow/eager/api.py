@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from tideflow.eager import asynchronous as asynchronous
+from tideflow.eager import config as config
+from tideflow.eager import data as data
+from tideflow.eager import dlpack as dlpack
+from tideflow.eager import module as module
+from tideflow.eager import py_function as py_function
+from tideflow.eager import random_generator as random_generator
 from tideflow.eager.backprop import GradientTape
 from tideflow.eager.context import executing_eagerly, inside_function
 from tideflow.eager.functions import function, functions_run_eagerly, run_functions_eagerly

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.eager.tensor import fill_operation
-from tideflow.graph.graph import Graph, Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.node import Edge
 from tideflow.graph.op_def import OpDef
+from tideflow.graph.operation import OperationGraph
 
 
 class EagerOperation(Operation):
@@ -22,7 +23,7 @@ class EagerOperation(Operation):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: OperationGraph,
         op_def: OpDef,
         attrs: dict[str, Any],
         inputs: Sequence[Tensor],

@@ -15,7 +15,7 @@ import numpy as np
 from tideflow.graph.defaults import eager_graph
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.op_def import get_op_def
-from tideflow.graph.operation import TensorReference
+from tideflow.graph.operation import OperationGraph, TensorReference
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.runtime.jit_memory import aligned
 from tideflow.wire import dtypes, errors
@@ -286,7 +286,7 @@ class Leaf(Operation):
 
 
 def fill_operation(
-    op: Operation, graph: Graph, op_def: Any, attrs: dict[str, Any], device: str
+    op: Operation, graph: OperationGraph, op_def: Any, attrs: dict[str, Any], device: str
 ) -> None:
     """Set the fields of an Operation that no graph holds."""
     op.name = op_def.name

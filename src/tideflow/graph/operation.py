@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol
 
 from tideflow.graph import shapes
 from tideflow.graph.defaults import local, session_or_default
@@ -13,9 +14,6 @@ from tideflow.graph.op_def import OpDef
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
-
-if TYPE_CHECKING:
-    from tideflow.graph.graph import Graph
 
 _PACKAGE = __name__.split(".", 1)[0]
 # Where lines of code that was made from a user's come from: (file, line) of both.
@@ -36,6 +34,24 @@ class ControlFlowContext(Protocol):
 
     def added(self, op: Operation) -> None:
         """Take note of an op made inside."""
+
+
+class OperationGraph(Protocol):
+    """The graph of an operation, as operations and their tensors know it (see graph.Graph)."""
+
+    is_eager: ClassVar[bool]
+    compares_elementwise: bool
+    operations_by_name: dict[str, Operation]
+    version: int
+
+    def as_default(self) -> AbstractContextManager[Any]:
+        """Build in the graph inside `with`."""
+
+    def name_scope(self, name: str | None) -> AbstractContextManager[str]:
+        """Put new names below a scope inside `with`."""
+
+    def control_dependencies(self, control_inputs: Any) -> AbstractContextManager[None]:
+        """Let new operations run only after others inside `with`."""
 
 
 class Tensor:
@@ -73,7 +89,7 @@ class Tensor:
         return self._dims
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OperationGraph:
         """The graph that it belongs to."""
         return self.op.graph
 
@@ -180,7 +196,7 @@ class Operation(Node):
 
     def __init__(
         self,
-        graph: Graph,
+        graph: OperationGraph,
         name: str,
         op_def: OpDef,
         inputs: list[Edge],

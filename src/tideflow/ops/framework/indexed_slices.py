@@ -9,7 +9,8 @@ from typing import Any
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor_conversion
-from tideflow.graph.graph import Graph, Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.operation import OperationGraph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
 from tideflow.ops.export import export
@@ -49,7 +50,7 @@ class IndexedSlices:
         return self.values.op
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OperationGraph:
         """The graph of the values."""
         return self.values.graph
 

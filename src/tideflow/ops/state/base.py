@@ -23,6 +23,7 @@ from tideflow.graph.graph import (
     get_default_session,
 )
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.operation import OperationGraph
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.control_flow import cond
 from tideflow.ops.export import export
@@ -324,7 +325,7 @@ class Variable(metaclass=_VariableMeta):
         return self._node.op
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> OperationGraph:
         """The graph that it belongs to."""
         return self._node.graph
 
