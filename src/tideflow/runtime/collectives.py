@@ -107,6 +107,9 @@ class CollectiveEngine:
       attributes_of: describes a device of this task, by its full name.
       remote: reaches the other members.
       buffers: where buffers meet; those that other tasks ask for and push are there, too.
+      common_step: the step under whose id all buffers travel; None where each step has its own.
+        An eager client's functions have ids that no two tasks need agree on, so that TensorFlow
+        gives the buffers of an eager context the id 0.
     """
 
     def __init__(
@@ -115,8 +118,10 @@ class CollectiveEngine:
         attributes_of: Callable[[str], pb.DeviceAttributes],
         remote: RemoteMembers,
         buffers: BufferTable | None = None,
+        common_step: int | None = None,
     ) -> None:
         self.own_task = own_task
+        self._common_step = common_step
         self.buffers = BufferTable() if buffers is None else buffers
         self.remote = remote
         self._attributes_of = attributes_of
@@ -137,6 +142,8 @@ class CollectiveEngine:
 
     async def run(self, call: CollectiveCall, step_id: int, value: Any) -> Any:
         """Take part in a collective (see Collectives.run)."""
+        if self._common_step is not None:
+            step_id = self._common_step
         given = None if value is None else np.asarray(value)
         stage = ["waiting for other workers"]
         return await self._in_time(call, stage, self._run(call, step_id, given, stage))

@@ -6,13 +6,14 @@ to, and returns the same whatever it runs on.  Neither library is imported here.
 
 from __future__ import annotations
 
-from eager_programs import data, errors, functions, losses, operations, state
+from eager_programs import collectives, data, errors, functions, losses, operations, state
 from eager_programs.registry import PROGRAMS, Cluster, Program
 
 __all__ = [
     "PROGRAMS",
     "Cluster",
     "Program",
+    "collectives",
     "data",
     "errors",
     "functions",

@@ -9,6 +9,7 @@ from typing import Any
 PROGRAMS: dict[str, Program] = {}
 W0 = "/job:worker/task:0"
 W1 = "/job:worker/task:1"
+PS = "/job:ps/task:0"
 
 _ATTEMPTS = 5
 # What TensorFlow's client says of an operation before it, and of a tensor that was never made.

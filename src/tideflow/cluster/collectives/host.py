@@ -26,6 +26,9 @@ from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
 from tideflow.wire.device_name import parse_device_name
 
+# TensorFlow gives an eager context one set of collectives, whatever the steps of its functions are.
+_EAGER_STEP = 0
+
 
 class CollectiveHost:
     """What a worker answers about collectives.  Use it on the loop.
@@ -43,8 +46,20 @@ class CollectiveHost:
         self._has_lines = has_lines
         self._engines: list[tuple[CollectiveEngine, ClusterMembers]] = []
 
-    def engine(self, workers: WorkerCache, devices: DeviceManager) -> CollectiveEngine:
-        """Return the collectives of the sessions of a cluster."""
+    def engine(
+        self,
+        workers: WorkerCache,
+        devices: DeviceManager,
+        leader: str = "",
+        common_step: int | None = None,
+    ) -> CollectiveEngine:
+        """Return the collectives of the sessions of a cluster.
+
+        leader: the task that leads groups; "" for the one that the server was given.
+        common_step: see CollectiveEngine.
+        Raises: InvalidArgumentError for a leader that names no task.
+        """
+        leader = _task(leader) or self.leader
 
         def lost(task: str, error: errors.OpError) -> None:
             engine.lost_task(task, error)
@@ -53,16 +68,28 @@ class CollectiveHost:
             return sum(device.device_type == device_type for device in devices.devices)
 
         members = ClusterMembers(
-            workers, self.table, self.leader, self._has_lines, count, lost, lend_memory
+            workers, self.table, leader, self._has_lines, count, lost, lend_memory
         )
         engine = CollectiveEngine(
             workers.own_task,
             lambda name: devices.get(name).attributes(),
             members,
             self.buffers,
+            common_step,
         )
         self._engines.append((engine, members))
         return engine
+
+    def eager_engine(
+        self, server_pb: pb.ServerDef, workers: WorkerCache, devices: DeviceManager
+    ) -> CollectiveEngine:
+        """Return the collectives of an eager client's context on a cluster.
+
+        server_pb: what the client says of the cluster; its session config names the leader.
+        Raises: InvalidArgumentError for a leader that names no task.
+        """
+        leader = server_pb.default_session_config.experimental.collective_group_leader
+        return self.engine(workers, devices, leader, _EAGER_STEP)
 
     def drop(self, engine: object) -> None:
         """Let go of the collectives of a cluster."""

@@ -24,6 +24,7 @@ from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.runtime.binding import transfer_prefix
+from tideflow.runtime.collectives import CollectiveEngine
 from tideflow.runtime.context import Step
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -87,8 +88,11 @@ class EagerWorker(EagerService):
             workers,
             isolated=server_pb.default_session_config.isolate_session_state,
             owns_workers=True,
-            collectives=self._worker.collectives.engine(workers, self._worker.devices),
+            collectives=self._collectives(server_pb, workers),
         )
+
+    def _collectives(self, server_pb: pb.ServerDef, workers: WorkerCache) -> CollectiveEngine:
+        return self._worker.collectives.eager_engine(server_pb, workers, self._worker.devices)
 
     def _workers(self, server_pb: pb.ServerDef) -> WorkerCache:
         """Return what finds the workers of a client's cluster.
@@ -122,9 +126,9 @@ class EagerWorker(EagerService):
             workers = self._workers(request.server_def)
             # Where only a process is new, steps of the others go on with the channels they have.
             if workers.cluster != context.session.workers.cluster:
-                collectives, state = self._worker.collectives, context.session.state
-                collectives.drop(state.collectives)
-                state.collectives = collectives.engine(workers, self._worker.devices)
+                state = context.session.state
+                self._worker.collectives.drop(state.collectives)
+                state.collectives = self._collectives(request.server_def, workers)
                 await context.change_cluster(workers)
                 self._worker.adopt(context.session)
             devices = self._incarnations(request.cluster_device_attributes)

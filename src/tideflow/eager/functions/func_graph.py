@@ -44,6 +44,20 @@ _FREE = frozenset(
         "_Arg",
     }
 )
+# They must run, in any order: each waits for others on other devices, which may be of the same
+# function.
+_MEETINGS = frozenset(
+    {
+        "CollectiveAssignGroupV2",
+        "CollectiveBcastRecv",
+        "CollectiveBcastRecvV2",
+        "CollectiveBcastSend",
+        "CollectiveBcastSendV2",
+        "CollectiveGather",
+        "CollectiveInitializeCommunicator",
+        "CollectiveReduce",
+    }
+)
 # What they do beside using their handles cannot be seen from outside.
 _CALLS = frozenset({"StatefulPartitionedCall", "If", "Case", "While", "For", "RemoteCall"})
 
@@ -87,7 +101,9 @@ class FunctionGraph(FuncGraph):
         made = super().create_op(op_type, inputs, attrs, name, apply_scopes=apply_scopes)
         if "Dataset" in made.type:
             self._keep_functions(made)
-        if made.op_def.is_stateful and made.type not in _FREE:
+        if made.type in _MEETINGS:
+            self.effects.append(made)
+        elif made.op_def.is_stateful and made.type not in _FREE:
             self._order(made)
         return made
 

@@ -117,6 +117,10 @@ class Cluster:
             protocol="grpc",
             default_session_config=self._config,
         )
+        experimental_pb = server_pb.default_session_config.experimental
+        experimental_pb.collective_group_leader = (
+            experimental_pb.collective_group_leader or self._collective_leader()
+        )
         self._server = TaskServer(server_pb, ServerOptions(), self._devices)
         await self._server.start()
         self._jobs[self._job][self._task] = self._server.address
@@ -148,6 +152,12 @@ class Cluster:
             self.find_device,
         )
         self._keeper = spawn(self._keep_alive())
+
+    def _collective_leader(self) -> str:
+        """Return the task that leads groups of collectives: the first of the last job that is not
+        the client's, as TensorFlow's clients choose it; "" where there is none."""
+        jobs = [job for job in self._spec.jobs if job != self._job and self._spec.tasks(job)]
+        return worker_name(jobs[-1], min(self._spec.tasks(jobs[-1]))) if jobs else ""
 
     async def _wait_for(self, tasks: Sequence[RemoteTask]) -> None:
         """Learn the devices of tasks; wait for those that are not there yet, and say so."""
@@ -220,7 +230,9 @@ class Cluster:
             self._devices,
             self._workers,
             owns_workers=True,
-            collectives=self._server.worker.collectives.engine(self._workers, self._devices),
+            collectives=self._server.worker.collectives.eager_engine(
+                self._server_pb, self._workers, self._devices
+            ),
         )
         made = EagerContext(self.context_id, self.view_id, session, None, self.cluster_devices)
         made.library = self._library
