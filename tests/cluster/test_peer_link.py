@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import types
 from typing import Any
 
 import numpy as np
 import pytest
 
+from interleaving import run_preempted
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peers import VERSION, PeerLine, PeerLinks
 from tideflow.cluster.peers import line as peer_line
@@ -135,6 +138,22 @@ async def test_what_threads_offer_goes_as_well():
     await asyncio.to_thread(offer)
     await turns()
     assert [int(value) for _, _, value, _ in host.taken] == [0, 1, 2, 3, 4]
+
+
+async def test_no_order_of_two_threads_keeps_what_they_offer():
+    for at in itertools.count(1):
+        host = Host()
+        line, _ = joined(Host(), host)
+        local = Rendezvous()
+        offers = [
+            functools.partial(line.put, 7, local, key, np.float32(1), False) for key in ("a", "b")
+        ]
+        was_reached = await asyncio.to_thread(run_preempted, peer_line, at, *offers)
+        await turns()
+        if not was_reached:
+            break
+        assert sorted(key for _, key, _, _ in host.taken) == ["a", "b"], f"at line {at}"
+    assert at > 5
 
 
 async def test_values_arrive_as_they_are():

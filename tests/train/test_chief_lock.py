@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import subprocess
@@ -14,7 +15,8 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import make_environment
-from tideflow.train.threads import ChiefLock
+from interleaving import run_interrupted
+from tideflow.train.threads import ChiefLock, chief_lock
 from tideflow.wire import errors
 
 # Holds the directory, with a child that outlives it, until it is killed or told to end.
@@ -131,6 +133,24 @@ def test_one_process_may_claim_a_directory_twice(tmp_path: Path) -> None:
     assert file.exists()
     locks[1].release()
     assert not file.exists()
+
+
+def test_a_lock_may_be_collected_wherever_another_one_is_at(tmp_path: Path) -> None:
+    file = tmp_path / "chief.lock"
+    for at in itertools.count(1):
+        dropped = [ChiefLock(str(tmp_path))]
+
+        def lock_and_release() -> None:
+            lock = ChiefLock(str(tmp_path))
+            assert file.exists()
+            lock.release()
+
+        was_reached = run_interrupted(chief_lock, at, lock_and_release, dropped.clear)
+        dropped.clear()
+        assert not file.exists(), f"at line {at}"
+        if not was_reached:
+            break
+    assert at > 10
 
 
 def test_a_directory_that_cannot_be_written_is_left_to_the_saver(tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ Source: tensorflow/core/framework/resource_mgr.cc
 
 from __future__ import annotations
 
+import functools
 import itertools
-import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from tideflow.runtime.deferring_lock import DeferringLock
 from tideflow.wire import errors
 from tideflow.wire.handles import ResourceHandle
 
@@ -51,7 +52,8 @@ class ResourceManager:
         self._things: dict[tuple[str, type, str], Any] = {}
         # All things of a name, so that a lookup by a base class finds one of a subclass.
         self._by_name: dict[tuple[str, str], list[Any]] = {}
-        self._lock = threading.RLock()
+        # Also for the finalisers of anonymous handles.
+        self._lock = DeferringLock()
         self.drops = 0
 
     def lookup(self, handle: Any, kind: type[T]) -> T:
@@ -178,6 +180,10 @@ class ResourceManager:
             for thing in list(self._by_name.get((container, name), ())):
                 self._drop(container, name, thing)
 
+    def forget_name_soon(self, container: str, name: str) -> None:
+        """Do what `forget_name` does once nobody is at it (safe where objects are collected)."""
+        self._lock.run_when_free(functools.partial(self.forget_name, container, name))
+
     def cleanup(self, containers: Iterable[str] = ()) -> None:
         """Drop all that is in the containers; an empty list means the default container."""
         doomed = {name or self.default_container for name in containers}
@@ -208,4 +214,4 @@ def kind_name(kind: type[Any]) -> str:
 def _forget(manager: weakref.ref[ResourceManager], container: str, name: str) -> None:
     kept = manager()
     if kept is not None:
-        kept.forget_name(container, name)
+        kept.forget_name_soon(container, name)

@@ -119,7 +119,9 @@ class PeerLine:
         self._is_flush_set = False
         self._over_timer: asyncio.TimerHandle | None = None
         self._offers: list[_Offer] = []
+        # What threads have offered, and whether the loop was called to take it.
         self._from_threads: deque[_Offer] = deque()
+        self._is_called = False
         # What was sent and not seen so far; None for what the peer was told to ask for.
         self._unseen: deque[_Offer | None] = deque()
         self._unseen_steps: dict[int, int] = {}
@@ -144,11 +146,15 @@ class PeerLine:
         if _runs_on(self._loop):
             self._add(offer)
             return
+        # First the value, then the look at the flag; the loop does both the other way around, so
+        # that no order of threads leaves a value behind.
         self._from_threads.append(offer)
-        if len(self._from_threads) == 1:
+        if not self._is_called:
+            self._is_called = True
             self._loop.call_soon_threadsafe(self._take_from_threads)
 
     def _take_from_threads(self) -> None:
+        self._is_called = False
         while self._from_threads:
             self._add(self._from_threads.popleft())
 

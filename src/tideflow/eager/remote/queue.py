@@ -2,8 +2,8 @@
 
 User threads append items; the loop sends all that have come up meanwhile in one message of a
 stream, and matches the answers.  Few messages are on their way at a time, so that in a row of many
-operations each carries several.  When the stream ends with an error, everything sent and not
-answered fails with it, and the next item opens a new stream.
+operations each carries several.  When the stream ends before all is answered, with an error or
+without one, everything put and not answered fails, and the next item opens a new stream.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ class RemoteQueue:
         return answer
 
     def _put(self, item: pb.EagerQueueItem, answer: AnyAnswer) -> None:
+        # Who stops waiting for an answer takes nothing back.
+        answer.set_running_or_notify_cancel()
         with self._lock:
             self._waiting.append((item, answer, True))
             wake = not self._is_woken
@@ -241,12 +243,16 @@ class _Stream:
         """Fail what was not answered."""
         if self.is_over:
             return
+        is_complete = error is None and not self._unanswered
         if error is None:
             error = errors.UnavailableError(f"{self._task} ended the stream of operations")
         else:
             error = with_origin(error, self._task, _METHOD)
-            self._on_error(error)
         self._finish(error)
+        if is_complete:
+            self._on_answer()  # what waits goes on a new stream
+        else:
+            self._on_error(error)
 
     def _finish(self, error: errors.OpError) -> None:
         self.is_over = True

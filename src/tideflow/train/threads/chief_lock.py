@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import socket
-import threading
 import time
 import weakref
 from dataclasses import dataclass
 from typing import TextIO
 
+from tideflow.runtime.deferring_lock import DeferringLock
 from tideflow.train.threads.waiting import Patience
 from tideflow.wire import errors
 
@@ -45,7 +46,7 @@ class _Held:
 
 
 _held: dict[str, _Held] = {}
-_mutex = threading.Lock()
+_mutex = DeferringLock()
 
 
 class ChiefLock:
@@ -61,12 +62,13 @@ class ChiefLock:
         handover_s = _HANDOVER_S if handover_s is None else handover_s
         self._path = os.path.join(os.path.realpath(directory), FILE_NAME)
         is_locked = fcntl is not None and "://" not in directory and _lock(self._path, handover_s)
-        self._unlock = weakref.finalize(self, _let_go, self._path) if is_locked else None
+        self._unlock = weakref.finalize(self, _let_go_soon, self._path) if is_locked else None
 
     def release(self) -> None:
         """Let others be chief; a second release does nothing."""
-        if self._unlock is not None:
-            self._unlock()
+        if self._unlock is not None and self._unlock.detach() is not None:
+            with _mutex:
+                _let_go(self._path)
 
 
 def _lock(path: str, handover_s: float) -> bool:
@@ -146,14 +148,19 @@ def _holder(file: TextIO) -> str:
         return "another process"
 
 
+def _let_go_soon(path: str) -> None:
+    """Let go from a finaliser."""
+    _mutex.run_when_free(functools.partial(_let_go, path))
+
+
 def _let_go(path: str) -> None:
-    with _mutex:
-        held = _held.get(path)
-        if held is None:
-            return
-        held.count -= 1
-        if not held.count:
-            del _held[path]
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            held.file.close()
+    """Let go, with `_mutex` held."""
+    held = _held.get(path)
+    if held is None:
+        return
+    held.count -= 1
+    if not held.count:
+        del _held[path]
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        held.file.close()
