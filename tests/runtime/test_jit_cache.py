@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tideflow
 import tideflow.v1 as tf
 from tideflow.runtime import jit_compile
-from tideflow.runtime.jit_cache import ExecutableFolder
+from tideflow.runtime.jit_cache import ExecutableFolder, code_key
 
 
 @pytest.fixture
@@ -97,3 +101,15 @@ def test_a_folder_that_others_may_write_to_is_not_used(folder, monkeypatch, capl
 def test_a_folder_that_cannot_be_made_costs_nothing_but_the_cache(tmp_path, folder, monkeypatch):
     (tmp_path / "compiled").write_text("a file")
     assert run_as_a_new_program(monkeypatch)[0] == [4, 4]
+
+
+def test_other_code_is_another_key_wherever_it_is(tmp_path):
+    package = Path(tideflow.__file__).parent
+    copy = shutil.copytree(package, tmp_path / "tideflow", ignore=shutil.ignore_patterns("*.pyc"))
+    keys = {code_key(copy)}
+    assert code_key(copy) in keys
+    for module in ("graph/op_def.py", "ops/math/arithmetic.py", "ops/nn/losses.py"):
+        found = (copy / module).stat()
+        os.utime(copy / module, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
+        assert code_key(copy) not in keys
+        keys.add(code_key(copy))

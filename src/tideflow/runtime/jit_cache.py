@@ -81,12 +81,19 @@ def _open_folder(path: str) -> ExecutableFolder | None:
 @functools.cache
 def machine_and_code() -> str:
     """Return what executables depend on besides their regions: the processor and this package."""
+    return code_key(Path(tideflow.__file__).parent)
+
+
+def code_key(root: Path) -> str:
+    """Return a key of the processor and the code below a folder.
+
+    All modules count: what a region computes is decided in many of them.
+    """
     text = hashlib.sha256(repr((platform.machine(), _processor_flags())).encode())
-    root = Path(tideflow.__file__).parent
-    for part in ("ops", "runtime", "compile"):
-        for file in sorted((root / part).glob("*.py")):
-            found = file.stat()
-            text.update(repr((part, file.name, found.st_size, found.st_mtime_ns)).encode())
+    for file in sorted(root.rglob("*.py")):
+        found = file.stat()
+        name = file.relative_to(root).as_posix()
+        text.update(repr((name, found.st_size, found.st_mtime_ns)).encode())
     return text.hexdigest()
 
 
