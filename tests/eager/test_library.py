@@ -171,3 +171,60 @@ def test_workers_forget_functions_that_are_over(workers: dict[str, list[str]]) -
     assert not knows(second, branch)
     assert knows(first, later)
     assert knows(second, later_branch)
+
+
+class Shift:
+    """A Python function that can be watched."""
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return x + np.float32(1)
+
+
+def plain(shift: Shift, x: tf.Tensor) -> tf.Tensor:
+    return tf.numpy_function(shift, [x], tf.float32)
+
+
+def differentiated(shift: Shift, x: tf.Tensor) -> tf.Tensor:
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.py_function(lambda v: shift(v.numpy()) + v, [x], tf.float32)
+    return y + 0.0 * tape.gradient(y, x)
+
+
+def branched(shift: Shift, x: tf.Tensor) -> tf.Tensor:
+    return tf.cond(tf.reduce_sum(x) > 0.0, lambda: plain(shift, x), lambda: x)
+
+
+def looped(shift: Shift, x: tf.Tensor) -> tf.Tensor:
+    def turn(i: tf.Tensor, v: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, tf.ensure_shape(plain(shift, v), x.shape)
+
+    return tf.while_loop(lambda i, v: i < 2, turn, [0, x])[1]
+
+
+@pytest.mark.parametrize("use", [plain, differentiated, branched, looped])
+def test_a_trace_holds_the_python_functions_that_it_calls_and_nothing_else_does(use) -> None:
+    shift = Shift()
+    watched = weakref.ref(shift)
+    function = tf.function(lambda x, s=shift: use(s, x))
+    del shift
+    expected = function(tf.ones([2])).numpy().tolist()
+    for size in range(1, 4):  # a trace for each
+        function(tf.ones([size]))
+    gc.collect()
+    assert function(tf.ones([2])).numpy().tolist() == expected
+    del function
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_dataset_holds_the_python_functions_that_it_calls() -> None:
+    shift = Shift()
+    watched = weakref.ref(shift)
+    data = tf.data.Dataset.from_tensor_slices([1.0, 2.0]).map(lambda x, s=shift: plain(s, x))
+    del shift
+    gc.collect()
+    assert [x.numpy() for x in data] == [2.0, 3.0]
+    del data
+    gc.collect()
+    assert watched() is None

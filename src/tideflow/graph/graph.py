@@ -48,6 +48,8 @@ class Graph(BuildScopes, NamedCollections):
         self.functions: MutableMapping[str, Any] = {}
         self.lock = threading.RLock()
         self.building_function = False
+        # What operations name that is no part of the graph, such as Python functions.
+        self.kept_alive: list[object] = []
 
     def create_op(
         self,

@@ -1,6 +1,7 @@
 """Python functions as ops.  The function stays in the process that made the op.
 
-A graph keeps its functions alive; the op names one by a token.
+A graph keeps its functions alive, a function's body those that it calls; the op names one by a
+token.
 
 Source: tensorflow/python/ops/script_ops.py, python/lib/core/py_func.cc.
 """
@@ -18,7 +19,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.ops.export import export
 from tideflow.wire import dtypes, errors
@@ -44,9 +45,6 @@ class _Registered:
 _lock = threading.Lock()
 _numbers = itertools.count()
 _registry: weakref.WeakValueDictionary[str, _Registered] = weakref.WeakValueDictionary()
-_kept: weakref.WeakKeyDictionary[Graph, list[_Registered]] = weakref.WeakKeyDictionary()
-# The graph of a function's body may go once the function is made; what it calls must not.
-_kept_for_bodies: list[_Registered] = []
 
 
 def register_function(
@@ -58,10 +56,7 @@ def register_function(
     with _lock:
         token = f"pyfunc_{next(_numbers)}"
         _registry[token] = entry
-        if graph.building_function:
-            _kept_for_bodies.append(entry)
-        else:
-            _kept.setdefault(graph, []).append(entry)
+    graph.kept_alive.append(entry)
     return token
 
 

@@ -10,12 +10,13 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from tideflow.graph.building import apply_op
-from tideflow.graph.functions import FunctionDefinition, body_graph, define_function
+from tideflow.graph.functions import FunctionDefinition, body_graph
 from tideflow.graph.graph import Graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.ops.control_flow import Body, define_body
 from tideflow.ops.gradients.api import UnconnectedGradients, gradients, is_trainable
 from tideflow.wire import errors
 
@@ -83,7 +84,7 @@ def gradient_function(
                 else apply_op("ZerosLike", x)
                 for x in arguments
             ]
-        made = define_function(body, f"{f.name}_symbolic_gradient", results)
+        made = define_body(Body(body, results), f"{f.name}_symbolic_gradient")
     except LookupError as error:
         raise errors.NotFoundError(f"SymbolicGradient of function {f.name!r}: {error}") from error
     for name, function in around.functions.items():
