@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 import tideflow as tf
 from cluster.servers import ServerProcess, make_spec
 from tideflow.eager.context import context
+from tideflow.wire import errors
 
 pytestmark = pytest.mark.processes
 
@@ -75,6 +78,35 @@ def test_each_worker_has_a_dataset_and_variables_can_be_parted(
     found = [coordinator.schedule(lambda i: next(i), args=(numbers,)) for _ in range(6)]
     coordinator.join()
     assert sorted(int(v.fetch()) for v in found)[0] == 0
+
+
+def test_iterators_of_workers_go_when_nobody_holds_them(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
+    dataset = coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.range(3))
+    held = []
+    for _ in range(3):  # epochs
+        numbers = iter(dataset)
+        taken = coordinator.schedule(lambda i: next(i), args=(numbers,))
+        assert taken.fetch() == 0
+        coordinator.join()
+        held.append([weakref.ref(numbers.of(worker)) for worker in range(2)])
+    del numbers
+    gc.collect()
+    assert [[ref() for ref in epoch] for epoch in held] == [[None, None]] * 3
+
+
+def test_functions_end_with_the_clients_cluster(
+    spec: dict[str, list[str]], servers: Servers
+) -> None:
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(make_strategy(spec))
+    assert coordinator.schedule(lambda: tf.constant(1)).fetch() == 1
+    context().disconnect()
+    late = [coordinator.schedule(lambda: tf.constant(1)) for _ in range(2)]
+    for value in late:
+        with pytest.raises(errors.OpError):
+            value.fetch()
 
 
 def mapped() -> tf.data.Dataset:

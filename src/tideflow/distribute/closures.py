@@ -115,7 +115,8 @@ class ClosureQueue:
     """Closures that wait for a worker, and those that run.
 
     The first error of a closure cancels all others; it is raised once, by whoever asks next, and
-    the queue can then be used again.
+    the queue can then be used again.  A closed queue cancels what waits in it or is given to it;
+    what runs may end.
     """
 
     def __init__(self) -> None:
@@ -137,6 +138,9 @@ class ClosureQueue:
         with self._lock:
             self._raise()
             self._has_room.wait_for(lambda: len(self._waiting) < MOST_WAITING or self._is_closed)
+            if self._is_closed:
+                closure.cancel()
+                return
             self._waiting.append(closure)
             self._has_work.notify()
 
@@ -154,7 +158,7 @@ class ClosureQueue:
     def put_back(self, closure: Closure, generation: int) -> None:
         """Let another worker run a closure whose worker was lost."""
         with self._lock:
-            if generation == self._generation:
+            if generation == self._generation and not self._is_closed:
                 self._waiting.appendleft(closure)
                 self._has_work.notify()
             else:
@@ -177,10 +181,13 @@ class ClosureQueue:
             if generation == self._generation and self._error is None:
                 self._error = error
                 self._generation += 1
-                while self._waiting:
-                    self._waiting.popleft().cancel()
-                self._has_room.notify_all()
+                self._cancel_waiting()
             self._note_end()
+
+    def _cancel_waiting(self) -> None:
+        while self._waiting:
+            self._waiting.popleft().cancel()
+        self._has_room.notify_all()
 
     def _note_end(self) -> None:
         self._running -= 1
@@ -206,8 +213,10 @@ class ClosureQueue:
             raise error
 
     def close(self) -> None:
-        """Let the workers end."""
+        """Let the workers end, and cancel what waits."""
         with self._lock:
             self._is_closed = True
+            self._cancel_waiting()
             self._has_work.notify_all()
-            self._has_room.notify_all()
+            if not self._running:
+                self._is_idle.notify_all()

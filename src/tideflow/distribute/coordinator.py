@@ -25,7 +25,7 @@ from tideflow.graph.graph import get_default_graph
 from tideflow.ops.data import Dataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
-from tideflow.runtime.loop import run_sync
+from tideflow.runtime.loop import get_loop, run_sync
 from tideflow.wire import errors
 
 # Devices say where an operation was; of tasks that are named, the first one is the one that failed
@@ -60,7 +60,7 @@ class ClusterCoordinator:
             _Worker(self._queue, strategy, number, name)
             for number, name in enumerate(strategy.workers)
         ]
-        weakref.finalize(self, self._queue.close)
+        weakref.finalize(self, _close_soon, self._queue)
 
     @property
     def strategy(self) -> ParameterServerStrategy:
@@ -112,6 +112,11 @@ class ClusterCoordinator:
         return PerWorkerValues([worker.make(make) for worker in self._workers])
 
 
+def _close_soon(queue: ClosureQueue) -> None:
+    """Close a queue elsewhere: the thread that collects a coordinator may hold the queue's lock."""
+    get_loop().call_soon_threadsafe(queue.close)
+
+
 class PerWorkerDataset:
     """A dataset of which each worker has one."""
 
@@ -148,11 +153,7 @@ class PerWorkerIterator(PerWorkerValues):
 
 
 class _Worker:
-    """The thread of one worker.
-
-    Attributes:
-      made: what was made on the worker, to be made again when it is lost.
-    """
+    """The thread of one worker; it ends with the queue, or with the client's cluster."""
 
     def __init__(
         self, queue: ClosureQueue, strategy: ParameterServerStrategy, number: int, name: str
@@ -163,7 +164,11 @@ class _Worker:
         self._name = name
         self._device = f"{name}/device:CPU:0"
         self._lock = threading.Lock()
-        self._made: list[tuple[Callable[[], Any], RemoteValue]] = []
+        # What was made on the worker, and is made again when it is lost, as long as it is held.
+        self._made: weakref.WeakKeyDictionary[RemoteValue, Callable[[], Any]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._cluster = context().cluster
         self._thread = threading.Thread(
             target=self._serve, name=f"coordinator of {name}", daemon=True
         )
@@ -173,7 +178,7 @@ class _Worker:
         """Make something on the worker; returns it to come."""
         value = RemoteValue()
         with self._lock:
-            self._made.append((make, value))
+            self._made[value] = make
         threading.Thread(target=self._make, args=(make, value), daemon=True).start()
         return value
 
@@ -191,23 +196,35 @@ class _Worker:
             return work()
 
     def _serve(self) -> None:
-        while (taken := self._queue.take()) is not None:
-            closure, generation = taken
-            try:
-                found = self._on_device(lambda c=closure: c.run(self._number))  # type: ignore[misc]
-                value = nest.map_structure(_brought_here, found)
-            except Exception as error:
-                if isinstance(error, errors.CancelledError):
-                    # Others were told of a worker that is back, which cut their steps short.
-                    self._queue.put_back(closure, generation)
-                elif self._is_lost(error):
-                    logging.info(f"{self._name} is lost, its function goes to another: {error}")
-                    self._queue.put_back(closure, generation)
-                    self._recover()
-                else:
-                    self._queue.fail(closure, error, generation)
+        # One call for each closure, so that nothing holds the last one until the next one comes.
+        while self._serve_one():
+            pass
+
+    def _serve_one(self) -> bool:
+        """Wait for a closure and run it; return whether there was one."""
+        taken = self._queue.take()
+        if taken is None:
+            return False
+        closure, generation = taken
+        try:
+            found = self._on_device(lambda: closure.run(self._number))
+            value = nest.map_structure(_brought_here, found)
+        except Exception as error:
+            if context().cluster is not self._cluster:
+                self._queue.fail(closure, error, generation)
+                self._queue.close()
+            elif isinstance(error, errors.CancelledError):
+                # Others were told of a worker that is back, which cut their steps short.
+                self._queue.put_back(closure, generation)
+            elif self._is_lost(error):
+                logging.info(f"{self._name} is lost, its function goes to another: {error}")
+                self._queue.put_back(closure, generation)
+                self._recover()
             else:
-                self._queue.end(closure, value, generation)
+                self._queue.fail(closure, error, generation)
+        else:
+            self._queue.end(closure, value, generation)
+        return True
 
     def _is_lost(self, error: BaseException) -> bool:
         """Whether an error says that the worker, and no parameter server, is gone."""
@@ -233,7 +250,7 @@ class _Worker:
     def _recover(self) -> None:
         """Wait until the worker is back, and make again what it had; give up with the cluster."""
         started, delay_s = time.monotonic(), _RETRY_S
-        cluster = context().cluster
+        cluster = self._cluster
         while cluster is not None and time.monotonic() - started < _MOST_WAIT_S:
             if context().cluster is not cluster:
                 return
@@ -249,8 +266,8 @@ class _Worker:
                 time.sleep(delay_s)
                 delay_s = min(2 * delay_s, _MOST_RETRY_S)
         with self._lock:
-            made = list(self._made)
-        for make, value in made:
+            made = list(self._made.items())
+        for value, make in made:
             value.clear()
             self._make(make, value)
 
