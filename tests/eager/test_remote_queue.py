@@ -17,7 +17,7 @@ TASK = "/job:worker/replica:0/task:0"
 
 
 class Short(EagerService):
-    """Answers the first messages of a stream, and ends it without an error once it has read more."""
+    """Answers the first messages of a stream; once it has read more, ends it without an error."""
 
     def __init__(self, answered: int) -> None:
         self.answered = answered
@@ -40,9 +40,7 @@ class Short(EagerService):
 
 
 def item() -> pb.EagerQueueItem:
-    return pb.EagerQueueItem(
-        sync_remote_executor_for_stream=pb.SyncRemoteExecutorForStream()
-    )
+    return pb.EagerQueueItem(sync_remote_executor_for_stream=pb.SyncRemoteExecutorForStream())
 
 
 async def turns_until_sent(queue: RemoteQueue, service: Short) -> None:
