@@ -14,8 +14,8 @@ import tideflow.v1 as tf
 from ops.dataset_graphs import Made, function, numbers
 from ops.spoilt_dataset_programs import first_elements
 from ops.spoilt_programs import Build, Late
+from tideflow.formats import framed
 from tideflow.graph.building import apply_op
-from tideflow.ops.data import framed
 
 F = np.float32
 I64 = np.int64

@@ -1,4 +1,4 @@
-"""Files and their formats, without a graph: file system, tensor bundles, sorted tables, PNG.
+"""Files and their formats, without a graph: file system, records, bundles, sorted tables, PNG.
 
 Everything here raises the protocol's errors (tideflow.wire.errors) and knows nothing of ops."""
 
@@ -7,18 +7,40 @@ from __future__ import annotations
 from tideflow.formats.files import AtomicFile, StopSignal, file_errors, in_thread, path_of
 from tideflow.formats.png import encode_png
 from tideflow.formats.progress import FileProgress
+from tideflow.formats.records import (
+    RECORD_OVERHEAD_BYTES,
+    WINDOW_BITS,
+    FileRecords,
+    RecordFile,
+    RecordWriter,
+    check_fixed_length,
+    fixed_length_records,
+    framed,
+    text_lines,
+    tf_records,
+)
 from tideflow.formats.tensor_bundle import BundleReader, BundleWriter, index_path, merge_bundles
 
 __all__ = [
+    "RECORD_OVERHEAD_BYTES",
+    "WINDOW_BITS",
     "AtomicFile",
     "BundleReader",
     "BundleWriter",
     "FileProgress",
+    "FileRecords",
+    "RecordFile",
+    "RecordWriter",
     "StopSignal",
+    "check_fixed_length",
     "encode_png",
     "file_errors",
+    "fixed_length_records",
+    "framed",
     "in_thread",
     "index_path",
     "merge_bundles",
     "path_of",
+    "text_lines",
+    "tf_records",
 ]

@@ -316,15 +316,15 @@ def _parse_default(text: str, kind: str) -> Any:
     return float(value) if kind == "float" else value
 
 
-def with_attrs(kernel: F, attr_names: Sequence[str]) -> F:
-    """Let a pure kernel that is made by a function take attrs; return it.
+def with_attrs(kernel: F, attr_names: Sequence[str], first: str = "xp") -> F:
+    """Let a kernel that is made by a function take attrs; return it.
 
-    Its own code need not name them: what the registry reads is xp, any inputs, and these.
+    Its own code need not name them: what the registry reads is `first`, any inputs, and these.
     """
     parameter = inspect.Parameter
     kernel.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            parameter("xp", parameter.POSITIONAL_OR_KEYWORD),
+            parameter(first, parameter.POSITIONAL_OR_KEYWORD),
             parameter("inputs", parameter.VAR_POSITIONAL),
             *[parameter(name, parameter.KEYWORD_ONLY) for name in attr_names],
         ]

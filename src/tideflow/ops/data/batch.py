@@ -12,22 +12,19 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes as static_shapes
-from tideflow.graph.op_def import declare_like, op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.op_def import declare_like
+from tideflow.graph.shapes import Dims
+from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,
     Element,
     Iterator,
-    as_dataset,
     batch,
-    dims_of,
+    check_positive,
     fail,
-    positive,
     row,
-    scalar,
     vector,
 )
 from tideflow.wire import errors
@@ -70,30 +67,34 @@ class _Batched:
 
 
 def batched(
-    kind: str,
-    source: Dataset,
+    iterate: Callable[[], Iterator],
+    count: Callable[[], int],
     size: int,
     drop_remainder: bool,
-    types: Sequence[DType],
-    shapes: Sequence[Dims],
-    join: Join | None = None,
-) -> Dataset:
-    """Return a dataset's elements, `size` at a time, the last ones fewer or not at all."""
-    joined = join if join is not None else lambda elements: batch(elements, types)
+    join: Join,
+    shapes: Sequence[Dims] | None = None,
+) -> Elements:
+    """Return the elements of iterators `size` at a time, the last ones fewer or not at all.
+
+    count: tells how many elements there are.
+    join: makes one element of several.
+    """
 
     def total() -> int:
-        known = source.cardinality()
+        known = count()
         return known if known < 0 else known // size + (not drop_remainder and known % size > 0)
 
-    return Dataset(
-        kind,
-        types,
-        shapes,
-        lambda: _Batched(source.iterator(), size, drop_remainder, joined),
+    return Elements(
+        lambda: _Batched(iterate(), size, drop_remainder, join),
         total,
-        [source],
+        shapes=shapes,
         batch_size=size,
     )
+
+
+def batches_of(types: Sequence[DType]) -> Join:
+    """Return what makes one element of several, whose components have a further axis in front."""
+    return lambda elements: batch(elements, types)
 
 
 def _batch_shapes(shapes: Sequence[Dims], size: int, drop_remainder: bool) -> list[Dims]:
@@ -102,82 +103,39 @@ def _batch_shapes(shapes: Sequence[Dims], size: int, drop_remainder: bool) -> li
     return [None if dims is None else (first, *dims) for dims in shapes]
 
 
-def _plain_batches(
-    input_dataset: Any, batch_size: Any, drop_remainder: Any, types: Sequence[DType]
-) -> Dataset:
-    size = positive(batch_size, "Batch size")
-    drop = bool(scalar(drop_remainder, "drop_remainder"))
-    source = as_dataset(input_dataset)
-    shapes = _batch_shapes(source.shapes, size, drop)
-    return batched("Batch", source, size, drop, types, shapes)
-
-
-@op(
+@dataset_op(
+    "BatchDataset(input_dataset: variant, batch_size: int64)",
     """
-    BatchDataset(input_dataset: variant, batch_size: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def batch_dataset(
-    ctx: Any, input_dataset: Any, batch_size: Any, *, output_types: list[DType]
-) -> Any:
-    """Return batches of elements; the last one may be smaller."""
-    return _plain_batches(input_dataset, batch_size, False, output_types)
-
-
-@op(
-    """
-    BatchDatasetV2(
-        input_dataset: variant, batch_size: int64, drop_remainder: bool
-    ) -> handle: variant
+    BatchDatasetV2(input_dataset: variant, batch_size: int64, drop_remainder: bool)
     parallel_copy: bool = false
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
-)
-def batch_dataset_v2(
-    ctx: Any,
-    input_dataset: Any,
-    batch_size: Any,
-    drop_remainder: Any,
-    *,
-    output_types: list[DType],
-) -> Any:
-    """Return batches of elements."""
-    return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
-
-
-@op(
     """
     ParallelBatchDataset(
         input_dataset: variant, batch_size: int64, num_parallel_calls: int64,
         drop_remainder: bool
-    ) -> handle: variant
+    )
     parallel_copy: bool = false
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     deterministic: string = 'default'
-    metadata: string = ''
     """,
-    shape=scalar_shape,
 )
-def parallel_batch_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    batch_size: Any,
-    num_parallel_calls: Any,
-    drop_remainder: Any,
-    *,
+def batch_dataset(
+    input_dataset: Dataset,
+    batch_size: int,
     output_types: list[DType],
-) -> Any:
-    """Return batches of elements."""
-    scalar(num_parallel_calls, "num_parallel_calls")
-    return _plain_batches(input_dataset, batch_size, drop_remainder, output_types)
+    drop_remainder: bool = False,
+    num_parallel_calls: int = 1,
+) -> Elements:
+    """Return batches of elements; unless they are dropped, those left over are a smaller one."""
+    check_positive(batch_size, "Batch size")
+    shapes = _batch_shapes(input_dataset.shapes, batch_size, drop_remainder)
+    return batched(
+        input_dataset.iterator,
+        input_dataset.cardinality,
+        batch_size,
+        drop_remainder,
+        batches_of(output_types),
+        shapes,
+    )
 
 
 # ---- padded
@@ -215,25 +173,39 @@ def _padded(
     return made
 
 
-def _padded_batch(
-    source: Dataset,
-    size: int,
+@dataset_op(
+    """
+    PaddedBatchDataset(
+        input_dataset: variant, batch_size: int64, padded_shapes: N * int64,
+        padding_values: *Toutput_types
+    )
+    N: int >= 1
+    """,
+    """
+    PaddedBatchDatasetV2(
+        input_dataset: variant, batch_size: int64, padded_shapes: N * int64,
+        padding_values: *Toutput_types, drop_remainder: bool
+    )
+    parallel_copy: bool = false
+    N: int >= 1
+    """,
+)
+def padded_batch_dataset(
+    input_dataset: Dataset,
+    batch_size: int,
     padded_shapes: list[Any],
     padding_values: list[Any],
-    drop: bool,
-    types: list[DType],
-) -> Dataset:
-    if len(padded_shapes) != len(source.types):
+    Toutput_types: list[DType],
+    drop_remainder: bool = False,
+) -> Elements:
+    """Return batches of elements that are padded to one shape."""
+    check_positive(batch_size, "Batch size")
+    if len(padded_shapes) != len(input_dataset.types):
         raise fail(
             f"Number of padded shapes ({len(padded_shapes)}) must match the number of components "
-            f"in the input dataset's elements ({len(source.types)})"
+            f"in the input dataset's elements ({len(input_dataset.types)})"
         )
-    if any(np.ndim(value) != 1 for value in padded_shapes):
-        raise fail("All padded shapes must be vectors")
-    wanted = [[int(size) for size in vector(value, "padded_shapes")] for value in padded_shapes]
-    for sizes in wanted:
-        if min(sizes, default=0) < -1:
-            raise fail(f"the sizes of padded shapes must be at least -1; they are {sizes}")
+    wanted = _padded_sizes(padded_shapes)
     fillers = []
     for value in padding_values:
         if not isinstance(value, bytes) and np.ndim(value):
@@ -241,83 +213,28 @@ def _padded_batch(
         fillers.append(value[()] if isinstance(value, np.ndarray) else value)
 
     def join(elements: Sequence[Element]) -> Element:
-        columns = zip(zip(*elements), wanted, fillers, types)
+        columns = zip(zip(*elements), wanted, fillers, Toutput_types)
         return tuple(
             _padded(values, sizes, filler, dtype, i)
             for i, (values, sizes, filler, dtype) in enumerate(columns)
         )
 
     padded = [tuple(None if size < 0 else size for size in sizes) for sizes in wanted]
-    shapes = _batch_shapes(padded, size, drop)
-    return batched("PaddedBatch", source, size, drop, types, shapes, join)
-
-
-@op(
-    """
-    PaddedBatchDataset(
-        input_dataset: variant, batch_size: int64, padded_shapes: N * int64,
-        padding_values: *Toutput_types
-    ) -> handle: variant
-    Toutput_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    N: int >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def padded_batch_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    batch_size: Any,
-    padded_shapes: list[Any],
-    padding_values: list[Any],
-    *,
-    Toutput_types: list[DType],
-) -> Any:
-    """Return batches of elements that are padded to one shape; the last one may be smaller."""
-    return _padded_batch(
-        as_dataset(input_dataset),
-        positive(batch_size, "Batch size"),
-        padded_shapes,
-        padding_values,
-        False,
-        Toutput_types,
+    shapes = _batch_shapes(padded, batch_size, drop_remainder)
+    return batched(
+        input_dataset.iterator, input_dataset.cardinality, batch_size, drop_remainder, join, shapes
     )
 
 
-@op(
-    """
-    PaddedBatchDatasetV2(
-        input_dataset: variant, batch_size: int64, padded_shapes: N * int64,
-        padding_values: *Toutput_types, drop_remainder: bool
-    ) -> handle: variant
-    parallel_copy: bool = false
-    Toutput_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    N: int >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def padded_batch_dataset_v2(
-    ctx: Any,
-    input_dataset: Any,
-    batch_size: Any,
-    padded_shapes: list[Any],
-    padding_values: list[Any],
-    drop_remainder: Any,
-    *,
-    Toutput_types: list[DType],
-) -> Any:
-    """Return batches of elements that are padded to one shape."""
-    return _padded_batch(
-        as_dataset(input_dataset),
-        positive(batch_size, "Batch size"),
-        padded_shapes,
-        padding_values,
-        bool(scalar(drop_remainder, "drop_remainder")),
-        Toutput_types,
-    )
+def _padded_sizes(padded_shapes: list[Any]) -> list[list[int]]:
+    """Return the sizes that shapes name, -1 for that of the largest element."""
+    if any(np.ndim(value) != 1 for value in padded_shapes):
+        raise fail("All padded shapes must be vectors")
+    wanted = [[int(size) for size in vector(value, "padded_shapes")] for value in padded_shapes]
+    for sizes in wanted:
+        if min(sizes, default=0) < -1:
+            raise fail(f"the sizes of padded shapes must be at least -1; they are {sizes}")
+    return wanted
 
 
 # ---- rows
@@ -362,35 +279,17 @@ class _Unbatched:
         return found
 
 
-@op(
-    """
-    UnbatchDataset(input_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def unbatch_dataset(
-    ctx: Any, input_dataset: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
-) -> Any:
+@dataset_op("UnbatchDataset(input_dataset: variant)")
+def unbatch_dataset(input_dataset: Dataset) -> Elements:
     """Return the rows of each element."""
-    source = as_dataset(input_dataset)
 
     def total() -> int:
-        known = source.cardinality()
-        sizes = {dims[0] for dims in source.shapes if dims}
+        known = input_dataset.cardinality()
+        sizes = {dims[0] for dims in input_dataset.shapes if dims}
         size = sizes.pop() if len(sizes) == 1 else None
         return known if known <= 0 else UNKNOWN if size is None else known * size
 
-    return Dataset(
-        "Unbatch",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _Unbatched(source.iterator()),
-        total,
-        [source],
-    )
+    return Elements(lambda: _Unbatched(input_dataset.iterator()), total)
 
 
 declare_like("ExperimentalUnbatchDataset", "UnbatchDataset", without=("metadata",))
@@ -438,37 +337,19 @@ class _Rebatched:
         return self._empty
 
 
-@op(
-    """
-    RebatchDatasetV2(
-        input_dataset: variant, batch_sizes: int64, drop_remainder: bool
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
+@dataset_op(
+    "RebatchDatasetV2(input_dataset: variant, batch_sizes: int64, drop_remainder: bool)",
+    metadata=False,
 )
 def rebatch_dataset_v2(
-    ctx: Any,
-    input_dataset: Any,
-    batch_sizes: Any,
-    drop_remainder: Any,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+    input_dataset: Dataset, batch_sizes: Sequence[int], drop_remainder: bool
+) -> Elements:
     """Return the rows of all elements in batches of other sizes, which take turns."""
-    source = as_dataset(input_dataset)
-    sizes = [int(size) for size in vector(batch_sizes, "batch_sizes")]
-    if not sizes or min(sizes) < 0 or not any(sizes):
-        raise fail(f"batch_sizes must be at least 0, and one of them greater; they are {sizes}")
-    drop = bool(scalar(drop_remainder, "drop_remainder"))
-    return Dataset(
-        "Rebatch",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _Rebatched(source, sizes, drop),
-        UNKNOWN,
-        [source],
-        batch_size=sizes[0] if len(set(sizes)) == 1 else 0,
+    if not batch_sizes or min(batch_sizes) < 0 or not any(batch_sizes):
+        raise fail(
+            f"batch_sizes must be at least 0, and one of them greater; they are {batch_sizes}"
+        )
+    return Elements(
+        lambda: _Rebatched(input_dataset, batch_sizes, drop_remainder),
+        batch_size=batch_sizes[0] if len(set(batch_sizes)) == 1 else 0,
     )

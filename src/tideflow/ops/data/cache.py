@@ -14,10 +14,11 @@ import numpy as np
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.ops.data.file_cache import file_cached
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.file_cache import FileCached
 from tideflow.ops.data.iterators import Deleter
 from tideflow.ops.data.sources import Listed
-from tideflow.ops.data.values import Dataset, Element, Iterator, as_dataset, owned, scalar
+from tideflow.ops.data.values import Dataset, Element, Iterator, owned
 
 
 class MemoryCache:
@@ -57,42 +58,27 @@ class _Cached:
         return element
 
 
-def _cached(source: Dataset, filename: Any, cache: MemoryCache) -> Dataset:
-    path = scalar(filename, "filename")
-    if path:
-        return file_cached(source, path.decode("utf-8", "surrogateescape"))
-    return source.like("Cache", lambda: _Cached(source, cache))
-
-
-@op(
-    """
-    CacheDataset(input_dataset: variant, filename: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def cache_dataset(ctx: Any, input_dataset: Any, filename: Any) -> Any:
-    """Return the elements; they are made once and kept in memory."""
-    return _cached(as_dataset(input_dataset), filename, MemoryCache())
-
-
-@op(
-    """
-    CacheDatasetV2(input_dataset: variant, filename: string, cache: resource) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+@dataset_op("CacheDataset(input_dataset: variant, filename: string)", same_elements=True)
+@dataset_op(
+    "CacheDatasetV2(input_dataset: variant, filename: string, cache: resource)",
+    same_elements=True,
     stateful=True,
 )
-def cache_dataset_v2(ctx: Any, input_dataset: Any, filename: Any, cache: Any) -> Any:
-    """Return the elements; they are made once and kept where a handle says, if it says."""
-    handle = cache.item() if isinstance(cache, np.ndarray) else cache
-    found = ctx.resources.find(handle.container, handle.name, MemoryCache)
-    return _cached(as_dataset(input_dataset), filename, found or MemoryCache())
+def cache_dataset(ctx: Any, input_dataset: Dataset, filename: bytes, cache: Any = None) -> Elements:
+    """Return the elements; they are made once and kept.
+
+    filename: where they are kept; empty for memory.
+    cache: a handle that may name the memory.
+    """
+    if filename:
+        path = filename.decode("utf-8", "surrogateescape")
+        return Elements(lambda: FileCached(input_dataset, path))
+    found = None
+    if cache is not None:
+        handle = cache.item() if isinstance(cache, np.ndarray) else cache
+        found = ctx.resources.find(handle.container, handle.name, MemoryCache)
+    memory = found or MemoryCache()
+    return Elements(lambda: _Cached(input_dataset, memory))
 
 
 @op(

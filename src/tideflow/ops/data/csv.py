@@ -16,13 +16,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tideflow.formats import FileRecords, RecordFile
 from tideflow.graph import shapes as static_shapes
-from tideflow.graph.op_def import declare_like, op
+from tideflow.graph.op_def import declare_like
 from tideflow.graph.shape_rules import ShapeContext
-from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.ops.data.readers import compression_of
-from tideflow.ops.data.record_files import FileRecords, RecordFile, RecordStream
-from tideflow.ops.data.values import Dataset, Element, dims_of, fail, positive, scalar, text, vector
+from tideflow.graph.shapes import Dims
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.readers import compression_of, paths_of
+from tideflow.ops.data.record_stream import RecordStream
+from tideflow.ops.data.values import Element, check_positive, fail, text, vector
 from tideflow.ops.parsing import csv_value
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -189,13 +191,11 @@ def _elements(
 # ---- the op
 
 
-def _indices(value: Any, what: str) -> list[int]:
-    found = [int(index) for index in vector(value, what)]
+def _check_indices(found: Sequence[int], what: str) -> None:
     if any(index < 0 for index in found):
-        raise fail(f"{what} should be non-negative indices; they are {found}")
+        raise fail(f"{what} should be non-negative indices; they are {list(found)}")
     if any(a >= b for a, b in itertools.pairwise(found)):
-        raise fail(f"{what} should be strictly increasing indices; they are {found}")
-    return found
+        raise fail(f"{what} should be strictly increasing indices; they are {list(found)}")
 
 
 def _default(value: Any, at: int, dtype: DType) -> Any:
@@ -217,68 +217,53 @@ def _csv_shape(c: ShapeContext) -> list[Dims]:
     return [()]
 
 
-@op(
+@dataset_op(
     """
     CSVDataset(
         filenames: string, compression_type: string, buffer_size: int64, header: bool,
         field_delim: string, use_quote_delim: bool, na_value: string, select_cols: int64,
         record_defaults: *output_types
-    ) -> handle: variant
+    )
     output_types: list(type) in {float, double, int32, int64, string} >= 1
-    output_shapes: list(shape) >= 1
     """,
-    shape=_csv_shape,
-    stateful=True,
-)
-@op(
     """
     CSVDatasetV2(
         filenames: string, compression_type: string, buffer_size: int64, header: bool,
         field_delim: string, use_quote_delim: bool, na_value: string, select_cols: int64,
         record_defaults: *output_types, exclude_cols: int64
-    ) -> handle: variant
+    )
     output_types: list(type) in {float, double, int32, int64, string} >= 1
-    output_shapes: list(shape) >= 1
     """,
-    shape=_csv_shape,
+    metadata=False,
     stateful=True,
+    shape=_csv_shape,
 )
 def csv_dataset(
-    ctx: Any, filenames: Any, compression_type: Any, buffer_size: Any, header: Any,
-    field_delim: Any, use_quote_delim: Any, na_value: Any, select_cols: Any,
-    record_defaults: list[Any], *rest: Any, output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:  # fmt: skip
+    filenames: Sequence[bytes], compression_type: bytes, buffer_size: int, header: bool,
+    field_delim: bytes, use_quote_delim: bool, na_value: bytes, select_cols: Sequence[int],
+    record_defaults: list[Any], output_types: list[DType], exclude_cols: Sequence[int] = (),
+) -> Elements:  # fmt: skip
     """Return the rows of files of comma-separated values, one component for each column.
 
-    rest: since the second version which columns are left out.
+    select_cols, exclude_cols: which columns there are; all where both are empty.
     """
-    paths = [name.decode("utf-8", "surrogateescape") for name in vector(filenames, "`filenames`")]
-    compression = compression_of(compression_type)
-    positive(buffer_size, "buffer_size")
-    delimiter = scalar(field_delim, "field_delim")
-    if len(delimiter) != 1:
-        raise fail(f"field_delim should be only 1 char; it is {delimiter!r}")
-    chosen = _indices(select_cols, "select_cols")
-    excluded = _indices(rest[0], "exclude_cols") if rest else []
-    if chosen and excluded:
+    paths, compression = paths_of(filenames), compression_of(compression_type)
+    check_positive(buffer_size, "buffer_size")
+    if len(field_delim) != 1:
+        raise fail(f"field_delim should be only 1 char; it is {field_delim!r}")
+    _check_indices(select_cols, "select_cols")
+    _check_indices(exclude_cols, "exclude_cols")
+    if select_cols and exclude_cols:
         raise fail("Either select_cols or exclude_cols should be empty")
-    if chosen and len(chosen) != len(output_types):
+    if select_cols and len(select_cols) != len(output_types):
         raise fail(
-            f"select_cols should match output size; they are {len(chosen)} and {len(output_types)}"
+            f"select_cols should match output size; they are {len(select_cols)} and "
+            f"{len(output_types)}"
         )
     defaults = [_default(one, at, output_types[at]) for at, one in enumerate(record_defaults)]
-    columns = _Columns(output_types, defaults, scalar(na_value, "na_value"), chosen, excluded)
-    quotes = bool(scalar(use_quote_delim, "use_quote_delim"))
-    read = _elements(
-        lambda file: _rows(file, delimiter, quotes), columns, bool(scalar(header, "header"))
-    )
-    return Dataset(
-        "CSV",
-        output_types,
-        dims_of(output_shapes),
-        lambda: RecordStream(FileRecords(paths, compression, read)),
-    )
+    columns = _Columns(output_types, defaults, na_value, select_cols, exclude_cols)
+    read = _elements(lambda file: _rows(file, field_delim, use_quote_delim), columns, header)
+    return Elements(lambda: RecordStream(FileRecords(paths, compression, read)))
 
 
 declare_like("ExperimentalCSVDataset", "CSVDataset")

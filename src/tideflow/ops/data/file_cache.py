@@ -137,8 +137,8 @@ class _Reading:
             self._reader.close()
 
 
-class _FileCached:
-    """Reads the files where they are there, and writes them where they are not."""
+class FileCached:
+    """Reads the files of a common prefix where they are there, or else writes them."""
 
     def __init__(self, dataset: Dataset, path: str) -> None:
         self._dataset = dataset
@@ -150,8 +150,3 @@ class _FileCached:
             exists = await in_data_thread(Path(index_path(self._path)).exists)
             self._source = (_Reading if exists else _Writing)(self._dataset, self._path)
         return await self._source.next()
-
-
-def file_cached(source: Dataset, path: str) -> Dataset:
-    """Return a dataset whose elements are in files of a common prefix once it was read."""
-    return source.like("Cache", lambda: _FileCached(source, path))

@@ -195,6 +195,24 @@ class Function:
         return truth(found[0])
 
 
+class CapturedFunction:
+    """A function of a dataset with its captured inputs, from which each iterator makes its own.
+
+    Args: as of Function.
+    """
+
+    __slots__ = ("_captured", "_ctx", "_ref")
+
+    def __init__(self, ctx: Any, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
+        self._ctx = ctx
+        self._ref = ref
+        self._captured = tuple(owned(value) for value in captured)
+
+    def instantiate(self) -> Function:
+        """Return the function for one iterator."""
+        return Function(self._ctx, self._ref, self._captured)
+
+
 def error_like(error: errors.OpError, text: str) -> errors.OpError:
     """Return an InvalidArgumentError that names the node of another error."""
     return errors.InvalidArgumentError(text, node=error.node)

@@ -10,24 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import declare_like, op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import TensorShape
-from tideflow.ops.data.functions import Function, Turns
-from tideflow.ops.data.values import (
-    UNKNOWN,
-    Dataset,
-    Element,
-    Iterator,
-    as_dataset,
-    dims_of,
-    fail,
-    owned,
-)
+from tideflow.graph.op_def import declare_like
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.values import Dataset, Element, Iterator, as_dataset, fail
 from tideflow.ops.data.window import of_elements
 from tideflow.wire import errors
-from tideflow.wire.dtypes import DType
 
 
 def _key(found: Sequence[Any], what: str) -> int:
@@ -108,60 +96,32 @@ class _Windows:
         return size
 
 
-@op(
+@dataset_op(
     """
     GroupByWindowDataset(
         input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
         reduce_func_other_arguments: *Treduce_func_other_arguments,
         window_size_func_other_arguments: *Twindow_size_func_other_arguments
-    ) -> handle: variant
+    )
     key_func: func
     reduce_func: func
     window_size_func: func
-    Tkey_func_other_arguments: list(type) >= 0
-    Treduce_func_other_arguments: list(type) >= 0
-    Twindow_size_func_other_arguments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
 def group_by_window_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    key_func_other_arguments: list[Any],
-    reduce_func_other_arguments: list[Any],
-    window_size_func_other_arguments: list[Any],
-    *,
-    key_func: FunctionRef,
-    reduce_func: FunctionRef,
-    window_size_func: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+    input_dataset: Dataset,
+    key_func: CapturedFunction,
+    reduce_func: CapturedFunction,
+    window_size_func: CapturedFunction,
+) -> Elements:
     """Return what a function makes of groups of elements that have the same key."""
-    source = as_dataset(input_dataset)
-    keys, reduces, sizes = (
-        [owned(value) for value in captured]
-        for captured in (
-            key_func_other_arguments,
-            reduce_func_other_arguments,
-            window_size_func_other_arguments,
-        )
-    )
-    return Dataset(
-        "GroupByWindow",
-        output_types,
-        dims_of(output_shapes),
+    return Elements(
         lambda: _Windows(
-            source,
-            Function(ctx, key_func, keys),
-            Function(ctx, reduce_func, reduces),
-            Function(ctx, window_size_func, sizes),
-        ),
-        UNKNOWN,
-        [source],
+            input_dataset,
+            key_func.instantiate(),
+            reduce_func.instantiate(),
+            window_size_func.instantiate(),
+        )
     )
 
 
@@ -201,58 +161,38 @@ class _Reduced:
         return tuple(await self._finalize(*self._states.pop(min(self._states))))
 
 
-@op(
+@dataset_op(
     """
     GroupByReducerDataset(
         input_dataset: variant, key_func_other_arguments: *Tkey_func_other_arguments,
         init_func_other_arguments: *Tinit_func_other_arguments,
         reduce_func_other_arguments: *Treduce_func_other_arguments,
         finalize_func_other_arguments: *Tfinalize_func_other_arguments
-    ) -> handle: variant
+    )
     key_func: func
     init_func: func
     reduce_func: func
     finalize_func: func
-    Tkey_func_other_arguments: list(type) >= 0
-    Tinit_func_other_arguments: list(type) >= 0
-    Treduce_func_other_arguments: list(type) >= 0
-    Tfinalize_func_other_arguments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     """,
-    shape=scalar_shape,
+    metadata=False,
     stateful=True,
 )
 def group_by_reducer_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    key_func_other_arguments: list[Any],
-    init_func_other_arguments: list[Any],
-    reduce_func_other_arguments: list[Any],
-    finalize_func_other_arguments: list[Any],
-    *,
-    key_func: FunctionRef,
-    init_func: FunctionRef,
-    reduce_func: FunctionRef,
-    finalize_func: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+    input_dataset: Dataset,
+    key_func: CapturedFunction,
+    init_func: CapturedFunction,
+    reduce_func: CapturedFunction,
+    finalize_func: CapturedFunction,
+) -> Elements:
     """Return for each key what functions reduce its elements to."""
-    source = as_dataset(input_dataset)
-    parts: list[tuple[FunctionRef, list[Any]]] = [
-        (key_func, [owned(value) for value in key_func_other_arguments]),
-        (init_func, [owned(value) for value in init_func_other_arguments]),
-        (reduce_func, [owned(value) for value in reduce_func_other_arguments]),
-        (finalize_func, [owned(value) for value in finalize_func_other_arguments]),
-    ]
-
-    def iterate() -> Iterator:
-        key, init, reduce, final = (Function(ctx, ref, captured) for ref, captured in parts)
-        return _Reduced(source.iterator(), key, init, reduce, final)
-
-    return Dataset(
-        "GroupByReducer", output_types, dims_of(output_shapes), iterate, UNKNOWN, [source]
+    return Elements(
+        lambda: _Reduced(
+            input_dataset.iterator(),
+            key_func.instantiate(),
+            init_func.instantiate(),
+            reduce_func.instantiate(),
+            finalize_func.instantiate(),
+        )
     )
 
 

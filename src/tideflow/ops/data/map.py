@@ -11,42 +11,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import declare_like, op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import TensorShape
+from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.background import Producer, start_task
-from tideflow.ops.data.batch import batched
-from tideflow.ops.data.functions import Function, Turns
-from tideflow.ops.data.values import (
-    UNKNOWN,
-    Dataset,
-    Element,
-    Iterator,
-    as_dataset,
-    dims_of,
-    fail,
-    owned,
-    positive,
-    scalar,
-)
+from tideflow.ops.data.batch import batched, batches_of
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.values import UNKNOWN, Dataset, Element, Iterator, check_positive
 from tideflow.wire.dtypes import DType
 
 
-def parallelism(value: Any, what: str = "num_parallel_calls") -> int:
+def parallelism(calls: int, what: str = "num_parallel_calls") -> int:
     """Return how many calls may run at once; -1 leaves it to us.
 
     Raises: InvalidArgumentError for zero and less.
     """
-    found = int(scalar(value, what))
-    if found == -1:
+    if calls == -1:
         return max(2, os.cpu_count() or 1)
-    if found <= 0:
-        raise fail(f"{what} must be greater than zero; it is {found}")
-    return found
+    return check_positive(calls, what)
 
 
 class _Mapped:
@@ -128,50 +112,22 @@ def is_deterministic(text: str) -> bool:
     return text != "false"
 
 
-def _map_dataset(
-    source: Dataset,
-    iterate: Callable[[], Iterator],
-    types: Sequence[DType],
-    shapes: Sequence[TensorShape],
-    preserves: bool,
-) -> Dataset:
-    count = source.cardinality if preserves else UNKNOWN
-    return Dataset("Map", types, dims_of(shapes), iterate, count, [source])
-
-
-@op(
+@dataset_op(
     """
-    MapDataset(input_dataset: variant, other_arguments: *Targuments) -> handle: variant
+    MapDataset(input_dataset: variant, other_arguments: *Targuments)
     f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     use_inter_op_parallelism: bool = true
     preserve_cardinality: bool = false
     force_synchronous: bool = false
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
 def map_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-    preserve_cardinality: bool,
-) -> Any:
+    input_dataset: Dataset, f: CapturedFunction, preserve_cardinality: bool
+) -> Elements:
     """Return what a function makes of each element."""
-    source = as_dataset(input_dataset)
-    captured = [owned(value) for value in other_arguments]
-    return _map_dataset(
-        source,
-        lambda: _Mapped(source.iterator(), Function(ctx, f, captured), preserve_cardinality),
-        output_types,
-        output_shapes,
-        preserve_cardinality,
+    return Elements(
+        lambda: _Mapped(input_dataset.iterator(), f.instantiate(), preserve_cardinality),
+        input_dataset.cardinality if preserve_cardinality else UNKNOWN,
     )
 
 
@@ -179,154 +135,82 @@ declare_like("ExperimentalMapDataset", "MapDataset", without=("metadata",))
 
 
 def _parallel_map(
-    ctx: Any,
-    source: Dataset,
-    captured: Sequence[Any],
-    f: FunctionRef,
-    most: int,
-    in_order: bool,
-    types: Sequence[DType],
-    shapes: Sequence[TensorShape],
-    preserves: bool,
-) -> Dataset:
-    kept = [owned(value) for value in captured]
+    source: Dataset, f: CapturedFunction, calls: int, in_order: bool, preserves: bool
+) -> Callable[[], Iterator]:
+    most = parallelism(calls)
 
     def iterate() -> Iterator:
-        calls = _Calls(source.iterator(), Function(ctx, f, kept), preserves)
-        return _ParallelMapped(calls, most, in_order)
+        started = _Calls(source.iterator(), f.instantiate(), preserves)
+        return _ParallelMapped(started, most, in_order)
 
-    return _map_dataset(source, iterate, types, shapes, preserves)
+    return iterate
 
 
-@op(
+@dataset_op(
+    """
+    ParallelMapDataset(
+        input_dataset: variant, other_arguments: *Targuments, num_parallel_calls: int32
+    )
+    f: func
+    use_inter_op_parallelism: bool = true
+    sloppy: bool = false
+    preserve_cardinality: bool = false
+    """,
     """
     ParallelMapDatasetV2(
         input_dataset: variant, other_arguments: *Targuments, num_parallel_calls: int64
-    ) -> handle: variant
+    )
     f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     use_inter_op_parallelism: bool = true
     deterministic: string = 'default'
     preserve_cardinality: bool = false
     use_unbounded_threadpool: bool = false
-    metadata: string = ''
     """,
-    shape=scalar_shape,
-)
-def parallel_map_dataset_v2(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    num_parallel_calls: Any,
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-    deterministic: str,
-    preserve_cardinality: bool,
-) -> Any:
-    """Return what a function makes of each element; several calls run at once."""
-    return _parallel_map(
-        ctx,
-        as_dataset(input_dataset),
-        other_arguments,
-        f,
-        parallelism(num_parallel_calls),
-        is_deterministic(deterministic),
-        output_types,
-        output_shapes,
-        preserve_cardinality,
-    )
-
-
-@op(
-    """
-    ParallelMapDataset(
-        input_dataset: variant, other_arguments: *Targuments, num_parallel_calls: int32
-    ) -> handle: variant
-    f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    use_inter_op_parallelism: bool = true
-    sloppy: bool = false
-    preserve_cardinality: bool = false
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
 )
 def parallel_map_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    num_parallel_calls: Any,
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-    sloppy: bool,
+    input_dataset: Dataset,
+    f: CapturedFunction,
+    num_parallel_calls: int,
     preserve_cardinality: bool,
-) -> Any:
+    sloppy: bool = False,
+    deterministic: str = "default",
+) -> Elements:
     """Return what a function makes of each element; several calls run at once."""
-    return _parallel_map(
-        ctx,
-        as_dataset(input_dataset),
-        other_arguments,
-        f,
-        parallelism(num_parallel_calls),
-        not sloppy,
-        output_types,
-        output_shapes,
-        preserve_cardinality,
+    in_order = is_deterministic(deterministic) and not sloppy
+    return Elements(
+        _parallel_map(input_dataset, f, num_parallel_calls, in_order, preserve_cardinality),
+        input_dataset.cardinality if preserve_cardinality else UNKNOWN,
     )
 
 
-@op(
+@dataset_op(
     """
     MapAndBatchDataset(
         input_dataset: variant, other_arguments: *Targuments, batch_size: int64,
         num_parallel_calls: int64, drop_remainder: bool
-    ) -> handle: variant
+    )
     f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     preserve_cardinality: bool = false
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
 def map_and_batch_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    batch_size: Any,
-    num_parallel_calls: Any,
-    drop_remainder: Any,
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
+    input_dataset: Dataset,
+    f: CapturedFunction,
+    batch_size: int,
+    num_parallel_calls: int,
+    drop_remainder: bool,
     preserve_cardinality: bool,
-) -> Any:
+    output_types: list[DType],
+) -> Elements:
     """Return batches of what a function makes of each element."""
-    size = positive(batch_size, "batch_size")
-    most = parallelism(num_parallel_calls)
-    mapped = _parallel_map(
-        ctx,
-        as_dataset(input_dataset),
-        other_arguments,
-        f,
-        most,
-        True,
-        output_types,
-        [TensorShape(None)] * len(output_types),
-        preserve_cardinality,
+    check_positive(batch_size, "batch_size")
+    return batched(
+        _parallel_map(input_dataset, f, num_parallel_calls, True, preserve_cardinality),
+        input_dataset.cardinality if preserve_cardinality else lambda: UNKNOWN,
+        batch_size,
+        drop_remainder,
+        batches_of(output_types),
     )
-    drop = bool(scalar(drop_remainder, "drop_remainder"))
-    return batched("MapAndBatch", mapped, size, drop, output_types, dims_of(output_shapes))
 
 
 declare_like("ExperimentalMapAndBatchDataset", "MapAndBatchDataset", without=("metadata",))
@@ -351,86 +235,50 @@ class _Filtered:
             await self._turns.pause()
 
 
-def _filtered(ctx: Any, source: Dataset, captured: list[Any], predicate: FunctionRef) -> Dataset:
+@dataset_op(
+    """
+    FilterDataset(input_dataset: variant, other_arguments: *Targuments)
+    predicate: func
+    """,
+    """
+    ParallelFilterDataset(
+        input_dataset: variant, other_arguments: *Targuments, num_parallel_calls: int64
+    )
+    predicate: func
+    deterministic: string = 'default'
+    """,
+    same_elements=True,
+)
+def filter_dataset(
+    input_dataset: Dataset, predicate: CapturedFunction, num_parallel_calls: int = -1
+) -> Elements:
+    """Return the elements for which a function gives true."""
+    parallelism(num_parallel_calls)
+
     def iterate() -> Iterator:
-        function = Function(ctx, predicate, captured)
+        function = predicate.instantiate()
 
         async def holds(element: Element) -> bool:
             return await function.truth(*element, what="Filter predicate `f`")
 
-        return _Filtered(source.iterator(), holds)
+        return _Filtered(input_dataset.iterator(), holds)
 
-    return source.like("Filter", iterate, count=UNKNOWN)
+    return Elements(iterate, UNKNOWN)
 
 
-@op(
-    """
-    FilterDataset(input_dataset: variant, other_arguments: *Targuments) -> handle: variant
-    predicate: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+@dataset_op(
+    "FilterByLastComponentDataset(input_dataset: variant) -> output: variant", metadata=False
 )
-def filter_dataset(
-    ctx: Any, input_dataset: Any, other_arguments: list[Any], *, predicate: FunctionRef
-) -> Any:
-    """Return the elements for which a function gives true."""
-    captured = [owned(value) for value in other_arguments]
-    return _filtered(ctx, as_dataset(input_dataset), captured, predicate)
-
-
-@op(
-    """
-    ParallelFilterDataset(
-        input_dataset: variant, other_arguments: *Targuments, num_parallel_calls: int64
-    ) -> handle: variant
-    predicate: func
-    deterministic: string = 'default'
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def parallel_filter_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    num_parallel_calls: Any,
-    *,
-    predicate: FunctionRef,
-) -> Any:
-    """Return the elements for which a function gives true."""
-    parallelism(num_parallel_calls)
-    captured = [owned(value) for value in other_arguments]
-    return _filtered(ctx, as_dataset(input_dataset), captured, predicate)
-
-
-@op(
-    """
-    FilterByLastComponentDataset(input_dataset: variant) -> output: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-def filter_by_last_component_dataset(
-    ctx: Any, input_dataset: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
-) -> Any:
+def filter_by_last_component_dataset(input_dataset: Dataset) -> Elements:
     """Return the elements whose last component is true, without that component."""
-    source = as_dataset(input_dataset)
 
     async def holds(element: Element) -> bool:
         return bool(element[-1])
 
-    def iterate() -> Iterator:
-        return _WithoutLast(_Filtered(source.iterator(), holds))
-
-    return Dataset("Filter", output_types, dims_of(output_shapes), iterate, UNKNOWN, [source])
+    return Elements(
+        lambda: _WithoutLast(_Filtered(input_dataset.iterator(), holds)),
+        batch_size=input_dataset.batch_size,
+    )
 
 
 class _WithoutLast:
@@ -461,28 +309,16 @@ class _TakenWhile:
         return None
 
 
-@op(
+@dataset_op(
     """
-    TakeWhileDataset(input_dataset: variant, other_arguments: *Targuments) -> handle: variant
+    TakeWhileDataset(input_dataset: variant, other_arguments: *Targuments)
     predicate: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
 )
-def take_while_dataset(
-    ctx: Any, input_dataset: Any, other_arguments: list[Any], *, predicate: FunctionRef
-) -> Any:
+def take_while_dataset(input_dataset: Dataset, predicate: CapturedFunction) -> Elements:
     """Return the elements up to the first for which a function gives false."""
-    source = as_dataset(input_dataset)
-    captured = [owned(value) for value in other_arguments]
-    return source.like(
-        "TakeWhile",
-        lambda: _TakenWhile(source.iterator(), Function(ctx, predicate, captured)),
-        count=UNKNOWN,
-    )
+    return Elements(lambda: _TakenWhile(input_dataset.iterator(), predicate.instantiate()), UNKNOWN)
 
 
 declare_like("ExperimentalTakeWhileDataset", "TakeWhileDataset", without=("metadata",))

@@ -6,30 +6,22 @@ kernels/data/experimental/parallel_interleave_dataset_op.cc.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import declare_like, op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import TensorShape
-from tideflow.ops.data.functions import Function, Turns
+from tideflow.graph.op_def import declare_like
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.functions import CapturedFunction, Function, Turns
 from tideflow.ops.data.map import parallelism
 from tideflow.ops.data.transformations import Prefetched
 from tideflow.ops.data.values import (
-    UNKNOWN,
     Dataset,
     Element,
     Iterator,
     as_dataset,
-    dims_of,
+    check_positive,
     fail,
-    owned,
-    positive,
-    scalar,
 )
 from tideflow.wire import errors
-from tideflow.wire.dtypes import DType
 
 
 async def made_dataset(function: Function, *args: Any) -> Dataset | None:
@@ -68,37 +60,15 @@ class _FlatMapped:
         return None
 
 
-@op(
+@dataset_op(
     """
-    FlatMapDataset(input_dataset: variant, other_arguments: *Targuments) -> handle: variant
+    FlatMapDataset(input_dataset: variant, other_arguments: *Targuments)
     f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
-def flat_map_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+def flat_map_dataset(input_dataset: Dataset, f: CapturedFunction) -> Elements:
     """Return the elements of the datasets that a function makes, one dataset after the other."""
-    source = as_dataset(input_dataset)
-    captured = [owned(value) for value in other_arguments]
-    return Dataset(
-        "FlatMap",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _FlatMapped(source.iterator(), Function(ctx, f, captured)),
-        UNKNOWN,
-        [source],
-    )
+    return Elements(lambda: _FlatMapped(input_dataset.iterator(), f.instantiate()))
 
 
 class _Failed:
@@ -193,10 +163,9 @@ class _Interleaved:
         return opened
 
 
-def _cycle(cycle_length: Any, num_parallel_calls: Any) -> int:
+def _cycle(cycle_length: int, calls: int) -> int:
     """Return how many datasets are open at once, which is no less than are read at once."""
     cycle = parallelism(cycle_length, "cycle_length")
-    calls = int(scalar(num_parallel_calls, "num_parallel_calls"))
     if parallelism(calls) > cycle and calls > 0:
         raise fail(
             f"num_parallel_calls must be less than or equal to cycle_length; they are {calls} and "
@@ -205,187 +174,118 @@ def _cycle(cycle_length: Any, num_parallel_calls: Any) -> int:
     return cycle
 
 
-def _buffered(value: Any, what: str, least: int) -> int:
-    """Return how many elements are kept; -1 leaves it to us."""
-    found = int(scalar(value, what))
-    if found != -1 and found < least:
-        raise fail(f"{what} must be -1 or at least {least}; it is {found}")
-    return found
+def _check_buffer(elements: int, what: str, least: int) -> None:
+    """Check how many elements are to be kept; -1 leaves it to us."""
+    if elements != -1 and elements < least:
+        raise fail(f"{what} must be -1 or at least {least}; it is {elements}")
 
 
 def _interleaved(
-    ctx: Any,
-    input_dataset: Any,
-    captured: Sequence[Any],
-    f: FunctionRef,
-    types: Sequence[DType],
-    shapes: Sequence[TensorShape],
-    cycle: int,
-    block: int,
-    ahead: int = 0,
-) -> Dataset:
-    source = as_dataset(input_dataset)
-    kept = [owned(value) for value in captured]
-    return Dataset(
-        "Interleave",
-        types,
-        dims_of(shapes),
-        lambda: _Interleaved(source.iterator(), Function(ctx, f, kept), cycle, block, ahead),
-        UNKNOWN,
-        [source],
-    )
+    source: Dataset, f: CapturedFunction, cycle: int, block: int, ahead: int = 0
+) -> Elements:
+    return Elements(lambda: _Interleaved(source.iterator(), f.instantiate(), cycle, block, ahead))
 
 
-@op(
+@dataset_op(
     """
     InterleaveDataset(
         input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
         block_length: int64
-    ) -> handle: variant
+    )
     f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
 def interleave_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    other_arguments: list[Any],
-    cycle_length: Any,
-    block_length: Any,
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+    input_dataset: Dataset, f: CapturedFunction, cycle_length: int, block_length: int
+) -> Elements:
     """Return the elements of the datasets that a function makes, taking turns."""
     cycle = parallelism(cycle_length, "cycle_length")
-    block = positive(block_length, "block_length")
-    return _interleaved(
-        ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block
+    check_positive(block_length, "block_length")
+    return _interleaved(input_dataset, f, cycle, block_length)
+
+
+@dataset_op(
+    """
+    ParallelInterleaveDatasetV2(
+        input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
+        block_length: int64, num_parallel_calls: int64
     )
-
-
-@op(
+    f: func
+    sloppy: bool = false
+    """,
     """
     ParallelInterleaveDatasetV3(
         input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
         block_length: int64, num_parallel_calls: int64
-    ) -> handle: variant
+    )
     f: func
     deterministic: string = 'default'
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
-)
-@op(
     """
     ParallelInterleaveDatasetV4(
         input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
         block_length: int64, buffer_output_elements: int64, prefetch_input_elements: int64,
         num_parallel_calls: int64
-    ) -> handle: variant
+    )
     f: func
     deterministic: string = 'default'
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
 )
 def parallel_interleave_dataset(
-    ctx: Any, input_dataset: Any, other_arguments: list[Any], cycle_length: Any, block_length: Any,
-    *rest: Any, f: FunctionRef, output_types: list[DType], output_shapes: list[TensorShape],
-) -> Any:  # fmt: skip
-    """Return the elements of the datasets that a function makes, taking turns; made ahead.
-
-    rest: since the fourth version how it is buffered; last, how many are read at once.
-    """
-    *buffered, num_parallel_calls = rest
+    input_dataset: Dataset,
+    f: CapturedFunction,
+    cycle_length: int,
+    block_length: int,
+    num_parallel_calls: int,
+    buffer_output_elements: int = -1,
+    prefetch_input_elements: int = -1,
+) -> Elements:
+    """Return the elements of the datasets that a function makes, taking turns; made ahead."""
     cycle = _cycle(cycle_length, num_parallel_calls)
-    block = positive(block_length, "block_length")
-    ahead = 0
-    if buffered:
-        ahead = _buffered(buffered[0], "buffer_output_elements", 1)
-        _buffered(buffered[1], "prefetch_input_elements", 0)
-    return _interleaved(
-        ctx,
-        input_dataset,
-        other_arguments,
-        f,
-        output_types,
-        output_shapes,
-        cycle,
-        block,
-        ahead if ahead > 0 else block,
-    )
+    check_positive(block_length, "block_length")
+    _check_buffer(buffer_output_elements, "buffer_output_elements", 1)
+    _check_buffer(prefetch_input_elements, "prefetch_input_elements", 0)
+    ahead = buffer_output_elements if buffer_output_elements > 0 else block_length
+    return _interleaved(input_dataset, f, cycle, block_length, ahead)
 
 
-declare_like(
-    "ParallelInterleaveDatasetV2",
-    "ParallelInterleaveDatasetV3",
-    "sloppy: bool = false",
-    without=("deterministic",),
-)
-
-
-@op(
+@dataset_op(
     """
     ParallelInterleaveDataset(
         input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
         block_length: int64, sloppy: bool, buffer_output_elements: int64,
         prefetch_input_elements: int64
-    ) -> handle: variant
+    )
     f: func
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
-)
-@op(
     """
     LegacyParallelInterleaveDatasetV2(
         input_dataset: variant, other_arguments: *Targuments, cycle_length: int64,
         block_length: int64, buffer_output_elements: int64, prefetch_input_elements: int64
-    ) -> handle: variant
+    )
     f: func
     deterministic: string = 'default'
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
 )
 def legacy_parallel_interleave_dataset(
-    ctx: Any, input_dataset: Any, other_arguments: list[Any], cycle_length: Any, block_length: Any,
-    *rest: Any, f: FunctionRef, output_types: list[DType], output_shapes: list[TensorShape],
-) -> Any:  # fmt: skip
+    input_dataset: Dataset,
+    f: CapturedFunction,
+    cycle_length: int,
+    block_length: int,
+    buffer_output_elements: int,
+    prefetch_input_elements: int,
+    sloppy: bool = False,
+) -> Elements:
     """Return the elements of the datasets that a function makes, taking turns; made ahead.
 
-    rest: in the first version whether the order is free; last, how it is buffered, in elements of
-    the result and of the input.
+    sloppy: whether the order is free; it is kept all the same.
     """
-    cycle = positive(cycle_length, "cycle_length")
-    block = positive(block_length, "block_length")
-    *sloppy, buffered, prefetched = rest
-    for one in sloppy:
-        scalar(one, "sloppy")
-    positive(buffered, "buffer_output_elements")
-    if (found := int(scalar(prefetched, "prefetch_input_elements"))) < 0:
-        raise fail(f"prefetch_input_elements must not be negative; it is {found}")
-    return _interleaved(
-        ctx, input_dataset, other_arguments, f, output_types, output_shapes, cycle, block, block
-    )
+    check_positive(cycle_length, "cycle_length")
+    check_positive(block_length, "block_length")
+    check_positive(buffer_output_elements, "buffer_output_elements")
+    if prefetch_input_elements < 0:
+        raise fail(f"prefetch_input_elements must not be negative; it is {prefetch_input_elements}")
+    return _interleaved(input_dataset, f, cycle_length, block_length, block_length)
 
 
 declare_like(

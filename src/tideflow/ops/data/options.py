@@ -8,13 +8,13 @@ kernels/data/experimental/{auto_shard,assert_cardinality,compute_batch_size,...}
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.transformations import sharded
 from tideflow.ops.data.values import (
     INFINITE,
@@ -24,7 +24,6 @@ from tideflow.ops.data.values import (
     Iterator,
     as_dataset,
     fail,
-    scalar,
     text,
 )
 from tideflow.wire import errors
@@ -35,64 +34,80 @@ _SHARD_OFF = -1
 _SHARD_HINT = 3
 
 
-@op(
+@dataset_op(
     """
-    ModelDataset(input_dataset: variant) -> handle: variant
+    ModelDataset(input_dataset: variant)
     algorithm: int = 0
     cpu_budget: int = 0
     ram_budget: int = 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     """,
-    shape=scalar_shape,
-)
-@op(
     """
-    FinalizeDataset(input_dataset: variant) -> handle: variant
+    FinalizeDataset(input_dataset: variant)
     has_captured_ref: bool = false
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     """,
-    shape=scalar_shape,
+    "NonSerializableDataset(input_dataset: variant)",
+    same_elements=True,
+    metadata=False,
 )
-@op(
-    """
-    NonSerializableDataset(input_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
-)
-def passed_on(ctx: Any, input_dataset: Any) -> Any:
+def passed_on(input_dataset: Dataset) -> Elements:
     """Return the same elements."""
-    return as_dataset(input_dataset).like("Passed")
+    return Elements()
 
 
-declare_like("ExperimentalNonSerializableDataset", "NonSerializableDataset")
-
-
-@op(
+@dataset_op(
+    "AssertNextDataset(input_dataset: variant, transformations: string)",
+    "AssertPrevDataset(input_dataset: variant, transformations: string)",
     """
-    OptimizeDataset(input_dataset: variant, optimizations: string) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    OptimizeDataset(input_dataset: variant, optimizations: string)
     optimization_configs: list(string) = []
     """,
-    shape=scalar_shape,
+    """
+    OptimizeDatasetV2(
+        input_dataset: variant, optimizations_enabled: string, optimizations_disabled: string,
+        optimizations_default: string
+    )
+    optimization_configs: list(string) = []
+    """,
+    same_elements=True,
+    metadata=False,
 )
-def passed_on_with_names(ctx: Any, input_dataset: Any, names: Any) -> Any:
+def passed_on_with_names(
+    input_dataset: Dataset,
+    transformations: Any = (),
+    optimizations: Any = (),
+    optimizations_enabled: Any = (),
+    optimizations_disabled: Any = (),
+    optimizations_default: Any = (),
+) -> Elements:
     """Return the same elements; how they are made is the runtime's business.
 
     Raises: InvalidArgumentError for names that are no vector.
     """
-    _check_rank(names, 1, "what names transformations")
-    return as_dataset(input_dataset).like("Passed")
+    for what, names in {
+        "transformations": transformations,
+        "optimizations": optimizations,
+        "optimizations_enabled": optimizations_enabled,
+        "optimizations_disabled": optimizations_disabled,
+        "optimizations_default": optimizations_default,
+    }.items():
+        _check_rank(names, 1, what)
+    return Elements()
 
 
-def passed_on_with_name(ctx: Any, input_dataset: Any, name: Any) -> Any:
+@dataset_op(
+    "BytesProducedStatsDataset(input_dataset: variant, tag: string)",
+    "LatencyStatsDataset(input_dataset: variant, tag: string)",
+    "RewriteDataset(input_dataset: variant, rewrite_name: string)",
+    same_elements=True,
+    metadata=False,
+)
+def passed_on_with_name(
+    input_dataset: Dataset, tag: Any = b"", rewrite_name: Any = b""
+) -> Elements:
     """Return the same elements.  Raises: InvalidArgumentError for a name that is no scalar."""
-    _check_rank(name, 0, "the name")
-    return as_dataset(input_dataset).like("Passed")
+    _check_rank(tag, 0, "tag")
+    _check_rank(rewrite_name, 0, "rewrite_name")
+    return Elements()
 
 
 def _check_rank(value: Any, rank: int, what: str) -> None:
@@ -101,50 +116,31 @@ def _check_rank(value: Any, rank: int, what: str) -> None:
         raise fail(f"{what} must be {wanted}; it has rank {np.ndim(value)}")
 
 
-# Further ops that pass elements on, with what each is told.
-_HINTS: list[tuple[str, str, Callable[..., Any]]] = [
-    ("AssertNextDataset", "transformations: string", passed_on_with_names),
-    ("AssertPrevDataset", "transformations: string", passed_on_with_names),
-    ("BytesProducedStatsDataset", "tag: string", passed_on_with_name),
-    ("LatencyStatsDataset", "tag: string", passed_on_with_name),
-    ("RewriteDataset", "rewrite_name: string", passed_on_with_name),
-]
-
-for _name, _hint, _kernel in _HINTS:
-    op(
-        f"""
-        {_name}(input_dataset: variant, {_hint}) -> handle: variant
-        output_types: list(type) >= 1
-        output_shapes: list(shape) >= 1
-        """,
-        shape=scalar_shape,
-    )(_kernel)
-    if _name not in ("AssertPrevDataset", "RewriteDataset"):
-        declare_like(f"Experimental{_name}", _name)
+@dataset_op(
+    "MaxIntraOpParallelismDataset(input_dataset: variant, max_intra_op_parallelism: int64)",
+    "PrivateThreadPoolDataset(input_dataset: variant, num_threads: int64)",
+    same_elements=True,
+    metadata=False,
+)
+def passed_on_with_limit(
+    input_dataset: Dataset, max_intra_op_parallelism: int = 0, num_threads: int = 0
+) -> Elements:
+    """Return the same elements; a limit of 0 leaves it to the runtime."""
+    if max_intra_op_parallelism < 0:
+        raise fail(f"max_intra_op_parallelism must be >= 0; it is {max_intra_op_parallelism}")
+    if num_threads < 0:
+        raise fail(f"num_threads must be >= 0; it is {num_threads}")
+    return Elements()
 
 
-def _passed_on_within(what: str) -> Callable[..., Any]:
-    def kernel(ctx: Any, input_dataset: Any, limit: Any) -> Any:
-        """Return the same elements; a limit of 0 leaves it to the runtime."""
-        if (found := int(scalar(limit, what))) < 0:
-            raise fail(f"{what} must be >= 0; it is {found}")
-        return as_dataset(input_dataset).like("Passed")
-
-    return kernel
-
-
-for _name, _limit in (
-    ("MaxIntraOpParallelismDataset", "max_intra_op_parallelism"),
-    ("PrivateThreadPoolDataset", "num_threads"),
+for _name in (
+    "AssertNextDataset",
+    "BytesProducedStatsDataset",
+    "LatencyStatsDataset",
+    "MaxIntraOpParallelismDataset",
+    "NonSerializableDataset",
+    "PrivateThreadPoolDataset",
 ):
-    op(
-        f"""
-        {_name}(input_dataset: variant, {_limit}: int64) -> handle: variant
-        output_types: list(type) >= 1
-        output_shapes: list(shape) >= 1
-        """,
-        shape=scalar_shape,
-    )(_passed_on_within(_limit))
     declare_like(f"Experimental{_name}", _name)
 
 
@@ -175,61 +171,32 @@ def thread_pool_handle(ctx: Any, *, num_threads: int, container: str, shared_nam
     return ctx.resources.handle(container, name, ThreadPool)
 
 
-@op(
-    """
-    ThreadPoolDataset(input_dataset: variant, thread_pool: resource) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
+@dataset_op(
+    "ThreadPoolDataset(input_dataset: variant, thread_pool: resource)",
+    same_elements=True,
+    metadata=False,
     stateful=True,
 )
-def thread_pool_dataset(ctx: Any, input_dataset: Any, thread_pool: Any) -> Any:
+def thread_pool_dataset(ctx: Any, input_dataset: Dataset, thread_pool: Any) -> Elements:
     """Return the same elements."""
     ctx.resources.lookup(thread_pool, ThreadPool)
-    return as_dataset(input_dataset).like("Passed")
+    return Elements()
 
 
 for _name in ("ThreadPoolHandle", "ThreadPoolDataset"):
     declare_like(f"Experimental{_name}", _name)
 
 
-@op(
+@dataset_op(
     """
-    OptimizeDatasetV2(
-        input_dataset: variant, optimizations_enabled: string, optimizations_disabled: string,
-        optimizations_default: string
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    optimization_configs: list(string) = []
-    """,
-    shape=scalar_shape,
-)
-def optimize_dataset_v2(
-    ctx: Any, input_dataset: Any, enabled: Any, disabled: Any, default: Any
-) -> Any:
-    """Return the same elements."""
-    named = {"enabled": enabled, "disabled": disabled, "default": default}
-    for what, names in named.items():
-        _check_rank(names, 1, f"optimizations_{what}")
-    return as_dataset(input_dataset).like("Passed")
-
-
-@op(
-    """
-    OptionsDataset(input_dataset: variant) -> handle: variant
+    OptionsDataset(input_dataset: variant)
     serialized_options: string
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
 )
-def options_dataset(ctx: Any, input_dataset: Any, *, serialized_options: str) -> Any:
+def options_dataset(input_dataset: Dataset, serialized_options: str) -> Elements:
     """Return the same elements, with options."""
-    options = serialized_options.encode("utf-8", "surrogateescape")
-    return as_dataset(input_dataset).like("Options", options=options)
+    return Elements(options=serialized_options.encode("utf-8", "surrogateescape"))
 
 
 def _options(dataset: Dataset) -> bytes:
@@ -290,32 +257,30 @@ def unwrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
     return input_handle.dataset
 
 
-@op(
+@dataset_op(
     """
-    AutoShardDataset(input_dataset: variant, num_workers: int64, index: int64) -> handle: variant
+    AutoShardDataset(input_dataset: variant, num_workers: int64, index: int64)
     auto_shard_policy: int = 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     num_replicas: int = 0
     """,
-    shape=scalar_shape,
+    same_elements=True,
+    metadata=False,
 )
 def auto_shard_dataset(
-    ctx: Any, input_dataset: Any, num_workers: Any, index: Any, *, auto_shard_policy: int
-) -> Any:
+    input_dataset: Dataset, num_workers: int, index: int, auto_shard_policy: int
+) -> Elements:
     """Return one worker's part of the elements, every num_workers-th one.
 
     Where TensorFlow would share out a dataset's files, the elements are shared out.
     """
-    source = as_dataset(input_dataset)
-    count, own = int(scalar(num_workers, "num_workers")), int(scalar(index, "index"))
-    if count <= 0 or not 0 <= own < count:
+    if num_workers <= 0 or not 0 <= index < num_workers:
         raise fail(
-            f"index must be >= 0 and < num_workers, which must be > 0; they are {own} and {count}"
+            "index must be >= 0 and < num_workers, which must be > 0; they are "
+            f"{index} and {num_workers}"
         )
-    if count == 1 or auto_shard_policy in (_SHARD_OFF, _SHARD_HINT):
-        return source.like("AutoShard")
-    return sharded(source, count, own, require_non_empty=True)
+    if num_workers == 1 or auto_shard_policy in (_SHARD_OFF, _SHARD_HINT):
+        return Elements()
+    return sharded(input_dataset, num_workers, index, require_non_empty=True)
 
 
 declare_like("ExperimentalAutoShardDataset", "AutoShardDataset", without=("num_replicas",))
@@ -368,31 +333,14 @@ class _Counted:
         )
 
 
-@op(
-    """
-    AssertCardinalityDataset(input_dataset: variant, cardinality: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
+@dataset_op(
+    "AssertCardinalityDataset(input_dataset: variant, cardinality: int64)",
+    same_elements=True,
+    metadata=False,
 )
-def assert_cardinality_dataset(ctx: Any, input_dataset: Any, cardinality: Any) -> Any:
+def assert_cardinality_dataset(input_dataset: Dataset, cardinality: int) -> Elements:
     """Return the elements, which must be as many as said."""
-    source = as_dataset(input_dataset)
-    expected = int(scalar(cardinality, "cardinality"))
-    return source.like(
-        "AssertCardinality", lambda: _Counted(source.iterator(), expected), count=expected
-    )
-
-
-# Their elements are batches where their input's are.
-_KEEPS_BATCHES = frozenset(
-    {
-        "AssertCardinality", "AutoShard", "Cache", "Concatenate", "Filter", "IgnoreErrors",
-        "Options", "Passed", "Prefetch", "Repeat", "Shard", "Shuffle", "Skip", "Sleep", "Take",
-        "TakeWhile", "Unique",
-    }
-)  # fmt: skip
+    return Elements(lambda: _Counted(input_dataset.iterator(), cardinality), cardinality)
 
 
 @op(
@@ -403,7 +351,4 @@ _KEEPS_BATCHES = frozenset(
 )
 def compute_batch_size(ctx: Any, input_dataset: Any) -> Any:
     """Return the size of a dataset's batches; -1 where it cannot be told."""
-    dataset = as_dataset(input_dataset)
-    while not dataset.batch_size and dataset.kind in _KEEPS_BATCHES and dataset.inputs:
-        dataset = dataset.inputs[0]
-    return np.int64(dataset.batch_size or -1)
+    return np.int64(as_dataset(input_dataset).batch_size or -1)

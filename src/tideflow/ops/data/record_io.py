@@ -1,35 +1,17 @@
-"""TFRecord files, written and read without a graph.
+"""TFRecord files, written and read without a graph: the names of the API.
 
-A record is its length, a checksum of that, the bytes, and a checksum of those.  tensorboardX's
-writer was tried in place of this one: it takes 65 ms to import and checksums in Python, where
-google-crc32c does it at the speed of memory; TensorBoard's own needs grpcio.
-
-Source: tensorflow/core/lib/io/record_writer.cc; python/lib/io/tf_record.py for names.
+Source: tensorflow/python/lib/io/tf_record.py.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, ClassVar
 
-from tideflow.formats import file_errors
-from tideflow.ops.data.record_files import WINDOW_BITS, FileRecords, tf_records
+from tideflow.formats import WINDOW_BITS, FileRecords, RecordWriter, tf_records
 from tideflow.ops.export import export
-from tideflow.wire import errors
-from tideflow.wire.checksum import masked
-
-_LENGTH = struct.Struct("<Q")
-_CHECKSUM = struct.Struct("<I")
-
-
-def framed(data: bytes) -> bytes:
-    """Return the bytes of a file that hold one record."""
-    length = _LENGTH.pack(len(data))
-    head = length + _CHECKSUM.pack(masked(length))
-    return head + data + _CHECKSUM.pack(masked(data))
 
 
 @export("io.TFRecordCompressionType", "python_io.TFRecordCompressionType")
@@ -82,6 +64,8 @@ class TFRecordOptions:
         self.compression_strategy = compression_strategy
 
     def _compressor(self) -> Any:
+        if not self.compression_type:
+            return None
         given: dict[str, Any] = {
             "level": self.compression_level,
             "method": self.compression_method,
@@ -97,27 +81,8 @@ class TFRecordOptions:
         return bits | 16 if self.compression_type == "GZIP" else bits
 
 
-class _CompressedFile:
-    """The file operations that a writer needs, compressing."""
-
-    def __init__(self, file: BinaryIO, options: TFRecordOptions) -> None:
-        self._file = file
-        self._compressor = options._compressor()
-
-    def write(self, data: bytes) -> None:
-        self._file.write(self._compressor.compress(data))
-
-    def flush(self) -> None:
-        self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
-        self._file.flush()
-
-    def close(self) -> None:
-        self._file.write(self._compressor.flush())
-        self._file.close()
-
-
 @export("io.TFRecordWriter", "python_io.TFRecordWriter")
-class TFRecordWriter:
+class TFRecordWriter(RecordWriter):
     """Writes records to a file.  Use as a context manager, or call close.
 
     Args:
@@ -126,38 +91,8 @@ class TFRecordWriter:
     """
 
     def __init__(self, path: Any, options: Any = None) -> None:
-        self._path = os.fspath(path)
         chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(options)
-        with file_errors("write", self._path):
-            self._file: Any = open(self._path, "wb")  # noqa: SIM115 - closed by close
-        if chosen.compression_type:
-            self._file = _CompressedFile(self._file, chosen)
-        self._closed = False
-
-    def write(self, record: bytes) -> None:
-        """Append a record."""
-        if self._closed:
-            raise errors.FailedPreconditionError(f"the writer of {self._path} is closed")
-        with file_errors("write", self._path):
-            self._file.write(framed(record))
-
-    def flush(self) -> None:
-        """Hand what was written to the operating system."""
-        with file_errors("write", self._path):
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; further calls do nothing."""
-        if not self._closed:
-            self._closed = True
-            with file_errors("write", self._path):
-                self._file.close()
-
-    def __enter__(self) -> TFRecordWriter:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+        super().__init__(path, chosen._compressor())
 
 
 @export("io.tf_record_iterator", "python_io.tf_record_iterator")

@@ -11,9 +11,9 @@ from typing import Any
 
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
-from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.data.functions import Function, Turns, enter_scope
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.functions import CapturedFunction, Function, Turns, enter_scope
 from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,
@@ -57,46 +57,28 @@ class _Scanned:
         return element
 
 
-@op(
+@dataset_op(
     """
     ScanDataset(
         input_dataset: variant, initial_state: *Tstate, other_arguments: *Targuments
-    ) -> handle: variant
+    )
     f: func
     Tstate: list(type) >= 1
-    Targuments: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     preserve_cardinality: bool = false
     use_default_device: bool = true
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
 def scan_dataset(
-    ctx: Any,
-    input_dataset: Any,
+    input_dataset: Dataset,
     initial_state: list[Any],
-    other_arguments: list[Any],
-    *,
-    f: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
+    f: CapturedFunction,
     preserve_cardinality: bool,
-) -> Any:
+) -> Elements:
     """Return what a function makes of each element and of a state, which it also renews."""
-    source = as_dataset(input_dataset)
     state = [owned(value) for value in initial_state]
-    captured = [owned(value) for value in other_arguments]
-    return Dataset(
-        "Scan",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _Scanned(
-            source.iterator(), state, Function(ctx, f, captured), preserve_cardinality
-        ),
-        source.cardinality if preserve_cardinality else UNKNOWN,
-        [source],
+    return Elements(
+        lambda: _Scanned(input_dataset.iterator(), state, f.instantiate(), preserve_cardinality),
+        input_dataset.cardinality if preserve_cardinality else UNKNOWN,
     )
 
 

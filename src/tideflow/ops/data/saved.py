@@ -13,6 +13,7 @@ import itertools
 import os
 import secrets
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
@@ -21,16 +22,29 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tideflow.formats import AtomicFile, file_errors
+from tideflow.formats import (
+    WINDOW_BITS,
+    AtomicFile,
+    FileRecords,
+    RecordFile,
+    RecordWriter,
+    file_errors,
+    tf_records,
+)
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
-from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
-from tideflow.ops.data.functions import Function, Turns, enter_scope, in_data_thread
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.functions import (
+    CapturedFunction,
+    Function,
+    Turns,
+    enter_scope,
+    in_data_thread,
+)
 from tideflow.ops.data.nested import made_dataset
-from tideflow.ops.data.record_files import FileRecords, RecordFile, RecordStream, tf_records
-from tideflow.ops.data.record_io import TFRecordWriter
+from tideflow.ops.data.record_stream import RecordStream
 from tideflow.ops.data.sources import Listed
 from tideflow.ops.data.values import (
     Dataset,
@@ -65,10 +79,6 @@ def _compression(name: str) -> str:
     return _COMPRESSIONS[name]
 
 
-def _directory(path: Any) -> Path:
-    return Path(os.fsdecode(scalar(path, "path")))
-
-
 # ---- writing
 
 
@@ -80,7 +90,7 @@ class _Run:
         self._types = types
         self._compression = compression
         self._name = str(secrets.randbits(64))
-        self._shards: dict[int, TFRecordWriter] = {}
+        self._shards: dict[int, RecordWriter] = {}
         self._count = 0
         with file_errors("make", str(path)):
             (path / self._name).mkdir(parents=True)
@@ -93,12 +103,14 @@ class _Run:
                 writer.write(stored_tensor(value, dtype).SerializeToString())
             self._count += 1
 
-    def _open(self, shard: int) -> TFRecordWriter:
+    def _open(self, shard: int) -> RecordWriter:
         # A shard's number is unsigned in its name.
         directory = self._path / self._name / f"{shard & (2**64 - 1):08d}.shard"
         with file_errors("make", str(directory)):
             directory.mkdir()
-        made = TFRecordWriter(directory / f"{0:08d}.snapshot", self._compression)
+        bits = WINDOW_BITS.get(self._compression)
+        packed = None if bits is None else zlib.compressobj(wbits=bits)
+        made = RecordWriter(directory / f"{0:08d}.snapshot", packed)
         self._shards[shard] = made
         return made
 
@@ -163,14 +175,16 @@ class _Saving:
 
 
 def _saving(
-    ctx: Any, source: Dataset, path: Any, captured: list[Any], compression: str,
-    shard_func: FunctionRef, use_shard_func: bool,
-) -> Callable[[], Iterator]:  # fmt: skip
-    directory, kind = _directory(path), _compression(compression)
-    kept = [owned(value) for value in captured]
+    source: Dataset, path: bytes, compression: str, shard_func: CapturedFunction | None
+) -> Callable[[], Iterator]:
+    """Return what makes an iterator that saves on the way.
+
+    shard_func: tells the shard of an element; None for a single shard.
+    """
+    directory, kind = Path(os.fsdecode(path)), _compression(compression)
 
     def iterate() -> Iterator:
-        function = Function(ctx, shard_func, kept) if use_shard_func else None
+        function = None if shard_func is None else shard_func.instantiate()
         return _Saving(source, directory, kind, function)
 
     return iterate
@@ -201,46 +215,38 @@ async def save_dataset(
 ) -> None:
     """Save all elements of a dataset."""
     enter_scope({})
-    saved = _saving(
-        ctx, as_dataset(input_dataset), path, shard_func_other_args, compression, shard_func,
-        use_shard_func,
-    )()  # fmt: skip
+    function = CapturedFunction(ctx, shard_func, shard_func_other_args) if use_shard_func else None
+    source = as_dataset(input_dataset)
+    saved = _saving(source, scalar(path, "path"), compression, function)()
     turns = Turns()
     while await saved.next() is not None:
         await turns.pause()
 
 
-@op(
+@dataset_op(
     """
     SaveDatasetV2(
         input_dataset: variant, path: string, shard_func_other_args: *Tshard_func_args
-    ) -> handle: variant
+    )
     compression: string = ''
     shard_func: func
     use_shard_func: bool = true
-    Tshard_func_args: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
     """,
-    shape=scalar_shape,
+    same_elements=True,
+    metadata=False,
     stateful=True,
 )
 def save_dataset_v2(
-    ctx: Any,
-    input_dataset: Any,
-    path: Any,
-    shard_func_other_args: list[Any],
-    *,
+    input_dataset: Dataset,
+    path: bytes,
     compression: str,
-    shard_func: FunctionRef,
+    shard_func: CapturedFunction,
     use_shard_func: bool,
-) -> Any:
+) -> Elements:
     """Return the elements of a dataset, which are saved once they were all read."""
-    source = as_dataset(input_dataset)
-    iterate = _saving(
-        ctx, source, path, shard_func_other_args, compression, shard_func, use_shard_func
+    return Elements(
+        _saving(input_dataset, path, compression, shard_func if use_shard_func else None)
     )
-    return source.like("Save", iterate)
 
 
 # ---- reading
@@ -299,33 +305,27 @@ class _Loaded:
         return element
 
 
-@op(
+@dataset_op(
     """
-    LoadDataset(path: string, reader_func_other_args: *Treader_func_args) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    LoadDataset(path: string, reader_func_other_args: *Treader_func_args)
     compression: string = ''
     reader_func: func
-    Treader_func_args: list(type) >= 0
     """,
-    shape=scalar_shape,
+    metadata=False,
     stateful=True,
 )
 def load_dataset(
-    ctx: Any,
-    path: Any,
-    reader_func_other_args: list[Any],
-    *,
+    path: bytes,
+    compression: str,
+    reader_func: CapturedFunction,
     output_types: list[DType],
     output_shapes: list[TensorShape],
-    compression: str,
-    reader_func: FunctionRef,
-) -> Any:
+) -> Elements:
     """Return the elements of a saved dataset, as a function reads them from its shards.
 
     Raises: NotFoundError where nothing was saved.
     """
-    directory, kind = _directory(path), _compression(compression)
+    directory, kind = Path(os.fsdecode(path)), _compression(compression)
     metadata = _metadata(directory)
     shapes = dims_of(output_shapes)
     read = _elements(output_types)
@@ -344,11 +344,4 @@ def load_dataset(
         lambda: Listed((shard(place),) for place in places),
         len(places),
     )
-    captured = [owned(value) for value in reader_func_other_args]
-    return Dataset(
-        "Load",
-        output_types,
-        shapes,
-        lambda: _Loaded(Function(ctx, reader_func, captured), shards),
-        metadata.num_elements,
-    )
+    return Elements(lambda: _Loaded(reader_func.instantiate(), shards), metadata.num_elements)

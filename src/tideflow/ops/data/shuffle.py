@@ -15,7 +15,7 @@ import numpy as np
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import TensorShape
+from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.iterators import Deleter
 from tideflow.ops.data.transformations import repeated_count
@@ -25,13 +25,10 @@ from tideflow.ops.data.values import (
     Dataset,
     Element,
     Iterator,
-    as_dataset,
-    dims_of,
     fail,
     scalar,
 )
 from tideflow.ops.random import random_words
-from tideflow.wire.dtypes import DType
 
 # Groups of four numbers that are made at once.
 _GROUPS = 64
@@ -92,10 +89,13 @@ class RandomSeeds:
         return self._samples.next(), self._samples.next()
 
 
-def seeds_of(seed: Any, seed2: Any) -> tuple[int, int]:
+def seeds_of(seed: int, seed2: int) -> tuple[int, int]:
     """Return a pair of seeds; one nobody knows where both are zero."""
-    found = int(scalar(seed, "seed")), int(scalar(seed2, "seed2"))
-    return found if any(found) else (secrets.randbits(64), secrets.randbits(64))
+    return (seed, seed2) if seed or seed2 else (secrets.randbits(64), secrets.randbits(64))
+
+
+def _read_seeds(seed: Any, seed2: Any) -> tuple[int, int]:
+    return seeds_of(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")))
 
 
 def _make_seeds(seeds: tuple[int, int], reshuffle: bool) -> Seeds:
@@ -121,7 +121,9 @@ def _new_generator(ctx: Any, seeds: Seeds) -> Any:
 
 
 def _find_seeds(ctx: Any, handle: Any) -> Seeds | None:
-    found = ctx.resources.find(handle.container, handle.name, SeedGenerator)
+    found = None
+    if handle is not None:
+        found = ctx.resources.find(handle.container, handle.name, SeedGenerator)
     return None if found is None else found.seeds
 
 
@@ -137,7 +139,7 @@ def _find_seeds(ctx: Any, handle: Any) -> Seeds | None:
 def anonymous_seed_generator(ctx: Any, seed: Any, seed2: Any, reshuffle: Any) -> Any:
     """Return the handle of seeds, and what deletes them."""
     again = bool(scalar(reshuffle, "reshuffle"))
-    return _new_generator(ctx, _make_seeds(seeds_of(seed, seed2), again))
+    return _new_generator(ctx, _make_seeds(_read_seeds(seed, seed2), again))
 
 
 @op(
@@ -149,7 +151,7 @@ def anonymous_seed_generator(ctx: Any, seed: Any, seed2: Any, reshuffle: Any) ->
 )
 def anonymous_random_seed_generator(ctx: Any, seed: Any, seed2: Any) -> Any:
     """Return the handle of seeds that change, and what deletes them."""
-    return _new_generator(ctx, RandomSeeds(seeds_of(seed, seed2)))
+    return _new_generator(ctx, RandomSeeds(_read_seeds(seed, seed2)))
 
 
 @op(
@@ -255,158 +257,72 @@ class _Shuffled:
             await self._turns.pause()
 
 
-def _shuffled(
-    kind: str, source: Dataset, buffer_size: Any, seeds: Seeds, epochs: int = 1
-) -> Dataset:
-    size = int(scalar(buffer_size, "buffer_size"))
-    if size <= 0 and size != UNKNOWN:
-        raise fail(f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY; it is {size}")
-    return source.like(
-        kind,
-        lambda: _Shuffled(source, None if size == UNKNOWN else size, seeds, epochs),
-        count=lambda: repeated_count(source.cardinality(), epochs),
-    )
-
-
-def _shuffled_again(source: Dataset, buffer_size: Any, seeds: Seeds, count: Any) -> Dataset:
-    times = int(scalar(count, "count"))
-    if times <= 0 and times != INFINITE:
-        raise fail(f"count must be greater than zero or equal to -1; it is {times}")
-    return _shuffled("ShuffleAndRepeat", source, buffer_size, seeds, times)
-
-
-@op(
+@dataset_op(
     """
-    ShuffleDataset(
-        input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64
-    ) -> handle: variant
+    ShuffleDataset(input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64)
     reshuffle_each_iteration: bool = true
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
 )
-def shuffle_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    buffer_size: Any,
-    seed: Any,
-    seed2: Any,
-    *,
-    reshuffle_each_iteration: bool,
-) -> Any:
-    """Return the elements in random order."""
-    seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
-    return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
-
-
-@op(
-    """
-    ShuffleDatasetV2(
-        input_dataset: variant, buffer_size: int64, seed_generator: resource
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
-def shuffle_dataset_v2(ctx: Any, input_dataset: Any, buffer_size: Any, seed_generator: Any) -> Any:
-    """Return the elements in random order, by seeds that a handle names if it names any."""
-    seeds = _find_seeds(ctx, seed_generator)
-    if seeds is None:
-        seeds = RandomSeeds(seeds_of(0, 0))
-    return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
-
-
-@op(
+@dataset_op(
+    "ShuffleDatasetV2(input_dataset: variant, buffer_size: int64, seed_generator: resource)",
     """
     ShuffleDatasetV3(
         input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64,
         seed_generator: resource
-    ) -> handle: variant
+    )
     reshuffle_each_iteration: bool = true
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
     stateful=True,
 )
-def shuffle_dataset_v3(
-    ctx: Any,
-    input_dataset: Any,
-    buffer_size: Any,
-    seed: Any,
-    seed2: Any,
-    seed_generator: Any,
-    *,
-    reshuffle_each_iteration: bool,
-) -> Any:
-    """Return the elements in random order, by seeds that a handle names if it names any."""
-    own = seeds_of(seed, seed2)
-    seeds = _find_seeds(ctx, seed_generator) or _make_seeds(own, reshuffle_each_iteration)
-    return _shuffled("Shuffle", as_dataset(input_dataset), buffer_size, seeds)
-
-
-@op(
+@dataset_op(
     """
     ShuffleAndRepeatDataset(
         input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    )
     reshuffle_each_iteration: bool = true
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
 )
-def shuffle_and_repeat_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    buffer_size: Any,
-    seed: Any,
-    seed2: Any,
-    count: Any,
-    *,
-    reshuffle_each_iteration: bool,
-) -> Any:
-    """Return the elements in random order, again and again."""
-    seeds = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
-    return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
-
-
-@op(
+@dataset_op(
     """
     ShuffleAndRepeatDatasetV2(
         input_dataset: variant, buffer_size: int64, seed: int64, seed2: int64, count: int64,
         seed_generator: resource
-    ) -> handle: variant
+    )
     reshuffle_each_iteration: bool = true
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
     stateful=True,
 )
-def shuffle_and_repeat_dataset_v2(
+def shuffle_dataset(
     ctx: Any,
-    input_dataset: Any,
-    buffer_size: Any,
-    seed: Any,
-    seed2: Any,
-    count: Any,
-    seed_generator: Any,
-    *,
-    reshuffle_each_iteration: bool,
-) -> Any:
-    """Return the elements in random order, again and again."""
-    own = seeds_of(seed, seed2)
-    seeds = _find_seeds(ctx, seed_generator) or _make_seeds(own, reshuffle_each_iteration)
-    return _shuffled_again(as_dataset(input_dataset), buffer_size, seeds, count)
+    input_dataset: Dataset,
+    buffer_size: int,
+    seed: int = 0,
+    seed2: int = 0,
+    reshuffle_each_iteration: bool = True,
+    seed_generator: Any = None,
+    count: int = 1,
+) -> Elements:
+    """Return the elements in random order, count times.
+
+    seed_generator: a handle that may name seeds, which then stand for the others.
+    """
+    own = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
+    seeds = _find_seeds(ctx, seed_generator) or own
+    if buffer_size <= 0 and buffer_size != UNKNOWN:
+        raise fail(
+            f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY; it is {buffer_size}"
+        )
+    if count <= 0 and count != INFINITE:
+        raise fail(f"count must be greater than zero or equal to -1; it is {count}")
+    size = None if buffer_size == UNKNOWN else buffer_size
+    return Elements(
+        lambda: _Shuffled(input_dataset, size, seeds, count),
+        lambda: repeated_count(input_dataset.cardinality(), count),
+    )
 
 
 # ---- random numbers
@@ -422,58 +338,28 @@ class _Random:
         return (np.int64(self._samples.next()),)
 
 
-def _random(seeds: Seeds, types: list[DType], shapes: list[TensorShape]) -> Dataset:
-    return Dataset("Random", types, dims_of(shapes), lambda: _Random(seeds.next()), INFINITE)
-
-
-@op(
+@dataset_op(
+    "RandomDataset(seed: int64, seed2: int64)",
     """
-    RandomDataset(seed: int64, seed2: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
+    RandomDatasetV2(seed: int64, seed2: int64, seed_generator: resource)
+    rerandomize_each_iteration: bool = false
     """,
-    shape=scalar_shape,
     stateful=True,
 )
 def random_dataset(
     ctx: Any,
-    seed: Any,
-    seed2: Any,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
-    """Return random numbers without end."""
-    return _random(FixedSeeds(seeds_of(seed, seed2)), output_types, output_shapes)
+    seed: int,
+    seed2: int,
+    seed_generator: Any = None,
+    rerandomize_each_iteration: bool = False,
+) -> Elements:
+    """Return random numbers without end.
+
+    seed_generator: a handle that may name seeds, which then stand for the others.
+    """
+    own = _make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
+    seeds = _find_seeds(ctx, seed_generator) or own
+    return Elements(lambda: _Random(seeds.next()), INFINITE)
 
 
 declare_like("ExperimentalRandomDataset", "RandomDataset", without=("metadata",))
-
-
-@op(
-    """
-    RandomDatasetV2(seed: int64, seed2: int64, seed_generator: resource) -> handle: variant
-    rerandomize_each_iteration: bool = false
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
-def random_dataset_v2(
-    ctx: Any,
-    seed: Any,
-    seed2: Any,
-    seed_generator: Any,
-    *,
-    rerandomize_each_iteration: bool,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
-    """Return random numbers without end."""
-    seeds = _find_seeds(ctx, seed_generator)
-    if seeds is None:
-        seeds = _make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
-    return _random(seeds, output_types, output_shapes)

@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes as static_shapes
-from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import TensorShape
-from tideflow.ops.data.functions import Function, Turns
-from tideflow.ops.data.values import Dataset, Element, dims_of, fail, owned, rows, scalar
+from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.values import Element, fail, owned, rows
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -37,81 +34,40 @@ class Listed:
         return next(self._elements, None)
 
 
-@op(
+@dataset_op(
     """
-    RangeDataset(start: int64, stop: int64, step: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
+    RangeDataset(start: int64, stop: int64, step: int64)
     replicate_on_split: bool = false
     """,
-    shape=scalar_shape,
     stateful=True,
 )
-def range_dataset(
-    ctx: Any,
-    start: Any,
-    stop: Any,
-    step: Any,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+def range_dataset(start: int, stop: int, step: int, output_types: list[DType]) -> Elements:
     """Return the dataset of the integers from start up to stop."""
-    by = int(scalar(step, "step"))
-    if not by:
+    if not step:
         raise fail("step must be a non-zero integer.")
-    numbers = range(int(scalar(start, "start")), int(scalar(stop, "stop")), by)
+    numbers = range(start, stop, step)
     kind = output_types[0].as_numpy_dtype
-    return Dataset(
-        "Range",
-        output_types,
-        dims_of(output_shapes),
-        lambda: Listed((kind(i),) for i in numbers),
-        len(numbers),
+    return Elements(lambda: Listed((kind(i),) for i in numbers), len(numbers))
+
+
+@dataset_op("TensorDataset(components: *Toutput_types)", stateful=True)
+def tensor_dataset(components: list[Any]) -> Elements:
+    """Return the dataset whose one element is the components."""
+    element = tuple(owned(value) for value in components)
+    return Elements(
+        lambda: Listed(iter([element])), 1, shapes=[np.shape(value) for value in element]
     )
 
 
-@op(
+@dataset_op(
     """
-    TensorDataset(components: *Toutput_types) -> handle: variant
-    Toutput_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-    stateful=True,
-)
-def tensor_dataset(
-    ctx: Any,
-    components: list[Any],
-    *,
-    Toutput_types: list[DType],
-) -> Any:
-    """Return the dataset whose one element is the components."""
-    element = tuple(owned(value) for value in components)
-    shapes = [np.shape(value) for value in element]
-    return Dataset("Tensor", Toutput_types, shapes, lambda: Listed(iter([element])), 1)
-
-
-@op(
-    """
-    TensorSliceDataset(components: *Toutput_types) -> handle: variant
-    Toutput_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    TensorSliceDataset(components: *Toutput_types)
     is_files: bool = false
-    metadata: string = ''
     replicate_on_split: bool = false
     """,
-    shape=scalar_shape,
     stateful=True,
 )
-def tensor_slice_dataset(
-    ctx: Any,
-    components: list[Any],
-    *,
-    Toutput_types: list[DType],
-) -> Any:
+def tensor_slice_dataset(components: list[Any]) -> Elements:
     """Return the dataset of the rows of the components."""
     columns = [owned(np.asarray(value)) for value in components]
     counts = {static_shapes.format_dims(column.shape[:1]): len(column) for column in columns}
@@ -120,12 +76,10 @@ def tensor_slice_dataset(
             "All components must have the same size in the 0th dimension; they have "
             + " and ".join(counts)
         )
-    return Dataset(
-        "TensorSlice",
-        Toutput_types,
-        [column.shape[1:] for column in columns],
+    return Elements(
         lambda: Listed(zip(*map(rows, columns))),
         len(columns[0]),
+        shapes=[column.shape[1:] for column in columns],
     )
 
 
@@ -154,45 +108,24 @@ class _Generated:
         return None
 
 
-@op(
+@dataset_op(
     """
     GeneratorDataset(
         init_func_other_args: *Tinit_func_args, next_func_other_args: *Tnext_func_args,
         finalize_func_other_args: *Tfinalize_func_args
-    ) -> handle: variant
+    )
     init_func: func
     next_func: func
     finalize_func: func
-    Tinit_func_args: list(type) >= 0
-    Tnext_func_args: list(type) >= 0
-    Tfinalize_func_args: list(type) >= 0
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
     stateful=True,
 )
 def generator_dataset(
-    ctx: Any,
-    init_func_other_args: list[Any],
-    next_func_other_args: list[Any],
-    finalize_func_other_args: list[Any],
-    *,
-    init_func: FunctionRef,
-    next_func: FunctionRef,
-    finalize_func: FunctionRef,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+    init_func: CapturedFunction, next_func: CapturedFunction, finalize_func: CapturedFunction
+) -> Elements:
     """Return the dataset of what next_func gives until it says that there is no more."""
-    return Dataset(
-        "Generator",
-        output_types,
-        dims_of(output_shapes),
+    return Elements(
         lambda: _Generated(
-            Function(ctx, init_func, init_func_other_args),
-            Function(ctx, next_func, next_func_other_args),
-            Function(ctx, finalize_func, finalize_func_other_args),
-        ),
+            init_func.instantiate(), next_func.instantiate(), finalize_func.instantiate()
+        )
     )

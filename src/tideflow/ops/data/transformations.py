@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes as static_shapes
-from tideflow.graph.op_def import declare_like, op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import TensorShape
+from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.background import Producer
+from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.values import (
     INFINITE,
@@ -24,9 +23,7 @@ from tideflow.ops.data.values import (
     Dataset,
     Element,
     Iterator,
-    as_dataset,
     fail,
-    scalar,
 )
 from tideflow.wire import errors
 
@@ -62,27 +59,17 @@ class _Taken:
         return None
 
 
-@op(
-    """
-    TakeDataset(input_dataset: variant, count: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def take_dataset(ctx: Any, input_dataset: Any, count: Any) -> Any:
+@dataset_op("TakeDataset(input_dataset: variant, count: int64)", same_elements=True)
+def take_dataset(input_dataset: Dataset, count: int) -> Elements:
     """Return the first elements; all for a negative count."""
-    source = as_dataset(input_dataset)
-    most = int(scalar(count, "count"))
-    if most < 0:
-        return source.like("Take")
+    if count < 0:
+        return Elements()
 
     def total() -> int:
-        known = source.cardinality()
-        return known if known == UNKNOWN else most if known == INFINITE else min(known, most)
+        known = input_dataset.cardinality()
+        return known if known == UNKNOWN else count if known == INFINITE else min(known, count)
 
-    return source.like("Take", lambda: _Taken(source.iterator(), most), count=total)
+    return Elements(lambda: _Taken(input_dataset.iterator(), count), total)
 
 
 class _Skipped:
@@ -104,27 +91,17 @@ class _Skipped:
         return await self._source.next()
 
 
-@op(
-    """
-    SkipDataset(input_dataset: variant, count: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def skip_dataset(ctx: Any, input_dataset: Any, count: Any) -> Any:
+@dataset_op("SkipDataset(input_dataset: variant, count: int64)", same_elements=True)
+def skip_dataset(input_dataset: Dataset, count: int) -> Elements:
     """Return all but the first elements; none for a negative count."""
-    source = as_dataset(input_dataset)
-    first = int(scalar(count, "count"))
-    if first < 0:
-        return source.like("Skip", _Ended, count=0)
+    if count < 0:
+        return Elements(_Ended, 0)
 
     def total() -> int:
-        known = source.cardinality()
-        return known if known < 0 else max(0, known - first)
+        known = input_dataset.cardinality()
+        return known if known < 0 else max(0, known - count)
 
-    return source.like("Skip", lambda: _Skipped(source.iterator(), first), count=total)
+    return Elements(lambda: _Skipped(input_dataset.iterator(), count), total)
 
 
 class _Repeated:
@@ -162,23 +139,12 @@ def repeated_count(known: int, times: int) -> int:
     return known if known < 0 else known * times
 
 
-@op(
-    """
-    RepeatDataset(input_dataset: variant, count: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def repeat_dataset(ctx: Any, input_dataset: Any, count: Any) -> Any:
+@dataset_op("RepeatDataset(input_dataset: variant, count: int64)", same_elements=True)
+def repeat_dataset(input_dataset: Dataset, count: int) -> Elements:
     """Return the elements again and again; without end for a negative count."""
-    source = as_dataset(input_dataset)
-    times = int(scalar(count, "count"))
-    return source.like(
-        "Repeat",
-        lambda: _Repeated(source.iterator, times),
-        count=lambda: repeated_count(source.cardinality(), times),
+    return Elements(
+        lambda: _Repeated(input_dataset.iterator, count),
+        lambda: repeated_count(input_dataset.cardinality(), count),
     )
 
 
@@ -207,35 +173,24 @@ def total_count(known: Sequence[int]) -> int:
     return UNKNOWN if UNKNOWN in known else sum(known)
 
 
-@op(
-    """
-    ConcatenateDataset(input_dataset: variant, another_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+@dataset_op(
+    "ConcatenateDataset(input_dataset: variant, another_dataset: variant)", same_elements=True
 )
-def concatenate_dataset(
-    ctx: Any, input_dataset: Any, another_dataset: Any, *, output_shapes: list[TensorShape]
-) -> Any:
+def concatenate_dataset(input_dataset: Dataset, another_dataset: Dataset) -> Elements:
     """Return the elements of one dataset followed by those of another."""
-    sources = [as_dataset(input_dataset), as_dataset(another_dataset)]
-    first, second = sources
-    if first.types != second.types:
+    sources = [input_dataset, another_dataset]
+    if input_dataset.types != another_dataset.types:
         names = [", ".join(dtype.name for dtype in source.types) for source in sources]
         raise fail(
             f"input dataset and dataset to concatenate have different output_types {names[0]} and "
             f"{names[1]}"
         )
-    shapes = [static_shapes.relax(a, b) for a, b in zip(first.shapes, second.shapes)]
-    return Dataset(
-        "Concatenate",
-        first.types,
-        shapes,
+    return Elements(
         lambda: _Concatenated(sources),
         lambda: total_count([source.cardinality() for source in sources]),
-        sources,
+        shapes=[
+            static_shapes.relax(a, b) for a, b in zip(input_dataset.shapes, another_dataset.shapes)
+        ],
     )
 
 
@@ -256,32 +211,25 @@ class _Zipped:
         return tuple(taken) if self._sources else None
 
 
-@op(
+@dataset_op(
     """
-    ZipDataset(input_datasets: N * variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    ZipDataset(input_datasets: N * variant)
     N: int >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    """
 )
-def zip_dataset(ctx: Any, input_datasets: list[Any]) -> Any:
+def zip_dataset(input_datasets: list[Dataset]) -> Elements:
     """Return elements made of one of each dataset, as long as all have one."""
-    sources = [as_dataset(value) for value in input_datasets]
 
     def total() -> int:
-        known = [source.cardinality() for source in sources]
+        known = [source.cardinality() for source in input_datasets]
         finite = [count for count in known if count != INFINITE]
         return UNKNOWN if UNKNOWN in known else min(finite, default=INFINITE)
 
-    return Dataset(
-        "Zip",
-        [dtype for source in sources for dtype in source.types],
-        [dims for source in sources for dims in source.shapes],
-        lambda: _Zipped([source.iterator() for source in sources]),
+    return Elements(
+        lambda: _Zipped([source.iterator() for source in input_datasets]),
         total,
-        sources,
+        types=[dtype for source in input_datasets for dtype in source.types],
+        shapes=[dims for source in input_datasets for dims in source.shapes],
     )
 
 
@@ -330,52 +278,46 @@ class _Sharded:
         )
 
 
-def sharded(source: Dataset, count: int, index: int, require_non_empty: bool = False) -> Dataset:
+def sharded(source: Dataset, count: int, index: int, require_non_empty: bool = False) -> Elements:
     """Return every count-th element of a dataset, from the index-th on."""
 
     def total() -> int:
         known = source.cardinality()
         return known if known < 0 else known // count + (index < known % count)
 
-    return source.like(
-        "Shard",
-        lambda: _Sharded(source.iterator(), count, index, require_non_empty),
-        count=total,
-    )
+    return Elements(lambda: _Sharded(source.iterator(), count, index, require_non_empty), total)
 
 
 # A number of shards that stands for one that is not known yet.
 _SHARD_HINT = -1
 
 
-@op(
+@dataset_op(
     """
-    ShardDataset(input_dataset: variant, num_shards: int64, index: int64) -> handle: variant
+    ShardDataset(input_dataset: variant, num_shards: int64, index: int64)
     require_non_empty: bool = false
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
 )
 def shard_dataset(
-    ctx: Any, input_dataset: Any, num_shards: Any, index: Any, *, require_non_empty: bool
-) -> Any:
+    input_dataset: Dataset, num_shards: int, index: int, require_non_empty: bool
+) -> Elements:
     """Return every num_shards-th element."""
-    count, own = int(scalar(num_shards, "num_shards")), int(scalar(index, "index"))
-    if count == _SHARD_HINT:
+    if num_shards == _SHARD_HINT:
         raise errors.FailedPreconditionError(
-            f"num_shards = {count} stands for a number that a strategy puts in its place when it "
-            "shards by the hint; no strategy has done so here"
+            f"num_shards = {num_shards} stands for a number that a strategy puts in its place when "
+            "it shards by the hint; no strategy has done so here"
         )
-    if count <= 0:
-        raise fail(f"Number of shards must be greater than zero (currently num_shards = {count}).")
-    if not 0 <= own < count:
+    if num_shards <= 0:
         raise fail(
-            f"Index must be between 0 and {count - 1} (currently index = {own}, "
-            f"num_shards = {count})."
+            f"Number of shards must be greater than zero (currently num_shards = {num_shards})."
         )
-    return sharded(as_dataset(input_dataset), count, own, require_non_empty)
+    if not 0 <= index < num_shards:
+        raise fail(
+            f"Index must be between 0 and {num_shards - 1} (currently index = {index}, "
+            f"num_shards = {num_shards})."
+        )
+    return sharded(input_dataset, num_shards, index, require_non_empty)
 
 
 class Prefetched:
@@ -395,30 +337,26 @@ class Prefetched:
         self._producer.start()
 
 
-@op(
+@dataset_op(
     """
-    PrefetchDataset(input_dataset: variant, buffer_size: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    PrefetchDataset(input_dataset: variant, buffer_size: int64)
     slack_period: int = 0
     legacy_autotune: bool = true
     buffer_size_min: int = 0
-    metadata: string = ''
     """,
-    shape=scalar_shape,
+    same_elements=True,
 )
-def prefetch_dataset(ctx: Any, input_dataset: Any, buffer_size: Any) -> Any:
+def prefetch_dataset(input_dataset: Dataset, buffer_size: int) -> Elements:
     """Return the same elements, made ahead."""
-    source = as_dataset(input_dataset)
-    size = int(scalar(buffer_size, "buffer_size"))
-    if size < -1:
+    if buffer_size < -1:
         raise fail(
-            f"buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning; it is {size}"
+            "buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning; it is "
+            f"{buffer_size}"
         )
-    if size == 0:
-        return source.like("Prefetch")
-    capacity = _AUTOTUNED_BUFFER if size < 0 else size
-    return source.like("Prefetch", lambda: Prefetched(source.iterator(), capacity))
+    if buffer_size == 0:
+        return Elements()
+    capacity = _AUTOTUNED_BUFFER if buffer_size < 0 else buffer_size
+    return Elements(lambda: Prefetched(input_dataset.iterator(), capacity))
 
 
 class _Unique:
@@ -449,21 +387,12 @@ def _hashable(value: Any) -> Any:
     return array.shape, flat
 
 
-@op(
-    """
-    UniqueDataset(input_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
-)
-def unique_dataset(ctx: Any, input_dataset: Any) -> Any:
+@dataset_op("UniqueDataset(input_dataset: variant)", same_elements=True)
+def unique_dataset(input_dataset: Dataset) -> Elements:
     """Return each value once, where it comes first."""
-    source = as_dataset(input_dataset)
-    if len(source.types) != 1:
+    if len(input_dataset.types) != 1:
         raise fail("UniqueDataset only supports inputs with a single component.")
-    return source.like("Unique", lambda: _Unique(source.iterator()), count=UNKNOWN)
+    return Elements(lambda: _Unique(input_dataset.iterator()), UNKNOWN)
 
 
 class _Forgiving:
@@ -481,19 +410,17 @@ class _Forgiving:
                 await self._turns.pause()
 
 
-@op(
+@dataset_op(
     """
-    IgnoreErrorsDataset(input_dataset: variant) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
+    IgnoreErrorsDataset(input_dataset: variant)
     log_warning: bool = false
     """,
-    shape=scalar_shape,
+    same_elements=True,
+    metadata=False,
 )
-def ignore_errors_dataset(ctx: Any, input_dataset: Any) -> Any:
+def ignore_errors_dataset(input_dataset: Dataset) -> Elements:
     """Return the elements that could be made."""
-    source = as_dataset(input_dataset)
-    return source.like("IgnoreErrors", lambda: _Forgiving(source.iterator()), count=UNKNOWN)
+    return Elements(lambda: _Forgiving(input_dataset.iterator()), UNKNOWN)
 
 
 class _Slow:
@@ -508,21 +435,16 @@ class _Slow:
         return await self._source.next()
 
 
-@op(
-    """
-    SleepDataset(input_dataset: variant, sleep_microseconds: int64) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    """,
-    shape=scalar_shape,
+@dataset_op(
+    "SleepDataset(input_dataset: variant, sleep_microseconds: int64)",
+    same_elements=True,
+    metadata=False,
 )
-def sleep_dataset(ctx: Any, input_dataset: Any, sleep_microseconds: Any) -> Any:
+def sleep_dataset(input_dataset: Dataset, sleep_microseconds: int) -> Elements:
     """Return the elements, each after a pause."""
-    source = as_dataset(input_dataset)
-    pause = int(scalar(sleep_microseconds, "sleep_microseconds"))
-    if pause < 0:
-        raise fail(f"sleep_microseconds must be >= 0; it is {pause}")
-    return source.like("Sleep", lambda: _Slow(source.iterator(), pause / 1e6))
+    if sleep_microseconds < 0:
+        raise fail(f"sleep_microseconds must be >= 0; it is {sleep_microseconds}")
+    return Elements(lambda: _Slow(input_dataset.iterator(), sleep_microseconds / 1e6))
 
 
 declare_like("ExperimentalSleepDataset", "SleepDataset")

@@ -80,15 +80,6 @@ class Dataset:
         """Return the number of elements; INFINITE, or UNKNOWN where only running tells."""
         return self._count if isinstance(self._count, int) else self._count()
 
-    def like(
-        self, kind: str, iterate: Callable[[], Iterator] | None = None, **facts: Any
-    ) -> Dataset:
-        """Return a dataset over this one that gives elements of the same types and shapes."""
-        facts.setdefault("count", self.cardinality)
-        return Dataset(
-            kind, self.types, self.shapes, iterate or self.iterator, inputs=(self,), **facts
-        )
-
     def to_variant(self) -> Variant:
         """Refuse to travel: what a dataset refers to is on the task that made it.
 
@@ -148,12 +139,14 @@ def vector(value: Any, what: str) -> list[Any]:
     return found_list
 
 
-def positive(value: Any, what: str) -> int:
-    """Return a scalar that must be greater than zero."""
-    found = int(scalar(value, what))
-    if found <= 0:
-        raise fail(f"{what} must be greater than zero; it is {found}")
-    return found
+def check_positive(value: int, what: str) -> int:
+    """Return a number that must be greater than zero.
+
+    Raises: InvalidArgumentError for one that is not.
+    """
+    if value <= 0:
+        raise fail(f"{what} must be greater than zero; it is {value}")
+    return value
 
 
 def owned(value: Any) -> Any:

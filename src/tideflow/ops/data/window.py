@@ -9,20 +9,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from tideflow.graph.op_def import op
-from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.shapes import Dims
+from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.sources import Listed
-from tideflow.ops.data.values import (
-    Dataset,
-    Element,
-    Iterator,
-    as_dataset,
-    dims_of,
-    positive,
-    scalar,
-)
+from tideflow.ops.data.values import Dataset, Element, Iterator, check_positive
 from tideflow.wire.dtypes import DType
 
 
@@ -100,48 +91,27 @@ def of_elements(elements: Sequence[Element], like: Dataset) -> Dataset:
     return Dataset("Window", like.types, like.shapes, lambda: Listed(iter(elements)), len(elements))
 
 
-@op(
+@dataset_op(
     """
     WindowDataset(
         input_dataset: variant, size: int64, shift: int64, stride: int64, drop_remainder: bool
-    ) -> handle: variant
-    output_types: list(type) >= 1
-    output_shapes: list(shape) >= 1
-    metadata: string = ''
-    """,
-    shape=scalar_shape,
+    )
+    """
 )
 def window_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    size: Any,
-    shift: Any,
-    stride: Any,
-    drop_remainder: Any,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
+    input_dataset: Dataset, size: int, shift: int, stride: int, drop_remainder: bool
+) -> Elements:
     """Return windows over the elements, each a dataset for each component."""
-    source = as_dataset(input_dataset)
-    length = positive(size, "Window size")
-    step = positive(shift, "Window shift")
-    between = positive(stride, "Window stride")
-    drop = bool(scalar(drop_remainder, "drop_remainder"))
+    check_positive(size, "Window size")
+    check_positive(shift, "Window shift")
+    check_positive(stride, "Window stride")
 
     def total() -> int:
-        known = source.cardinality()
+        known = input_dataset.cardinality()
         if known < 0:
             return known
-        if drop:
-            return max(0, (known - ((length - 1) * between + 1)) // step + 1)
-        return -(-known // step)
+        if drop_remainder:
+            return max(0, (known - ((size - 1) * stride + 1)) // shift + 1)
+        return -(-known // shift)
 
-    return Dataset(
-        "Window",
-        output_types,
-        dims_of(output_shapes),
-        lambda: _Windowed(source, length, step, between, drop),
-        total,
-        [source],
-    )
+    return Elements(lambda: _Windowed(input_dataset, size, shift, stride, drop_remainder), total)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import struct
 from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
@@ -19,19 +18,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tideflow.formats import file_errors
+from tideflow.formats import (
+    RECORD_OVERHEAD_BYTES,
+    WINDOW_BITS,
+    RecordFile,
+    file_errors,
+    fixed_length_records,
+    text_lines,
+    tf_records,
+)
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims
-from tideflow.ops.data import (
-    WINDOW_BITS,
-    RecordFile,
-    RecordStream,
-    data_threads,
-    text_lines,
-    tf_records,
-)
+from tideflow.ops.data import RecordStream, data_threads
 from tideflow.ops.queues import Queue
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -254,22 +254,6 @@ async def text_line_reader_v2(
     return _make(ctx, container, shared_name, make)
 
 
-def _records_of_length(header: int, length: int, footer: int, hop: int, packed: str) -> Records:
-    def read(file: RecordFile) -> PyIterator[bytes]:
-        file.read(header)
-        held = b""
-        while True:
-            # What may be the footer is held back until more comes.
-            held += file.read(max(length + footer - len(held), 0))
-            if len(held) < length + footer:
-                return
-            yield held[:length]
-            file.read(max(hop - len(held), 0))
-            held = held[hop:]
-
-    return lambda path: read(RecordFile(path, packed))
-
-
 @op(
     """
     FixedLengthRecordReaderV2() -> reader_handle: resource
@@ -302,10 +286,12 @@ async def fixed_length_record_reader_v2(
             f"{header_bytes}, {footer_bytes}, {hop_bytes}, {record_bytes}"
         )
     _check_packing(encoding, "encoding")
-    hop = hop_bytes or record_bytes
+    sizes = (header_bytes, record_bytes, footer_bytes, hop_bytes)
+
+    def records(path: str) -> PyIterator[bytes]:
+        return fixed_length_records(RecordFile(path, encoding), *sizes)
 
     def make() -> Reader:
-        records = _records_of_length(header_bytes, record_bytes, footer_bytes, hop, encoding)
         return Reader("FixedLengthRecordReader", records, lambda number, _: number)
 
     return _make(ctx, container, shared_name, make)
@@ -314,10 +300,6 @@ async def fixed_length_record_reader_v2(
 def _check_packing(kind: str, what: str) -> None:
     if kind and kind not in WINDOW_BITS:
         raise errors.InvalidArgumentError(f"{what} must be empty, ZLIB or GZIP; found {kind!r}")
-
-
-# A record's length and two checksums.
-_RECORD_OVERHEAD = struct.calcsize("<QII")
 
 
 @op(
@@ -341,7 +323,7 @@ async def tf_record_reader_v2(
             "TFRecordReader",
             lambda path: tf_records(RecordFile(path, packed)),
             lambda _, position: position,
-            lambda size: size + _RECORD_OVERHEAD,
+            lambda size: size + RECORD_OVERHEAD_BYTES,
         )
 
     return _make(ctx, container, shared_name, make)

@@ -16,8 +16,7 @@ import threading
 import time
 from typing import Any, BinaryIO
 
-from tideflow.formats import file_errors
-from tideflow.ops.data import framed
+from tideflow.formats import file_errors, framed
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 

@@ -1,82 +1,32 @@
-"""Files of records: lines, and TensorFlow's records; read on threads, some way ahead.
+"""Files of records: lines, records of one length, and TensorFlow's records (TFRecord).
 
-Source: tensorflow/core/lib/io/{inputbuffer,record_reader,zlib_inputstream}.cc.
+A TFRecord is its length, a checksum of that, the bytes, and a checksum of those.  tensorboardX's
+writer was tried in place of this one: it takes 65 ms to import and checksums in Python, where
+google-crc32c does it at the speed of memory; TensorBoard's own needs grpcio.
+
+Source: tensorflow/core/lib/io/{inputbuffer,record_reader,record_writer,zlib_inputstream}.cc.
 """
 
 from __future__ import annotations
 
-import asyncio
+import os
 import struct
 import zlib
 from collections import deque
 from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
-from pathlib import Path
-from typing import BinaryIO, Generic, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
-from tideflow.ops.data.functions import data_threads
-from tideflow.ops.data.values import Element, text
+from tideflow.formats.files import file_errors
 from tideflow.wire import checksum, errors
 
 T = TypeVar("T")
 
-# What a thread reads of a file at once, and how much it makes ready of what is in it.
+# What is read of a file at once.
 _READ_BYTES = 1 << 18
-_MOST_READY_BYTES = 1 << 20
-_MOST_READY = 256
 
+# The kinds of compression, with what zlib is told for each.
 WINDOW_BITS = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
-
-
-# What is in a file: bytes, or a whole element, or an error in the place of one.
-Record: TypeAlias = "bytes | Element | Exception"
-
-
-class RecordStream:
-    """Gives the records that a Python iterator reads, in the background of the loop."""
-
-    __slots__ = ("_pending", "_ready", "_records")
-
-    def __init__(self, records: PyIterator[Record]) -> None:
-        self._records = records
-        self._ready: deque[Record | None] = deque()
-        self._pending: asyncio.Future[None] | None = None
-
-    async def next(self) -> Element | None:
-        if not self._ready:
-            if self._pending is None:
-                loop = asyncio.get_running_loop()
-                self._pending = loop.run_in_executor(
-                    data_threads(), _read_some, self._records, self._ready
-                )
-            # Who is cancelled here leaves what is read to whoever asks next.
-            await asyncio.wait([self._pending])
-            self._pending.result()
-            self._pending = None
-        item = self._ready[0]
-        if item is None:
-            return None
-        self._ready.popleft()
-        if isinstance(item, Exception):
-            raise item
-        return (text(item),) if isinstance(item, bytes) else item
-
-
-def _read_some(records: PyIterator[Record], ready: deque[Record | None]) -> None:
-    """Make some records ready; None stands for the end, and an error comes before it."""
-    size = 0
-    try:
-        while len(ready) < _MOST_READY and size < _MOST_READY_BYTES:
-            record = next(records, None)
-            ready.append(record)
-            if record is None:
-                return
-            size += len(record) if isinstance(record, bytes) else 0
-    except Exception as error:
-        ready.append(error)
-
-
-# ---- files
 
 
 class RecordFile:
@@ -89,7 +39,8 @@ class RecordFile:
     def __init__(self, path: str, compression: str) -> None:
         self.path = path
         self.compression = compression
-        self._file: BinaryIO = _opened(path)
+        with file_errors("read", path):
+            self._file: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close
         bits = WINDOW_BITS.get(compression)
         self._bits = bits
         self._unpack = None if bits is None else zlib.decompressobj(bits)
@@ -160,19 +111,6 @@ class RecordFile:
         return b"".join(parts)
 
 
-def _opened(path: str) -> BinaryIO:
-    try:
-        return Path(path).open("rb")
-    except FileNotFoundError:
-        raise errors.NotFoundError(f"{path}; No such file or directory") from None
-    except IsADirectoryError:
-        raise errors.FailedPreconditionError(f"{path}; Is a directory") from None
-    except PermissionError:
-        raise errors.PermissionDeniedError(f"{path}; Permission denied") from None
-    except OSError as error:
-        raise errors.UnknownError(f"{path}; {error.strerror}") from None
-
-
 class FileRecords(Generic[T]):
     """Reads files one after the other.
 
@@ -232,6 +170,7 @@ class FileRecords(Generic[T]):
 
 
 def text_lines(file: RecordFile) -> PyIterator[bytes]:
+    """Read lines without their ends."""
     rest: list[bytes] = []
     while part := file.read_any():
         *whole, last = part.split(b"\n")
@@ -249,20 +188,77 @@ def _line(parts: list[bytes]) -> bytes:
     return b"".join(parts).replace(b"\r", b"")
 
 
+# ---- records of one length
+
+
+def fixed_length_records(
+    file: RecordFile, header: int, length: int, footer: int, hop: int = 0, exact: bool = False
+) -> PyIterator[bytes]:
+    """Read records of one length, which lie between a header and a footer; sizes are in bytes.
+
+    hop: how far a record begins behind the one before; 0 for its length.
+    exact: whether what is left over is an error.
+    Raises: DataLossError where the body is no multiple of the length, if it has to be.
+    """
+    file.read(header)
+    body = 0
+    held = b""
+    while True:
+        # What may be the footer is held back until more comes.
+        held += file.read(max(length + footer - len(held), 0))
+        if len(held) < length + footer:
+            break
+        yield held[:length]
+        body += length
+        file.read(max((hop or length) - len(held), 0))
+        held = held[hop or length :]
+    if exact and len(held) != footer:
+        body += len(held) - footer
+        raise errors.DataLossError(_misfit(file, header, length, footer, body))
+
+
+def check_fixed_length(file: RecordFile, header: int, length: int, footer: int) -> None:
+    """Find a file of the wrong size before its first record is read; sizes are in bytes.
+
+    Raises: InvalidArgumentError.
+    """
+    body = os.stat(file.path).st_size - header - footer
+    if file.compression == "" and body % length:
+        raise errors.InvalidArgumentError(_misfit(file, header, length, footer, body))
+
+
+def _misfit(file: RecordFile, header: int, length: int, footer: int, body: int) -> str:
+    return (
+        f"Excluding the header ({header} bytes) and footer ({footer} bytes), input file "
+        f'"{file.path}" has body length {body} bytes, which is not an exact multiple of the '
+        f"record length ({length} bytes)."
+    )
+
+
 # ---- TensorFlow's records
 
-_LENGTH = struct.Struct("<QI")
+_LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
+_HEAD = struct.Struct("<QI")
+# A record's length and two checksums.
+RECORD_OVERHEAD_BYTES = _HEAD.size + _CHECKSUM.size
+
+
+def framed(data: bytes) -> bytes:
+    """Return the bytes of a file that hold one record."""
+    length = _LENGTH.pack(len(data))
+    head = length + _CHECKSUM.pack(checksum.masked(length))
+    return head + data + _CHECKSUM.pack(checksum.masked(data))
 
 
 def tf_records(file: RecordFile) -> PyIterator[bytes]:
     """Read records: length, its checksum, the bytes, their checksum."""
     at = 0
-    while head := file.read(_LENGTH.size):
-        if len(head) < _LENGTH.size:
+    while head := file.read(_HEAD.size):
+        if len(head) < _HEAD.size:
             # TensorFlow takes a length that is cut off for the end, too.
             return
-        length, found = _LENGTH.unpack(head)
+        length, found = _HEAD.unpack(head)
         if found != checksum.masked(head[:8]):
             raise errors.DataLossError(f"corrupted record at {at}: {file.path}")
         body = file.read(length + _CHECKSUM.size)
@@ -273,3 +269,57 @@ def tf_records(file: RecordFile) -> PyIterator[bytes]:
             raise errors.DataLossError(f"corrupted record at {at}: {file.path}")
         yield data
         at += len(head) + len(body)
+
+
+class Compressor(Protocol):
+    """What packs the bytes of a file: an object of zlib.compressobj."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+
+    def flush(self, mode: int = ..., /) -> bytes: ...
+
+
+class RecordWriter:
+    """Writes TensorFlow's records to a file.  Use as a context manager, or call close.
+
+    Args:
+      compressor: packs what is written; None for a file that is not compressed.
+    Raises: what the operating system says of the file.
+    """
+
+    def __init__(self, path: Any, compressor: Compressor | None = None) -> None:
+        self._path = os.fspath(path)
+        self._compressor = compressor
+        with file_errors("write", self._path):
+            self._file: BinaryIO = open(self._path, "wb")  # noqa: SIM115 - closed by close
+        self._closed = False
+
+    def write(self, record: bytes) -> None:
+        """Append a record."""
+        if self._closed:
+            raise errors.FailedPreconditionError(f"the writer of {self._path} is closed")
+        data = framed(record)
+        with file_errors("write", self._path):
+            self._file.write(data if self._compressor is None else self._compressor.compress(data))
+
+    def flush(self) -> None:
+        """Hand what was written to the operating system."""
+        with file_errors("write", self._path):
+            if self._compressor is not None:
+                self._file.write(self._compressor.flush(zlib.Z_SYNC_FLUSH))
+            self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        with file_errors("write", self._path), self._file:
+            if self._compressor is not None:
+                self._file.write(self._compressor.flush())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
