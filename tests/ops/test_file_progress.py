@@ -7,18 +7,17 @@ import sys
 
 import pytest
 
+from clocks import manual_clock
 from tideflow import logging
 from tideflow.formats import FileProgress
 
 MIB = 1 << 20
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
+@pytest.fixture
+def clock():
+    with manual_clock() as made:
+        yield made
 
 
 @pytest.fixture
@@ -28,20 +27,18 @@ def lines(monkeypatch):
     return found
 
 
-def test_quick_work_says_nothing(lines):
-    clock = Clock()
-    with FileProgress("saving", "/c/m", 100 * MIB, clock) as progress:
+def test_quick_work_says_nothing(clock, lines):
+    with FileProgress("saving", "/c/m", 100 * MIB) as progress:
         for _ in range(10):
             progress.advance(10 * MIB)
-            clock.now += 0.09
+            clock.advance(0.09)
     assert lines == []
 
 
-def test_slow_work_writes_a_line_now_and_then_and_at_its_end(lines):
-    clock = Clock()
-    with FileProgress("saving", "/c/m", 100 * MIB, clock) as progress:
+def test_slow_work_writes_a_line_now_and_then_and_at_its_end(clock, lines):
+    with FileProgress("saving", "/c/m", 100 * MIB) as progress:
         for _ in range(10):
-            clock.now += 1
+            clock.advance(1)
             progress.advance(10 * MIB)
     assert lines == [
         "saving /c/m: 10 of 100 MiB (10 %), 10 MiB/s",
@@ -50,25 +47,23 @@ def test_slow_work_writes_a_line_now_and_then_and_at_its_end(lines):
     ]
 
 
-def test_work_that_fails_does_not_say_that_it_is_done(lines):
-    clock = Clock()
+def test_work_that_fails_does_not_say_that_it_is_done(clock, lines):
     with pytest.raises(RuntimeError):
-        with FileProgress("saving", "/c/m", MIB, clock):
-            clock.now += 3
+        with FileProgress("saving", "/c/m", MIB):
+            clock.advance(3)
             raise RuntimeError
     assert lines == []
 
 
-def test_a_terminal_gets_a_bar(monkeypatch, lines):
+def test_a_terminal_gets_a_bar(monkeypatch, clock, lines):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm-256color")
-    clock = Clock()
-    with FileProgress("restoring", "/c/m", 100 * MIB, clock) as progress:
-        clock.now += 2
+    with FileProgress("restoring", "/c/m", 100 * MIB) as progress:
+        clock.advance(2)
         progress.advance(50 * MIB)
     shown = sys.stderr.getvalue()
     assert "restoring /c/m" in shown

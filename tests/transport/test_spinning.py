@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 
+from clocks import ManualClock
+from tideflow.platform import clock
 from tideflow.transport import make_channel, make_server
 from tideflow.transport.h2 import spinning
 from tideflow.transport.h2.spinning import Habit, LoopSpin, SocketSpin, spin_s
@@ -17,14 +19,14 @@ from tideflow.wire import errors
 TWO_CORES = {0, 1}
 
 
-class Clock:
+class TickingClock(ManualClock):
     """A clock that goes on by a step each time somebody looks."""
 
     def __init__(self, step_s: float) -> None:
-        self.now_s = 0.0
+        super().__init__(0.0)
         self.step_s = step_s
 
-    def perf_counter(self) -> float:
+    def monotonic_s(self) -> float:
         self.now_s += self.step_s
         return self.now_s
 
@@ -53,10 +55,10 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clock(cores: None, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock(spin_s() / 4)
-    monkeypatch.setattr(spinning, "time", made)
-    return made
+def ticking(cores: None) -> Iterator[TickingClock]:
+    made = TickingClock(spin_s() / 4)
+    with clock.using(made):
+        yield made
 
 
 def test_waits_that_do_not_pay_are_left_out_for_longer_and_longer() -> None:
@@ -75,8 +77,8 @@ def test_waits_that_do_not_pay_are_left_out_for_longer_and_longer() -> None:
     assert [habit.wants(), habit.wants()] == [False, True]
 
 
-def test_a_loop_stays_awake_until_it_hears_something(clock: Clock) -> None:
-    clock.step_s = 0.0
+def test_a_loop_stays_awake_until_it_hears_something(ticking: TickingClock) -> None:
+    ticking.step_s = 0.0
     turns = Turns()
     spin = LoopSpin(cast(Any, turns))
     spin.answered()
@@ -88,7 +90,9 @@ def test_a_loop_stays_awake_until_it_hears_something(clock: Clock) -> None:
     assert turns.turn() == 1
 
 
-def test_a_loop_goes_to_sleep_when_nothing_comes_and_the_next_time_at_once(clock: Clock) -> None:
+def test_a_loop_goes_to_sleep_when_nothing_comes_and_the_next_time_at_once(
+    ticking: TickingClock,
+) -> None:
     turns = Turns()
     spin = LoopSpin(cast(Any, turns))
     spin.answered()
@@ -103,8 +107,8 @@ def test_a_loop_goes_to_sleep_when_nothing_comes_and_the_next_time_at_once(clock
     assert turns.turn() == 1
 
 
-def test_a_loop_that_hears_and_answers_within_a_turn_spins_once(clock: Clock) -> None:
-    clock.step_s = 0.0
+def test_a_loop_that_hears_and_answers_within_a_turn_spins_once(ticking: TickingClock) -> None:
+    ticking.step_s = 0.0
     turns = Turns()
     spin = LoopSpin(cast(Any, turns))
     for _ in range(5):
@@ -114,19 +118,21 @@ def test_a_loop_that_hears_and_answers_within_a_turn_spins_once(clock: Clock) ->
     assert turns.turn() == 1
 
 
-def test_a_thread_stops_to_look_when_something_is_there_or_the_time_is_over(clock: Clock) -> None:
+def test_a_thread_stops_to_look_when_something_is_there_or_the_time_is_over(
+    ticking: TickingClock,
+) -> None:
     near, far = socket.socketpair()
     with near, far:
         spin = SocketSpin(near)
         far.send(b"x")
         spin.wait()
-        assert clock.now_s == clock.step_s
+        assert ticking.now_s == ticking.step_s
         near.recv(1)
         spin.wait()
-        looked_until_s = clock.now_s
+        looked_until_s = ticking.now_s
         assert looked_until_s > spin_s()
         spin.wait()
-        assert clock.now_s == looked_until_s
+        assert ticking.now_s == looked_until_s
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tideflow.cli.demo_view import KILLED, DemoView
 from tideflow.cli.launcher import Death, Launcher, TaskId
+from tideflow.platform import clock
 
 # When to kill, as shares of the training.
 _MOMENTS = (0.2, 0.45, 0.7)
@@ -62,12 +62,12 @@ class Saboteur:
                 await self._change()
             self._returned.clear()
             self._missing = {victim} if victim in workers else set(workers)
-            since_s = time.monotonic()
+            since_s = clock.monotonic_s()
             self._say(f"kill -9 {victim}", "bold red")
             os.kill(launcher.process(victim).pid, signal.SIGKILL)
             while self._missing:
                 await self._change()
-            took_s = time.monotonic() - since_s
+            took_s = clock.monotonic_s() - since_s
             self._say(f"all train again, {took_s:.1f} s after {victim} was killed", "bold green")
 
     async def _change(self) -> None:

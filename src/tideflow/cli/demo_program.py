@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 import tideflow.v1 as tf
 from tideflow.cli.demo_report import report
+from tideflow.platform import clock
 from tideflow.train.hooks import SessionRunHook
 
 _REPORT_EVERY_S = 0.2
@@ -89,13 +89,13 @@ def train(session: Any, model: Model, data: Data, last_step: int, seed: int) -> 
     """
     order = np.random.RandomState(seed)
     fetches = [model.train, model.loss, model.step]
-    step, examples, since = 0, 0, time.perf_counter()
+    step, examples, since = 0, 0, clock.monotonic_s()
     while step < last_step:
         batch = order.randint(len(data.train_images), size=_BATCH_SIZE)
         feeds = {model.images: data.train_images[batch], model.labels: data.train_labels[batch]}
         _, loss, step = session.run(fetches, feeds)
         examples += _BATCH_SIZE
-        now = time.perf_counter()
+        now = clock.monotonic_s()
         if now - since >= _REPORT_EVERY_S or step >= last_step:
             report(step=int(step), loss=float(loss), rate=examples / (now - since))
             examples, since = 0, now
@@ -118,7 +118,7 @@ def work(server: tf.train.Server, place: dict[str, Any], options: argparse.Names
         if index == 0:
             session.run(initialize)
         while len(session.run(missing)):
-            time.sleep(0.05)
+            clock.sleep(0.05)
         train(session, model, data, options.steps, options.seed + index)
         if index == 0:
             feeds = {model.images: data.test_images, model.labels: data.test_labels}

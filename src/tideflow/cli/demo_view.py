@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tideflow.cli.launcher import TaskId
+from tideflow.platform import clock
 
 _BARS = "▁▂▃▄▅▆▇█"
 _HISTORY = 24
@@ -61,7 +61,7 @@ class DemoView:
     def __init__(self, tasks: list[TaskId], last_step: int) -> None:
         self._rows = {task: TaskRow() for task in tasks}
         self._last_step = last_step
-        self._started_s = time.monotonic()
+        self._started_s = clock.monotonic_s()
         self._ended_s: float | None = None
         self._line_due_s = 0.0
         self.accuracy: float | None = None
@@ -95,7 +95,7 @@ class DemoView:
 
     def end(self) -> None:
         """Stop the clock."""
-        self._ended_s = time.monotonic()
+        self._ended_s = clock.monotonic_s()
 
     @property
     def step(self) -> int:
@@ -105,7 +105,7 @@ class DemoView:
     @property
     def elapsed_s(self) -> float:
         """How long the run has taken."""
-        return (self._ended_s or time.monotonic()) - self._started_s
+        return (self._ended_s or clock.monotonic_s()) - self._started_s
 
     def __rich__(self) -> RenderableType:
         parts: list[RenderableType] = [self._table(), self._progress(), *self._events]
@@ -140,7 +140,7 @@ class DemoView:
 
     def line(self) -> str | None:
         """Return the state in one line, about once a second; None in between."""
-        now_s = time.monotonic()
+        now_s = clock.monotonic_s()
         if now_s < self._line_due_s or not self.step:
             return None
         self._line_due_s = now_s + _LINE_EVERY_S

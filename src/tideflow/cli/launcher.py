@@ -24,6 +24,7 @@ from pathlib import Path
 
 from tideflow.cli.restarts import RestartPolicy, Restarts
 from tideflow.cluster import ClusterSpec
+from tideflow.platform import clock
 from tideflow.transport import free_ports
 
 # How long tasks that work, and then those that serve, may take to end; all is over in five seconds.
@@ -156,11 +157,10 @@ class Launcher:
     async def _keep_alive(self, task: TaskId, process: Process) -> int:
         """Wait for a task's end, starting it again while the policy lets it; return its code."""
         restarts = Restarts(self._policy)
-        clock = asyncio.get_running_loop().time
         while True:
-            since_s = clock()
+            since_s = clock.monotonic_s()
             code = await process.wait()
-            pause_s = None if code == 0 else restarts.next_pause_s(clock() - since_s)
+            pause_s = None if code == 0 else restarts.next_pause_s(clock.monotonic_s() - since_s)
             if pause_s is None:
                 return code
             # What it left behind may hold its port.

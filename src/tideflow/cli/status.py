@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -13,6 +11,7 @@ from rich.text import Text
 
 from tideflow.cli.probe import ClusterReport, TaskReport, probe_cluster
 from tideflow.cli.problems import Problem, UsageProblem
+from tideflow.platform import clock
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -66,7 +65,7 @@ def status(target: str, watch: float | None, timeout_s: float) -> None:
     with Live(render(_probe(target, timeout_s)), console=console, auto_refresh=False) as live:
         try:
             while True:
-                time.sleep(watch)
+                clock.sleep(watch)
                 live.update(render(_probe(target, timeout_s)), refresh=True)
         except KeyboardInterrupt:
             return

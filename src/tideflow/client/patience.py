@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 SWITCH = "TIDEFLOW_WAIT_S"
@@ -65,7 +66,7 @@ class Progress:
         self._is_reachable = True
         self.what = f"{target} ({_NOT_ANSWERED})"
         loop = asyncio.get_running_loop()
-        self._ends_at_s = loop.time() + limit_s
+        self._ends_at_s = clock.monotonic_s() + limit_s
         self._reporter = loop.create_task(self._report_at_times())
 
     def unavailable(self, error: errors.UnavailableError) -> None:
@@ -86,11 +87,10 @@ class Progress:
         self.what = ", ".join(missing) or f"{self._target} ({_NOT_ANSWERED})"
 
     async def _report_at_times(self) -> None:
-        clock = asyncio.get_running_loop().time
         await asyncio.sleep(_REPORT_AFTER_S)
         while True:
             await self.look()
-            left_s = self._ends_at_s - clock()
+            left_s = self._ends_at_s - clock.monotonic_s()
             print(
                 f"{self._method} waits for {self.what}; gives up in {left_s:.0f} s",
                 file=sys.stderr,

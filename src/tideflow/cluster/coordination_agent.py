@@ -11,6 +11,7 @@ import logging
 
 from tideflow.cluster.coordination import CoordinationService
 from tideflow.cluster.task_server import TaskServer
+from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.transport import stub
 from tideflow.wire import errors
@@ -76,16 +77,15 @@ class CoordinationAgent:
         Raises: AbortedError where this task is there already, in another process;
         DeadlineExceededError when the others do not come; the error of one that fails meanwhile.
         """
-        loop = asyncio.get_running_loop()
         telling = spawn(self._tell_of_waiting())
-        last = loop.time() + _START_S
+        last = clock.monotonic_s() + _START_S
         try:
             while True:
                 try:
                     return await self._join_once()
                 except errors.UnavailableError:
                     self._stop_beating()
-                    if loop.time() > last:
+                    if clock.monotonic_s() > last:
                         raise
                     await asyncio.sleep(_RETRY_S)
         finally:
@@ -111,16 +111,15 @@ class CoordinationAgent:
             _LOGGER.warning("%s waits for all tasks to come to %s", self._server.task, self._leader)
 
     async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
-        heard = loop.time()
+        heard = clock.monotonic_s()
         request = pb.HeartbeatRequest(incarnation=self._incarnation, source_task=self._task_pb)
         while True:
             try:
                 await self._service.Heartbeat(request)
-                heard = loop.time()
+                heard = clock.monotonic_s()
             except errors.OpError as error:
                 lost = isinstance(error, errors.UnavailableError)
-                if not lost or loop.time() - heard > HEARTBEAT_TIMEOUT_S:
+                if not lost or clock.monotonic_s() - heard > HEARTBEAT_TIMEOUT_S:
                     self._has_failed = True
                     self._server.worker.collectives.fail_all(error)
                     return

@@ -5,9 +5,9 @@ Source: runtime facts on Logging; tensorflow/core/distributed_runtime/worker_cac
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
+from tideflow.platform import clock
 from tideflow.wire import messages as pb
 from tideflow.wire.rendezvous_key import RendezvousKey
 from tideflow.wire.tensor_codec import Value
@@ -42,7 +42,7 @@ class RpcLog:
             stats_pb = self._steps[step_id] = pb.StepStats()
         parsed = RendezvousKey.parse(key)
         device_pb = _device_stats(stats_pb, parsed.dst_device)
-        elapsed_ns = time.time_ns() - started_ns
+        elapsed_ns = clock.wall_ns() - started_ns
         size_bytes = int(getattr(value, "nbytes", 0))
         device_pb.node_stats.add(
             node_name="RecvTensor",

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 
 import tideflow
@@ -12,6 +11,7 @@ from tideflow.cluster.master import Master, MasterSession
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.platform import clock
 from tideflow.runtime.device import Device
 from tideflow.runtime.resources import ResourceManager
 from tideflow.transport import MethodStatistics, Service, methods_of, rpc
@@ -35,7 +35,7 @@ class StatusPage(StatusService):
     def __init__(self, worker: Worker, master: Master) -> None:
         self._worker = worker
         self._master = master
-        self._started_s = time.monotonic()
+        self._started_s = clock.monotonic_s()
 
     async def GetServerStatus(self, request: pb.ServerStatusRequest) -> pb.ServerStatusResponse:
         worker = self._worker
@@ -44,7 +44,7 @@ class StatusPage(StatusService):
             address=worker.workers.address(worker.task),
             pid=os.getpid(),
             version=tideflow.__version__,
-            uptime_s=time.monotonic() - self._started_s,
+            uptime_s=clock.monotonic_s() - self._started_s,
             cluster=worker.workers.cluster.as_cluster_def(),
             device=[device.attributes() for device in worker.devices.devices],
             master_session=[_master_row(found.session) for found in self._master.sessions.values()],

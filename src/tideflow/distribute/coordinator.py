@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +24,7 @@ from tideflow.graph.graph import get_default_graph
 from tideflow.ops.data import Dataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
+from tideflow.platform import clock
 from tideflow.runtime.loop import get_loop, run_sync
 from tideflow.wire import errors
 
@@ -249,21 +249,21 @@ class _Worker:
 
     def _recover(self) -> None:
         """Wait until the worker is back, and make again what it had; give up with the cluster."""
-        started, delay_s = time.monotonic(), _RETRY_S
+        started, delay_s = clock.monotonic_s(), _RETRY_S
         cluster = self._cluster
-        while cluster is not None and time.monotonic() - started < _MOST_WAIT_S:
+        while cluster is not None and clock.monotonic_s() - started < _MOST_WAIT_S:
             if context().cluster is not cluster:
                 return
             try:
                 run_sync(cluster.reconnect(self._name))
                 break
             except errors.OpError as error:
-                waited_s = time.monotonic() - started
+                waited_s = clock.monotonic_s() - started
                 logging.warning(
                     f"waiting for {self._name} to come back, for {waited_s:.0f} s "
                     f"(giving up after {_MOST_WAIT_S:.0f} s): {error.message}"
                 )
-                time.sleep(delay_s)
+                clock.sleep(delay_s)
                 delay_s = min(2 * delay_s, _MOST_RETRY_S)
         with self._lock:
             made = list(self._made.items())

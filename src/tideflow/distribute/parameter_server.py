@@ -7,7 +7,6 @@ ParameterServerStrategy.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export_v2
+from tideflow.platform import clock
 from tideflow.wire import dtypes, errors
 
 _CPU = "/device:CPU:0"
@@ -63,16 +63,16 @@ class ParameterServerStrategy(Strategy):
 
 def _connect(spec: Any, job: str, task: int) -> None:
     """Connect, waiting for tasks that are still starting.  Raises: UnavailableError."""
-    last = time.monotonic() + _CONNECT_S
+    last = clock.monotonic_s() + _CONNECT_S
     while True:
         try:
             connect_to_cluster(spec, job_name=job, task_index=task)
             return
         except errors.UnavailableError as error:
-            if time.monotonic() > last:
+            if clock.monotonic_s() > last:
                 raise
             logging.info(f"waiting for all tasks of the cluster: {error.message}")
-            time.sleep(_CONNECT_PAUSE_S)
+            clock.sleep(_CONNECT_PAUSE_S)
 
 
 class _PsExtended(StrategyExtended):

@@ -13,11 +13,11 @@ import glob
 import os
 import re
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar
 
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 T = TypeVar("T")
@@ -175,7 +175,7 @@ def remove_abandoned(directory: str) -> None:
     """
     for path in glob.glob(os.path.join(glob.escape(directory), f"*{_TEMPORARY}*")):
         with contextlib.suppress(OSError):
-            if not _is_temporary(path) or time.time() - os.stat(path).st_mtime < _ABANDONED_S:
+            if not _is_temporary(path) or clock.wall_s() - os.stat(path).st_mtime < _ABANDONED_S:
                 continue
             with open(path, "rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 from tideflow import logging
+from tideflow.platform import clock
 
 # Nothing is shown of what is over sooner, and no two lines come within so many seconds.
 _SHOWN_AFTER_S = 1.0
@@ -26,7 +25,6 @@ class FileProgress:
       doing: what is done, "saving" say.
       path: to what.
       total_bytes: how much there is to do; may be set later.
-      clock: gives seconds.
     """
 
     def __init__(
@@ -34,12 +32,10 @@ class FileProgress:
         doing: str,
         path: str,
         total_bytes: int = 0,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = f"{doing} {path}"
         self.total_bytes = total_bytes
-        self._clock = clock
-        self._started = clock()
+        self._started = clock.monotonic_s()
         self._next = self._started + _SHOWN_AFTER_S
         self._done = 0
         self._lock = threading.Lock()
@@ -52,7 +48,7 @@ class FileProgress:
         """Count bytes that are done."""
         with self._lock:
             self._done += count
-            if self._clock() >= self._next:
+            if clock.monotonic_s() >= self._next:
                 self._show()
 
     def _show(self) -> None:
@@ -61,7 +57,7 @@ class FileProgress:
                 self._bar = _start_bar(self._what, self.total_bytes)
             self._bar.update(self._bar.task_ids[0], completed=self._done)
             return
-        self._next = self._clock() + _EACH_S
+        self._next = clock.monotonic_s() + _EACH_S
         share = 100 * self._done // max(1, self.total_bytes)
         logging.info(
             "%s: %d of %d MiB (%d %%), %.0f MiB/s",
@@ -69,14 +65,14 @@ class FileProgress:
             self._done // _MIB,
             self.total_bytes // _MIB,
             share,
-            self._done / _MIB / max(1e-9, self._clock() - self._started),
+            self._done / _MIB / max(1e-9, clock.monotonic_s() - self._started),
         )
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         with self._lock:
             if self._bar is not None:
                 self._bar.stop()
-        took = self._clock() - self._started
+        took = clock.monotonic_s() - self._started
         if kind is None and took >= _SHOWN_AFTER_S:
             logging.info("%s: %d MiB took %.1f s", self._what, self._done // _MIB, took)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import operator
 import sys
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
 from tideflow.ops.state import ResourceVariableState, VariableState, uninitialized, wrong_dtype
+from tideflow.platform import clock
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_trace import (
     DeviceExecutable,
@@ -114,11 +114,11 @@ class DeviceRegion:
 
     def run_observed(self, slots: list[Any], observer: Observer) -> None:
         """Run the region to its end, and report it as its last node."""
-        started_ns = time.time_ns()
+        started_ns = clock.wall_ns()
         self.run(slots)
         outputs = [slots[slot] for slot in self.plan.outputs]
         load_jax().block_until_ready(outputs)
-        observer.ran(self.plan.actions[-1].node, started_ns, time.time_ns(), outputs)
+        observer.ran(self.plan.actions[-1].node, started_ns, clock.wall_ns(), outputs)
 
     # ---- inputs
 

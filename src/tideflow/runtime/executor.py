@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ import numpy as np
 
 from tideflow.compile.plan import RETVAL_OPS, SEND_OPS, Plan, make_plan
 from tideflow.graph.node import Node
+from tideflow.platform import clock
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
 from tideflow.runtime.blas_threads import give_back, take_one
@@ -144,11 +144,11 @@ class Executor:
         count = take_one()
         try:
             for code in groups:
-                started = time.perf_counter()
+                started = clock.monotonic_s()
                 for part in code.parts:
                     assert isinstance(part, Program)
                     part.run(slots)
-                code.took(time.perf_counter() - started)
+                code.took(clock.monotonic_s() - started)
         finally:
             give_back(count)
         return [slots[slot] for slot in self._results]
@@ -280,12 +280,12 @@ class _Run:
             _turn.waiting.append(self)
             return
         _turn.is_taken = True
-        ends = time.perf_counter() + _MOST_TURN_S
+        ends = clock.monotonic_s() + _MOST_TURN_S
         try:
             self._run_ready()
             while _turn.waiting:
                 run = _turn.waiting.popleft()
-                if time.perf_counter() < ends:
+                if clock.monotonic_s() < ends:
                     run._go_on_later()
                 else:
                     run.loop.call_soon(run._next_turn)
@@ -313,9 +313,9 @@ class _Run:
                 elif code.seconds > _LOOP_BUDGET_S and self.executor.threads is not None:
                     self.long.append(index)
                 else:
-                    started = time.perf_counter()
+                    started = clock.monotonic_s()
                     self._run_here(code.parts)
-                    self._ran(index, time.perf_counter() - started)
+                    self._ran(index, clock.monotonic_s() - started)
         except Exception as error:
             self.error = self.error or error
         finally:
@@ -342,7 +342,7 @@ class _Run:
     async def _run_long(self, index: int) -> None:
         """Run a group's programs in a thread."""
         code = self.executor._groups[index]
-        started = time.perf_counter()
+        started = clock.monotonic_s()
         self.busy = True
         for part in code.parts:
             if isinstance(part, Program):
@@ -350,7 +350,7 @@ class _Run:
             else:
                 self._launch(part)
         self.busy = False
-        self._ran(index, time.perf_counter() - started)
+        self._ran(index, clock.monotonic_s() - started)
 
     def _ran(self, index: int, took: float) -> None:
         self.executor._groups[index].took(took)
@@ -415,7 +415,7 @@ class _Run:
         """Start a waiting node; finish it at once if it need not wait."""
         one = launch.instruction
         slots = self.slots
-        started = time.time_ns()
+        started = clock.wall_ns()
         try:
             for read in launch.reads:
                 slots[read.outputs[0]] = read.call(slots[read.inputs[0]])
@@ -499,5 +499,5 @@ class _Run:
         for slot, value in zip(outputs, found):
             self.slots[slot] = value
         if self.step.observer is not None:
-            self.step.observer.ran(one.node, started, time.time_ns(), found)
+            self.step.observer.ran(one.node, started, clock.wall_ns(), found)
         self._done(self.executor.plan.waiters[id(one.node)])

@@ -13,7 +13,6 @@ Source: runtime facts on the executor; tensorflow/core/common_runtime/executor.c
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ import numpy as np
 from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, is_waiting
 from tideflow.graph.node import Node, topological_order
 from tideflow.graph.shapes import format_dims
+from tideflow.platform import clock
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, send_prefix
 from tideflow.runtime.context import Step
@@ -179,7 +179,7 @@ class _Run:
     def drain(self, budget_s: float) -> None:
         """Run ready nodes that do not wait, until none is left or the time is up."""
         with np.errstate(all="ignore"):
-            self._drain(time.perf_counter() + budget_s)
+            self._drain(clock.monotonic_s() + budget_s)
 
     def _drain(self, deadline: float) -> None:
         ready = self.ready
@@ -187,7 +187,7 @@ class _Run:
             for _ in range(min(len(ready), 32)):
                 item, iteration, values, dead = ready.popleft()
                 self._process(item, iteration, values, dead)
-            if self.is_over or time.perf_counter() > deadline:
+            if self.is_over or clock.monotonic_s() > deadline:
                 return
 
     async def finish(self) -> list[Any]:
@@ -230,10 +230,10 @@ class _Run:
             self.launches.append((item, iteration, values))
             return
         else:
-            started = time.time_ns()
+            started = clock.wall_ns()
             outputs = self._compute(item, values)
             if self.step.observer is not None:
-                self.step.observer.ran(item.node, started, time.time_ns(), outputs)
+                self.step.observer.ran(item.node, started, clock.wall_ns(), outputs)
             # A Merge of dead inputs alone is dead; everything else that got here lives.
             self._propagate(item, iteration, outputs, dead=dead and op in _MERGE)
         self._settle(iteration)
@@ -292,7 +292,7 @@ class _Run:
             self._launch(item, iteration, values)
 
     def _launch(self, item: Item, iteration: Iteration, values: list[Any]) -> None:
-        started = time.time_ns()
+        started = clock.wall_ns()
         node = item.node
         try:
             for i in item.reads:
@@ -349,7 +349,7 @@ class _Run:
             single = len(item.consumers) == 1
             outputs = [result] if single or dead else list(result or ())
             if self.step.observer is not None:
-                self.step.observer.ran(item.node, started, time.time_ns(), outputs)
+                self.step.observer.ran(item.node, started, clock.wall_ns(), outputs)
             self._propagate(item, iteration, outputs, dead)
             self._settle(iteration)
 

@@ -8,7 +8,6 @@ that turns out not to compile is left to straight code, and the program cut agai
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from tideflow.compile.regions import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
+from tideflow.platform import clock
 from tideflow.runtime import jit_thread
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_region import Region
@@ -82,9 +82,9 @@ class JitProgram(Program):
             self._form_first()
         parts = self._parts
         if parts is None:
-            started = time.perf_counter()
+            started = clock.monotonic_s()
             super().run(slots)
-            self._note(time.perf_counter() - started)
+            self._note(clock.monotonic_s() - started)
             return
         for part in parts:
             part.run(slots)

@@ -10,7 +10,6 @@ import enum
 import logging
 import operator
 import sys
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 
 from tideflow.graph.kernel import Resources
 from tideflow.ops.state import VariableState
+from tideflow.platform import clock
 from tideflow.runtime import jit_compile, jit_thread
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
@@ -111,10 +111,10 @@ class Region:
             self._run_timed(slots, entry)
 
     def _run_timed(self, slots: list[Any], entry: _Entry) -> None:
-        started = time.perf_counter()
+        started = clock.monotonic_s()
         self.fallback.run(slots)
         if len(entry.numpy_s) < _TRIALS:
-            entry.numpy_s.append(time.perf_counter() - started)
+            entry.numpy_s.append(clock.monotonic_s() - started)
 
     # ---- variables
 
@@ -143,7 +143,7 @@ class Region:
                 return _Entry()
             if entry.choice is Choice.TRYING and len(entry.numpy_s) < _TRIALS:
                 return entry
-            started = time.perf_counter()
+            started = clock.monotonic_s()
             results = self._call(executable, states, values, inputs)
             if results is None:
                 return _Entry()
@@ -155,7 +155,7 @@ class Region:
             release_all(held.locks)
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
-            self._note_trial(entry, time.perf_counter() - started)
+            self._note_trial(entry, clock.monotonic_s() - started)
         return None
 
     def _entry_for(self, values: list[Any], inputs: list[Any]) -> _Entry:

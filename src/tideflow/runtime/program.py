@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import re
-import time
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 
 from tideflow.graph.node import Node
 from tideflow.graph.shapes import format_dims
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 # Generating code costs about ten runs of the list; short-lived programs never pay for it.
@@ -124,9 +124,9 @@ class Program:
         at = 0
         try:
             for at, one in enumerate(self.instructions):  # noqa: B007 - used in the handler
-                started = time.time_ns()
+                started = clock.wall_ns()
                 result = one.call(*[slots[i] for i in one.inputs])
-                ended = time.time_ns()
+                ended = clock.wall_ns()
                 found = [result] if len(one.outputs) == 1 else list(result or ())
                 for slot, value in zip(one.outputs, found):
                     slots[slot] = value

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 from google.protobuf.message import Message
 
+from tideflow.platform import clock
 from tideflow.transport.service import AtOnce, Binding, MethodSpec
 from tideflow.transport.statistics import CountedCall
 from tideflow.wire import errors, status
@@ -43,7 +43,7 @@ def begin_answer(
     Raises: OpError, as `answer`; so does the coroutine.
     """
     statistics = binding.statistics
-    started_s = time.perf_counter()
+    started_s = clock.monotonic_s()
     try:
         found = function(request)
         if isinstance(found, Coroutine):
@@ -54,7 +54,7 @@ def begin_answer(
         statistics.errors += 1
         raise _what_to_raise(error, binding.spec)  # noqa: B904
     statistics.calls += 1
-    statistics.total_s += time.perf_counter() - started_s
+    statistics.total_s += clock.monotonic_s() - started_s
     return response
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from tideflow.platform import clock
 from tideflow.transport.answer import answer, answer_stream, is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error
 from tideflow.transport.service import Binding, MethodSpec, Service, bind
@@ -55,14 +56,13 @@ class LocalChannel(Channel):
     ) -> AsyncIterator[Message]:
         binding = self._find(method)
         timeout_s = method.timeout_s if timeout_s is None else timeout_s
-        clock = asyncio.get_running_loop().time
-        deadline_s = None if timeout_s is None else clock() + timeout_s
+        deadline_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
         responses = answer_stream(binding, requests)
         with CountedCall(self.statistics_of(method.path)):
             try:
                 while True:
                     # The deadline holds for waiting here, not for what the consumer does meanwhile.
-                    left_s = None if deadline_s is None else deadline_s - clock()
+                    left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
                     response = await self._run(_next(responses), method, left_s, timeout_s)
                     if response is None:
                         return

@@ -1,14 +1,11 @@
-"""Counts and times of calls, kept per method by servers and channels.
-
-Times are of the real clock, not the loop's: uvloop's counts whole milliseconds, and nothing is
-decided by these.
-"""
+"""Counts and times of calls, kept per method by servers and channels."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from types import TracebackType
+
+from tideflow.platform import clock
 
 
 @dataclass(slots=True)
@@ -40,7 +37,7 @@ class CountedCall:
     def __enter__(self) -> None:
         self._statistics.calls += 1
         self._statistics.in_flight += 1
-        self._started_s = time.perf_counter()
+        self._started_s = clock.monotonic_s()
 
     def __exit__(
         self,
@@ -50,7 +47,7 @@ class CountedCall:
     ) -> None:
         statistics = self._statistics
         statistics.in_flight -= 1
-        statistics.total_s += time.perf_counter() - self._started_s
+        statistics.total_s += clock.monotonic_s() - self._started_s
         # A stream that its consumer closes early raises GeneratorExit; that is no error.
         if kind is not None and kind is not GeneratorExit:
             statistics.errors += 1

@@ -5,7 +5,6 @@ Source: runtime facts on collectives.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from tideflow.cluster.collectives.messages import group_to_pb, instance_from_pb,
 from tideflow.cluster.collectives.service import CollectiveLines, CollectiveReceiver
 from tideflow.cluster.step_sequences import StepSequences
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.platform import clock
 from tideflow.runtime.collective_buffers import BufferTable
 from tideflow.runtime.collective_groups import GroupTable
 from tideflow.runtime.collectives import CollectiveEngine
@@ -146,7 +146,7 @@ class CollectiveHost:
         key = request.buf_rendezvous_key
         check_device(request.src_device, request.src_incarnation, key)
         buffer = await self.buffers.take(request.step_id, key)
-        return BufferReply(flat_bytes(buffer), time.time_ns() // 1000)
+        return BufferReply(flat_bytes(buffer), clock.wall_ns() // 1000)
 
     def get_step_sequence(self, request: pb.GetStepSequenceRequest) -> pb.GetStepSequenceResponse:
         """Return the next step of each graph, as its leader."""

@@ -8,7 +8,6 @@ Source: runtime facts on EagerService.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from tideflow.graph.attr_value import decode_attr
 from tideflow.graph.functions import FunctionDefinition, library_lookup
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import OpDef, get_op_def, is_registered
+from tideflow.platform import clock
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
 from tideflow.runtime.functions import FunctionRuntime
@@ -75,20 +75,20 @@ class EagerContext:
         # By the name of a function: the tasks that have it for their parts of others.
         self._given: dict[str, set[str]] = {}
         self._peers: dict[str, EagerService] = {}
-        self._used_s = time.monotonic()
+        self._used_s = clock.monotonic_s()
 
     # ---- its life
 
     def touch(self) -> None:
         """Note that the client is there."""
-        self._used_s = time.monotonic()
+        self._used_s = clock.monotonic_s()
 
     @property
     def is_abandoned(self) -> bool:
         """Whether the client has been silent for longer than it said it would be."""
         if self.keep_alive_s is None:
             return False
-        return time.monotonic() - self._used_s > self.keep_alive_s
+        return clock.monotonic_s() - self._used_s > self.keep_alive_s
 
     def see(self, view_id: int, cluster_devices: dict[str, int]) -> None:
         """See another version of the cluster; functions are cut and registered anew."""

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.transport import growing_pauses_s, within
 from tideflow.wire import errors
@@ -50,8 +51,7 @@ class Farewells:
 
 async def _tell(workers: WorkerCache, task: str, handle: str) -> None:
     request = pb.DeleteWorkerSessionRequest(session_handle=handle)
-    clock = asyncio.get_running_loop().time
-    until_s = clock() + _LOOK_FOR_S
+    until_s = clock.monotonic_s() + _LOOK_FOR_S
     pauses_s = growing_pauses_s(_FIRST_PAUSE_S, _MOST_PAUSE_S)
     while True:
         try:
@@ -59,7 +59,7 @@ async def _tell(workers: WorkerCache, task: str, handle: str) -> None:
             return
         except errors.OpError as error:
             is_away = isinstance(error, (errors.UnavailableError, errors.DeadlineExceededError))
-            if not is_away or clock() > until_s:
+            if not is_away or clock.monotonic_s() > until_s:
                 _LOGGER.info("DeleteWorkerSession at %s: %s", task, error)
                 return
         await asyncio.sleep(next(pauses_s))

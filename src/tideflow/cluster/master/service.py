@@ -28,6 +28,7 @@ from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.compile.prune import Signature
+from tideflow.platform import clock
 from tideflow.transport import AtOnce
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -300,11 +301,10 @@ class Master(MasterService):
 
     async def _collect_abandoned(self) -> None:
         """Close the sessions that nobody used for session_gc_s."""
-        clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(self.session_gc_s / 4)
             for handle, found in list(self.sessions.items()):
-                idle_s = clock() - found.session.last_used_s
+                idle_s = clock.monotonic_s() - found.session.last_used_s
                 if idle_s >= self.session_gc_s and not found.session.is_busy:
                     _LOGGER.info("closing session %s, unused for %.0f s", handle, idle_s)
                     del self.sessions[handle]

@@ -36,6 +36,7 @@ from tideflow.cluster.step_sequences import StepSequences
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
 from tideflow.compile.rewrite import Rewrites
+from tideflow.platform import clock
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name
@@ -90,7 +91,7 @@ class MasterSession:
         self.devices = devices
         self.config = config
         self.step_count = 0
-        self.last_used_s = asyncio.get_running_loop().time()
+        self.last_used_s = clock.monotonic_s()
         self._owns_workers = owns_workers
         self._suspect = suspect
         self._farewells = farewells or Farewells()
@@ -291,7 +292,7 @@ class MasterSession:
         finally:
             self._interrupted.pop(task, None)
             self._running.discard(task)
-            self.last_used_s = asyncio.get_running_loop().time()
+            self.last_used_s = clock.monotonic_s()
 
     # ---- tasks that were lost
 
@@ -384,7 +385,7 @@ class MasterSession:
         """Run a step that has one part, here, and return the fetched values; None when it would
         wait or take long."""
         assert part.local is not None
-        self.last_used_s = asyncio.get_running_loop().time()
+        self.last_used_s = clock.monotonic_s()
         try:
             values = part.local.run_at_once(self.handle, part.graph_handle, feeds)
         except errors.OpError as error:

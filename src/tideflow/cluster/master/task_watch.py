@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.transport import within
 from tideflow.transport.h2.heartbeat import silence_s
@@ -109,8 +110,7 @@ class TaskWatch:
 
     async def _find_out(self, task: str, patience_s: float) -> None:
         """Ask the task until it answers, or nobody relies on it any more."""
-        clock = asyncio.get_running_loop().time
-        since_s = clock()
+        since_s = clock.monotonic_s()
         is_away = False
         while self._reliant(task):
             incarnation, error = await self._ask(task)
@@ -121,7 +121,9 @@ class TaskWatch:
                     link.greet()  # so that its next end is heard of, too
                 return
             is_gone = isinstance(error, errors.UnavailableError)
-            if not is_away and clock() - since_s >= (_AWAY_AFTER_S if is_gone else patience_s):
+            if not is_away and clock.monotonic_s() - since_s >= (
+                _AWAY_AFTER_S if is_gone else patience_s
+            ):
                 is_away = True
                 reason = "it has no devices" if error is None else error.message.splitlines()[0]
                 _LOGGER.warning("%s at %s is away: %s", task, self._workers.address(task), reason)

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Protocol
 
 from tideflow.cluster.peers.line import PeerHost, PeerLine
 from tideflow.cluster.peers.service import VERSION, exchange_method
+from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.runtime.rendezvous import Received
 from tideflow.transport import Channel
@@ -99,7 +99,7 @@ class PeerLink:
         """Begin to open a line, if there is none and it makes sense."""
         if self.line is not None or self.is_opening or self._links.is_closed:
             return
-        if time.monotonic() >= self._retry_at_s:
+        if clock.monotonic_s() >= self._retry_at_s:
             self.is_opening = True
             spawn(self._open())
 
@@ -123,7 +123,7 @@ class PeerLink:
         _LOGGER.debug("no line to %s: %s", self._task, error)
         self.is_opening = False
         plain = isinstance(error, errors.UnimplementedError)
-        self._retry_at_s = time.monotonic() + (_PLAIN_S if plain else _RETRY_S)
+        self._retry_at_s = clock.monotonic_s() + (_PLAIN_S if plain else _RETRY_S)
         self.detach(line)
 
     def attach(self, line: PeerLine) -> None:
@@ -157,7 +157,7 @@ class PeerLink:
     def wait(self, answer: PushAnswer | None = None) -> PushWait:
         """Begin to wait for a value; by default it becomes the result of a future."""
         loop = asyncio.get_running_loop()
-        made = PushWait(answer or loop.create_future(), time.monotonic())
+        made = PushWait(answer or loop.create_future(), clock.monotonic_s())
         self._waits[made] = None
         if self._timer is None:
             self._timer = loop.call_later(ASK_AFTER_S, self._look)
@@ -170,7 +170,7 @@ class PeerLink:
     def _look(self) -> None:
         """Let those ask who have waited for long; come back while somebody waits."""
         self._timer = None
-        now_s = time.monotonic()
+        now_s = clock.monotonic_s()
         # Who gets frames from the producer knows that it is alive; it may have much to do.
         count = 0 if self.line is None else self.line.received_count
         patience_s = ASK_AFTER_S if count == self._last_count else _ASK_BUSY_AFTER_S

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from typing import Any, Protocol
 
 from tideflow.cluster.peers import PeerLink, PushWait
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.platform import clock
 from tideflow.runtime.rendezvous import PatientTaker, Received, Rendezvous
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -133,7 +133,7 @@ class RemoteRendezvous:
 
     async def _await_push(self, key: str, link: PeerLink) -> Received | None:
         """Wait to be given a value; None when it is to be asked for."""
-        started_ns = time.time_ns()
+        started_ns = clock.wall_ns()
         future: asyncio.Future[Received | None] = asyncio.get_running_loop().create_future()
         wait = self._waits[key] = link.wait(future)
         try:
@@ -174,7 +174,7 @@ class RemoteRendezvous:
         request = pb.RecvTensorRequest(
             step_id=self.step_id, rendezvous_key=key, request_id=new_request_id()
         )
-        started_ns = time.time_ns()
+        started_ns = clock.wall_ns()
         worker = self._workers.get(owner)
         # A task of its own, so that `abort` can end the call wherever its waiter is.
         call = asyncio.get_running_loop().create_task(_recv_tensor(worker, request))
@@ -226,7 +226,7 @@ class _Expected:
         self._link = link
         self._key = key
         self._taker = taker
-        self._since_ns = time.time_ns()
+        self._since_ns = clock.wall_ns()
         self._is_over = False
 
     def done(self) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from tideflow.cluster.worker.peer_server import Peer, WorkerHost
 from tideflow.cluster.worker.session import RegisteredGraph, WorkerSession, renamed_devices
 from tideflow.cluster.worker.step_table import StepRecord, StepTable
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.platform import clock
 from tideflow.runtime.context import Step
 from tideflow.runtime.cost_graph import cost_graph
 from tideflow.runtime.device import DeviceManager, kernel_threads
@@ -329,7 +329,7 @@ class Worker(WorkerService):
         key = RendezvousKey.parse(request.rendezvous_key)
         self._check_source(key, request.step_id)
         value, is_dead = await self.steps.receive(request.step_id, request.rendezvous_key)
-        now_us = time.time_ns() // 1000
+        now_us = clock.wall_ns() // 1000
         if is_dead:
             return dead_reply(now_us)
         _require_sendable(value, request.rendezvous_key)

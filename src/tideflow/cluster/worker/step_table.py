@@ -13,13 +13,13 @@ Source: runtime facts on RunGraph, CleanupGraph and RecvTensor.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker.remote_rendezvous import Peers, RemoteRendezvous
+from tideflow.platform import clock
 from tideflow.runtime.rendezvous import Received, Rendezvous
 from tideflow.wire import errors
 from tideflow.wire.status import mark_derived
@@ -213,7 +213,7 @@ class StepTable:
 
     def _hold_early(self, step_id: int, size_bytes: int) -> bool:
         """Count a value of a step that has not started; False when there is no room for it."""
-        now_s = time.monotonic()
+        now_s = clock.monotonic_s()
         held = self._early.get(step_id, _Early(now_s, 0))
         while self._early and (
             self._early_bytes + size_bytes > _MOST_EARLY_BYTES

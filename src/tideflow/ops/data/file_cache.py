@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 
 from tideflow.formats import BundleReader, BundleWriter, file_errors, index_path
 from tideflow.ops.data.functions import in_data_thread
 from tideflow.ops.data.values import Dataset, Element, Iterator, owned
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 # Digits of an element's number in a tensor's name, filled up with blanks.
@@ -74,7 +74,7 @@ class _Writing:
                     "re-initialize the iterator."
                 ) from None
             with os.fdopen(file, "w") as text:
-                text.write(f"Created at: {int(time.time())}")
+                text.write(f"Created at: {int(clock.wall_s())}")
         self._is_locked = True
         self._writer = self._files.enter_context(BundleWriter(self._path))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.control_flow import truth
 from tideflow.ops.data.values import Element, fail, owned
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 T = TypeVar("T")
@@ -104,14 +104,14 @@ class Turns:
     __slots__ = ("_since",)
 
     def __init__(self) -> None:
-        self._since = time.perf_counter()
+        self._since = clock.monotonic_s()
 
     async def pause(self) -> None:
         """Give up the loop for a moment where it is time to."""
-        now = time.perf_counter()
+        now = clock.monotonic_s()
         if now - self._since > _LOOP_BUDGET_S:
             await asyncio.sleep(0)
-            self._since = time.perf_counter()
+            self._since = clock.monotonic_s()
 
 
 class Function:
@@ -155,13 +155,13 @@ class Function:
             call = function(step, *args)
             found: list[Any] = await (call if _has_loop() else OnLoop(call))
             return found
-        started = time.perf_counter()
+        started = clock.monotonic_s()
         if self._seconds <= _LOOP_BUDGET_S or not _has_loop():
             found = function.run(step, args)
         else:
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(data_threads(), function.run, step, args)
-        took = time.perf_counter() - started
+        took = clock.monotonic_s() - started
         if self._seconds < 0:
             self._seconds = 0.0
         else:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from collections.abc import Iterator as PyIterator
@@ -57,6 +56,7 @@ from tideflow.ops.data.values import (
     scalar,
 )
 from tideflow.ops.parsing import stored_tensor
+from tideflow.platform import clock
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -120,7 +120,7 @@ class _Run:
             writer.close()
         metadata = pb.SnapshotMetadataRecord(
             run_id=self._name,
-            creation_timestamp=int(time.time() * 1e6),
+            creation_timestamp=int(clock.wall_s() * 1e6),
             version=_VERSION,
             dtype=[dtype.number for dtype in self._types],
             num_elements=self._count,

@@ -9,7 +9,6 @@ import itertools
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +22,7 @@ from tideflow.graph.shape_rules import no_outputs, same_as, scalar
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.ops.framework.text_format import summarize_value
+from tideflow.platform import clock
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -290,7 +290,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
 @op("Timestamp() -> ts: double", shape=scalar, stateful=True)
 def timestamp_kernel(ctx: Any) -> Any:
     """Return the seconds since 1970."""
-    return np.float64(time.time())
+    return np.float64(clock.wall_s())
 
 
 not_differentiable("Timestamp")

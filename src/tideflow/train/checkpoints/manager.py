@@ -6,13 +6,13 @@ Source: tensorflow/python/checkpoint/checkpoint_management.py.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tideflow import logging
 from tideflow.graph.graph import get_default_session
 from tideflow.ops.export import export
+from tideflow.platform import clock
 from tideflow.train.checkpoints.checkpoint import Checkpoint
 from tideflow.train.checkpoints.state import (
     get_checkpoint_state,
@@ -65,7 +65,7 @@ class CheckpointManager:
         self._recover()
 
     def _recover(self) -> None:
-        now = time.time()
+        now = clock.wall_s()
         state_pb = get_checkpoint_state(self._directory)
         if state_pb is None:
             self._preserved_at = now - 1.0
@@ -128,7 +128,7 @@ class CheckpointManager:
             number = _number(checkpoint_number)
         path = self._checkpoint.write(f"{self._prefix}-{number}")
         self._kept.pop(path, None)
-        self._kept[path] = time.time()
+        self._kept[path] = clock.wall_s()
         self._latest = path
         # Before and after the deletion: whoever is cut short between finds the new one.
         self._record()

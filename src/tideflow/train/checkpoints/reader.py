@@ -6,13 +6,13 @@ Source: tensorflow/python/training/py_checkpoint_reader.py, checkpoint_utils.py.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tideflow import logging
 from tideflow.formats import BundleReader
 from tideflow.ops.export import export
+from tideflow.platform import clock
 from tideflow.train.checkpoints.state import latest_checkpoint
 from tideflow.wire.dtypes import DType
 
@@ -119,10 +119,10 @@ def checkpoints_iterator(
             if timeout_fn():
                 return
             continue
-        started = time.monotonic()
+        started = clock.monotonic_s()
         path = new
         yield new
-        time.sleep(max(0.0, started + min_interval_secs - time.monotonic()))
+        clock.sleep(max(0.0, started + min_interval_secs - clock.monotonic_s()))
 
 
 _POLL_S = 1.0
@@ -130,11 +130,11 @@ _POLL_S = 1.0
 
 def _wait_for_new(directory: str, last: str | None, timeout_s: float | None) -> str | None:
     """Return the latest checkpoint once it is another one than last, None when time is over."""
-    stop = None if timeout_s is None else time.monotonic() + timeout_s
+    stop = None if timeout_s is None else clock.monotonic_s() + timeout_s
     while True:
         found = latest_checkpoint(directory)
         if found is not None and found != last:
             return found
-        if stop is not None and time.monotonic() + _POLL_S > stop:
+        if stop is not None and clock.monotonic_s() + _POLL_S > stop:
             return None
-        time.sleep(_POLL_S)
+        clock.sleep(_POLL_S)

@@ -11,7 +11,6 @@ Source: tensorflow/python/training/saver.py for names, arguments and files.
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import export, export_value
 from tideflow.ops.state import global_step as step_of
+from tideflow.platform import clock
 from tideflow.train.checkpoints import state as checkpoint_state
 from tideflow.train.checkpoints.object_names import keys_of_names
 from tideflow.train.checkpoints.restore_check import find_differences
@@ -106,7 +106,7 @@ class Saver:
         # Checkpoints that are kept, oldest first, with when they were written.
         self._last_checkpoints: list[tuple[str, float]] = []
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
-        self._next_checkpoint_time = time.time()
+        self._next_checkpoint_time = clock.wall_s()
         # Restores object-based checkpoints, once one was met.
         self._object_saver: Saver | None = None
         if not defer_build:
@@ -149,7 +149,7 @@ class Saver:
                 raise ValueError(f"the saver_def lacks its {field}: {self.saver_def}")
         self._write_version = self.saver_def.version
         kept_s = self.saver_def.keep_checkpoint_every_n_hours * 3600
-        self._next_checkpoint_time = time.time() + kept_s
+        self._next_checkpoint_time = clock.wall_s() + kept_s
 
     def as_saver_def(self) -> Any:
         """Return the message that names the saver's nodes."""
@@ -210,7 +210,7 @@ class Saver:
         if not self.saver_def.max_to_keep:
             return
         self._last_checkpoints = [item for item in self._last_checkpoints if item[0] != path]
-        self._last_checkpoints.append((path, time.time()))
+        self._last_checkpoints.append((path, clock.wall_s()))
         if len(self._last_checkpoints) > self.saver_def.max_to_keep:
             self._checkpoints_to_be_deleted.append(self._last_checkpoints.pop(0))
 

@@ -5,7 +5,6 @@ Source: tensorflow/python/training/basic_session_run_hooks.py for names and rule
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from tideflow import logging
 from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export
 from tideflow.ops.state import get_or_create_global_step_read
+from tideflow.platform import clock
 from tideflow.train.hooks.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -104,7 +104,7 @@ class GlobalStepWaiterHook(SessionRunHook):
                     step,
                 )
                 logged = step
-            time.sleep(_POLL_S)
+            clock.sleep(_POLL_S)
         self._is_over = True
 
 

@@ -5,10 +5,10 @@ Source: tensorflow/python/training/basic_session_run_hooks.py for names and rule
 
 from __future__ import annotations
 
-import time
 from typing import Protocol
 
 from tideflow.ops.export import export
+from tideflow.platform import clock
 
 
 class HookTimer(Protocol):
@@ -58,13 +58,13 @@ class SecondOrStepTimer:
         if self._last_step == step:
             return False
         if self._every_secs is not None:
-            return time.monotonic() >= self._last_s + self._every_secs
+            return clock.monotonic_s() >= self._last_s + self._every_secs
         assert self._every_steps is not None
         return step >= self._last_step + self._every_steps
 
     def update_last_triggered_step(self, step: int) -> tuple[float | None, int | None]:
         """Count from this step; return the seconds and steps since the last time, or Nones."""
-        now_s = time.monotonic()
+        now_s = clock.monotonic_s()
         elapsed: tuple[float | None, int | None] = (None, None)
         if self._last_step is not None:
             elapsed = (now_s - self._last_s, step - self._last_step)

@@ -5,11 +5,11 @@ Source: tensorflow/python/training/supervisor.py for names and the order of even
 
 from __future__ import annotations
 
-import time
 from typing import Any, Protocol
 
 from tideflow import logging
 from tideflow.ops.state import global_step as read_global_step
+from tideflow.platform import clock
 from tideflow.train.threads import Coordinator, LooperThread
 from tideflow.wire import messages as pb
 
@@ -71,12 +71,12 @@ class StepCounterThread(LooperThread):
 
     def start_loop(self) -> None:
         """Count from here."""
-        self._last_s = time.monotonic()
+        self._last_s = clock.monotonic_s()
         self._last_step = read_global_step(self._sess, self._step_counter)
 
     def run_loop(self) -> None:
         """Write the rate since the last time."""
-        step, now_s = read_global_step(self._sess, self._step_counter), time.monotonic()
+        step, now_s = read_global_step(self._sess, self._step_counter), clock.monotonic_s()
         elapsed_s, steps = now_s - self._last_s, step - self._last_step
         self._last_s, self._last_step = now_s, step
         rate = steps / elapsed_s if elapsed_s > 0 else float("inf")

@@ -13,10 +13,10 @@ import os
 import queue
 import socket
 import threading
-import time
 from typing import Any, BinaryIO
 
 from tideflow.formats import file_errors, framed
+from tideflow.platform import clock
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -39,7 +39,7 @@ class _EventFile:
         self._events: queue.Queue[pb.Event | _Flush | None] = queue.Queue(max(1, max_queue))
         self._flush_s = flush_s
         self._problem: errors.OpError | None = None
-        first = pb.Event(wall_time=time.time(), file_version=_FILE_VERSION)
+        first = pb.Event(wall_time=clock.wall_s(), file_version=_FILE_VERSION)
         first.source_metadata.writer = _WRITER
         with file_errors("write", self.path):
             self._file.write(framed(first.SerializeToString()))
@@ -68,11 +68,11 @@ class _EventFile:
             raise problem
 
     def _run(self) -> None:
-        next_flush = time.monotonic() + self._flush_s
+        next_flush = clock.monotonic_s() + self._flush_s
         while True:
             item: pb.Event | _Flush | None
             try:
-                item = self._events.get(timeout=max(0.0, next_flush - time.monotonic()))
+                item = self._events.get(timeout=max(0.0, next_flush - clock.monotonic_s()))
             except queue.Empty:
                 item = _Flush()
             try:
@@ -82,7 +82,7 @@ class _EventFile:
                     elif item is None:
                         self._file.close()
                     else:
-                        next_flush = time.monotonic() + self._flush_s
+                        next_flush = clock.monotonic_s() + self._flush_s
                         self._file.flush()
             except errors.OpError as error:
                 self._problem = error
@@ -97,7 +97,7 @@ def _open_new(directory: str, suffix: str) -> tuple[str, BinaryIO]:
     with file_errors("make the directory", directory):
         os.makedirs(directory or os.curdir, exist_ok=True)
     # A second file of a second is called as if it came later.
-    for second in itertools.count(int(time.time())):
+    for second in itertools.count(int(clock.wall_s())):
         name = f"events.out.tfevents.{second:010d}.{socket.gethostname()}{suffix}"
         path = os.path.join(directory, name)
         try:

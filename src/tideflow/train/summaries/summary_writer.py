@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from tideflow import logging
 from tideflow.graph.graph import Graph
 from tideflow.ops.data import tf_record_iterator
 from tideflow.ops.export import export, export_value
+from tideflow.platform import clock
 from tideflow.train.graphs import export_scoped_meta_graph
 from tideflow.train.summaries.event_writer import EventFileWriter
 from tideflow.wire import messages as pb
@@ -130,7 +130,7 @@ class FileWriter:
         self._writer.add_event(event)
 
     def _add(self, event_pb: pb.Event, step: Any) -> None:
-        event_pb.wall_time = time.time()
+        event_pb.wall_time = clock.wall_s()
         if step is not None:
             event_pb.step = int(step)
         self.add_event(event_pb)

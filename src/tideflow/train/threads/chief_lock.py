@@ -23,6 +23,7 @@ import weakref
 from dataclasses import dataclass
 from typing import TextIO
 
+from tideflow.platform import clock
 from tideflow.runtime.deferring_lock import DeferringLock
 from tideflow.train.threads.waiting import Patience
 from tideflow.wire import errors
@@ -115,7 +116,12 @@ def _is_lockable(file: TextIO) -> bool:
     file.seek(0)
     file.truncate()
     task = _task()
-    facts = {"host": socket.gethostname(), "pid": os.getpid(), "task": task, "since": time.time()}
+    facts = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "task": task,
+        "since": clock.wall_s(),
+    }
     file.write(json.dumps(facts) + "\n")
     file.flush()
     return True

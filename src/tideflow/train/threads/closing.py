@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tideflow import logging
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.state import READ_KEY
+from tideflow.platform import clock
 from tideflow.train.threads.coordinator import Coordinator
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -129,7 +129,7 @@ def stop_threads(
     coord.request_stop()
     for thread in threads:
         coord.register_thread(thread)
-    deadline_s = time.monotonic() + grace_s
+    deadline_s = clock.monotonic_s() + grace_s
     with closer.watching_peers():
         workers = [t for t in coord.live_threads() if not getattr(t, "ends_with_session", False)]
         coord.wait_for_threads(grace_s, workers)
@@ -138,5 +138,5 @@ def stop_threads(
     if close or not is_over:
         is_closed = closer.close()
     # What a closed session cancelled ends within moments.
-    left_s = min(max(0.0, deadline_s - time.monotonic()), _CLOSE_TIMEOUT_S) if is_closed else 0.0
+    left_s = min(max(0.0, deadline_s - clock.monotonic_s()), _CLOSE_TIMEOUT_S) if is_closed else 0.0
     coord.join(stop_grace_period_secs=left_s, ignore_live_threads=ignore_live_threads)

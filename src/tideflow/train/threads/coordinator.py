@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from tideflow import logging
 from tideflow.ops.export import export
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -143,10 +143,10 @@ class Coordinator:
         if threads is None:
             with self._lock:
                 threads = list(self._registered_threads)
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = clock.monotonic_s() + timeout_s
         for thread in threads:
             if thread.is_alive():
-                thread.join(max(0.0, deadline_s - time.monotonic()))
+                thread.join(max(0.0, deadline_s - clock.monotonic_s()))
         return not _any_alive(threads)
 
     @property
@@ -230,8 +230,8 @@ class LooperThread(threading.Thread):
             self.stop_loop()
 
     def _run_regularly(self, interval_s: float) -> None:
-        next_s = time.monotonic()
-        while not self._coord.wait_for_stop(max(0.0, next_s - time.monotonic())):
+        next_s = clock.monotonic_s()
+        while not self._coord.wait_for_stop(max(0.0, next_s - clock.monotonic_s())):
             next_s += interval_s
             self.run_loop()
 

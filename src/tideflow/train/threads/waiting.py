@@ -6,9 +6,8 @@ The user reads on stderr what is waited for, and when that is given up.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 
+from tideflow.platform import clock
 from tideflow.transport import growing_pauses_s
 
 _FIRST_PAUSE_S = 0.1
@@ -23,7 +22,6 @@ class Patience:
       limit_s: after which `pause` says that it is over; may be infinite.
       longest_pause_s: between two looks.
       report_after_s: the wait is told of once it has lasted that long.
-      clock, sleep: for tests; seconds, never the wall clock, which may jump.
     """
 
     def __init__(
@@ -32,14 +30,10 @@ class Patience:
         limit_s: float,
         longest_pause_s: float = 2.0,
         report_after_s: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._what = what
         self._limit_s = limit_s
-        self._clock = clock
-        self._sleep = sleep
-        self._began_s = clock()
+        self._began_s = clock.monotonic_s()
         self._report_at_s = self._began_s + report_after_s
         self._pauses_s = growing_pauses_s(min(_FIRST_PAUSE_S, longest_pause_s), longest_pause_s)
 
@@ -48,7 +42,7 @@ class Patience:
 
         why: what was found instead of what is waited for.
         """
-        now_s = self._clock()
+        now_s = clock.monotonic_s()
         left_s = self._began_s + self._limit_s - now_s
         if left_s <= 0:
             return False
@@ -56,7 +50,7 @@ class Patience:
         if now_s + pause_s >= self._report_at_s:
             self._report_at_s = now_s + _REPORT_EVERY_S
             self._report(why, left_s)
-        self._sleep(min(pause_s, left_s))
+        clock.sleep(min(pause_s, left_s))
         return True
 
     def _report(self, why: str, left_s: float) -> None:

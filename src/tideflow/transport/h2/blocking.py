@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import time
 from collections import deque
 from collections.abc import Callable
 
 from google.protobuf.message import Message
 
+from tideflow.platform import clock
 from tideflow.transport import network
 from tideflow.transport.channel import deadline_error, unreachable_error
 from tideflow.transport.h2.calling import (
@@ -91,12 +91,12 @@ class BlockingConnection(ClientCalls):
         self._spin = SocketSpin(connection)
         self._is_ping_out = False
         self.failure = ""
-        self._used_at_s = time.monotonic()
+        self._used_at_s = clock.monotonic_s()
         self.shared.begin(connection.getsockname(), connection.getpeername())
 
     def greet(self) -> None:
         """Wait until the peer says that it speaks HTTP/2.  Raises: OSError when it does not."""
-        deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
+        deadline_s = clock.monotonic_s() + CONNECT_TIMEOUT_S
         self._write(deadline_s)
         while not self.core.has_settings and not self.failure:
             self._read(deadline_s)
@@ -105,7 +105,7 @@ class BlockingConnection(ClientCalls):
 
     def is_usable(self) -> bool:
         """Whether another call can be made, as far as one can tell without waiting."""
-        if time.monotonic() - self._used_at_s > _RESTED_S:
+        if clock.monotonic_s() - self._used_at_s > _RESTED_S:
             self._timeout_s = 0.0
             self._socket.settimeout(0.0)
             with contextlib.suppress(BlockingIOError):
@@ -123,7 +123,7 @@ class BlockingConnection(ClientCalls):
     ) -> Buffer:
         """Make a call whose outcome is `answer`, and wait for its message.
 
-        deadline_s is on the clock of time.monotonic.  After any error but the peer's own answer
+        deadline_s is on the clock of clock.monotonic_s.  After any error but the peer's own answer
         the connection is closed.
         Raises: the error of the call; NotProcessedError when the peer never looked at it;
         OutOfTimeError after the deadline.
@@ -140,7 +140,7 @@ class BlockingConnection(ClientCalls):
         except BaseException:
             self.close()
             raise
-        self._used_at_s = time.monotonic()
+        self._used_at_s = clock.monotonic_s()
         if answer.error is not None:
             raise answer.error
         assert answer.message is not None
@@ -181,7 +181,7 @@ class BlockingConnection(ClientCalls):
         try:
             self._receive()
         except TimeoutError:
-            if deadline_s is not None and time.monotonic() >= deadline_s:
+            if deadline_s is not None and clock.monotonic_s() >= deadline_s:
                 raise OutOfTimeError from None
             self._ask_for_life(deadline_s)
         if self.core.has_output:
@@ -248,7 +248,7 @@ class BlockingConnection(ClientCalls):
         else:
             wait_s = PING_TIMEOUT_S if self._is_ping_out else self._keepalive_s
         if deadline_s is not None:
-            wait_s = min(wait_s, deadline_s - time.monotonic())
+            wait_s = min(wait_s, deadline_s - clock.monotonic_s())
             if wait_s <= 0:
                 raise OutOfTimeError
         if wait_s != self._timeout_s:
@@ -340,11 +340,11 @@ class BlockingCalls:
     ) -> Message:
         parts = parts_of(request, method.path)
         statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline_s = None if timeout_s is None else clock.monotonic_s() + timeout_s
         for _ in range(MOST_TRIES):
             connection = self._take(method, deadline_s)
             try:
-                left_s = None if deadline_s is None else deadline_s - time.monotonic()
+                left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
                 block = self._calling.block(method, left_s)
                 answer = Answer()
                 call = self._calling.new_call(method, answer)
@@ -353,7 +353,7 @@ class BlockingCalls:
                 continue
             except errors.DeadlineExceededError:
                 # The peer's clock may be the first to see that the time is over.
-                if deadline_s is not None and time.monotonic() > deadline_s - CLOCK_SLACK_S:
+                if deadline_s is not None and clock.monotonic_s() > deadline_s - CLOCK_SLACK_S:
                     raise OutOfTimeError from None
                 raise
             finally:
@@ -393,11 +393,11 @@ class BlockingCalls:
             self._close_free()
 
     def _connect(self, method: MethodSpec, deadline_s: float | None) -> BlockingConnection:
-        if time.monotonic() < self._backoff.retry_at_s:
+        if clock.monotonic_s() < self._backoff.retry_at_s:
             raise unreachable_error(method.path, self._calling.target, self._last_failure)
         timeout_s = CONNECT_TIMEOUT_S
         if deadline_s is not None:
-            timeout_s = min(timeout_s, deadline_s - time.monotonic())
+            timeout_s = min(timeout_s, deadline_s - clock.monotonic_s())
             if timeout_s <= 0:
                 raise OutOfTimeError
         connection: BlockingConnection | None = None
@@ -408,9 +408,9 @@ class BlockingCalls:
             connection.greet()
             return connection
         except (OSError, OutOfTimeError, errors.OpError) as error:
-            if deadline_s is not None and time.monotonic() >= deadline_s:
+            if deadline_s is not None and clock.monotonic_s() >= deadline_s:
                 raise OutOfTimeError from None
-            self._backoff.tried(time.monotonic())
+            self._backoff.tried(clock.monotonic_s())
             is_late = isinstance(error, OutOfTimeError | TimeoutError)
             self._last_failure = f"no answer within {timeout_s:g} s" if is_late else str(error)
             if connection is not None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from google.protobuf.message import Message
 
+from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
@@ -108,7 +109,7 @@ class H2Channel(Channel):
                         await self._within(deadline_s, pause)
                     continue
                 except errors.DeadlineExceededError:
-                    if deadline_s is not None and link.loop.time() > deadline_s - CLOCK_SLACK_S:
+                    if deadline_s is not None and clock.monotonic_s() > deadline_s - CLOCK_SLACK_S:
                         raise OutOfTimeError from None
                     raise
                 self._backoff.reset()
@@ -128,7 +129,8 @@ class H2Channel(Channel):
         call = self._calling.new_call(method, done)
         timer = None
         if deadline_s is not None:
-            timer = loop.call_at(deadline_s, call.fail, OutOfTimeError())  # type: ignore[arg-type]
+            left_s = deadline_s - clock.monotonic_s()
+            timer = loop.call_later(left_s, call.fail, OutOfTimeError())  # type: ignore[arg-type]
         self._calls.add(call)
         try:
             if link.shared.can_lend:
@@ -172,7 +174,8 @@ class H2Channel(Channel):
             timer = None
             if deadline_s is not None and timeout_s is not None:
                 error = deadline_error(method.path, self.target, timeout_s)
-                timer = link.loop.call_at(deadline_s, self._expire, link, call, error)
+                left_s = deadline_s - clock.monotonic_s()
+                timer = link.loop.call_later(left_s, self._expire, link, call, error)
             self._calls.add(call)
             link.begin(call, self._block(method, deadline_s, metadata), None)
             sending = spawn(self._send_each(link, call, method, requests, statistics))
@@ -263,7 +266,6 @@ class H2Channel(Channel):
 
         Raises: UnavailableError where there is none, unless wait_for_ready.
         """
-        loop = asyncio.get_running_loop()
         while True:
             if self._closed:
                 raise self._calling.closed_error(method.path)
@@ -274,7 +276,7 @@ class H2Channel(Channel):
                 await self._within(deadline_s, link.wait_slot())
                 continue
             if self._connecting is None:
-                wait_s = self._backoff.retry_at_s - loop.time()
+                wait_s = self._backoff.retry_at_s - clock.monotonic_s()
                 if wait_s > 0 and wait_for_ready:
                     await self._within(deadline_s, self._pause(wait_s))
                     continue
@@ -289,8 +291,9 @@ class H2Channel(Channel):
                 raise unreachable_error(method.path, self.target, self._last_failure)
 
     async def _within(self, deadline_s: float | None, wait: object) -> None:
+        left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
         try:
-            async with asyncio.timeout_at(deadline_s) as scope:
+            async with asyncio.timeout(left_s) as scope:
                 await wait  # type: ignore[misc]
         except TimeoutError:
             if scope.expired():
@@ -314,7 +317,6 @@ class H2Channel(Channel):
 
     async def _connect(self) -> None:
         """Try once to make the connection; never raises but when cancelled."""
-        loop = asyncio.get_running_loop()
         link: ClientLink | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -336,7 +338,7 @@ class H2Channel(Channel):
         finally:
             self._connecting = None
             # Until a call is answered: a peer may also accept connections and hang up at once.
-            self._backoff.tried(loop.time())
+            self._backoff.tried(clock.monotonic_s())
 
     async def _open(self) -> ClientLink:
         make = functools.partial(ClientLink, self._keepalive_s)
@@ -352,10 +354,10 @@ class H2Channel(Channel):
     # ---- pieces of a call
 
     def _deadline_s(self, timeout_s: float | None) -> float | None:
-        return None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        return None if timeout_s is None else clock.monotonic_s() + timeout_s
 
     def _block(self, method: MethodSpec, deadline_s: float | None, metadata: Metadata) -> bytes:
-        left_s = None if deadline_s is None else deadline_s - asyncio.get_running_loop().time()
+        left_s = None if deadline_s is None else deadline_s - clock.monotonic_s()
         return self._calling.block(method, left_s, metadata)
 
     @contextmanager

@@ -11,10 +11,10 @@ Source: RFC 9113
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from tideflow.platform import clock
 from tideflow.transport.h2 import frames
 from tideflow.transport.h2.events import (
     ConnectionFailed,
@@ -34,6 +34,10 @@ from tideflow.transport.h2.streams import Act, State, Stream
 _SMALL_BYTES = 16384
 
 
+def _monotonic_s() -> float:
+    return clock.monotonic_s()
+
+
 class Connection(PeerControl):
     """One end of a connection."""
 
@@ -42,7 +46,7 @@ class Connection(PeerControl):
         *,
         is_client: bool,
         limits: Limits | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = _monotonic_s,
     ) -> None:
         super().__init__(is_client=is_client, limits=limits or Limits(), clock=clock)
         self._reader = HeaderReader(self.limits.max_header_list_bytes)

@@ -19,13 +19,13 @@ import os
 import secrets
 import struct
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from tideflow.platform import clock
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 
 MAGIC = b"tideflow"
@@ -136,7 +136,7 @@ class Segment:
     def lend(self) -> None:
         """Begin to lend the segment again."""
         self.number += 1
-        self.used_at_s = time.monotonic()
+        self.used_at_s = clock.monotonic_s()
         self._words[LENT] = self.number
 
     def fill(self, parts: list[Buffer]) -> Descriptor:
@@ -228,7 +228,7 @@ class SegmentPool:
 
     def trim(self) -> None:
         """Let go of what was not used for a minute."""
-        before_s = time.monotonic() - _UNUSED_S
+        before_s = clock.monotonic_s() - _UNUSED_S
         with self._lock:
             self._collect()
             unused = [segment for segment in self._free if segment.used_at_s < before_s]

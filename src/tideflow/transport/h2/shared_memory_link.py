@@ -21,10 +21,10 @@ import hashlib
 import ipaddress
 import os
 import struct
-import time
 from dataclasses import dataclass
 from typing import Any
 
+from tideflow.platform import clock
 from tideflow.runtime.loop import get_loop
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.frames import Buffer
@@ -195,13 +195,13 @@ class SharedBodies:
     def _sent(self, segment: Segment, descriptor: Descriptor) -> list[Buffer]:
         loan = self._loans.get(segment)
         if loan is not None:
-            loan.sent_at_s = time.monotonic()
+            loan.sent_at_s = clock.monotonic_s()
         data = descriptor.pack()
         return [bytes([SHARED]) + len(data).to_bytes(4, "big") + data]
 
     def _settle(self) -> None:
         """Forget loans that are over, and find out about those that nobody took."""
-        before_s = time.monotonic() - _UNTAKEN_S
+        before_s = clock.monotonic_s() - _UNTAKEN_S
         untaken = {}
         for segment, loan in list(self._loans.items()):
             if segment.number != loan.number or (loan.sent_at_s and segment.is_over):

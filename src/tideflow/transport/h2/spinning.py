@@ -16,9 +16,9 @@ import asyncio
 import os
 import select
 import socket
-import time
 from weakref import WeakKeyDictionary
 
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 SWITCH = "TIDEFLOW_SPIN"
@@ -91,9 +91,9 @@ class SocketSpin:
         """Wait until the socket has something to read, or for as long as is sensible."""
         if not self._most_s or not self._habit.wants():
             return
-        poll, until_s = self._poll.poll, time.perf_counter() + self._most_s
+        poll, until_s = self._poll.poll, clock.monotonic_s() + self._most_s
         while not poll(0):
-            if time.perf_counter() > until_s:
+            if clock.monotonic_s() > until_s:
                 self._habit.missed()
                 return
             os.sched_yield()
@@ -115,7 +115,7 @@ class LoopSpin:
         """Spin from now on until `heard`, if that is sensible."""
         if not self._most_s or not (self._is_on or self._habit.wants()):
             return
-        self._until_s = time.perf_counter() + self._most_s
+        self._until_s = clock.monotonic_s() + self._most_s
         self._is_on = True
         if not self._is_turn_set:
             self._is_turn_set = True
@@ -128,7 +128,7 @@ class LoopSpin:
             self._habit.paid()
 
     def _turn(self) -> None:
-        if self._is_on and time.perf_counter() > self._until_s:
+        if self._is_on and clock.monotonic_s() > self._until_s:
             self._is_on = False
             self._habit.missed()
         self._is_turn_set = self._is_on
