@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,21 +14,11 @@ from tideflow import logging
 from tideflow.client import Session
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.ops.control_flow import group
 from tideflow.ops.export import export
-from tideflow.ops.io import merge_all
-from tideflow.ops.state import global_step as read_global_step
-from tideflow.ops.state import (
-    global_variables,
-    global_variables_initializer,
-    local_variables_initializer,
-    report_uninitialized_variables,
-    tables_initializer,
-)
-from tideflow.train.checkpoints import Saver
-from tideflow.train.graphs import export_scoped_meta_graph, write_graph
+from tideflow.train.sessions.chief_records import ChiefRecords
 from tideflow.train.sessions.session_layers import LOST
 from tideflow.train.sessions.session_manager import SessionManager
+from tideflow.train.sessions.supervised_model import USE_DEFAULT, SupervisedModel
 from tideflow.train.sessions.supervisor_services import (
     CheckpointThread,
     StepCounterThread,
@@ -45,7 +34,6 @@ from tideflow.train.threads import (
     SessionCloser,
     stop_threads,
 )
-from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 
 # How long a loop that loses its session goes on trying to get another one.
@@ -80,7 +68,7 @@ class Supervisor:
     Raises: ValueError for variables without a device in a graph of a task that is not the chief.
     """
 
-    USE_DEFAULT: ClassVar[Any] = 0
+    USE_DEFAULT: ClassVar[Any] = USE_DEFAULT
 
     def __init__(
         self,
@@ -106,18 +94,16 @@ class Supervisor:
         local_init_run_options: pb.RunOptions | None = None,
     ) -> None:
         self._graph = get_default_graph() if graph is None else graph
-        with self._graph.as_default():
-            self._ready_op = _found(ready_op, GraphKeys.READY_OP, report_uninitialized_variables)
-            self._ready_for_local_init_op = _found(
-                ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP
-            )
-            self._init_op = _found(init_op, GraphKeys.INIT_OP, global_variables_initializer)
-            self._local_init_op = _found(
-                local_init_op, GraphKeys.LOCAL_INIT_OP, _default_local_init_op
-            )
-            self._saver = _found(saver, GraphKeys.SAVERS, _default_saver)
-            self._summary_op = _found(summary_op, GraphKeys.SUMMARY_OP, merge_all)
-            self._global_step = _found(global_step, GraphKeys.GLOBAL_STEP, _default_global_step)
+        self._model = SupervisedModel.of(
+            self._graph,
+            ready_op=ready_op,
+            ready_for_local_init_op=ready_for_local_init_op,
+            init_op=init_op,
+            local_init_op=local_init_op,
+            saver=saver,
+            summary_op=summary_op,
+            global_step=global_step,
+        )
         self._init_feed_dict = init_feed_dict
         self._init_fn = init_fn
         self._is_chief = is_chief
@@ -131,19 +117,19 @@ class Supervisor:
         self._summary_writer: Any = None
         if is_chief:
             self._summary_writer = summary_writer
-            if summary_writer is Supervisor.USE_DEFAULT:
+            if summary_writer is USE_DEFAULT:
                 self._summary_writer = FileWriter(self._logdir) if self._logdir else None
-        self._is_graph_written = False
+        self._records = ChiefRecords(
+            self._graph, self._model, self._logdir, self._save_path, self._summary_writer
+        )
         self._session_manager = session_manager or SessionManager(
-            local_init_op=self._local_init_op,
-            ready_op=self._ready_op,
-            ready_for_local_init_op=self._ready_for_local_init_op,
+            local_init_op=self._model.local_init_op,
+            ready_op=self._model.ready_op,
+            ready_for_local_init_op=self._model.ready_for_local_init_op,
             graph=self._graph,
             recovery_wait_secs=recovery_wait_secs,
             local_init_run_options=local_init_run_options,
         )
-        # Two threads that save at once would leave it to chance which checkpoint is the latest.
-        self._saving = threading.Lock()
         self._closer: SessionCloser | None = None
         self._termination: TerminationHandler | None = None
         if not is_chief:
@@ -178,7 +164,7 @@ class Supervisor:
     @property
     def init_op(self) -> Any:
         """Gives the variables their first value."""
-        return self._init_op
+        return self._model.init_op
 
     @property
     def init_feed_dict(self) -> Any:
@@ -188,12 +174,12 @@ class Supervisor:
     @property
     def ready_op(self) -> Any:
         """Gives the names of variables without a value."""
-        return self._ready_op
+        return self._model.ready_op
 
     @property
     def ready_for_local_init_op(self) -> Any:
         """Gives the names of what local_init_op needs and has no value, or None."""
-        return self._ready_for_local_init_op
+        return self._model.ready_for_local_init_op
 
     @property
     def summary_writer(self) -> Any:
@@ -203,7 +189,7 @@ class Supervisor:
     @property
     def summary_op(self) -> Any:
         """All summaries merged, or None."""
-        return self._summary_op
+        return self._model.summary_op
 
     @property
     def save_summaries_secs(self) -> float | None:
@@ -213,12 +199,12 @@ class Supervisor:
     @property
     def global_step(self) -> Any:
         """The global step, or None."""
-        return self._global_step
+        return self._model.global_step
 
     @property
     def saver(self) -> Any:
         """What saves and restores, or None."""
-        return self._saver
+        return self._model.saver
 
     @property
     def save_model_secs(self) -> float | None:
@@ -250,15 +236,14 @@ class Supervisor:
         Raises: FailedPreconditionError where another process is chief of the logdir.
         """
         self._coord.clear_stop()
-        if self._summary_writer is not None:
-            self._summary_writer.reopen()
+        self._records.reopen()
         if self._is_chief:
-            if self._logdir and self._saver is not None and self._save_model_secs:
+            if self._logdir and self._model.saver is not None and self._save_model_secs:
                 self._lock = ChiefLock(self._logdir)
             sess = self._session_manager.prepare_session(
                 master,
-                init_op=self._init_op,
-                saver=self._saver,
+                init_op=self._model.init_op,
+                saver=self._model.saver,
                 checkpoint_dir=self._logdir,
                 wait_for_checkpoint=wait_for_checkpoint,
                 max_wait_secs=max_wait_secs,
@@ -272,7 +257,7 @@ class Supervisor:
             )
         self._closer = SessionCloser(sess)
         if self._is_chief:
-            self._write_graph()
+            self._records.write_graph()
             self._save_on_termination()
             if start_standard_services:
                 self.start_standard_services(sess)
@@ -280,21 +265,8 @@ class Supervisor:
             self.start_queue_runners(sess)
         return sess
 
-    def _write_graph(self) -> None:
-        if self._logdir:
-            write_graph(self._graph.as_graph_def(add_shapes=True), self._logdir, "graph.pbtxt")
-        if self._summary_writer is not None and not self._is_graph_written:
-            saver_def = self._saver.saver_def if self._saver else None
-            graph_pb = self._graph.as_graph_def(add_shapes=True)
-            meta_graph_pb, _ = export_scoped_meta_graph(
-                graph_def=graph_pb, graph=self._graph, saver_def=saver_def
-            )
-            self._summary_writer.add_graph(self._graph)
-            self._summary_writer.add_meta_graph(meta_graph_pb)
-            self._is_graph_written = True
-
     def _save_on_termination(self) -> None:
-        if self._saver is None or not self._save_path or not self._save_model_secs:
+        if self._model.saver is None or not self._save_path or not self._save_model_secs:
             return
         if self._termination is None:
             self._termination = TerminationHandler(LastSave(self._save_last).begin)
@@ -307,12 +279,7 @@ class Supervisor:
 
     def save_checkpoint(self, sess: Any) -> None:
         """Save a checkpoint at the global step's present value."""
-        logging.info("Saving checkpoint to path %s", self._save_path)
-        with self._saving:
-            self._saver.save(sess, self._save_path, global_step=self._global_step)
-        if self._summary_writer is not None and self._global_step is not None:
-            log_pb = pb.SessionLog(status=pb.SessionLog.CHECKPOINT, checkpoint_path=self._save_path)
-            self._summary_writer.add_session_log(log_pb, read_global_step(sess, self._global_step))
+        self._records.save_checkpoint(sess)
 
     @contextlib.contextmanager
     def managed_session(
@@ -351,16 +318,14 @@ class Supervisor:
             logging.warning("Standard services need a 'logdir' passed to the SessionManager")
             return None
         writer, summaries_s = self._summary_writer, self._save_summaries_secs
-        if self._global_step is not None and writer is not None:
-            step = read_global_step(sess, self._global_step)
-            writer.add_session_log(pb.SessionLog(status=pb.SessionLog.START), step)
+        self._records.session_started(sess)
         threads: list[LooperThread] = []
         if summaries_s and writer is not None:
-            if self._summary_op is not None:
+            if self._model.summary_op is not None:
                 threads.append(SummaryThread(self, sess, summaries_s))
-            if self._global_step is not None:
+            if self._model.global_step is not None:
                 threads.append(StepCounterThread(self, sess, summaries_s))
-        if self._saver is not None and self._save_model_secs:
+        if self._model.saver is not None and self._save_model_secs:
             threads.append(CheckpointThread(self, sess, self._save_model_secs))
         for thread in threads:
             thread.start()
@@ -393,11 +358,7 @@ class Supervisor:
 
         global_step: read if left out.  Raises: RuntimeError without a summary writer.
         """
-        if self._summary_writer is None:
-            raise RuntimeError("Writing a summary requires a summary writer.")
-        if global_step is None and self._global_step is not None:
-            global_step = read_global_step(sess, self._global_step)
-        self._summary_writer.add_summary(summary, global_step)
+        self._records.add_summary(sess, summary, global_step)
 
     # ---- the end
 
@@ -436,10 +397,8 @@ class Supervisor:
                     ignore_live_threads=ignore_live_threads,
                 )
         finally:
-            if close_summary_writer and self._summary_writer is not None:
-                self._summary_writer.add_session_log(pb.SessionLog(status=pb.SessionLog.STOP))
-                self._summary_writer.close()
-                self._is_graph_written = False
+            if close_summary_writer:
+                self._records.close()
             if self._lock is not None:
                 self._lock.release()
             termination, self._termination = self._termination, None
@@ -472,39 +431,6 @@ class Supervisor:
     StopOnException = stop_on_exception
     WaitForStop = wait_for_stop
     SummaryComputed = summary_computed
-
-
-def _found(given: Any, key: str, default: Callable[[], Any] | None = None) -> Any:
-    """Return what was given or else the first of a collection, or a default that is added to it."""
-    if given is not Supervisor.USE_DEFAULT:
-        return given
-    graph = get_default_graph()
-    members = graph.get_collection(key)
-    if members:
-        return members[0]
-    made = None if default is None else default()
-    if made is not None:
-        graph.add_to_collection(key, made)
-    return made
-
-
-def _default_local_init_op() -> Any:
-    return group(local_variables_initializer(), tables_initializer())
-
-
-def _default_saver() -> Saver | None:
-    return Saver() if global_variables() else None
-
-
-def _default_global_step() -> Any:
-    operation = get_default_graph().operations_by_name.get("global_step")
-    if operation is None or not operation.outputs:
-        return None
-    found = operation.outputs[0]
-    if found.dtype.base_dtype not in (dtypes.int32, dtypes.int64):
-        logging.warning("Found 'global_step' is not an int type: %s", found.dtype)
-        return None
-    return found
 
 
 @export("train.basic_train_loop")
