@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tideflow.compile.partition import signed
 from tideflow.compile.prune import ClientGraph, Signature
 from tideflow.graph.node import Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.wire import errors
+from tideflow.wire.ids import signed64
 from tideflow.wire.rendezvous_key import key_prefix
 
 
@@ -44,7 +44,7 @@ def _address(name: str, device: str, incarnation: int) -> dict[str, object]:
     return {
         "tensor_name": name,
         "send_device": device,
-        "send_device_incarnation": signed(incarnation),
+        "send_device_incarnation": signed64(incarnation),
         "recv_device": device,
         "client_terminated": True,
     }

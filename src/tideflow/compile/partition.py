@@ -19,6 +19,7 @@ from tideflow.compile.plan import has_control_flow
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.wire import dtypes
+from tideflow.wire.ids import signed64
 
 
 def partition(
@@ -133,7 +134,7 @@ class _Splitter:
         address = {
             "tensor_name": f"edge_{next(self.edge_numbers)}_{name}",
             "send_device": source.device,
-            "send_device_incarnation": signed(self.incarnation(source.device)),
+            "send_device_incarnation": signed64(self.incarnation(source.device)),
             "recv_device": device,
             "client_terminated": False,
         }
@@ -208,8 +209,3 @@ class _Splitter:
         node = Node(name, get_op_def(op), inputs, controls, attrs, device)
         self.parts.setdefault(self.location(node), []).append(node)
         return node
-
-
-def signed(incarnation: int) -> int:
-    """Return an unsigned 64-bit number as the int64 of the same bits."""
-    return incarnation - (1 << 64) if incarnation >= 1 << 63 else incarnation

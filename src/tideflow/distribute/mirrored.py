@@ -66,7 +66,7 @@ def _resolve(devices: Sequence[str] | None) -> list[str]:
     found = []
     for wanted in map(with_slash, devices):
         if home.cluster is not None:
-            name = home.cluster.find_device(wanted)
+            name = home.cluster.devices.find(wanted)
         else:
             name = next((n for n in own if matches(parse_device_name(wanted), n)), None)
         if name is None:

@@ -51,7 +51,7 @@ class ParameterServerStrategy(Strategy):
         _connect(spec, cluster_resolver.task_type or "chief", cluster_resolver.task_id or 0)
         cluster = context().cluster
         assert cluster is not None
-        names = {job: cluster.tasks_of(job) for job in ("ps", "worker")}
+        names = {job: cluster.devices.tasks_of_job(job) for job in ("ps", "worker")}
         self.workers: list[str] = names["worker"]
         super().__init__(_PsExtended(self, names["ps"], variable_partitioner))
 

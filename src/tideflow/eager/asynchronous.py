@@ -58,7 +58,7 @@ def async_wait() -> None:
     """Wait for all that was enqueued.  Raises: the first error of any of it."""
     cluster = context().cluster
     if cluster is not None:
-        run_sync(cluster.synchronize())
+        run_sync(cluster.operations.synchronize())
 
 
 @export_v2("experimental.async_clear_error")
@@ -66,4 +66,4 @@ def async_clear_error() -> None:
     """Forget what went wrong before."""
     cluster = context().cluster
     if cluster is not None:
-        cluster.forget_errors()
+        cluster.operations.forget_errors()

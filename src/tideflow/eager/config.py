@@ -61,7 +61,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
         own = {device.name for device in home.devices.devices}
         names = [
             f"/device:{_short(name)}" if name in own else name
-            for name in home.cluster.cluster_devices
+            for name in home.cluster.devices.incarnations
         ]
     found = [LogicalDevice(name, _kind(name)) for name in names]
     return [device for device in found if device_type in (None, device.device_type)]

@@ -129,7 +129,7 @@ class EagerGraph(Graph):
                 return None
             plan = cluster.plans[tuple(types)] = (op_def, known, device)
         op_def, known, device = plan
-        return cluster.call(op_def, args, known, device)[0]
+        return cluster.operations.call(op_def, args, known, device)[0]
 
     def _bind_plain(
         self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], key: Any
@@ -169,7 +169,7 @@ class EagerGraph(Graph):
         """Have an operation run by another task."""
         cluster = self.context.cluster
         assert cluster is not None
-        outputs = cluster.call(op_def, inputs, attrs, device)
+        outputs = cluster.operations.call(op_def, inputs, attrs, device)
         made = EagerOperation(self, op_def, attrs, inputs, outputs, device)
         for tape in local.tapes:
             tape.record(made, inputs)
@@ -233,8 +233,8 @@ class EagerGraph(Graph):
         wanted = self.wanted_device()
         if not wanted:
             return home.default_device
-        found = None if home.cluster is None else home.cluster.find_device(wanted)
-        if found is not None and home.cluster is not None and home.cluster.is_remote(found):
+        found = None if home.cluster is None else home.cluster.devices.find(wanted)
+        if found is not None and home.cluster is not None and home.cluster.devices.is_remote(found):
             return found
         return home.devices.get(found or wanted)
 
@@ -247,8 +247,8 @@ class EagerGraph(Graph):
         if not wanted:
             return ""
         home = self.context
-        found = None if home.cluster is None else home.cluster.find_device(wanted)
-        if found is not None and home.cluster is not None and home.cluster.is_remote(found):
+        found = None if home.cluster is None else home.cluster.devices.find(wanted)
+        if found is not None and home.cluster is not None and home.cluster.devices.is_remote(found):
             return ""
         return home.devices.get(found or wanted).name
 

@@ -141,6 +141,7 @@ def local_name(name: str) -> str:
     return _from_parts(device_type=spec.device_type, device_index=spec.device_index).to_string()
 
 
+@functools.lru_cache(maxsize=4096)
 def task_name(name: str) -> str:
     """Return the part of a device name that names its task: `/job:worker/replica:0/task:1`."""
     spec = parse_device_name(name)

@@ -13,6 +13,11 @@ _STEP_ID_BITS = 57
 _INT64_SIGN = 2**63
 
 
+def signed64(number: int) -> int:
+    """Return the int64 with the bits of a number from 0 to 2**64 - 1, as messages hold it."""
+    return number - 2 * _INT64_SIGN if number >= _INT64_SIGN else number
+
+
 def new_step_id() -> int:
     """Return a number for one step: 57 random bits."""
     return secrets.randbits(_STEP_ID_BITS)

@@ -30,6 +30,7 @@ from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.handles import ResourceHandle
+from tideflow.wire.ids import signed64
 from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor, value_dtype
 
 _SWEEP_S = 1.0
@@ -371,7 +372,7 @@ class EagerWorker(EagerService):
     def _step(self, context: EagerContext) -> Step:
         """Return the step in which a context's tensors travel: the one of its own number."""
         step_id = context.context_id
-        signed = step_id - (1 << 64) if step_id >= 1 << 63 else step_id
+        signed = signed64(step_id)
         record = self._worker.steps.start(signed, context.session)
         assert record.rendezvous is not None
         return Step(signed, record.rendezvous)

@@ -6,7 +6,6 @@ once.  For large graphs both take a while, so a session calls them in a thread.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 
 Connections = Sequence[tuple[str, str]]
-
-_task_of = functools.lru_cache(maxsize=4096)(task_name)
 
 
 @dataclass(slots=True)
@@ -203,7 +200,7 @@ class SessionGraph:
 
 
 def _place_of(node: Node) -> str:
-    return _task_of(node.device)
+    return task_name(node.device)
 
 
 def _make_identity(arg: Node, edge: Edge) -> None:

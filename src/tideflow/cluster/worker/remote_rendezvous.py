@@ -20,8 +20,6 @@ from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import new_request_id
 from tideflow.wire.tensor_reply import TensorReply
 
-_task_of = functools.lru_cache(maxsize=4096)(task_name)
-
 
 @functools.lru_cache(maxsize=65536)
 def _consumer_of(key: str) -> str:
@@ -84,7 +82,7 @@ class RemoteRendezvous:
         Raises: the error with which the step was aborted, or that of the peer; UnavailableError
         that names task and address when the peer cannot be reached.
         """
-        owner = _task_of(send_device) if send_device else self._workers.own_task
+        owner = task_name(send_device) if send_device else self._workers.own_task
         if owner == self._workers.own_task:
             return await self.local.take(key)
         # Raises if the step was aborted; a peer may also have brought the value already.
@@ -110,7 +108,7 @@ class RemoteRendezvous:
 
     def expect(self, key: str, send_device: str, taker: PatientTaker) -> bool:
         """Give a taker a value that is made here or pushed; False for one to be asked for."""
-        owner = _task_of(send_device) if send_device else self._workers.own_task
+        owner = task_name(send_device) if send_device else self._workers.own_task
         if owner == self._workers.own_task:
             return self.local.expect(key, send_device, taker)
         if self._links is None or key in self._advised or key in self._waits:

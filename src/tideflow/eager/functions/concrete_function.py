@@ -169,13 +169,15 @@ class GraphFunction:
         cluster = context().cluster
         if cluster is not None:
             wanted = get_default_graph().wanted_device()  # type: ignore[attr-defined]
-            device = cluster.find_device(wanted) if wanted else None
+            device = cluster.devices.find(wanted) if wanted else None
             if self._spans(cluster, inputs, device):
                 found: list[Tensor] = []
                 if not self._does_nothing:
                     default = device or context().default_device.name
                     types = [t for i, t in enumerate(self.output_types) if i not in self._handed_on]
-                    found = cluster.call_function(self._entered(), inputs, types, default)
+                    found = cluster.operations.call_function(
+                        self._entered(), inputs, types, default
+                    )
                 return self._with_handed_on(found, list(map(_as_result, inputs)))
         return self._wrap(self.run(self._values_of(inputs)))
 
@@ -187,12 +189,12 @@ class GraphFunction:
         return values
 
     def _spans(self, cluster: Any, inputs: Sequence[Tensor], device: str | None) -> bool:
-        if device is not None and cluster.is_remote(device):
+        if device is not None and cluster.devices.is_remote(device):
             return True
         if any(isinstance(t, RemoteTensor) for t in inputs):
             return True
         return any(
-            op.device and cluster.is_remote(cluster.find_device(op.device) or "")
+            op.device and cluster.devices.is_remote(cluster.devices.find(op.device) or "")
             for op in self.graph.get_operations()
         )
 

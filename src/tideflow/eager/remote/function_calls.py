@@ -10,7 +10,6 @@ Source: runtime facts on functions on remote workers.
 from __future__ import annotations
 
 import concurrent.futures
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -39,8 +38,6 @@ from tideflow.wire.tensor_codec import decode_tensor
 
 _ENQUEUE = "/tensorflow.eager.EagerService/Enqueue"
 _HANDLES = (dtypes.resource, dtypes.variant)
-
-_task_of = functools.lru_cache(maxsize=4096)(task_name)
 
 
 class FunctionCalls:
@@ -95,7 +92,7 @@ class FunctionCalls:
         for tensor in inputs:
             if isinstance(tensor, RemoteTensor) and tensor.made is not None:
                 tensor.made.result()
-        task = self._tasks.get(_task_of(default_device))
+        task = self._tasks.get(task_name(default_device))
         if task is not None and self._can_hold(task, name, inputs):
             return self._call_there(task, name, inputs, types, default_device)
         return self._call_here(name, inputs, types, default_device)
@@ -153,7 +150,7 @@ class FunctionCalls:
             for node_pb in definition.to_proto().node_def
         }
         found = (self._find_device(device) for device in devices if "/job:" in device)
-        return any(device is not None and _task_of(device) not in self._tasks for device in found)
+        return any(device is not None and task_name(device) not in self._tasks for device in found)
 
     def _call_there(
         self,
@@ -238,7 +235,7 @@ class FunctionCalls:
 def _argument(tensor: Any) -> Any:
     if isinstance(tensor, RemoteTensor):
         device = tensor.device
-        return Remote(_task_of(device), device, tensor.op_id, tensor.output_num)
+        return Remote(task_name(device), device, tensor.op_id, tensor.output_num)
     return tensor.held
 
 

@@ -23,14 +23,12 @@ from tideflow.runtime.loop import run_sync
 from tideflow.runtime.rendezvous import RendezvousLike
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.ids import signed64
 from tideflow.wire.rendezvous_key import key_prefix
 from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
-_INT64_SIGN = 2**63
 # Larger tensors of the client's own are sent once, smaller ones with every operation.
 _LEAST_KEPT_BYTES = 16 << 10
-
-_task_of = functools.lru_cache(maxsize=4096)(task_name)
 
 
 class Transfers:
@@ -76,7 +74,7 @@ class Transfers:
         """
         given = operation.op_inputs.add()
         is_far = isinstance(tensor, RemoteTensor)
-        if is_far and _task_of(tensor.device) == _task_of(device):
+        if is_far and task_name(tensor.device) == task_name(device):
             tensor.fill_handle(given.remote_handle)
             return None
         if not is_far and getattr(tensor.held, "nbytes", 0) < _LEAST_KEPT_BYTES:
@@ -100,7 +98,7 @@ class Transfers:
     def _is_there(self, copy: RemoteTensor) -> bool:
         if copy.owner is not self._owner:
             return False  # of an earlier cluster
-        if copy.op_id < self._tasks[_task_of(copy.device)].first_op_id:
+        if copy.op_id < self._tasks[task_name(copy.device)].first_op_id:
             return False  # its task was replaced
         made = copy.made
         return made is None or not made.done() or made.exception() is None
@@ -111,32 +109,32 @@ class Transfers:
         item.send_tensor.op_id = op_id
         item.send_tensor.device_name = device
         item.send_tensor.tensors.append(encode_tensor(tensor.held, tensor.dtype))
-        made = self._tasks[_task_of(device)].queue.put(item)
+        made = self._tasks[task_name(device)].queue.put(item)
         return RemoteTensor(self._owner, tensor.dtype, device, op_id, 0, made)
 
     def _send_on(self, tensor: RemoteTensor, device: str) -> RemoteTensor:
         if tensor.made is not None:
             tensor.made.result()
         item, attrs = self._sending(tensor, device)
-        self._tasks[_task_of(tensor.device)].queue.put(item)
+        self._tasks[task_name(tensor.device)].queue.put(item)
         op_id = next(self._op_ids)
         item = pb.EagerQueueItem()
         item.operation.id, item.operation.name, item.operation.device = op_id, "_Recv", device
         item.operation.attrs["tensor_type"].type = tensor.dtype.number
         for name, value in attrs.items():
             item.operation.attrs[name].CopyFrom(value)
-        made = self._tasks[_task_of(device)].queue.put(item)
+        made = self._tasks[task_name(device)].queue.put(item)
         return RemoteTensor(self._owner, tensor.dtype, device, op_id, 0, made)
 
     def _sending(
         self, tensor: RemoteTensor, device: str
     ) -> tuple[pb.EagerQueueItem, dict[str, pb.AttrValue]]:
         """Return the item that sends a tensor, and what its receiver needs to know."""
-        task = self._tasks[_task_of(tensor.device)]
+        task = self._tasks[task_name(tensor.device)]
         attrs = {
             "tensor_name": pb.AttrValue(s=f"{self._context_id:x}_{next(self._numbers)}".encode()),
             "send_device": pb.AttrValue(s=tensor.device.encode()),
-            "send_device_incarnation": pb.AttrValue(i=_signed(task.devices[tensor.device])),
+            "send_device_incarnation": pb.AttrValue(i=signed64(task.devices[tensor.device])),
             "recv_device": pb.AttrValue(s=device.encode()),
             "client_terminated": pb.AttrValue(b=False),
         }
@@ -153,7 +151,7 @@ class Transfers:
 
     def fetch(self, tensor: RemoteTensor) -> Any:
         """Return a remote tensor's value.  Raises: the error of whatever was to make it."""
-        task = self._tasks[_task_of(tensor.device)]
+        task = self._tasks[task_name(tensor.device)]
         if self._is_peer(task.name):
             # A tideflow peer answers with the tensor, unless it is large.
             item = pb.EagerQueueItem()
@@ -192,7 +190,3 @@ def _asking(dtype_number: int) -> bytes:
     operation.attrs["T"].type = dtype_number
     operation.attrs[ANSWERED].b = True
     return operation.SerializeToString()
-
-
-def _signed(number: int) -> int:
-    return number - 2 * _INT64_SIGN if number >= _INT64_SIGN else number

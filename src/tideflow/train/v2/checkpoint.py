@@ -97,7 +97,7 @@ class EagerFiles:
             self._save(shards[-1], device, parts, graph if device == here else None)
         cluster = context().cluster
         if cluster is not None:
-            cluster.wait_for(groups)
+            cluster.operations.wait_for(groups)
         with get_default_graph().device(here):
             apply_op("MergeV2Checkpoints", shards, prefix, delete_old_dirs=True)
         return prefix
