@@ -32,13 +32,12 @@ import os, threading, warnings
 from tideflow.platform import threads
 
 warnings.simplefilter("ignore", DeprecationWarning)  # forks of processes with threads
-get = threads.process_pool("tideflow-test-pool", 2)
-assert get() is get()
-assert get().submit(lambda: threading.current_thread().name).result() == "tideflow-test-pool_0"
+pool = threads.ProcessPool("tideflow-test-pool", 2)
+assert pool.submit(lambda: threading.current_thread().name).result() == "tideflow-test-pool_0"
 child = os.fork()
 if child == 0:
     # The parent's thread is not here: its executor would wait for ever.
-    os._exit(get().submit(lambda: 7).result(60))
+    os._exit(pool.submit(lambda: 7).result(60))
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
 

@@ -69,8 +69,7 @@ def open_inodes() -> set[int]:
 
 def finish_helpers() -> None:
     """Wait until all is done that was left to other threads."""
-    shared_memory.helpers().shutdown()
-    shared_memory.helpers.cache_clear()
+    shared_memory.helpers.wait()
 
 
 # ---- lending

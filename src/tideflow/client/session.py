@@ -25,6 +25,7 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import compatible, format_dims
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
+from tideflow.platform import threads
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 
@@ -387,7 +388,7 @@ def _initializer_hint(graph: Graph, message: str) -> str:
 
 def _close_aside(backend: Backend) -> None:
     """Close what a dropped session leaves, without waiting: any thread may collect garbage."""
-    threading.Thread(target=backend.close, name="tideflow-close", daemon=True).start()
+    threads.start(backend.close, name="tideflow-close")
 
 
 def _call_key(fetches: Any, fed: tuple[Tensor, ...]) -> Any:

@@ -24,7 +24,7 @@ from tideflow.graph.graph import get_default_graph
 from tideflow.ops.data import Dataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
-from tideflow.platform import clock
+from tideflow.platform import clock, threads
 from tideflow.runtime.loop import get_loop, run_sync
 from tideflow.wire import errors
 
@@ -169,17 +169,14 @@ class _Worker:
             weakref.WeakKeyDictionary()
         )
         self._cluster = context().cluster
-        self._thread = threading.Thread(
-            target=self._serve, name=f"coordinator of {name}", daemon=True
-        )
-        self._thread.start()
+        self._thread = threads.start(self._serve, name=f"tideflow-coordinator of {name}")
 
     def make(self, make: Callable[[], Any]) -> RemoteValue:
         """Make something on the worker; returns it to come."""
         value = RemoteValue()
         with self._lock:
             self._made[value] = make
-        threading.Thread(target=self._make, args=(make, value), daemon=True).start()
+        threads.start(self._make, make, value, name=f"tideflow-make on {self._name}")
         return value
 
     def _make(self, make: Callable[[], Any], value: RemoteValue) -> None:

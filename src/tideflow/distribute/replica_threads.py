@@ -22,6 +22,7 @@ from tideflow.distribute.values import regroup, select_replica_tree
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.state import creators_in_force, with_creators
+from tideflow.platform import threads
 
 
 def call_for_each_replica(
@@ -94,7 +95,7 @@ class _ReplicaThread:
         self._has_work = threading.Lock()
         self._has_work.acquire()
         self._work: Callable[[], None] | None = None
-        threading.Thread(target=self._serve, name="replica", daemon=True).start()
+        threads.start(self._serve, name="tideflow-replica")
 
     def run(self, work: Callable[[], None]) -> None:
         """Begin to run something; the thread is nobody else's until that has ended."""

@@ -13,8 +13,10 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def start(
@@ -47,11 +49,29 @@ def pool(name: str, most: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=most, thread_name_prefix=name)
 
 
-def process_pool(name: str, most: int) -> Callable[[], ThreadPoolExecutor]:
-    """Return a function that returns the process's executor of that name, made at the first call.
+class ProcessPool:
+    """Up to `most` threads of the process; they begin with the first work, in forks anew."""
 
-    It lives as long as the process; a forked child makes its own.
-    """
-    get = functools.cache(functools.partial(pool, name, most))
-    os.register_at_fork(after_in_child=get.cache_clear)
-    return get
+    def __init__(self, name: str, most: int) -> None:
+        self._make = functools.partial(pool, name, most)
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        os.register_at_fork(after_in_child=self._forget)
+
+    def submit(self, work: Callable[..., T], *args: Any) -> Future[T]:
+        """Have work(*args) run on a thread; may be called from any thread."""
+        with self._lock:
+            if self._executor is None:
+                self._executor = self._make()
+            return self._executor.submit(work, *args)
+
+    def wait(self) -> None:
+        """Wait until all that was submitted has run; the threads end."""
+        with self._lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._executor = None

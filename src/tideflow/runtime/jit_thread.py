@@ -16,6 +16,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from tideflow.platform import threads
+
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -37,10 +39,7 @@ class JobThread:
         with self._lock:
             self._jobs.append(job)
             if self._thread is None and not is_leaving():
-                # Said in so many words: a thread inherits it, and the loop's thread is a daemon.
-                thread = threading.Thread(target=self._work, name="tideflow-compiler", daemon=False)
-                thread.start()
-                self._thread = thread
+                self._thread = threads.start(self._work, name="tideflow-compiler", daemon=False)
 
     def wait(self) -> None:
         """Wait until there is no job."""

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
+from tideflow.platform import threads
 from tideflow.wire import errors
 
 try:
@@ -45,8 +46,7 @@ def _start() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None:
             loop = new_event_loop()
-            _thread = threading.Thread(target=_serve, args=(loop,), name="tideflow", daemon=True)
-            _thread.start()
+            _thread = threads.start(_serve, loop, name="tideflow-loop")
             _loop = loop
         return _loop
 

@@ -8,7 +8,6 @@ Rule 2: a program that ignores SIGTERM goes on ignoring it.  A handler of the pr
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import signal
 import threading
@@ -17,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from tideflow import logging
+from tideflow.platform import threads
 
 # A checkpoint of many gigabytes takes its time; systems that send SIGTERM often kill after 30 s.
 _LAST_SAVE_S = 25.0
@@ -91,8 +91,7 @@ class LastSave:
 
     def begin(self) -> None:
         """Save; return when that has ended, or the time is over (in a signal handler)."""
-        # No threading.Thread: the handler may have interrupted one that is being started.
-        _thread.start_new_thread(self._run, ())
+        threads.start_in_signal_handler(self._run)
         self._over.wait(_LAST_SAVE_S)
 
     def _run(self) -> None:

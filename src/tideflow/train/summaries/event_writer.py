@@ -16,7 +16,7 @@ import threading
 from typing import Any, BinaryIO
 
 from tideflow.formats import file_errors, framed
-from tideflow.platform import clock
+from tideflow.platform import clock, threads
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -44,8 +44,7 @@ class _EventFile:
         with file_errors("write", self.path):
             self._file.write(framed(first.SerializeToString()))
             self._file.flush()
-        self._thread = threading.Thread(target=self._run, name="tideflow-events", daemon=True)
-        self._thread.start()
+        self._thread = threads.start(self._run, name="tideflow-events")
 
     def add(self, event_pb: pb.Event) -> None:
         self._complain()

@@ -18,6 +18,7 @@ from tideflow import logging
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.state import READ_KEY
 from tideflow.platform import clock
+from tideflow.platform.threads import start as start_thread
 from tideflow.train.threads.coordinator import Coordinator
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -44,10 +45,7 @@ class SessionCloser:
         """Start closing; steps that run fail with CancelledError."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._close, name="tideflow-close-session", daemon=True
-                )
-                self._thread.start()
+                self._thread = start_thread(self._close, name="tideflow-close-session")
 
     def _close(self) -> None:
         try:
@@ -77,10 +75,7 @@ class SessionCloser:
             yield
             return
         over = threading.Event()
-        watcher = threading.Thread(
-            target=self._watch, args=(pulse, over), name="tideflow-watch-peers", daemon=True
-        )
-        watcher.start()
+        start_thread(self._watch, pulse, over, name="tideflow-watch-peers")
         try:
             yield
         finally:

@@ -15,6 +15,7 @@ from typing import Any
 from tideflow import logging
 from tideflow.ops.export import export
 from tideflow.platform import clock
+from tideflow.platform.threads import OwnedThread
 from tideflow.wire import errors
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -174,7 +175,7 @@ def _error_of(ex: Any) -> BaseException | None:
 
 
 @export("train.LooperThread")
-class LooperThread(threading.Thread):
+class LooperThread(OwnedThread):
     """A thread that calls something again and again until its coordinator says stop.
 
     Args:

@@ -15,13 +15,14 @@ from tideflow.client import Session
 from tideflow.graph.graph import get_default_graph, get_default_session
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import export
+from tideflow.platform.threads import OwnedThread
 from tideflow.train.graphs import register_proto_function
 from tideflow.train.threads.coordinator import Coordinator
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 
-class QueueRunnerThread(threading.Thread):
+class QueueRunnerThread(OwnedThread):
     """A thread that mostly waits in a step, and has nothing to finish when its session ends."""
 
     ends_with_session = True

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import mmap
 import os
 import secrets
 import struct
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tideflow.platform import clock
+from tideflow.platform import clock, threads
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 
 MAGIC = b"tideflow"
@@ -291,7 +289,7 @@ def _empty(segments: list[Segment]) -> None:
             segment.empty()
         return
     with contextlib.suppress(RuntimeError):  # the interpreter ends, and all memory with it
-        helpers().submit(_empty_each, segments)
+        helpers.submit(_empty_each, segments)
 
 
 def _empty_each(segments: list[Segment]) -> None:
@@ -299,10 +297,8 @@ def _empty_each(segments: list[Segment]) -> None:
         segment.empty()
 
 
-@functools.cache
-def helpers() -> ThreadPoolExecutor:
-    """Return the threads for what takes more than a millisecond."""
-    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="tideflow-memory")
+# The threads for what takes more than a millisecond.
+helpers = threads.ProcessPool("tideflow-memory", 2)
 
 
 def _class_of(size: int) -> int:
@@ -340,7 +336,6 @@ def _forget_after_fork() -> None:
         probe.close()
     _pools.clear()
     _probes.clear()
-    helpers.cache_clear()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

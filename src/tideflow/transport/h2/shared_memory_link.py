@@ -162,7 +162,7 @@ class SharedBodies:
         size = _body_bytes(parts)
         if size < (_FRESH_THREAD_BYTES if segment.is_fresh else _THREAD_BYTES):
             return self._sent(segment, segment.fill(parts[1:]))
-        job = helpers().submit(segment.fill, parts[1:])
+        job = helpers.submit(segment.fill, parts[1:])
         number = segment.number
         try:
             descriptor = await asyncio.wrap_future(job)
