@@ -12,7 +12,7 @@ import pytest
 
 import tideflow.v2 as tideflow_v2  # noqa: F401
 from ops import compared
-from ops.bad_calls import Ask, asking_tensorflow
+from ops.bad_inputs.comparison import Ask, asking_tensorflow
 from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
 
 # Importing the front door has made operations eager.

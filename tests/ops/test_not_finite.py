@@ -14,15 +14,15 @@ pytest.importorskip("tensorflow")
 pytestmark = [pytest.mark.tensorflow, pytest.mark.filterwarnings("ignore")]
 
 F = np.float32
-SPOILERS = (np.nan, np.inf, -np.inf)
+NOT_FINITE = (np.nan, np.inf, -np.inf)
 LOOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
 _random = np.random.default_rng(7)
 
 
-def spoilt(spoiler: float, *shape: int, dtype: Any = F) -> Any:
+def with_one(value: float, *shape: int, dtype: Any = F) -> Any:
     """Return random numbers with one that is not finite near the middle."""
     found = _random.normal(size=shape).astype(dtype)
-    found.reshape(-1)[found.size // 2] = spoiler
+    found.reshape(-1)[found.size // 2] = value
     return found
 
 
@@ -34,47 +34,47 @@ def sizes(*values: int) -> Any:
     return np.int32(values)
 
 
-def resizing(spoiler: float) -> list[Case]:
+def resizing(value: float) -> list[Case]:
     images, large, small = (2, 6, 5, 2), (2, 9, 11, 2), (2, 3, 4, 2)
     found = []
     for other in (large, small):
         for op in ("ResizeArea", "ResizeBicubic"):
-            found.append(Case(op, [spoilt(spoiler, *images), sizes(*other[1:3])], **LOOSE))
+            found.append(Case(op, [with_one(value, *images), sizes(*other[1:3])], **LOOSE))
         for op in ("ResizeBicubicGrad", "ResizeBilinearGrad"):
             for half in (False, True):
                 attrs = {"half_pixel_centers": half}
-                found.append(Case(op, [spoilt(spoiler, *other), numbers(*images)], attrs, **LOOSE))
+                found.append(Case(op, [with_one(value, *other), numbers(*images)], attrs, **LOOSE))
         found.append(
-            Case("ResizeNearestNeighborGrad", [spoilt(spoiler, *other), sizes(*images[1:3])])
+            Case("ResizeNearestNeighborGrad", [with_one(value, *other), sizes(*images[1:3])])
         )
         scale = F([other[1] / images[1], other[2] / images[2]])
         place = [scale, F([0.3, -0.2])]
         for kind in ("lanczos3", "triangle"):
             attrs = {"kernel_type": kind}
-            given = [spoilt(spoiler, *images), sizes(*other[1:3]), *place]
+            given = [with_one(value, *images), sizes(*other[1:3]), *place]
             found.append(Case("ScaleAndTranslate", given, attrs, **LOOSE))
-            given = [spoilt(spoiler, *other), numbers(*images), *place]
+            given = [with_one(value, *other), numbers(*images), *place]
             found.append(Case("ScaleAndTranslateGrad", given, attrs, **LOOSE))
     return found
 
 
-def others(spoiler: float) -> list[Case]:
+def others(value: float) -> list[Case]:
     norm = {"depth_radius": 2, "bias": 1.5, "alpha": 0.3, "beta": 0.75}
     shape = (1, 2, 2, 9)
     found = []
     for mode, most in (("REFLECT", 2), ("SYMMETRIC", 3)):
         paddings = sizes(1, 2, most, most).reshape(2, 2)
         found.append(
-            Case("MirrorPadGrad", [spoilt(spoiler, 6, 3 + 2 * most), paddings], {"mode": mode})
+            Case("MirrorPadGrad", [with_one(value, 6, 3 + 2 * most), paddings], {"mode": mode})
         )
     for which in range(3):
         given = [numbers(*shape) for _ in range(3)]
-        given[which] = spoilt(spoiler, *shape)
+        given[which] = with_one(value, *shape)
         found.append(Case("LRNGrad", given, norm))
     found.append(
         Case(
             "Conv3DBackpropFilterV2",
-            [numbers(1, 3, 3, 3, 2), sizes(3, 2, 3, 2, 2), spoilt(spoiler, 1, 3, 3, 3, 2)],
+            [numbers(1, 3, 3, 3, 2), sizes(3, 2, 3, 2, 2), with_one(value, 1, 3, 3, 3, 2)],
             {"strides": [1, 1, 1, 1, 1], "padding": "SAME"},
             **LOOSE,
         )
@@ -82,7 +82,7 @@ def others(spoiler: float) -> list[Case]:
     return found
 
 
-CASES = [case for spoiler in SPOILERS for case in (*resizing(spoiler), *others(spoiler))]
+CASES = [case for value in NOT_FINITE for case in (*resizing(value), *others(value))]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

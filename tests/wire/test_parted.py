@@ -187,12 +187,12 @@ HEADS = [i for i in range(len(WHOLE)) if i < 80 or 36_000 < i < 36_200 or i > le
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(HEADS), st.integers(0, 255)), min_size=1, max_size=3))
-def test_a_spoilt_message_is_what_protobuf_says(changes):
+def test_a_mutated_message_is_what_protobuf_says(changes):
     data = bytearray(WHOLE)
     for position, byte in changes:
         data[position] = byte
-    spoilt = bytes(data)
-    assert read_in_parts(spoilt) == read_by_protobuf(spoilt)
+    mutated = bytes(data)
+    assert read_in_parts(mutated) == read_by_protobuf(mutated)
 
 
 @settings(max_examples=150, deadline=None)

@@ -1,6 +1,6 @@
-"""Calls made from those that the tests hold, each with one thing about it changed.
+"""Mutations of the calls that the tests hold: each changes one thing about a call.
 
-A changed call may be as good as the first, or one that has to be refused: what is right is told by
+A mutated call may be as good as the first, or one that has to be refused: what is right is told by
 TensorFlow.  Inputs take other ranks, sizes and values; attrs take other values.
 """
 
@@ -20,12 +20,6 @@ from ops.harness import Case
 from ops.outcomes import Call, as_array
 from tideflow.graph.op_def import AttrDef, get_op_def
 from tideflow.wire import dtypes
-
-# How many changes are put to one op, spread evenly over all kinds of them.
-MOST = 48
-
-# How many to a second call of it.
-FEWER = 12
 
 # TensorFlow's client refuses to build these where it knows nothing of an input.
 _FIXED = ("BatchToSpaceND", "SpaceToBatchND")
@@ -62,10 +56,7 @@ def kinds_of(call: Call) -> list[str]:
 @functools.cache
 def _all_calls() -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
-    for path in sorted(Path(__file__).parent.glob("test_*_oracle.py")):
-        # The tests made from these calls would import themselves.
-        if path.stem.startswith("test_spoilt"):
-            continue
+    for path in sorted(Path(__file__).parents[1].glob("test_*_oracle.py")):
         module = importlib.import_module(f"ops.{path.stem}")
         for function in vars(module).values():
             for one in _parameters(function):
@@ -106,10 +97,10 @@ def _plain(value: Any, kind: str) -> Any:
     return value.name if isinstance(value, dtypes.DType) else value
 
 
-def spoilt(call: Call, most: int = MOST) -> list[Change]:
-    """Return changes of a call by what they are, not more than `most`."""
+def mutations(call: Call, most: int | None = None) -> list[Change]:
+    """Return mutations of a call by their names: all, or `most`, spread evenly over all kinds."""
     made = [*_all_inputs(call), *_each_input(call), *_attrs(call)]
-    if len(made) <= most:
+    if most is None or len(made) <= most:
         return made
     return [made[i * len(made) // most] for i in range(most)]
 

@@ -1,5 +1,5 @@
 """Programs with one op each on variables, stacks, arrays and lists of tensors, queues,
-accumulators and tables, whose inputs are fed (see spoilt_programs.py)."""
+accumulators and tables, whose inputs are fed (see programs.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tideflow.v1 as tf
-from ops.spoilt_programs import Build, Late
+from ops.bad_inputs.programs import Build, Feeds
 from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import get_op_def, registered_ops
@@ -52,70 +52,70 @@ def _update_values(op: str) -> tuple[list[Any], list[Any]]:
     return [old], [np.full((4, 3), 2, F)]
 
 
-def updating(op: str, late: Late) -> Runs:
+def updating(op: str, feed: Feeds) -> Runs:
     """Change variables; their own values are fed too where they have no fixed shape."""
     olds, others = _update_values(op)
     if get_op_def(op).inputs[0].is_ref:
         made = [reference(old, f"v{i}") for i, old in enumerate(olds)]
     else:
-        made = [variable(late(old), f"v{i}") for i, old in enumerate(olds)]
+        made = [variable(feed(old), f"v{i}") for i, old in enumerate(olds)]
     handles = [handle for handle, _ in made]
-    changed = apply_op(op, *handles, *map(late, others))
+    changed = apply_op(op, *handles, *map(feed, others))
     if get_op_def(op).inputs[0].is_ref:
         return [[begin for _, begin in made], [changed], handles]
     values = [apply_op("ReadVariableOp", handle, dtype=F) for handle in handles]
     return [[begin for _, begin in made], [changed], values]
 
 
-def gathering(op: str, late: Late) -> Runs:
-    handle, begin = variable(late(np.arange(24, dtype=F).reshape(2, 3, 4)))
-    found = apply_op(op, handle, late(np.array([[1, 1], [0, 1]], np.int32)), dtype=F)
+def gathering(op: str, feed: Feeds) -> Runs:
+    handle, begin = variable(feed(np.arange(24, dtype=F).reshape(2, 3, 4)))
+    found = apply_op(op, handle, feed(np.array([[1, 1], [0, 1]], np.int32)), dtype=F)
     return [[begin], [found]]
 
 
-def reading(op: str, late: Late) -> Runs:
-    handle, begin = variable(late(X))
+def reading(op: str, feed: Feeds) -> Runs:
+    handle, begin = variable(feed(X))
     if op == "AssignVariableOp":
         return [[begin], [apply_op("VariableShape", handle)]]
     attrs = {"dtype": F} if op == "ReadVariableOp" else {}
     return [[begin], [apply_op(op, handle, **attrs)]]
 
 
-def assigning(op: str, late: Late) -> Runs:
+def assigning(op: str, feed: Feeds) -> Runs:
     made, begin = reference(X)
-    return [[begin], [apply_op(op, made, late(X))], [made]]
+    return [[begin], [apply_op(op, made, feed(X))], [made]]
 
 
 # ---- what belongs to one step
 
 
-def array(op: str, late: Late) -> Runs:
+def array(op: str, feed: Feeds) -> Runs:
     """Run one op of arrays of tensors; the array has two elements."""
-    size = late(np.int32(3)) if op == "TensorArrayV3" else 3
+    size = feed(np.int32(3)) if op == "TensorArrayV3" else 3
     handle, flow = apply_op("TensorArrayV3", size, dtype=F, dynamic_size=op == "TensorArraySplitV3")
     write = partial(apply_op, "TensorArrayWriteV3", handle)
     if op in ("TensorArrayScatterV3", "TensorArraySplitV3"):
         second = np.array([2, 0, 1], np.int32)
         if op == "TensorArraySplitV3":
-            flow = apply_op(op, handle, late(X), late(np.array([1, 0, 2])), flow)
+            flow = apply_op(op, handle, feed(X), feed(np.array([1, 0, 2])), flow)
         else:
-            flow = apply_op(op, handle, late(second), late(X), flow)
+            flow = apply_op(op, handle, feed(second), feed(X), flow)
         return [[apply_op("TensorArrayReadV3", handle, 1, flow, dtype=F)]]
     is_write = op == "TensorArrayWriteV3"
-    flow = write(late(np.int32(0)) if is_write else 0, late(X), flow)
-    flow = write(1, late(X + 1), flow)
+    flow = write(feed(np.int32(0)) if is_write else 0, feed(X), flow)
+    flow = write(1, feed(X + 1), flow)
     flow = write(2, tf.constant(X), flow)
     if op in ("TensorArrayV3", "TensorArrayWriteV3"):
         return [[apply_op("TensorArrayReadV3", handle, 0, flow, dtype=F)]]
     if op == "TensorArrayReadV3":
-        return [[apply_op(op, handle, late(np.int32(1)), flow, dtype=F)]]
+        return [[apply_op(op, handle, feed(np.int32(1)), flow, dtype=F)]]
     if op == "TensorArrayGatherV3":
-        return [[apply_op(op, handle, late(np.array([1, 0], np.int32)), flow, dtype=F)]]
+        return [[apply_op(op, handle, feed(np.array([1, 0], np.int32)), flow, dtype=F)]]
     if op == "TensorArrayConcatV3":
         return [list(apply_op(op, handle, flow, dtype=F))]
     assert op == "TensorArrayGradV3"
     made, after = apply_op(op, handle, flow, source="g")
-    after = apply_op("TensorArrayWriteV3", made, late(np.int32(1)), late(X), after)
+    after = apply_op("TensorArrayWriteV3", made, feed(np.int32(1)), feed(X), after)
     return [[apply_op("TensorArrayReadV3", made, 1, after, dtype=F)]]
 
 
@@ -125,9 +125,9 @@ def array_of(value: Any) -> tuple[Any, Any]:
     return handle, apply_op("TensorArrayWriteV3", handle, 0, value, flow)
 
 
-def stack(op: str, late: Late) -> Runs:
-    made = apply_op("StackV2", late(np.int32(1)), elem_type=F)
-    pushed = apply_op("StackPushV2", made, late(X))
+def stack(op: str, feed: Feeds) -> Runs:
+    made = apply_op("StackV2", feed(np.int32(1)), elem_type=F)
+    pushed = apply_op("StackPushV2", made, feed(X))
     with tf.control_dependencies([pushed]):
         pushed = apply_op("StackPushV2", made, pushed) if op == "StackPushV2" else pushed
     with tf.control_dependencies([pushed]):
@@ -143,128 +143,128 @@ _SHAPE = np.array([2], np.int32)
 _WIDE = np.array([-1, 2], np.int32)
 
 
-def rows(late: Late) -> Any:
-    return apply_op("TensorListFromTensor", late(X), late(_SHAPE))
+def rows(feed: Feeds) -> Any:
+    return apply_op("TensorListFromTensor", feed(X), feed(_SHAPE))
 
 
 def stacked(made: Any) -> Any:
     return apply_op("TensorListStack", made, -1, element_dtype=F)
 
 
-LISTS: dict[str, Callable[[Late], Runs]] = {
-    "TensorListFromTensor": lambda late: [[stacked(rows(late))]],
-    "TensorListStack": lambda late: [
-        [apply_op("TensorListStack", rows(late), late(_SHAPE), element_dtype=F)]
+LISTS: dict[str, Callable[[Feeds], Runs]] = {
+    "TensorListFromTensor": lambda feed: [[stacked(rows(feed))]],
+    "TensorListStack": lambda feed: [
+        [apply_op("TensorListStack", rows(feed), feed(_SHAPE), element_dtype=F)]
     ],
-    "TensorListReserve": lambda late: [
+    "TensorListReserve": lambda feed: [
         [
             apply_op(
                 "TensorListStack",
-                apply_op("TensorListReserve", late(_SHAPE), late(np.int32(3)), element_dtype=F),
-                late(_SHAPE),
+                apply_op("TensorListReserve", feed(_SHAPE), feed(np.int32(3)), element_dtype=F),
+                feed(_SHAPE),
                 element_dtype=F,
             )
         ]
     ],
-    "EmptyTensorList": lambda late: [
+    "EmptyTensorList": lambda feed: [
         [
             apply_op(
                 "TensorListLength",
                 apply_op(
                     "TensorListPushBack",
-                    apply_op("EmptyTensorList", late(_SHAPE), late(np.int32(4)), element_dtype=F),
-                    late(X[0]),
+                    apply_op("EmptyTensorList", feed(_SHAPE), feed(np.int32(4)), element_dtype=F),
+                    feed(X[0]),
                 ),
             )
         ]
     ],
-    "TensorListSetItem": lambda late: [
-        [stacked(apply_op("TensorListSetItem", rows(late), late(np.int32(1)), late(X[0])))]
+    "TensorListSetItem": lambda feed: [
+        [stacked(apply_op("TensorListSetItem", rows(feed), feed(np.int32(1)), feed(X[0])))]
     ],
-    "TensorListGetItem": lambda late: [
+    "TensorListGetItem": lambda feed: [
         [
             apply_op(
                 "TensorListGetItem",
-                rows(late),
-                late(np.int32(1)),
-                late(_SHAPE),
+                rows(feed),
+                feed(np.int32(1)),
+                feed(_SHAPE),
                 element_dtype=F,
             )
         ]
     ],
-    "TensorListPushBack": lambda late: [
-        [stacked(apply_op("TensorListPushBack", rows(late), late(X[0])))]
+    "TensorListPushBack": lambda feed: [
+        [stacked(apply_op("TensorListPushBack", rows(feed), feed(X[0])))]
     ],
-    "TensorListPopBack": lambda late: [
-        list(apply_op("TensorListPopBack", rows(late), late(_SHAPE), element_dtype=F)[1:])
+    "TensorListPopBack": lambda feed: [
+        list(apply_op("TensorListPopBack", rows(feed), feed(_SHAPE), element_dtype=F)[1:])
     ],
-    "TensorListResize": lambda late: [
+    "TensorListResize": lambda feed: [
         [
             apply_op(
                 "TensorListLength",
-                apply_op("TensorListResize", rows(late), late(np.int32(2), most=99)),
+                apply_op("TensorListResize", rows(feed), feed(np.int32(2), most=99)),
             )
         ]
     ],
-    "TensorListGather": lambda late: [
+    "TensorListGather": lambda feed: [
         [
             apply_op(
                 "TensorListGather",
-                rows(late),
-                late(np.array([2, 0], np.int32)),
-                late(_SHAPE),
+                rows(feed),
+                feed(np.array([2, 0], np.int32)),
+                feed(_SHAPE),
                 element_dtype=F,
             )
         ]
     ],
-    "TensorListScatterIntoExistingList": lambda late: [
+    "TensorListScatterIntoExistingList": lambda feed: [
         [
             stacked(
                 apply_op(
                     "TensorListScatterIntoExistingList",
-                    rows(late),
-                    late(X[:2]),
-                    late(np.array([2, 0], np.int32)),
+                    rows(feed),
+                    feed(X[:2]),
+                    feed(np.array([2, 0], np.int32)),
                 )
             )
         ]
     ],
-    "TensorListSplit": lambda late: [
+    "TensorListSplit": lambda feed: [
         [
             apply_op(
                 "TensorListGetItem",
-                apply_op("TensorListSplit", late(X), late(_WIDE), late(np.array([1, 2]))),
+                apply_op("TensorListSplit", feed(X), feed(_WIDE), feed(np.array([1, 2]))),
                 0,
                 -1,
                 element_dtype=F,
             )
         ]
     ],
-    "TensorListConcatV2": lambda late: [
+    "TensorListConcatV2": lambda feed: [
         list(
             apply_op(
                 "TensorListConcatV2",
-                apply_op("TensorListSplit", late(X), late(_WIDE), np.array([1, 2])),
-                late(_WIDE),
-                late(np.array([1, 2])),
+                apply_op("TensorListSplit", feed(X), feed(_WIDE), np.array([1, 2])),
+                feed(_WIDE),
+                feed(np.array([1, 2])),
                 element_dtype=F,
             )
         )
     ],
-    "TensorListElementShape": lambda late: [
-        [apply_op("TensorListElementShape", rows(late), shape_type="int32")]
+    "TensorListElementShape": lambda feed: [
+        [apply_op("TensorListElementShape", rows(feed), shape_type="int32")]
     ],
 }
 
 
-def lists(op: str, late: Late) -> Runs:
-    return LISTS[op](late)
+def lists(op: str, feed: Feeds) -> Runs:
+    return LISTS[op](feed)
 
 
 # ---- queues and accumulators
 
 
-def queue(op: str, late: Late) -> Runs:
+def queue(op: str, feed: Feeds) -> Runs:
     """Fill a queue, close it, so that nothing waits, and take from it."""
     kind = op if op.endswith("QueueV2") else "FIFOQueueV2"
     attrs: dict[str, Any] = {"component_types": [F], "shapes": [[2]], "capacity": 9}
@@ -272,73 +272,73 @@ def queue(op: str, late: Late) -> Runs:
         attrs |= {"seed": 1, "seed2": 2}
     made = apply_op(kind, **attrs)
     filled = [
-        apply_op("QueueEnqueueV2", made, [late(X[0])])
+        apply_op("QueueEnqueueV2", made, [feed(X[0])])
         if op == "QueueEnqueueV2"
-        else apply_op("QueueEnqueueManyV2", made, [late(X)])
+        else apply_op("QueueEnqueueManyV2", made, [feed(X)])
     ]
     closed = [apply_op("QueueCloseV2", made)]
     size = [apply_op("QueueSizeV2", made)]
     if op == "RandomShuffleQueueV2":  # the order is each framework's own
         return [filled, closed, size]
     if op in ("QueueDequeueManyV2", "QueueDequeueUpToV2"):
-        taken = apply_op(op, made, late(np.int32(2)), component_types=[F])
+        taken = apply_op(op, made, feed(np.int32(2)), component_types=[F])
     else:
         taken = apply_op("QueueDequeueV2", made, component_types=[F])
     return [filled, closed, size, list(taken) if isinstance(taken, (list, tuple)) else [taken]]
 
 
-def accumulator(op: str, late: Late) -> Runs:
+def accumulator(op: str, feed: Feeds) -> Runs:
     kind = "Resource" if op.startswith("Resource") else ""
     made = apply_op(f"{kind}ConditionalAccumulator", dtype=F, shape=[3, 2])
-    step = late(np.int64(5)) if op.endswith("SetGlobalStep") else np.int64(5)
+    step = feed(np.int64(5)) if op.endswith("SetGlobalStep") else np.int64(5)
     begin = apply_op(f"{kind}AccumulatorSetGlobalStep", made, step)
-    local = late(np.int64(6)) if op.endswith("ApplyGradient") else np.int64(99)
-    given = late(X) if op.endswith("ApplyGradient") else tf.constant(X)
+    local = feed(np.int64(6)) if op.endswith("ApplyGradient") else np.int64(99)
+    given = feed(X) if op.endswith("ApplyGradient") else tf.constant(X)
     applied = apply_op(f"{kind}AccumulatorApplyGradient", made, local, given)
     count = apply_op(f"{kind}AccumulatorNumAccumulated", made)
     runs = [[begin], [applied], [count]]
     if op.endswith("TakeGradient"):
-        wanted = late(np.int32(1), most=1)
+        wanted = feed(np.int32(1), most=1)
         runs.append([apply_op(f"{kind}AccumulatorTakeGradient", made, wanted, dtype=F)])
     return runs
 
 
-def sparse_accumulator(op: str, late: Late) -> Runs:
+def sparse_accumulator(op: str, feed: Feeds) -> Runs:
     made = apply_op("SparseConditionalAccumulator", dtype=F, shape=[3, 2])
     is_apply = op == "SparseAccumulatorApplyGradient"
     step, at, rows, shape = np.int64(6), np.array([2, 0]), X[:2], np.array([3, 2])
-    given = [late(x) if is_apply else tf.constant(x) for x in (step, at, rows, shape)]
+    given = [feed(x) if is_apply else tf.constant(x) for x in (step, at, rows, shape)]
     applied = apply_op(
         "SparseAccumulatorApplyGradient", made, *given, has_known_shape=True, dtype=F
     )
     count = apply_op("AccumulatorNumAccumulated", made)
     if is_apply:  # a step that is too old leaves nothing to take
         return [[applied], [count]]
-    taken = apply_op("SparseAccumulatorTakeGradient", made, late(np.int32(1), most=1), dtype=F)
+    taken = apply_op("SparseAccumulatorTakeGradient", made, feed(np.int32(1), most=1), dtype=F)
     return [[applied], [count], list(taken)]
 
 
 # ---- tables
 
 
-def table(op: str, late: Late) -> Runs:
+def table(op: str, feed: Feeds) -> Runs:
     kinds = {"LookupTableImportV2": "HashTableV2", "LookupTableFindV2": "HashTableV2"}
     kind = kinds.get(op, "MutableHashTableV2")
     made = apply_op(kind, key_dtype=np.int64, value_dtype=F)
     is_find = op in ("LookupTableFindV2", "LookupTableRemoveV2")
     keys, values = np.array([3, 1, 2]), F([30, 10, 20])
     fill = "LookupTableInsertV2" if op == "LookupTableInsertV2" else "LookupTableImportV2"
-    given = [x if is_find else late(x) for x in (keys, values)]
+    given = [x if is_find else feed(x) for x in (keys, values)]
     runs = [[apply_op(fill, made, *given)]]
     if op == "LookupTableRemoveV2":
-        runs.append([apply_op(op, made, late(np.array([3, 5])))])
-    default = late(F(-1)) if op == "LookupTableFindV2" else F(-1)
-    asked = late(np.array([1, 7])) if op == "LookupTableFindV2" else np.array([1, 7])
+        runs.append([apply_op(op, made, feed(np.array([3, 5])))])
+    default = feed(F(-1)) if op == "LookupTableFindV2" else F(-1)
+    asked = feed(np.array([1, 7])) if op == "LookupTableFindV2" else np.array([1, 7])
     found = apply_op("LookupTableFindV2", made, asked, default)
     return [*runs, [apply_op("LookupTableSizeV2", made)], [found]]
 
 
-_BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+_BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (gathering, "ResourceGather ResourceGatherNd"),
     (reading, "AssignVariableOp ReadVariableOp VariableShape"),
     (assigning, "Assign"),

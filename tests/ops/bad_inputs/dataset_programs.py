@@ -1,4 +1,4 @@
-"""Programs with one dataset each whose counts are fed (see spoilt_programs.py)."""
+"""Programs with one dataset each whose counts are fed (see programs.py)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ops.bad_inputs.programs import Build, Feeds
 from ops.dataset_graphs import Made, as_written, numbers
-from ops.spoilt_programs import Build, Late
 from tideflow.graph.building import apply_op
 from tideflow.wire import dtypes
 
@@ -26,54 +26,54 @@ def first_elements(made: Made) -> Sequence[Sequence[Any]]:
     return [[begin], *[fetched] * _STEPS]
 
 
-def _counted(op: str, late: Late) -> Any:
-    return first_elements(numbers(5).to(op, late(I64(2))))
+def _counted(op: str, feed: Feeds) -> Any:
+    return first_elements(numbers(5).to(op, feed(I64(2))))
 
 
-def _range(op: str, late: Late) -> Any:
+def _range(op: str, feed: Feeds) -> Any:
     made = Made(None)
-    limits = (late(I64(1)), late(I64(9)), late(I64(3)))
+    limits = (feed(I64(1)), feed(I64(9)), feed(I64(3)))
     made.variant = apply_op(op, *limits, **made.structure)
     return first_elements(made)
 
 
-def _batched(op: str, late: Late) -> Any:
-    args = [late(I64(2)), late(np.bool_(True))]
+def _batched(op: str, feed: Feeds) -> Any:
+    args = [feed(I64(2)), feed(np.bool_(True))]
     return first_elements(numbers(5).to_other(op, *args, types=[dtypes.int64], shapes=[(None,)]))
 
 
-def _rebatched(op: str, late: Late) -> Any:
+def _rebatched(op: str, feed: Feeds) -> Any:
     batches = numbers(6).to_other(
         "BatchDatasetV2", I64(3), False, types=[dtypes.int64], shapes=[(None,)]
     )
-    return first_elements(batches.to(op, late(np.array([2, 1])), late(np.bool_(False))))
+    return first_elements(batches.to(op, feed(np.array([2, 1])), feed(np.bool_(False))))
 
 
-def _shuffled(op: str, late: Late) -> Any:
-    return first_elements(numbers(1).to(op, late(I64(3)), late(I64(1)), late(I64(2))))
+def _shuffled(op: str, feed: Feeds) -> Any:
+    return first_elements(numbers(1).to(op, feed(I64(3)), feed(I64(1)), feed(I64(2))))
 
 
-def _sharded(op: str, late: Late) -> Any:
-    return first_elements(numbers(6).to(op, late(I64(3)), late(I64(1))))
+def _sharded(op: str, feed: Feeds) -> Any:
+    return first_elements(numbers(6).to(op, feed(I64(3)), feed(I64(1))))
 
 
-def _padded(op: str, late: Late) -> Any:
+def _padded(op: str, feed: Feeds) -> Any:
     made = Made(None, [dtypes.int64], [None])
-    args = [late(I64(2)), [late(np.zeros(0, I64))], [late(I64(0))], late(np.bool_(False))]
+    args = [feed(I64(2)), [feed(np.zeros(0, I64))], [feed(I64(0))], feed(np.bool_(False))]
     shapes = made.structure["output_shapes"]
     made.variant = apply_op(op, numbers(3).variant, *args, output_shapes=shapes)
     return first_elements(made)
 
 
-def _sliced(op: str, late: Late) -> Any:
+def _sliced(op: str, feed: Feeds) -> Any:
     made = Made(None, [dtypes.int64, dtypes.float32], [None, None])
-    parts = [late(np.arange(3)), late(np.ones((3, 2), np.float32))]
+    parts = [feed(np.arange(3)), feed(np.ones((3, 2), np.float32))]
     made.variant = apply_op(op, parts, output_shapes=made.structure["output_shapes"])
     return first_elements(made)
 
 
-def _cardinality(op: str, late: Late) -> Any:
-    return [[apply_op(op, numbers(5).to("TakeDataset", late(I64(2))).variant)]]
+def _cardinality(op: str, feed: Feeds) -> Any:
+    return [[apply_op(op, numbers(5).to("TakeDataset", feed(I64(2))).variant)]]
 
 
 def dataset_programs() -> dict[str, Build]:

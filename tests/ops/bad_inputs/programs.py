@@ -1,7 +1,7 @@
-"""Graphs whose small inputs are fed: with what they should be, and then spoilt one at a time.
+"""Graphs whose small inputs are fed: with what they should be, and then with one of them mutated.
 
 For ops that a call of one op cannot show, since they go by handles: variables, arrays and lists of
-tensors, queues, datasets.  The graph is built here; both run it from its GraphDef, each spoilt
+tensors, queues, datasets.  The graph is built here; both run it from its GraphDef, each mutated
 feed in a session of its own.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 import tideflow.v1 as ours
+from ops.bad_inputs.mutations import changes
 from ops.outcomes import as_array, plain_config
-from ops.spoilt_calls import changes
 from tideflow.wire import dtypes
 
 # How many feeds are put to one op, spread evenly over all of them.
@@ -78,7 +78,7 @@ def _without(directory: bytes, found: Any) -> Any:
     return texts.reshape(found.shape)
 
 
-class Late:
+class Feeds:
     """Makes placeholders of which nothing is known when the graph is built."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Late:
             self.directory = ours.placeholder("string", [])
         return ours.strings.join([self.directory, name], separator="/")
 
-    def spoilt(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def mutations(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give the feeds as they should be, and with one changed."""
         yield "as it should be", self.values
         for number, (name, value) in enumerate(self.values.items()):
@@ -120,23 +120,25 @@ class Late:
                     yield f"{number} {what}", {**self.values, name: changed}
 
 
-Build = Callable[[Late], Sequence[Sequence[Any]]]
+Build = Callable[[Feeds], Sequence[Sequence[Any]]]
 
 
 def programs(op: str, build: Build) -> list[tuple[str, Program]]:
-    """Return the programs that a graph makes with its feeds spoilt, by what is spoilt.
+    """Return the programs that a graph makes with its feeds mutated, by the name of the mutation.
 
     build: makes the graph and returns what each run fetches; feeds come from what it is given.
     """
-    late = Late()
+    feed = Feeds()
     graph = ours.Graph()
     with graph.as_default():
-        runs = [[x.name for x in fetches] for fetches in build(late)]
+        runs = [[x.name for x in fetches] for fetches in build(feed)]
     assert any(node.type == op for node in graph.get_operations()), f"the graph has no {op}"
     given = graph.as_graph_def()
-    if late.producer is not None:
-        given.versions.producer = late.producer
+    if feed.producer is not None:
+        given.versions.producer = feed.producer
     message = given.SerializeToString()
-    directory = "" if late.directory is None else late.directory.name
-    made = [(what, Program(op, message, runs, feeds, directory)) for what, feeds in late.spoilt()]
+    directory = "" if feed.directory is None else feed.directory.name
+    made = [
+        (what, Program(op, message, runs, feeds, directory)) for what, feeds in feed.mutations()
+    ]
     return made if len(made) <= MOST else [made[i * len(made) // MOST] for i in range(MOST)]

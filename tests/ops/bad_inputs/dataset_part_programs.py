@@ -1,5 +1,5 @@
 """Programs with one dataset each that calls no function, whose inputs are fed: what passes on,
-draws, batches, caches and joins (see spoilt_programs.py)."""
+draws, batches, caches and joins (see programs.py)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import tideflow.v1 as tf
+from ops.bad_inputs.dataset_programs import first_elements
+from ops.bad_inputs.programs import Build, Feeds
 from ops.dataset_graphs import Made, function, numbers
-from ops.spoilt_dataset_programs import first_elements
-from ops.spoilt_programs import Build, Late
 from tideflow.graph.building import apply_op
 from tideflow.graph.shapes import TensorShape
 
@@ -23,18 +23,18 @@ NUMBERS = {"types": [tf.int64], "shapes": [None]}
 Runs = Sequence[Sequence[Any]]
 
 
-def _counted(late: Late, value: int = 3) -> Made:
+def _counted(feed: Feeds, value: int = 3) -> Made:
     """Return a dataset of the first numbers, up to a limit that is fed."""
     made = Made(None)
-    made.variant = apply_op("RangeDataset", I64(0), late(I64(value)), I64(1), **made.structure)
+    made.variant = apply_op("RangeDataset", I64(0), feed(I64(value)), I64(1), **made.structure)
     return made
 
 
-def _sliced(late: Late, value: Any, **kind: Any) -> Made:
+def _sliced(feed: Feeds, value: Any, **kind: Any) -> Made:
     """Return a dataset of the rows of what is fed."""
     made = Made(None, **(kind or NUMBERS))
     made.variant = apply_op(
-        "TensorSliceDataset", [late(value)], output_shapes=made.structure["output_shapes"]
+        "TensorSliceDataset", [feed(value)], output_shapes=made.structure["output_shapes"]
     )
     return made
 
@@ -61,68 +61,68 @@ _HINTS: dict[str, Any] = {
 }
 
 
-def _hinted(op: str, late: Late) -> Runs:
-    made = numbers(5).to(op, late(_HINTS[op]))
+def _hinted(op: str, feed: Feeds) -> Runs:
+    made = numbers(5).to(op, feed(_HINTS[op]))
     return first_elements(made.to("TakeDataset", I64(9)))
 
 
-def _passed_on(op: str, late: Late) -> Runs:
-    return first_elements(_counted(late).to(op))
+def _passed_on(op: str, feed: Feeds) -> Runs:
+    return first_elements(_counted(feed).to(op))
 
 
-def _optimized(op: str, late: Late) -> Runs:
-    names = [late(np.array([name], object)) for name in (b"noop_elimination", b"x", b"y")]
+def _optimized(op: str, feed: Feeds) -> Runs:
+    names = [feed(np.array([name], object)) for name in (b"noop_elimination", b"x", b"y")]
     return first_elements(numbers(3).to(op, *names))
 
 
-def _for_a_worker(op: str, late: Late) -> Runs:
-    made = numbers(7).to(op, late(I64(3)), late(I64(1)), auto_shard_policy=2)
+def _for_a_worker(op: str, feed: Feeds) -> Runs:
+    made = numbers(7).to(op, feed(I64(3)), feed(I64(1)), auto_shard_policy=2)
     return first_elements(made)
 
 
-def _with_options(op: str, late: Late) -> Runs:
-    made = _counted(late).to("OptionsDataset", serialized_options=b"\x08\x01")
+def _with_options(op: str, feed: Feeds) -> Runs:
+    made = _counted(feed).to("OptionsDataset", serialized_options=b"\x08\x01")
     if op == "OptionsDataset":
         return first_elements(made)
-    return [[apply_op(op, made.to("TakeDataset", late(I64(2))).variant)]]
+    return [[apply_op(op, made.to("TakeDataset", feed(I64(2))).variant)]]
 
 
-def _on_threads(op: str, late: Late) -> Runs:
+def _on_threads(op: str, feed: Feeds) -> Runs:
     prefix = "Experimental" if op.startswith("Experimental") else ""
     pool = apply_op(f"{prefix}ThreadPoolHandle", num_threads=2, display_name="few")
-    return first_elements(_counted(late).to(f"{prefix}ThreadPoolDataset", pool))
+    return first_elements(_counted(feed).to(f"{prefix}ThreadPoolDataset", pool))
 
 
-def _wrapped(op: str, late: Late) -> Runs:
-    wrapped = apply_op("WrapDatasetVariant", _counted(late).variant)
+def _wrapped(op: str, feed: Feeds) -> Runs:
+    wrapped = apply_op("WrapDatasetVariant", _counted(feed).variant)
     return first_elements(Made(apply_op("UnwrapDatasetVariant", wrapped)))
 
 
 # ---- batches
 
 
-def _batched(op: str, late: Late) -> Runs:
-    rest = [late(I64(2)), late(YES)] if op == "ParallelBatchDataset" else []
-    made = numbers(5).to_other(op, late(I64(2)), *rest, **NUMBERS)
+def _batched(op: str, feed: Feeds) -> Runs:
+    rest = [feed(I64(2)), feed(YES)] if op == "ParallelBatchDataset" else []
+    made = numbers(5).to_other(op, feed(I64(2)), *rest, **NUMBERS)
     return first_elements(made)
 
 
-def _padded(op: str, late: Late) -> Runs:
-    rows = _sliced(late, np.arange(6).reshape(3, 2))
+def _padded(op: str, feed: Feeds) -> Runs:
+    rows = _sliced(feed, np.arange(6).reshape(3, 2))
     made = Made(None, [tf.int64], [None])
-    args = [late(I64(2)), [late(np.array([3]))], [late(I64(7))]]
+    args = [feed(I64(2)), [feed(np.array([3]))], [feed(I64(7))]]
     made.variant = apply_op(
         op, rows.variant, *args, output_shapes=made.structure["output_shapes"],
     )  # fmt: skip
     return first_elements(made)
 
 
-def _unbatched(op: str, late: Late) -> Runs:
-    return first_elements(_sliced(late, np.arange(6).reshape(2, 3)).to_other(op, **NUMBERS))
+def _unbatched(op: str, feed: Feeds) -> Runs:
+    return first_elements(_sliced(feed, np.arange(6).reshape(2, 3)).to_other(op, **NUMBERS))
 
 
-def _windowed(op: str, late: Late) -> Runs:
-    sizes = [late(I64(2)), late(I64(2)), late(I64(1)), late(YES)]
+def _windowed(op: str, feed: Feeds) -> Runs:
+    sizes = [feed(I64(2)), feed(I64(2)), feed(I64(1)), feed(YES)]
     windows = numbers(6).to_other(op, *sizes, types=[tf.variant], shapes=[()])
 
     def batched(window: Any) -> Any:
@@ -133,27 +133,27 @@ def _windowed(op: str, late: Late) -> Runs:
     return first_elements(windows.to_other("FlatMapDataset", [], f=f, **NUMBERS))
 
 
-def _batch_size(op: str, late: Late) -> Runs:
-    sizes = (late(I64(2)), late(YES))
+def _batch_size(op: str, feed: Feeds) -> Runs:
+    sizes = (feed(I64(2)), feed(YES))
     return [[apply_op(op, numbers(5).to_other("BatchDatasetV2", *sizes, **NUMBERS).variant)]]
 
 
 # ---- one or several
 
 
-def _one(op: str, late: Late) -> Runs:
+def _one(op: str, feed: Feeds) -> Runs:
     made = Made(None, [tf.int64, tf.string], [None, None])
-    parts = [late(np.arange(3)), late("text")]
+    parts = [feed(np.arange(3)), feed("text")]
     shapes = made.structure["output_shapes"]
     made.variant = apply_op("TensorDataset", parts, output_shapes=shapes)
     if op == "TensorDataset":
         return first_elements(made)
-    several = made.to("RepeatDataset", late(I64(1)))
+    several = made.to("RepeatDataset", feed(I64(1)))
     return [apply_op(op, several.variant, **made.structure)]
 
 
-def _joined(op: str, late: Late) -> Runs:
-    first, second = _counted(late), _counted(late, 2)
+def _joined(op: str, feed: Feeds) -> Runs:
+    first, second = _counted(feed), _counted(feed, 2)
     if op == "ConcatenateDataset":
         return first_elements(first.to(op, second.variant))
     made = Made(None, [tf.int64, tf.int64], [(), ()])
@@ -161,50 +161,50 @@ def _joined(op: str, late: Late) -> Runs:
     return first_elements(made)
 
 
-def _directed(op: str, late: Late) -> Runs:
-    selector = _sliced(late, np.array([1, 0, 1]))
+def _directed(op: str, feed: Feeds) -> Runs:
+    selector = _sliced(feed, np.array([1, 0, 1]))
     datasets = [numbers(2).variant, numbers(10, 19).variant]
     return first_elements(selector.to_other(op, datasets, types=[tf.int64], shapes=[()]))
 
 
-def _unique(op: str, late: Late) -> Runs:
-    return first_elements(_sliced(late, np.array([3, 1, 3, 2])).to(op))
+def _unique(op: str, feed: Feeds) -> Runs:
+    return first_elements(_sliced(feed, np.array([3, 1, 3, 2])).to(op))
 
 
-def _without_errors(op: str, late: Late) -> Runs:
+def _without_errors(op: str, feed: Feeds) -> Runs:
     f = function(lambda x, table: tf.gather(table, x), tf.int64, (tf.int64, None))
-    mapped = numbers(5).to_other("MapDataset", [late(np.array([5, 4, 3]))], f=f, **NUMBERS)
+    mapped = numbers(5).to_other("MapDataset", [feed(np.array([5, 4, 3]))], f=f, **NUMBERS)
     return first_elements(mapped.to(op))
 
 
-def _from_graph(op: str, late: Late) -> Runs:
-    return first_elements(Made(apply_op(op, late(b""))))
+def _from_graph(op: str, feed: Feeds) -> Runs:
+    return first_elements(Made(apply_op(op, feed(b""))))
 
 
 # ---- random order and numbers: of one element, since the order is each framework's own
 
 
-def _shuffled(op: str, late: Late) -> Runs:
-    inputs = [late(I64(2))]
+def _shuffled(op: str, feed: Feeds) -> Runs:
+    inputs = [feed(I64(2))]
     if op != "ShuffleDatasetV2":
-        inputs += [late(I64(3)), late(I64(4))]
+        inputs += [feed(I64(3)), feed(I64(4))]
     if op.startswith("ShuffleAndRepeat"):
-        inputs.append(late(I64(2)))
+        inputs.append(feed(I64(2)))
     if op[-2:] in ("V2", "V3"):
         inputs.append(apply_op("AnonymousSeedGenerator", I64(3), I64(4), True)[0])
     return first_elements(numbers(1).to(op, *inputs))
 
 
-def _seeded(op: str, late: Late) -> Runs:
-    seeds = apply_op(op, late(I64(3)), late(I64(4)), late(YES))[0]
-    return first_elements(numbers(1).to("ShuffleDatasetV2", late(I64(2)), seeds))
+def _seeded(op: str, feed: Feeds) -> Runs:
+    seeds = apply_op(op, feed(I64(3)), feed(I64(4)), feed(YES))[0]
+    return first_elements(numbers(1).to("ShuffleDatasetV2", feed(I64(2)), seeds))
 
 
-def _drawn(op: str, late: Late) -> Runs:
+def _drawn(op: str, feed: Feeds) -> Runs:
     """Draw numbers, of which only the form is looked at."""
     made = Made(None)
     more = [apply_op("DummySeedGenerator")] if op == "RandomDatasetV2" else []
-    made.variant = apply_op(op, late(I64(3)), late(I64(4)), *more, **made.structure)
+    made.variant = apply_op(op, feed(I64(3)), feed(I64(4)), *more, **made.structure)
     f = function(lambda x: tf.shape(x, out_type=tf.int64), tf.int64)
     return first_elements(made.to_other("MapDataset", [], f=f, **NUMBERS))
 
@@ -212,15 +212,15 @@ def _drawn(op: str, late: Late) -> Runs:
 # ---- caches
 
 
-def _cached(op: str, late: Late) -> Runs:
+def _cached(op: str, feed: Feeds) -> Runs:
     """Keep elements in memory: where a file is named, each writes a format of its own."""
-    source, file = _counted(late), tf.constant("")
+    source, file = _counted(feed), tf.constant("")
     if op == "CacheDataset":
         return first_elements(source.to(op, file))
     return first_elements(source.to("CacheDatasetV2", file, apply_op("AnonymousMemoryCache")[0]))
 
 
-_BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+_BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_hinted, " ".join(_HINTS)),
     (
         _passed_on,

@@ -1,4 +1,4 @@
-"""Ops that no test spoils, and why."""
+"""Ops whose calls no test mutates, and why."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Programs with one op of iterators or optionals each, whose inputs are fed (see
-spoilt_programs.py)."""
+programs.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tideflow.v1 as tf
-from ops.spoilt_programs import Build, Late
+from ops.bad_inputs.programs import Build, Feeds
 from tideflow.graph.building import apply_op
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.shapes import Dims, TensorShape
@@ -36,10 +36,10 @@ def _one(found: Any) -> Any:
     return found[0] if isinstance(found, (list, tuple)) else found
 
 
-def _rows(late: Late, dims: Dims = ()) -> tuple[Any, dict[str, Any]]:
+def _rows(feed: Feeds, dims: Dims = ()) -> tuple[Any, dict[str, Any]]:
     """Return a dataset of the rows of what is fed, and what its elements are said to be."""
     kind = _kind(dims=dims)
-    made = apply_op("TensorSliceDataset", [late(np.arange(3))], output_shapes=kind["output_shapes"])
+    made = apply_op("TensorSliceDataset", [feed(np.arange(3))], output_shapes=kind["output_shapes"])
     return made, kind
 
 
@@ -50,8 +50,8 @@ def _iterator(op: str = "IteratorV2", name: str = "it", **kind: Any) -> Any:
 # ---- iterators
 
 
-def _next(said: str, op: str, late: Late) -> Runs:
-    dataset, _ = _rows(late)
+def _next(said: str, op: str, feed: Feeds) -> Runs:
+    dataset, _ = _rows(feed)
     handle = _iterator("Iterator" if op == "Iterator" else "IteratorV2")
     begin = apply_op("MakeIterator", dataset, handle)
     step = op if "GetNext" in op else "IteratorGetNext"
@@ -62,19 +62,19 @@ def _next(said: str, op: str, late: Late) -> Runs:
     return [[begin], *[[taken]] * 4]
 
 
-def _begun_in_the_step(op: str, late: Late) -> Runs:
+def _begun_in_the_step(op: str, feed: Feeds) -> Runs:
     made = apply_op(op, **KIND)
     handle = _one(made)
-    with tf.control_dependencies([apply_op("MakeIterator", _rows(late)[0], handle)]):
+    with tf.control_dependencies([apply_op("MakeIterator", _rows(feed)[0], handle)]):
         taken = _one(apply_op("IteratorGetNext", handle, **KIND))
     return [[taken]]
 
 
-def _next_of_unknown(op: str, late: Late) -> Runs:
+def _next_of_unknown(op: str, feed: Feeds) -> Runs:
     """Say less of the elements when they are taken than is true of them, or something else."""
     kinds = [_kind(dims=dims) for dims in (None, (None,), (2,))]
     made = apply_op(
-        "TensorSliceDataset", [late(np.arange(6).reshape(3, 2))], output_shapes=[TensorShape(None)]
+        "TensorSliceDataset", [feed(np.arange(6).reshape(3, 2))], output_shapes=[TensorShape(None)]
     )
     mapped = FunctionRef(defun(lambda x: tf.identity(x), [tf.int64]).name)
     dataset = apply_op("MapDataset", made, [], f=mapped, **kinds[0])
@@ -83,33 +83,33 @@ def _next_of_unknown(op: str, late: Late) -> Runs:
     return [[begin], *([_one(apply_op(op, handle, **kind))] for kind in kinds)]
 
 
-def _of_another_kind(op: str, late: Late) -> Runs:
+def _of_another_kind(op: str, feed: Feeds) -> Runs:
     handle = _iterator(**_kind(tf.string))
-    return [[apply_op(op, _rows(late)[0], handle)]]
+    return [[apply_op(op, _rows(feed)[0], handle)]]
 
 
-def _by_string(said: str, op: str, late: Late) -> Runs:
+def _by_string(said: str, op: str, feed: Feeds) -> Runs:
     handle = _iterator()
-    begin = apply_op("MakeIterator", _rows(late)[0], handle)
+    begin = apply_op("MakeIterator", _rows(feed)[0], handle)
     from_string = op if op.startswith("IteratorFrom") else "IteratorFromStringHandle"
     name = apply_op("IteratorToStringHandle", handle)
     again = apply_op(from_string, name, **_SAID[said])
     return [[begin], [_one(apply_op("IteratorGetNext", again, **_SAID[said]))]]
 
 
-def _no_string(op: str, late: Late) -> Runs:
-    handle = apply_op(op, late("nonsense"), **KIND)
+def _no_string(op: str, feed: Feeds) -> Runs:
+    handle = apply_op(op, feed("nonsense"), **KIND)
     return [[_one(apply_op("IteratorGetNext", handle, **KIND))]]
 
 
-def _device(op: str, late: Late) -> Runs:
+def _device(op: str, feed: Feeds) -> Runs:
     handle = _iterator()
-    return [[apply_op("MakeIterator", _rows(late)[0], handle)], [apply_op(op, handle)]]
+    return [[apply_op("MakeIterator", _rows(feed)[0], handle)], [apply_op(op, handle)]]
 
 
-def _deleted(op: str, late: Late) -> Runs:
+def _deleted(op: str, feed: Feeds) -> Runs:
     handle, deleter = apply_op("AnonymousIteratorV2", **KIND)
-    with tf.control_dependencies([apply_op("MakeIterator", _rows(late)[0], handle)]):
+    with tf.control_dependencies([apply_op("MakeIterator", _rows(feed)[0], handle)]):
         taken = _one(apply_op("IteratorGetNext", handle, **KIND))
     with tf.control_dependencies([taken]):
         return [[taken, apply_op(op, handle, deleter)]]
@@ -118,25 +118,25 @@ def _deleted(op: str, late: Late) -> Runs:
 # ---- several devices
 
 
-def _shared_out(op: str, late: Late) -> Runs:
+def _shared_out(op: str, feed: Feeds) -> Runs:
     name = "AnonymousMultiDeviceIterator"
     kinds = {name, f"{name}V3"}
     devices = {"devices": ["/cpu:0", "/cpu:0"], **KIND}
     if op in (*kinds, "DeleteMultiDeviceIterator"):
         made = apply_op(op if op in kinds else name, **devices)
         handle = _one(made)
-        incarnation = apply_op("MultiDeviceIteratorInit", _rows(late)[0], handle, late(I64(2)))
-        taken = _shard(handle, late(I32(1)), incarnation)
+        incarnation = apply_op("MultiDeviceIteratorInit", _rows(feed)[0], handle, feed(I64(2)))
+        taken = _shard(handle, feed(I32(1)), incarnation)
         if op in kinds:
             return [[taken]]
         with tf.control_dependencies([taken]):
             return [[taken, apply_op(op, handle, [], made[1])]]
     handle = apply_op("MultiDeviceIterator", shared_name="m", container="", **devices)
-    begin = apply_op("MultiDeviceIteratorInit", _rows(late)[0], handle, late(I64(2)))
+    begin = apply_op("MultiDeviceIteratorInit", _rows(feed)[0], handle, feed(I64(2)))
     if op.endswith("StringHandle"):
         name = apply_op("MultiDeviceIteratorToStringHandle", handle)
         handle = apply_op("MultiDeviceIteratorFromStringHandle", name, **KIND)
-    taken = _shard(handle, late(I32(1)), late(I64(1)))
+    taken = _shard(handle, feed(I32(1)), feed(I64(1)))
     return [[begin], [taken]]
 
 
@@ -145,38 +145,38 @@ def _shard(handle: Any, number: Any, incarnation: Any) -> Any:
     return _one(apply_op(op, handle, number, incarnation, **KIND))
 
 
-def _no_shared_string(op: str, late: Late) -> Runs:
-    return [[_shard(apply_op(op, late("nonsense"), **KIND), I32(0), I64(1))]]
+def _no_shared_string(op: str, feed: Feeds) -> Runs:
+    return [[_shard(apply_op(op, feed("nonsense"), **KIND), I32(0), I64(1))]]
 
 
 # ---- optionals
 
 
-def _optional(said: str, op: str, late: Late) -> Runs:
-    made = apply_op("OptionalFromValue", [late(np.arange(2))])
+def _optional(said: str, op: str, feed: Feeds) -> Runs:
+    made = apply_op("OptionalFromValue", [feed(np.arange(2))])
     if op == "OptionalHasValue":
-        return [[apply_op(op, made), tf.identity(late(X))]]
+        return [[apply_op(op, made), tf.identity(feed(X))]]
     return [[_one(apply_op("OptionalGetValue", made, **_SAID[said]))]]
 
 
-def _no_optional(op: str, late: Late) -> Runs:
+def _no_optional(op: str, feed: Feeds) -> Runs:
     made = apply_op("OptionalNone")
-    return [[apply_op("OptionalHasValue", made), tf.identity(late(X))], [_value_of(made)]]
+    return [[apply_op("OptionalHasValue", made), tf.identity(feed(X))], [_value_of(made)]]
 
 
 def _value_of(made: Any) -> Any:
     return _one(apply_op("OptionalGetValue", made, **KIND))
 
 
-def _chosen_optional(op: str, late: Late) -> Runs:
+def _chosen_optional(op: str, feed: Feeds) -> Runs:
     """Choose between an optional with a value and one without."""
-    some = apply_op("OptionalFromValue", [late(I64(7))])
+    some = apply_op("OptionalFromValue", [feed(I64(7))])
     none = apply_op("OptionalNone")
-    chosen = tf.cond(late(np.bool_(True)), lambda: some, lambda: none)
+    chosen = tf.cond(feed(np.bool_(True)), lambda: some, lambda: none)
     return [[apply_op("OptionalHasValue", chosen)], [_value_of(chosen)]]
 
 
-_BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+_BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (
         partial(_next, ""),
         "Iterator IteratorV2 IteratorGetNext IteratorGetNextSync IteratorGetNextAsOptional",

@@ -1,5 +1,8 @@
 """Runs ops on TensorFlow for the tests of bad inputs: lists of calls in, lists of outcomes out.
 
+With each list comes how many seconds a call may take.  Some kernels never end on bad input: the
+process is ended then, as if they had aborted.
+
 This process only loads TensorFlow; the calls are for a child, which may be ended by a kernel: then
 another child goes on.  A process in which TensorFlow has already run anything could not be forked,
 since its threads stay behind.
@@ -15,11 +18,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ops.outcomes import ABORTED, Call, Outcome, outcome
-from ops.spoilt_programs import Program
-
-# Some kernels never end on bad input: the process is ended then, as if they had aborted.
-PATIENCE_S = 10
+from ops.bad_inputs.programs import Program
+from ops.outcomes import ABORTED, Outcome, outcome
 
 
 class _Child:
@@ -37,15 +37,15 @@ class _Child:
         os.close(answers_end)
         self._calls, self._answers = os.fdopen(calls, "wb"), os.fdopen(answers, "rb")
 
-    def ask(self, calls: list[Call]) -> tuple[list[Outcome], bool]:
+    def ask(self, calls: list[Any], limit_s: int) -> tuple[list[Outcome], bool]:
         """Return how calls end, and whether the child has ended at the last of these."""
         found: list[Outcome] = []
         try:
-            pickle.dump(calls, self._calls)
+            pickle.dump((calls, limit_s), self._calls)
             self._calls.flush()
             while len(found) < len(calls):
                 found.append(pickle.load(self._answers))
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+        except Exception:  # what a child leaves that has destroyed its memory may be anything
             self._calls.close()
             self._answers.close()
             os.waitpid(self._id, 0)
@@ -59,8 +59,9 @@ def _answer(calls_end: int, answers_end: int) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         with os.fdopen(calls_end, "rb") as given, os.fdopen(answers_end, "wb") as answers:
             while True:
-                for call in pickle.load(given):
-                    signal.alarm(PATIENCE_S)
+                calls, limit_s = pickle.load(given)
+                for call in calls:
+                    signal.alarm(limit_s)
                     try:
                         ended: Any = (
                             call.end(tf) if isinstance(call, Program) else outcome(tf, call)
@@ -81,12 +82,12 @@ def main() -> None:
     child = _Child()
     while True:
         try:
-            calls = pickle.load(sys.stdin.buffer)
+            calls, limit_s = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         found: list[Outcome] = []
         while len(found) < len(calls):
-            more, has_ended = child.ask(calls[len(found) :])
+            more, has_ended = child.ask(calls[len(found) :], limit_s)
             found += more
             if has_ended:
                 child = _Child()

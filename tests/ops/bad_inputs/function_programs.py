@@ -1,5 +1,5 @@
 """Programs with one call, branch, loop or gradient each whose inputs are fed, and what loops and
-branches are made of (see spoilt_programs.py)."""
+branches are made of (see programs.py)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import tideflow.v1 as tf
-from ops.spoilt_programs import Build, Late
-from ops.spoilt_state_programs import reference
+from ops.bad_inputs.programs import Build, Feeds
+from ops.bad_inputs.state_programs import reference
 from tideflow.graph.building import apply_op
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.control_flow.functional import defun
@@ -34,81 +34,81 @@ def _rows(x: Any, at: Any) -> Any:
 # ---- functions
 
 
-def _call(op: str, late: Late) -> Runs:
+def _call(op: str, feed: Feeds) -> Runs:
     attrs = {"Tout": [F], "f": _function(_rows, F, I32)}
-    inputs = [late(X), late(I32(2))]
-    target = [late("/cpu:0")] if op == "RemoteCall" else []
+    inputs = [feed(X), feed(I32(2))]
+    target = [feed("/cpu:0")] if op == "RemoteCall" else []
     return [apply_op(op, *target, inputs, **attrs)]
 
 
-def _gradient(op: str, late: Late) -> Runs:
+def _gradient(op: str, feed: Feeds) -> Runs:
     f = _function(lambda x, y: [tf.sin(x) * y, tf.exp(y)], F, F)
-    given = [late(np.full(2, 0.5 * i, F)) for i in range(4)]
+    given = [feed(np.full(2, 0.5 * i, F)) for i in range(4)]
     return [apply_op(op, given, Tout=[F, F], f=f)]
 
 
-def _if(kind: Any, op: str, late: Late) -> Runs:
+def _if(kind: Any, op: str, feed: Feeds) -> Runs:
     branches = {
         "then_branch": _function(_rows, F, I32),
         "else_branch": _function(lambda x, at: tf.reduce_sum(x), F, I32),
     }
-    return [apply_op(op, late(kind(1)), [late(X), late(I32(1))], Tout=[F], **branches)]
+    return [apply_op(op, feed(kind(1)), [feed(X), feed(I32(1))], Tout=[F], **branches)]
 
 
-def _case(op: str, late: Late) -> Runs:
+def _case(op: str, feed: Feeds) -> Runs:
     bodies = [_rows, lambda x, at: x * 2, lambda x, at: x[1:]]
     branches = [_function(body, F, I32) for body in bodies]
-    return [apply_op(op, late(I32(0)), [late(X), late(I32(1))], Tout=[F], branches=branches)]
+    return [apply_op(op, feed(I32(0)), [feed(X), feed(I32(1))], Tout=[F], branches=branches)]
 
 
-def _while(op: str, late: Late) -> Runs:
+def _while(op: str, feed: Feeds) -> Runs:
     made = apply_op(
         op,
-        [late(I32(0)), late(X)],
+        [feed(I32(0)), feed(X)],
         cond=_function(lambda i, x: tf.reduce_any(tf.less(i, 5)), I32, F),
         body=_function(lambda i, x: [i + 1, x + x], I32, F),
     )
     return [made]
 
 
-def _while_true(op: str, late: Late) -> Runs:
+def _while_true(op: str, feed: Feeds) -> Runs:
     """Go on while a number is not zero, or a tensor has elements: at last it is the number zero."""
     made = apply_op(
         op,
-        [late(F(2)), late(I32(0))],
+        [feed(F(2)), feed(I32(0))],
         cond=_function(lambda x, i: tf.identity(x), F, I32),
         body=_function(lambda x, i: [tf.zeros(tf.shape(x)[1:]), i + 1], F, I32),
     )
     return [made]
 
 
-def _for(op: str, late: Late) -> Runs:
+def _for(op: str, feed: Feeds) -> Runs:
     body = _function(lambda i, x: x + tf.cast(i, F), I32, F)
-    return [apply_op(op, late(I32(0)), late(I32(5)), late(I32(2)), [late(X)], body=body)]
+    return [apply_op(op, feed(I32(0)), feed(I32(5)), feed(I32(2)), [feed(X)], body=body)]
 
 
-def _to_bool(kind: Any, op: str, late: Late) -> Runs:
-    return [[apply_op(op, late(kind))]]
+def _to_bool(kind: Any, op: str, feed: Feeds) -> Runs:
+    return [[apply_op(op, feed(kind))]]
 
 
 # ---- what loops and branches are made of
 
 
-def _switch(op: str, late: Late) -> Runs:
-    when_false, when_true = apply_op("Switch", late(X), late(np.bool_(True)))
+def _switch(op: str, feed: Feeds) -> Runs:
+    when_false, when_true = apply_op("Switch", feed(X), feed(np.bool_(True)))
     merged = apply_op("Merge", [when_false + 1, when_true * 2])
     return [list(merged)]
 
 
-def _switch_n(op: str, late: Late) -> Runs:
-    outputs = apply_op(op, late(X), late(I32(1)), num_outs=3, name="switched")
+def _switch_n(op: str, feed: Feeds) -> Runs:
+    outputs = apply_op(op, feed(X), feed(I32(1)), num_outs=3, name="switched")
     return [list(apply_op("Merge", [x * F(factor) for factor, x in enumerate(outputs)]))]
 
 
-def _loop(op: str, late: Late) -> Runs:
+def _loop(op: str, feed: Feeds) -> Runs:
     """Count up in a loop whose parts are single ops."""
-    entered = apply_op("Enter", late(I32(0)), frame_name="loop")
-    limit = apply_op("Enter", late(I32(3)), frame_name="loop", is_constant=True)
+    entered = apply_op("Enter", feed(I32(0)), frame_name="loop")
+    limit = apply_op("Enter", feed(I32(3)), frame_name="loop", is_constant=True)
     merged, _ = apply_op("Merge", [entered, entered])
     goes_on = apply_op("LoopCond", apply_op("Less", merged, limit))
     left, body = apply_op("Switch", merged, goes_on)
@@ -117,10 +117,10 @@ def _loop(op: str, late: Late) -> Runs:
     return [[apply_op("Exit", left)]]
 
 
-def _ref_loop(op: str, late: Late) -> Runs:
+def _ref_loop(op: str, feed: Feeds) -> Runs:
     v, begin = reference(F(0))
     entered = apply_op("RefEnter", v, frame_name="loop")
-    limit = apply_op("Enter", late(F(3), most=9), frame_name="loop", is_constant=True)
+    limit = apply_op("Enter", feed(F(3), most=9), frame_name="loop", is_constant=True)
     merged, _ = apply_op("RefMerge", [entered, entered])
     goes_on = apply_op("LoopCond", apply_op("Less", merged, limit))
     left, body = apply_op("RefSwitch", merged, goes_on)
@@ -129,20 +129,20 @@ def _ref_loop(op: str, late: Late) -> Runs:
     return [[begin], [apply_op("RefExit", left)], [v]]
 
 
-def _trigger(op: str, late: Late) -> Runs:
-    with tf.control_dependencies([apply_op("Switch", tf.constant(1.0), late(np.bool_(True)))[1]]):
+def _trigger(op: str, feed: Feeds) -> Runs:
+    with tf.control_dependencies([apply_op("Switch", tf.constant(1.0), feed(np.bool_(True)))[1]]):
         trigger = apply_op(op)
     with tf.control_dependencies([trigger]):
-        return [[tf.identity(late(X))]]
+        return [[tf.identity(feed(X))]]
 
 
-def _assert(op: str, late: Late) -> Runs:
-    checked = apply_op(op, late(np.bool_(True)), [late(X), late("text")], summarize=2)
+def _assert(op: str, feed: Feeds) -> Runs:
+    checked = apply_op(op, feed(np.bool_(True)), [feed(X), feed("text")], summarize=2)
     with tf.control_dependencies([checked]):
         return [[tf.constant(1)]]
 
 
-_BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+_BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_call, "PartitionedCall StatefulPartitionedCall RemoteCall"),
     (_gradient, "SymbolicGradient"),
     (partial(_if, np.bool_), "If StatelessIf"),
@@ -159,7 +159,7 @@ _BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
 ]
 
 # The same ops again, with inputs of other types.
-_OTHERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+_OTHERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (partial(_if, F), "If of_numbers"),
     (_while_true, "While of_numbers"),
     (partial(_to_bool, I32(1)), "ToBool of_integers"),

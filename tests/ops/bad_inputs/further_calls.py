@@ -1,4 +1,4 @@
-"""Calls to be spoilt of ops that no other test is parametrized with, and second ones of others.
+"""Calls to mutate, of ops that no other test is parametrized with, and second ones of others.
 
 What differs in kind from the first call of an op: other types, ranks or attrs.
 """

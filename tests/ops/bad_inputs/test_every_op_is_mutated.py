@@ -1,11 +1,11 @@
-"""Every op with a kernel is spoilt beside TensorFlow, or there is a reason why it is not."""
+"""Every op with a kernel has mutated calls beside TensorFlow, or a reason why it has none."""
 
 from __future__ import annotations
 
-from ops.spoilt_builds import BUILDS
-from ops.spoilt_calls import first_calls
-from ops.spoilt_further_calls import further_calls
-from ops.spoilt_reasons import NOTHING_TO_FEED, OTHERS, REWRITTEN
+from ops.bad_inputs.further_calls import further_calls
+from ops.bad_inputs.mutations import first_calls
+from ops.bad_inputs.not_mutated import NOTHING_TO_FEED, OTHERS, REWRITTEN
+from ops.bad_inputs.program_builds import BUILDS
 from tideflow.graph.op_def import OpDef, get_op_def, registered_ops
 
 # What a graph can only pass on from where it was made.
@@ -16,7 +16,7 @@ def ops_with_kernels() -> set[str]:
     return {op for op in registered_ops() if get_op_def(op).kernel is not None}
 
 
-def spoilt_ops() -> set[str]:
+def mutated_ops() -> set[str]:
     return {*first_calls(), *(name.split()[0] for name in (*further_calls(), *BUILDS))}
 
 
@@ -26,21 +26,21 @@ def is_same_op(one: OpDef, other: OpDef) -> bool:
     return one.kernel is other.kernel and types[0] == types[1]
 
 
-def test_every_op_with_a_kernel_is_spoilt_or_has_a_reason() -> None:
-    spoilt = spoilt_ops()
-    kernels = {get_op_def(op).kernel: get_op_def(op) for op in spoilt}
+def test_every_op_with_a_kernel_is_mutated_or_has_a_reason() -> None:
+    mutated = mutated_ops()
+    kernels = {get_op_def(op).kernel: get_op_def(op) for op in mutated}
     left = {
         op
-        for op in ops_with_kernels() - spoilt - NOTHING_TO_FEED - REWRITTEN - set(OTHERS)
+        for op in ops_with_kernels() - mutated - NOTHING_TO_FEED - REWRITTEN - set(OTHERS)
         if not is_same_op(get_op_def(op), kernels.get(get_op_def(op).kernel, get_op_def("NoOp")))
     }
     assert not left
 
 
-def test_reasons_are_of_ops_that_are_not_spoilt() -> None:
+def test_reasons_are_of_ops_that_are_not_mutated() -> None:
     listed = NOTHING_TO_FEED | REWRITTEN | set(OTHERS)
     assert listed <= ops_with_kernels()
-    assert not listed & spoilt_ops()
+    assert not listed & mutated_ops()
 
 
 def test_what_has_nothing_to_feed_takes_handles_at_most() -> None:

@@ -1,5 +1,5 @@
 """Programs with one dataset each that calls functions, whose inputs are fed (see
-spoilt_programs.py)."""
+programs.py)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import tideflow.v1 as tf
+from ops.bad_inputs.dataset_programs import first_elements
+from ops.bad_inputs.programs import Build, Feeds
 from ops.dataset_graphs import Made, function, numbers
-from ops.spoilt_dataset_programs import first_elements
-from ops.spoilt_programs import Build, Late
 from tideflow.graph.building import apply_op
 from tideflow.graph.shapes import TensorShape
 
@@ -33,42 +33,42 @@ def _looked_up(x: Any, table: Any) -> Any:
 # ---- one element by another
 
 
-def _mapped(op: str, late: Late) -> Runs:
+def _mapped(op: str, feed: Feeds) -> Runs:
     f = function(_looked_up, tf.int64, _ANY)
     kinds = {"ParallelMapDataset": I32, "ParallelMapDatasetV2": I64}
-    calls = [late(kinds[op](2))] if op in kinds else []
-    return first_elements(numbers(5).to_other(op, [late(TABLE)], *calls, f=f, **UNKNOWN))
+    calls = [feed(kinds[op](2))] if op in kinds else []
+    return first_elements(numbers(5).to_other(op, [feed(TABLE)], *calls, f=f, **UNKNOWN))
 
 
-def _mapped_and_batched(op: str, late: Late) -> Runs:
+def _mapped_and_batched(op: str, feed: Feeds) -> Runs:
     f = function(_looked_up, tf.int64, _ANY)
-    rest = [late(I64(2)), late(I64(1)), late(np.bool_(False))]
-    return first_elements(numbers(4).to_other(op, [late(TABLE)], *rest, f=f, **UNKNOWN))
+    rest = [feed(I64(2)), feed(I64(1)), feed(np.bool_(False))]
+    return first_elements(numbers(4).to_other(op, [feed(TABLE)], *rest, f=f, **UNKNOWN))
 
 
-def _chosen(op: str, late: Late) -> Runs:
+def _chosen(op: str, feed: Feeds) -> Runs:
     predicate = function(lambda x, table: tf.greater(tf.gather(table, x), 2), tf.int64, _ANY)
-    calls = [late(I64(2))] if op == "ParallelFilterDataset" else []
-    return first_elements(numbers(5).to(op, [late(TABLE)], *calls, predicate=predicate))
+    calls = [feed(I64(2))] if op == "ParallelFilterDataset" else []
+    return first_elements(numbers(5).to(op, [feed(TABLE)], *calls, predicate=predicate))
 
 
-def _scanned(op: str, late: Late) -> Runs:
+def _scanned(op: str, feed: Feeds) -> Runs:
     f = function(lambda state, x, table: (state + tf.gather(table, x), state), _ANY, tf.int64, _ANY)
-    made = numbers(5).to_other(op, [late(I64(3))], [late(TABLE)], f=f, **UNKNOWN)
+    made = numbers(5).to_other(op, [feed(I64(3))], [feed(TABLE)], f=f, **UNKNOWN)
     return first_elements(made)
 
 
-def _reduced(op: str, late: Late) -> Runs:
+def _reduced(op: str, feed: Feeds) -> Runs:
     f = function(lambda state, x, table: state + tf.gather(table, x), _ANY, tf.int64, _ANY)
     kinds = {"output_types": [tf.int64], "output_shapes": [TensorShape(None)]}
-    made = apply_op(op, numbers(4).variant, [late(I64(3))], [late(TABLE)], f=f, **kinds)
+    made = apply_op(op, numbers(4).variant, [feed(I64(3))], [feed(TABLE)], f=f, **kinds)
     return [made if isinstance(made, list) else [made]]
 
 
 # ---- groups
 
 
-def _windows(op: str, late: Late, keys: Any = (0, 1, 0, 1)) -> Runs:
+def _windows(op: str, feed: Feeds, keys: Any = (0, 1, 0, 1)) -> Runs:
     key = function(_looked_up, tf.int64, _ANY)
     vectors = {"output_types": [tf.int64], "output_shapes": [TensorShape([None])]}
 
@@ -77,9 +77,9 @@ def _windows(op: str, late: Late, keys: Any = (0, 1, 0, 1)) -> Runs:
 
     made = numbers(4).to_other(
         op,
-        [late(np.array(keys))],
-        [late(I64(2))],
-        [late(I64(2))],
+        [feed(np.array(keys))],
+        [feed(I64(2))],
+        [feed(I64(2))],
         key_func=key,
         reduce_func=function(joined, tf.int64, tf.variant, _ANY),
         window_size_func=function(lambda key, size: size, tf.int64, _ANY),
@@ -89,7 +89,7 @@ def _windows(op: str, late: Late, keys: Any = (0, 1, 0, 1)) -> Runs:
     return first_elements(made)
 
 
-def _keys_reduced(op: str, late: Late, keys: Any = (0, 1, 0, 1)) -> Runs:
+def _keys_reduced(op: str, feed: Feeds, keys: Any = (0, 1, 0, 1)) -> Runs:
     parts = {
         "key_func": function(_looked_up, tf.int64, _ANY),
         "init_func": function(lambda key, first: key + first, tf.int64, _ANY),
@@ -99,7 +99,7 @@ def _keys_reduced(op: str, late: Late, keys: Any = (0, 1, 0, 1)) -> Runs:
         "finalize_func": function(lambda total, by: tf.floordiv(total, by), _ANY, _ANY),
     }
     given = [np.array(keys), I64(100), TABLE, I64(3)]
-    inputs = [[late(value)] for value in given]
+    inputs = [[feed(value)] for value in given]
     return first_elements(numbers(4).to_other(op, *inputs, **parts, **UNKNOWN))
 
 
@@ -116,31 +116,31 @@ def _repeats(x: Any, times: Any) -> Any:
 _COUNTS = np.array([2, 0, 1, 3])
 
 
-def _flat(op: str, late: Late) -> Runs:
+def _flat(op: str, feed: Feeds) -> Runs:
     f = function(_repeats, tf.int64, _ANY)
-    return first_elements(numbers(5).to(op, [late(_COUNTS)], f=f))
+    return first_elements(numbers(5).to(op, [feed(_COUNTS)], f=f))
 
 
 # Sizes after cycle_length and block_length.
 _BUFFERED = {"LegacyParallelInterleaveDatasetV2", "ParallelInterleaveDatasetV4"}
 
 
-def _interleaved(op: str, late: Late) -> Runs:
-    sizes: list[Any] = [late(I64(2)), late(I64(2))]
+def _interleaved(op: str, feed: Feeds) -> Runs:
+    sizes: list[Any] = [feed(I64(2)), feed(I64(2))]
     attrs = {}
     if op in ("ParallelInterleaveDataset", "ExperimentalParallelInterleaveDataset"):
-        sizes += [late(np.bool_(False), most=0), late(I64(2)), late(I64(1))]
+        sizes += [feed(np.bool_(False), most=0), feed(I64(2)), feed(I64(1))]
     elif op in _BUFFERED:
-        sizes += [late(I64(2)), late(I64(1))]
+        sizes += [feed(I64(2)), feed(I64(1))]
     if op.startswith("ParallelInterleaveDatasetV"):
-        sizes.append(late(I64(2)))
+        sizes.append(feed(I64(2)))
     if op in (*_BUFFERED, "ParallelInterleaveDatasetV3"):
         attrs["deterministic"] = "true"
     f = function(_repeats, tf.int64, _ANY)
-    return first_elements(numbers(4).to(op, [late(_COUNTS)], *sizes, f=f, **attrs))
+    return first_elements(numbers(4).to(op, [feed(_COUNTS)], *sizes, f=f, **attrs))
 
 
-def _generated(op: str, late: Late) -> Runs:
+def _generated(op: str, feed: Feeds) -> Runs:
     def counter() -> Any:
         return apply_op("VarHandleOp", dtype=tf.int64, shape=[], shared_name="counter")
 
@@ -160,16 +160,16 @@ def _generated(op: str, late: Late) -> Runs:
     made = Made(None, [tf.int64], [None])
     made.variant = apply_op(
         op,
-        [late(I64(40))],
-        [late(I64(2))],
-        [late(I64(8))],
+        [feed(I64(40))],
+        [feed(I64(2))],
+        [feed(I64(8))],
         **{name: function(body, *kinds[name]) for name, body in bodies.items()},
         **made.structure,
     )
     return first_elements(made)
 
 
-_BUILDERS: list[tuple[Callable[[str, Late], Runs], str]] = [
+_BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_mapped, "MapDataset ParallelMapDataset ParallelMapDatasetV2"),
     (_mapped_and_batched, "MapAndBatchDataset ExperimentalMapAndBatchDataset"),
     (
