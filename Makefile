@@ -36,14 +36,16 @@ demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on 
 	@$(VENV)/bin/tideflow demo
 
 test: $(VENV)/.ready-dev  ## the tests, but for those that need a real TensorFlow (interop)
-	@$(RUN) -m pytest -n auto -m "not tensorflow" --durations=10 --durations-min=5
+	@$(RUN) -m pytest -n auto -m "not tensorflow and not real_time" --durations=10 --durations-min=5
+	@$(RUN) -m pytest -n 0 -m "not tensorflow and real_time" --durations=5 --durations-min=5
 
 chaos: $(VENV)/.ready-dev  ## training while tasks die, hang and are cut off (SEEDS=200 for more runs)
 	@PYTHONPATH=tests $(RUN) -m chaos.run --seeds $(SEEDS)
 	@PYTHONPATH=tests $(RUN) -m chaos.strategies --seeds $(SEEDS)
 
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
-	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow --durations=10 --durations-min=5
+	@$(RUN) -m pytest -n auto --dist loadgroup -m "tensorflow and not real_time" --durations=10 --durations-min=5
+	@$(RUN) -m pytest -n 0 -m "tensorflow and real_time" --durations=5 --durations-min=5
 
 lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
 	@$(VENV)/bin/ruff check .

@@ -7,7 +7,6 @@ import pytest
 
 import tideflow.v1 as tf
 from tideflow.ops.state import VariableState
-from tideflow.runtime.program import Program
 from tideflow.wire import messages as pb
 
 CPU0 = "/job:localhost/replica:0/task:0/device:CPU:0"
@@ -43,8 +42,8 @@ def place_of(session, fetch, feeds=None):
 
 def states(session, device="GPU:0"):
     """Return the variables of a session's device by name."""
-    manager = session._backend._devices.get(f"/device:{device}").resources
-    return {t.name: t for t in manager._things.values() if isinstance(t, VariableState)}
+    manager = session.backend.devices.get(f"/device:{device}").resources
+    return {variable.name: variable for variable in manager.things(VariableState)}
 
 
 def device_of(value):
@@ -56,10 +55,8 @@ def device_of(value):
 def programs(session):
     """Return all programs of a session's graphs."""
     return [
-        part
-        for runner in session._backend._runners.values()
+        program
+        for runner in session.backend.runners.values()
         for executor in runner.executors
-        for group in executor._groups
-        for part in group.parts
-        if isinstance(part, Program)
+        for program in executor.programs
     ]

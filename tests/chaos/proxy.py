@@ -78,30 +78,45 @@ class _End(asyncio.Protocol):
         self.other = other
         self.connecting: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
-        self._is_full = False
+        self.is_full = False
+        # What came before there was an end to pass it on to: uvloop reads a little at first.
+        self._early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.pause_reading()
         self._relay.opened(self)
         if self.other is not None:
-            self.other.other = self
+            self.other.pair_with(self)
             self.resume()
-            self.other.resume()
 
     def data_received(self, data: bytes) -> None:
-        if self.other is not None and self.other._transport is not None:
-            self.other._transport.write(data)
+        if self.other is None:
+            self._early += data
+        else:
+            self.other.write(data)
+
+    def pair_with(self, other: _End) -> None:
+        """Pass on to another end from now on."""
+        self.other = other
+        other.write(self._early)
+        self._early = b""
+        self.resume()
 
     def pause_writing(self) -> None:
-        self._is_full = True
+        self.is_full = True
         if self.other is not None:
             self.other.pause()
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self.is_full = False
         if self.other is not None:
             self.other.resume()
+
+    def write(self, data: bytes) -> None:
+        """Pass data on to this end's peer."""
+        if self._transport is not None:
+            self._transport.write(data)
 
     def pause(self) -> None:
         """Read no more."""
@@ -111,7 +126,7 @@ class _End(asyncio.Protocol):
     def resume(self) -> None:
         """Read on, if what is read can be passed on."""
         other, transport = self.other, self._transport
-        if other is None or other._is_full or self._relay.is_silent or transport is None:
+        if other is None or other.is_full or self._relay.is_silent or transport is None:
             return
         if not transport.is_reading() and not transport.is_closing():
             transport.resume_reading()

@@ -17,8 +17,8 @@ from tideflow.wire import errors
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_REPORT_AFTER_S", 0.2)
-    monkeypatch.setattr(patience, "_REPORT_EVERY_S", 0.2)
+    monkeypatch.setattr(patience, "REPORT_AFTER_S", 0.2)
+    monkeypatch.setattr(patience, "REPORT_EVERY_S", 0.2)
 
 
 @pytest.fixture(autouse=True)

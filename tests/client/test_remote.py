@@ -6,7 +6,6 @@ import contextlib
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 import tideflow.v1 as tf
 from client.conftest import over_socket
 from cluster.servers import LocalCluster, free_ports, make_spec
+from real_time import eventually
 from tideflow.cluster import local_servers
 from tideflow.cluster.master import Master
 from tideflow.ops.control_flow.functional import defun
@@ -40,8 +40,8 @@ def until_running(target: str, count: int) -> None:
     server = local_servers.find(target.replace("localhost", "127.0.0.1"))
     assert server is not None
     assert isinstance(server.master, Master)
-    while sum(one.session.is_busy for one in server.master.sessions.values()) != count:
-        time.sleep(0.002)
+    master = server.master
+    eventually(lambda: sum(one.session.is_busy for one in master.sessions.values()) == count)
 
 
 # ---- steps
@@ -386,8 +386,8 @@ def test_a_session_begins_once_its_server_has_started(
 
 
 def test_closing_ends_the_wait_for_a_server() -> None:
-    [port] = free_ports(1)
-    session = tf.Session(f"grpc://localhost:{port}")
+    listener = socket.create_server(("127.0.0.1", 0))
+    session = tf.Session(f"grpc://127.0.0.1:{listener.getsockname()[1]}")
     one = tf.constant(1.0)
     failures: list[BaseException] = []
 
@@ -399,10 +399,12 @@ def test_closing_ends_the_wait_for_a_server() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    while not session._backend._channel._waiting:  # type: ignore[attr-defined]
-        time.sleep(0.002)
+    # It was turned away once, and waits until it tries again.
+    connection, _ = listener.accept()
+    connection.close()
     session.close()
-    thread.join(5)
+    thread.join(30)
+    listener.close()
     assert isinstance(failures[0], errors.CancelledError)
 
 

@@ -219,7 +219,9 @@ def test_many_threads_may_run_one_session(graph):
 
 def test_closing_cancels_a_step_that_waits(graph):
     queue = tf.FIFOQueue(1, tf.float32)
-    waiting = queue.dequeue()
+    began = threading.Event()
+    with tf.control_dependencies([tf.py_func(lambda: began.set() is None, [], tf.bool)]):
+        waiting = queue.dequeue()
     session = tf.Session()
     session.run(queue.size())
     failed = []
@@ -232,10 +234,9 @@ def test_closing_cancels_a_step_that_waits(graph):
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while not session._backend._running:
-        threading.Event().wait(0.001)
+    assert began.wait(30)
     session.close()
-    thread.join(5)
+    thread.join(30)
     assert len(failed) == 1
     assert "Session::Close" in str(failed[0])
     with pytest.raises(RuntimeError, match="closed"):
@@ -314,7 +315,7 @@ def test_a_dropped_session_ends_its_partial_run(graph):
     y = x * 2.0
     session = tf.Session()
     session.partial_run_setup([y], [x])
-    backend = weakref.ref(session._backend)
+    backend = weakref.ref(session.backend)
     del session
     gc.collect()
     for thread in threading.enumerate():

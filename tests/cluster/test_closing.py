@@ -8,7 +8,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,8 +16,9 @@ import pytest
 import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_environment, make_spec
 from cluster.test_task_watch import Step
+from real_time import within
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.real_time]
 
 Start = Callable[..., ServerProcess]
 
@@ -49,14 +49,6 @@ server.stop()
 """
 
 
-@contextlib.contextmanager
-def within_the_promise() -> Iterator[None]:
-    since_s = time.monotonic()
-    yield
-    took_s = time.monotonic() - since_s
-    assert took_s < _PROMISED_S, f"took {took_s:.2f} s"
-
-
 def stop(process: ServerProcess) -> None:
     process.process.send_signal(signal.SIGSTOP)
 
@@ -80,10 +72,10 @@ def test_a_session_closes_whatever_its_ps_does(start_process: Start, fate: Any) 
     step = Step(session, never)
     step.wait_running(worker)
     fate(ps)
-    with within_the_promise():
+    with within(_PROMISED_S):
         session.close()
     assert isinstance(step.end(), tf.errors.OpError)
-    with within_the_promise():
+    with within(_PROMISED_S):
         worker.stop()
 
 
@@ -96,7 +88,7 @@ def test_a_session_closes_whatever_its_master_does(start_process: Start) -> None
     session.run(size)
     step = Step(session, waits)
     stop(worker)
-    with within_the_promise():
+    with within(_PROMISED_S):
         session.close()
     assert isinstance(step.end(), tf.errors.OpError)
 
@@ -113,9 +105,9 @@ def test_a_server_stops_whatever_its_clients_and_masters_do(start_process: Start
     step = Step(session, waits)
     step.wait_running(ps)
     stop(worker)
-    with within_the_promise():
+    with within(_PROMISED_S):
         ps.stop()
-    with within_the_promise():
+    with within(_PROMISED_S):
         session.close()
     assert isinstance(step.end(), tf.errors.OpError)
 
@@ -145,7 +137,7 @@ def test_ctrl_c_ends_a_worker_that_waits(start_process: Start, fate: Any) -> Non
     with waiting_worker(spec, _WAITS) as worker:
         if fate is not None:
             fate(ps)
-        with within_the_promise():
+        with within(_PROMISED_S):
             worker.send_signal(signal.SIGINT)
             _, err = worker.communicate(timeout=30)
     assert "KeyboardInterrupt" in err or "UnavailableError" in err
@@ -156,7 +148,7 @@ def test_a_program_ends_though_a_step_of_a_thread_waits(start_process: Start) ->
     ps = start_process(spec, "ps")
     with waiting_worker(spec, _LEAVES_A_THREAD) as worker:
         stop(ps)
-        with within_the_promise():
+        with within(_PROMISED_S):
             worker.communicate("\n", timeout=30)
     assert worker.returncode == 0
 
@@ -175,7 +167,7 @@ def test_a_served_task_ends_on_sigterm_whatever_its_peers_do(start_process: Star
             assert "is ready" in ps.stdout.readline()
             with waiting_worker(spec, _WAITS) as worker:
                 worker.send_signal(signal.SIGSTOP)
-                with within_the_promise():
+                with within(_PROMISED_S):
                     ps.terminate()
                     assert ps.wait(30) == 0
         finally:

@@ -291,8 +291,7 @@ def test_two_errors_of_one_step_are_told_as_one(client: Client, graph: tf.Graph)
 
 
 def worker_of(cluster: LocalCluster, job: str, task: int) -> Any:
-    runtime: Any = cluster.server(job, task)._runtime
-    return runtime.worker
+    return cluster.server(job, task).worker
 
 
 async def until_idle(*workers: Any) -> None:

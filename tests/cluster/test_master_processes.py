@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_spec
+from real_time import within
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -60,6 +60,7 @@ def in_thread(step: Callable[[], Any]) -> tuple[threading.Thread, list[BaseExcep
     return thread, failures
 
 
+@pytest.mark.real_time
 def test_a_worker_killed_in_mid_step_fails_it_at_once_and_the_rest_goes_on(
     cluster: Cluster,
 ) -> None:
@@ -77,9 +78,8 @@ def test_a_worker_killed_in_mid_step_fails_it_at_once_and_the_rest_goes_on(
     thread, failures = in_thread(lambda: session.run(blocked))
     session.run(wait_ready)  # the other step runs on all its workers
     cluster.workers[1].kill()
-    killed = time.monotonic()
-    thread.join(20)
-    assert time.monotonic() - killed < 1.0
+    with within(3):
+        thread.join(20)
     assert isinstance(failures[0], errors.UnavailableError), failures[0]
     assert "/job:worker/replica:0/task:1" in str(failures[0])
     assert cluster.spec["worker"][1] in str(failures[0])
@@ -108,6 +108,7 @@ def test_a_restarted_worker_aborts_the_sessions_that_knew_it(cluster: Cluster) -
             session.run(y, {x: 1.0})
 
 
+@pytest.mark.real_time
 def test_a_master_that_dies_is_unavailable_within_a_second_or_so(cluster: Cluster) -> None:
     with tf.device("/job:ps"):
         queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="q")
@@ -121,9 +122,8 @@ def test_a_master_that_dies_is_unavailable_within_a_second_or_so(cluster: Cluste
     with tf.Session(cluster.workers[1].target) as other:
         other.run(has_begun)
         cluster.workers[0].kill()
-        killed = time.monotonic()
-        thread.join(20)
-        assert time.monotonic() - killed < 3.0
+        with within(5):
+            thread.join(20)
         assert isinstance(failures[0], errors.UnavailableError)
         assert cluster.spec["worker"][0] in str(failures[0])
         session.close()

@@ -50,7 +50,7 @@ def cluster(monkeypatch, make_cluster):
 
 
 def steps_of(cluster, job: str):
-    return cluster.server(job)._runtime.worker.steps
+    return cluster.server(job).worker.steps
 
 
 async def calls(driver: Driver, task: str) -> dict[str, int]:
@@ -271,7 +271,7 @@ def test_a_bad_switch_is_refused(monkeypatch, make_cluster):
 def test_a_server_may_be_told_to_go_without(monkeypatch):
     monkeypatch.setenv("TIDEFLOW_PEER", "on")
     server = Server({"local": ["127.0.0.1:0"]}, start=False, peer_extensions=False)
-    assert server._runtime.worker.peer() is None
+    assert server.worker.peer() is None
 
 
 def control_flow_graph() -> Graph:
@@ -307,7 +307,7 @@ async def test_lines_end_with_their_worker(cluster):
     async with Driver(addresses_of(cluster)) as driver:
         far = await opened(driver, WORKER, hello())
         await far.next()
-        links = cluster.server("worker")._runtime.worker.workers.links
+        links = cluster.server("worker").worker.workers.links
         assert links.line(PS) is not None
         await asyncio.to_thread(cluster.server("worker").stop)
         async with asyncio.timeout(10):

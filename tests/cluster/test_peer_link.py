@@ -347,6 +347,7 @@ async def test_who_waits_for_long_asks():
         assert await links.link(PS).wait().future is None
 
 
+@pytest.mark.real_time
 async def test_who_hears_of_the_producer_meanwhile_waits_longer():
     links, line = await pushing_link()
     wait = links.link(PS).wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from cluster.driver import Driver, until_in_flight
 from cluster.servers import make_spec
 from cluster.test_peer import PS, WORKER, until_pushing
 from cluster.test_worker import across_graph, call
+from real_time import within
 from tideflow.compile.prune import Signature
 from tideflow.graph.graph import Graph
 from tideflow.ops.framework.constants import placeholder
@@ -45,6 +45,7 @@ def waiting_graph() -> Graph:
     return graph
 
 
+@pytest.mark.real_time
 async def test_a_killed_producer_fails_the_waiting_step_within_a_second(peers):
     processes, addresses = peers
     async with Driver(addresses) as driver:
@@ -54,11 +55,9 @@ async def test_a_killed_producer_fails_the_waiting_step_within_a_second(peers):
             registered.start(WORKER, 7, {"x:0": np.float32(1)}, ["y:0"])
         )
         await until_in_flight(driver, WORKER, "RunGraph", 1)
-        started_s = time.monotonic()
         processes[PS].kill()
-        with pytest.raises(errors.UnavailableError, match="/job:ps"):
+        with within(3), pytest.raises(errors.UnavailableError, match="/job:ps"):
             await waiting
-        assert time.monotonic() - started_s < 2  # a second, and room for a busy machine
 
 
 async def test_a_killed_consumer_leaves_its_producer_usable(peers, start_process):

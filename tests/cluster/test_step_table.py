@@ -9,7 +9,7 @@ import pytest
 
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
-from tideflow.cluster.worker import StepTable, step_table
+from tideflow.cluster.worker import StepTable
 from tideflow.wire import errors
 from tideflow.wire.status import is_derived
 
@@ -117,8 +117,8 @@ async def test_one_failure_ends_all_that_runs_in_the_step(table):
         await first
 
 
-async def test_steps_that_nobody_cleans_up_are_bounded(table, monkeypatch):
-    monkeypatch.setattr(step_table, "_MOST_ENDED", 3)
+async def test_steps_that_nobody_cleans_up_are_bounded():
+    table = StepTable(RpcLog(), most_ended=3)
     blocked, until = await begin(table, 100)
     for step_id in range(10):
         async with table.running(table.start(step_id, Owner())):

@@ -75,14 +75,14 @@ def test_a_dataset_outlives_the_function_that_made_it() -> None:
             def double_the_odd(x: Any) -> Any:
                 return tf.cond(x % 2 == 0, lambda: x, lambda: 2 * x)
 
-            return tf.data.Dataset.range(count).map(double_the_odd)._variant
+            dataset = tf.data.Dataset.range(count).map(double_the_odd)
+            return tf.data.experimental.to_variant(dataset)
 
         return made(tf.constant(4, tf.int64))
 
     variant = make()
     gc.collect()
-    dataset = tf.data.Dataset.range(0)
-    dataset._variant = variant
+    dataset = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
     assert [int(x) for x in dataset] == [0, 2, 2, 6]
 
 

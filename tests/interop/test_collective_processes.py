@@ -3,13 +3,14 @@ dies."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 import pytest
 from ring_member import make_input
 from rings import Ring, summary
+
+from real_time import within
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
@@ -27,6 +28,7 @@ def test_processes_of_one_host_add_tensors_of_any_size(tasks: int) -> None:
 
 
 @pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.real_time
 def test_a_member_that_is_killed_ends_the_call_of_the_others_who_then_go_on(victim: int) -> None:
     with Ring(["tideflow"] * 3) as ring:
         expected = ring.run("CollectiveReduceV2", 40, instance_key=100, **ADD)
@@ -34,12 +36,11 @@ def test_a_member_that_is_killed_ends_the_call_of_the_others_who_then_go_on(vict
         for member in survivors:
             member.ask([["CollectiveReduceV2", 40, "float32", {"instance_key": 100, **ADD}]])
         ring.members[victim].close()
-        killed_s = time.monotonic()
-        for member in survivors:
-            code, text = member.answer()
+        with within(4):
+            answers = [member.answer() for member in survivors]
+        for code, text in answers:
             assert code in ("UnavailableError", "AbortedError")
             assert f"/task:{victim}" in text or "127.0.0.1" in text
-        assert time.monotonic() - killed_s < 2
         # A restarted job has its members again; the leader may be the one that is new.
         restarted = ring.start("tideflow", victim)
         ring.members[victim] = restarted

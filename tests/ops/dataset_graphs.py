@@ -59,7 +59,7 @@ def int64(value: Any) -> Any:
 
 def numbers(*limits: int) -> Made:
     """Return a dataset of integers, as Python's range."""
-    return Made(tf.data.Dataset.range(*limits)._variant)
+    return Made(tf.data.experimental.to_variant(tf.data.Dataset.range(*limits)))
 
 
 def rows(value: Any) -> Made:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
+from real_time import eventually
 from tideflow.runtime.loop import run_sync
 
 D = tf.data.Dataset
@@ -78,12 +78,8 @@ def background_tasks() -> int:
 
 
 def all_ended() -> bool:
-    """Wait for all tasks of datasets to end; return whether they did."""
-    until = time.monotonic() + 20
-    while background_tasks():
-        if time.monotonic() > until:
-            return False
-    return True
+    """Wait for all tasks of datasets to end."""
+    return eventually(lambda: not background_tasks(), "the end of all tasks of datasets")
 
 
 def test_elements_of_functions_and_batches():

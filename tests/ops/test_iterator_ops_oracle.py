@@ -248,10 +248,8 @@ def test_sharing_out_anew():
 
 def test_sharing_out_elements_of_another_kind():
     def build():
-        begin = apply_op(
-            "MultiDeviceIteratorInit",
-            tf.data.Dataset.from_tensors("a")._variant, shared_out(), int64(1),
-        )  # fmt: skip
+        texts = tf.data.experimental.to_variant(tf.data.Dataset.from_tensors("a"))
+        begin = apply_op("MultiDeviceIteratorInit", texts, shared_out(), int64(1))
         return [Run([begin])]
 
     assert check(build, MULTI[1:2]) == [INVALID]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ import pytest
 
 import tideflow
 import tideflow.v1 as tf
-from tideflow.runtime import jit_compile
 from tideflow.runtime.jit_cache import ExecutableFolder, code_key
+from tideflow.runtime.jit_compile import forget_compiled
 
 
 @pytest.fixture
@@ -25,23 +24,33 @@ def folder(tmp_path, monkeypatch):
     return made
 
 
+class Compilations(logging.Handler):
+    """What the compiler says that it has compiled, while the test runs."""
+
+    def __init__(self):
+        super().__init__(logging.DEBUG)
+        self.said = []
+
+    def emit(self, record):
+        if record.getMessage().startswith("compiled a region"):
+            self.said.append(record.getMessage())
+
+
 @pytest.fixture
-def compilations(monkeypatch):
-    """The signatures that were compiled."""
-    found = []
-    plain = jit_compile._compile
-
-    def compile_noted(plan, signature, large):
-        found.append(signature)
-        return plain(plan, signature, large)
-
-    monkeypatch.setattr(jit_compile, "_compile", compile_noted)
-    return found
+def compilations():
+    """What was compiled since the list was cleared."""
+    logger, handler = logging.getLogger("tideflow.runtime.jit_compile"), Compilations()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler.said
+    logger.setLevel(level)
+    logger.removeHandler(handler)
 
 
-def run_as_a_new_program(monkeypatch):
+def run_as_a_new_program():
     """Train a little with nothing compiled in the process; return what it gives."""
-    monkeypatch.setattr(jit_compile, "_compiled", OrderedDict())
+    forget_compiled()
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [3])
         v = tf.get_variable("v", initializer=tf.zeros([3]), use_resource=True)
@@ -54,11 +63,11 @@ def run_as_a_new_program(monkeypatch):
             return sizes, session.run(v)
 
 
-def test_the_next_program_compiles_nothing(folder, compilations, monkeypatch):
-    sizes, first = run_as_a_new_program(monkeypatch)
+def test_the_next_program_compiles_nothing(folder, compilations):
+    sizes, first = run_as_a_new_program()
     assert compilations
     compilations.clear()
-    again, second = run_as_a_new_program(monkeypatch)
+    again, second = run_as_a_new_program()
     assert compilations == []
     assert sizes == again == [4, 4]
     np.testing.assert_array_equal(first, second)
@@ -75,32 +84,32 @@ def test_the_next_program_compiles_nothing(folder, compilations, monkeypatch):
     ],
     ids=["empty", "cut", "changed", "strange"],
 )
-def test_a_damaged_file_is_made_again(folder, compilations, monkeypatch, caplog, damage):
-    expected = run_as_a_new_program(monkeypatch)[1]
+def test_a_damaged_file_is_made_again(folder, compilations, caplog, damage):
+    expected = run_as_a_new_program()[1]
     for file in folder.iterdir():
         damage(file)
     compilations.clear()
     with caplog.at_level(logging.WARNING):
-        np.testing.assert_array_equal(run_as_a_new_program(monkeypatch)[1], expected)
+        np.testing.assert_array_equal(run_as_a_new_program()[1], expected)
     assert compilations
     assert "compiled again" in caplog.text
     compilations.clear()
-    run_as_a_new_program(monkeypatch)
+    run_as_a_new_program()
     assert compilations == []
 
 
-def test_a_folder_that_others_may_write_to_is_not_used(folder, monkeypatch, caplog):
+def test_a_folder_that_others_may_write_to_is_not_used(folder, caplog):
     folder.mkdir()
     folder.chmod(0o777)
     with caplog.at_level(logging.WARNING):
-        run_as_a_new_program(monkeypatch)
+        run_as_a_new_program()
     assert list(folder.iterdir()) == []
     assert "chmod go-w" in caplog.text
 
 
-def test_a_folder_that_cannot_be_made_costs_nothing_but_the_cache(tmp_path, folder, monkeypatch):
+def test_a_folder_that_cannot_be_made_costs_nothing_but_the_cache(tmp_path, folder):
     (tmp_path / "compiled").write_text("a file")
-    assert run_as_a_new_program(monkeypatch)[0] == [4, 4]
+    assert run_as_a_new_program()[0] == [4, 4]
 
 
 def test_other_code_is_another_key_wherever_it_is(tmp_path):

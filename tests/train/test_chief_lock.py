@@ -73,7 +73,7 @@ def test_a_second_chief_is_told_who_the_first_is(tmp_path: Path) -> None:
 def test_a_monitored_session_is_not_a_second_chief(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tideflow.train.threads.chief_lock._HANDOVER_S", 0.1)
+    monkeypatch.setattr("tideflow.train.threads.chief_lock.HANDOVER_S", 0.1)
     with holder(tmp_path), tf.Graph().as_default():
         tf.train.get_or_create_global_step()
         with pytest.raises(errors.FailedPreconditionError, match="has a chief already"):
@@ -83,7 +83,7 @@ def test_a_monitored_session_is_not_a_second_chief(
 
 @pytest.mark.processes
 def test_neither_is_a_supervisor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tideflow.train.threads.chief_lock._HANDOVER_S", 0.1)
+    monkeypatch.setattr("tideflow.train.threads.chief_lock.HANDOVER_S", 0.1)
     with tf.Graph().as_default():
         tf.train.get_or_create_global_step()
         supervisor = tf.train.Supervisor(logdir=str(tmp_path))

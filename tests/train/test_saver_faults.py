@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import make_environment
+from real_time import pause
 from tideflow.formats.sorted_table import read_table
 
 
@@ -225,6 +225,7 @@ with tf.Session() as session:
 
 @pytest.mark.parametrize("mode", ["steps", "one", "sharded"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.real_time
 def test_a_killed_save_leaves_the_checkpoint_before_it(tmp_path, mode, seed):
     rng = random.Random(f"{mode}{seed}")
     process = subprocess.Popen(
@@ -236,9 +237,7 @@ def test_a_killed_save_leaves_the_checkpoint_before_it(tmp_path, mode, seed):
     with process:
         assert process.stdout.readline() == "ready\n"
         told = [int(process.stdout.readline()) for _ in range(rng.randrange(1, 6))]
-        stop = time.monotonic() + rng.random() * 0.03
-        while time.monotonic() < stop:  # somewhere within a save or two
-            pass
+        pause(rng.random() * 0.03)  # somewhere within a save or two
         process.send_signal(signal.SIGKILL)
         told += [int(line) for line in process.stdout]
     path = tf.train.latest_checkpoint(str(tmp_path))

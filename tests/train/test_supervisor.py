@@ -5,15 +5,16 @@ What it shares with TensorFlow's is compared in test_hooks_oracle.py.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import signal
 import threading
-import time
 
 import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import LocalCluster, ServerProcess, make_spec
+from real_time import eventually, within
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +40,7 @@ def events(directory):
 
 
 def wait_for(path):
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} is not there"
-        threading.Event().wait(0.01)
+    eventually(path.exists, str(path))
 
 
 def test_services_save_and_summarize_at_once_and_then_regularly(tmp_path):
@@ -116,11 +114,10 @@ def test_stopping_does_not_wait_for_a_queue_runner_that_waits_for_ever():
     queue = tf.FIFOQueue(1, tf.int32, shapes=[[]])
     stuck = tf.train.QueueRunner(queue, [queue.enqueue(tf.FIFOQueue(1, "int32", [[]]).dequeue())])
     tf.train.add_queue_runner(stuck)
-    supervisor = tf.train.Supervisor(stop_grace_secs=60)
-    began = time.monotonic()
+    # Longer than a test may take.
+    supervisor = tf.train.Supervisor(stop_grace_secs=3600)
     with supervisor.managed_session():
         pass
-    assert time.monotonic() - began < 10
 
 
 def test_a_training_loop_goes_on_when_a_task_is_lost(capsys):
@@ -141,6 +138,7 @@ def test_a_training_loop_goes_on_when_a_task_is_lost(capsys):
 
 
 @pytest.mark.processes
+@pytest.mark.real_time
 def test_stopping_ends_in_time_when_a_server_does_not_answer(tmp_path):
     spec = make_spec({"ps": 1, "worker": 1})
     ps = ServerProcess(spec, "ps")
@@ -149,13 +147,13 @@ def test_stopping_ends_in_time_when_a_server_does_not_answer(tmp_path):
         with tf.device("/job:ps/task:0"):
             op, _ = counter()
         supervisor = tf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0.2)
-        with pytest.raises((tf.errors.OpError, RuntimeError)):
-            with supervisor.managed_session(worker.target) as session:
-                session.run(op)
-                ps.process.send_signal(signal.SIGSTOP)
-                began = time.monotonic()
-                session.run(op, options=tf.RunOptions(timeout_in_ms=300))
-        assert time.monotonic() - began < 7
+        with contextlib.ExitStack() as stack:
+            with pytest.raises((tf.errors.OpError, RuntimeError)):
+                with supervisor.managed_session(worker.target) as session:
+                    session.run(op)
+                    ps.process.send_signal(signal.SIGSTOP)
+                    stack.enter_context(within(7))
+                    session.run(op, options=tf.RunOptions(timeout_in_ms=300))
     finally:
         ps.process.send_signal(signal.SIGCONT)
         ps.close()

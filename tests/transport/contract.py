@@ -72,10 +72,14 @@ class Elsewhere(Service, name="tideflow.test.Elsewhere"):
 
 
 class Prober(Probe):
-    """Answers, fails or blocks as asked; knows how many handlers are blocked."""
+    """Answers, fails or blocks as asked.
+
+    Attributes:
+      blocked_count: how many handlers are blocked.
+    """
 
     def __init__(self) -> None:
-        self._blocked = 0
+        self.blocked_count = 0
         self._changed = asyncio.Condition()
 
     async def Echo(self, request: BytesValue) -> BytesValue:
@@ -131,12 +135,12 @@ class Prober(Probe):
 
     async def _change(self, by: int) -> None:
         async with self._changed:
-            self._blocked += by
+            self.blocked_count += by
             self._changed.notify_all()
 
     async def wait_blocked(self, count: int) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: self._blocked == count)
+            await self._changed.wait_for(lambda: self.blocked_count == count)
 
 
 class ProberAtOnce(Prober):

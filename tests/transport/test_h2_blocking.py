@@ -171,7 +171,7 @@ def test_a_server_that_stops_ends_the_calls_in_flight(
 def test_a_server_that_came_back_is_found_by_rested_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(blocking, "_RESTED_S", -1.0)
+    monkeypatch.setattr(blocking, "RESTED_S", -1.0)
 
     async def restart() -> None:
         await pair.transport.stop()

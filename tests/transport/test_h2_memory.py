@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -67,7 +69,22 @@ def test_more_than_is_ever_held_is_lent_too():
 
 @pytest.mark.parametrize("pool", [BufferPool(), Lender()])
 def test_a_fork_needs_no_lock_that_a_thread_of_its_parent_had(pool):
-    pool._lock.acquire()  # as by the thread
+    take = pool.take if isinstance(pool, BufferPool) else pool.lend
+    is_within, may_leave = threading.Event(), threading.Event()
+
+    class Size(int):
+        """A size that is looked up, under the lock, for as long as the test likes."""
+
+        def __hash__(self):
+            is_within.set()
+            may_leave.wait(30)
+            return int.__hash__(self)
+
+    thread = threading.Thread(target=take, args=[Size(MIB)])
+    thread.start()
+    assert is_within.wait(30)
     pool.reset()
-    taken = [pool.take(MIB) if isinstance(pool, BufferPool) else pool.lend(MIB) for _ in range(2)]
+    taken = [take(MIB) for _ in range(2)]
     assert [len(one) for one in taken] == [MIB, MIB]
+    may_leave.set()
+    thread.join()

@@ -34,16 +34,14 @@ async def served(address: str = "127.0.0.1:0", **options: object) -> AsyncIterat
         await server.stop()
 
 
-def families(server: H2Server) -> set[int]:
+def families(server: H2Server) -> set[socket.AddressFamily | None]:
     """Return by which kinds of sockets peers have come in."""
-    found = set()
-    for link in server.links:
-        assert link._transport is not None
-        found.add(link._transport.get_extra_info("socket").family)
-    return found
+    return {link.socket_family for link in server.links}
 
 
-async def way_to(server: H2Server, host: str = "127.0.0.1", **options: object) -> set[int]:
+async def way_to(
+    server: H2Server, host: str = "127.0.0.1", **options: object
+) -> set[socket.AddressFamily | None]:
     """Return by which kind of socket a channel comes in that was given the TCP address."""
     channel = H2Channel(f"{host}:{server.port}", **options)  # type: ignore[arg-type]
     try:
@@ -106,7 +104,7 @@ async def test_it_is_switched_off_with_shared_memory(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_socket_of_another_user_is_not_spoken_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_host, "_owner_of", lambda connection: 12345)
+    monkeypatch.setattr(same_host, "owner_of", lambda connection: 12345)
     async with served() as server:
         assert await way_to(server) == {socket.AF_INET}
 
@@ -116,7 +114,7 @@ def test_the_kernel_tells_whose_a_socket_is() -> None:
         listening.bind(b"\0tideflow.test " + str(id(listening)).encode())
         listening.listen()
         connection.connect(listening.getsockname())
-        assert same_host._owner_of(connection) == os.geteuid()
+        assert same_host.owner_of(connection) == os.geteuid()
 
 
 async def test_a_peer_that_hangs_up_at_once_leaves_no_socket(
@@ -142,7 +140,7 @@ async def test_a_peer_that_hangs_up_at_once_leaves_no_socket(
 async def test_where_the_name_is_taken_peers_come_by_tcp() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held, socket.socket(socket.AF_UNIX) as taken:
         port = held.getsockname()[1]
-        taken.bind(same_host._name("127.0.0.1", port))
+        taken.bind(same_host.socket_name("127.0.0.1", port))
         held.close()
         async with served(f"127.0.0.1:{port}") as server:
             # Nobody listens at it.

@@ -9,9 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -161,43 +159,52 @@ def test_a_loan_that_is_over_is_not_taken_back_again(pool: SegmentPool) -> None:
     assert os.fstat(segment.fd).st_ino in open_inodes()
 
 
-def test_what_was_not_used_for_long_is_let_go(
-    pool: SegmentPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_not_used_for_long_is_let_go(pool: SegmentPool) -> None:
     segment, _ = lend(pool, b"x" * MIB)
     pool.take_back(segment, segment.number)
     pool.trim()
     assert pool.held_bytes > 0
-    monkeypatch.setattr(shared_memory, "_UNUSED_S", -1.0)
-    pool.trim()
+    pool.trim(unused_s=0.0)
     assert pool.held_bytes == 0
 
 
 @pytest.mark.parametrize("size", [MIB, 8 * MIB])
 def test_the_memory_of_a_segment_is_free_though_a_peer_has_it_open(
-    size: int, pool: SegmentPool, views: PeerSegments, monkeypatch: pytest.MonkeyPatch
+    size: int, pool: SegmentPool, views: PeerSegments
 ) -> None:
-    monkeypatch.setattr(shared_memory, "_UNUSED_S", -1.0)
     segment, descriptor = lend(pool, b"x" * size)
     views.view(descriptor.pack(), MOST)  # and nothing holds the view
     fd = os.dup(segment.fd)
     assert os.fstat(fd).st_blocks * 512 > size
-    pool.trim()
+    pool.trim(unused_s=0.0)
     finish_helpers()
     assert os.fstat(fd).st_blocks * 512 <= CONTROL_BYTES
     os.close(fd)
 
 
-def test_all_threads_get_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_memory, "_pools", {})
-    together = threading.Barrier(8)
+_EIGHT_AT_ONCE = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from tideflow.transport.h2.shared_memory import pool
 
-    def get(_: int) -> SegmentPool:
-        together.wait()
-        return shared_memory.pool()
+together = threading.Barrier(8)
 
-    with ThreadPoolExecutor(8) as threads:
-        assert len(set(threads.map(get, range(8)))) == 1
+def get(_):
+    together.wait()
+    return pool()
+
+with ThreadPoolExecutor(8) as threads:
+    print(len(set(threads.map(get, range(8)))))
+"""
+
+
+@pytest.mark.processes
+def test_all_threads_get_one_pool() -> None:
+    # In a process that has none yet.
+    done = subprocess.run(
+        [sys.executable, "-c", _EIGHT_AT_ONCE], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout == "1\n"
 
 
 # ---- after a fork
@@ -209,7 +216,7 @@ def test_memory_that_a_fork_may_view_is_not_written_again(
     first, descriptor = lend(pool, b"a" * MIB)
     message = views.view(descriptor.pack(), MOST)
     kept = np.frombuffer(message, np.uint8)
-    shared_memory_views._count_fork()
+    shared_memory_views.count_fork()
     inode = os.fstat(first.fd).st_ino
     del message
     other = kept.view()  # as it were, the child's
@@ -224,7 +231,7 @@ def test_memory_that_a_fork_may_view_is_not_written_again(
 def test_what_comes_after_a_fork_is_returned_as_ever(
     pool: SegmentPool, views: PeerSegments
 ) -> None:
-    shared_memory_views._count_fork()
+    shared_memory_views.count_fork()
     segment, descriptor = lend(pool, b"a" * MIB)
     views.view(descriptor.pack(), MOST)
     assert lend(pool, b"b" * MIB)[0] is segment

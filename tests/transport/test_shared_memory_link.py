@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
+from chaos.proxy import Relay
+from cluster.servers import free_ports
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import Service, rpc, rpc_stream, stub
 from tideflow.transport.h2 import H2Channel, H2Server, shared_memory, shared_memory_link
@@ -44,21 +46,25 @@ class Ends:
     """The two ends of a connection, and what passes between them."""
 
     def __init__(self, own: object = LOCAL, peer: object = LOCAL) -> None:
-        self.client = SharedBodies(Connection(is_client=True))
-        self.server = SharedBodies(Connection(is_client=False))
+        self.client_core = Connection(is_client=True)
+        self.server_core = Connection(is_client=False)
+        self.client = SharedBodies(self.client_core)
+        self.server = SharedBodies(self.server_core)
         for end in (self.client, self.server):
             end.begin(own, peer)
         self.pump()
 
     def pump(self) -> None:
         """Let each end read what the other wrote, until both have nothing to say."""
-        while self._pass(self.client, self.server) or self._pass(self.server, self.client):
+        while self._pass(self.client_core, self.server_core, self.server) or self._pass(
+            self.server_core, self.client_core, self.client
+        ):
             pass
 
     @staticmethod
-    def _pass(source: SharedBodies, target: SharedBodies) -> bool:
-        sent = b"".join(bytes(piece) for piece in source._core.take_output())
-        for event in target._core.receive(sent):
+    def _pass(source: Connection, target_core: Connection, target: SharedBodies) -> bool:
+        sent = b"".join(bytes(piece) for piece in source.take_output())
+        for event in target_core.receive(sent):
             if type(event) is SettingsReceived:
                 target.on_settings(event.others)
             elif type(event) is PingAnswered:
@@ -127,7 +133,7 @@ def test_nothing_is_offered_to_other_hosts(pool: SegmentPool) -> None:
 def test_an_offer_from_elsewhere_is_not_looked_at(pool: SegmentPool) -> None:
     server = SharedBodies(Connection(is_client=False))
     server.begin(ELSEWHERE, ("192.0.2.8", 1))
-    server.on_settings(shared_memory_link._offer() | {shared_memory_link._CAN_OPEN: 1})
+    server.on_settings(shared_memory_link.make_offer() | {shared_memory_link.CAN_OPEN: 1})
     assert not server.can_lend
     with pytest.raises(errors.InternalError, match="not agreed upon"):
         server.view(bytes(DESCRIPTOR_BYTES), MOST)
@@ -143,11 +149,11 @@ def test_a_peer_that_offers_nothing_hears_nothing_of_it(pool: SegmentPool) -> No
     assert not server.can_lend
 
 
-@pytest.mark.parametrize("word", range(len(shared_memory_link._OFFER_SETTINGS)))
+@pytest.mark.parametrize("word", range(len(shared_memory_link.OFFER_SETTINGS)))
 @pytest.mark.parametrize("value", [0, 1, 2**32 - 1])
 def test_a_wrong_offer_is_as_none(word: int, value: int, pool: SegmentPool) -> None:
-    offer = shared_memory_link._offer()
-    number = shared_memory_link._OFFER_SETTINGS[word]
+    offer = shared_memory_link.make_offer()
+    number = shared_memory_link.OFFER_SETTINGS[word]
     if offer[number] == value:
         value = 77
     core = Connection(is_client=False)
@@ -181,29 +187,23 @@ def test_what_is_lent_on_a_connection_is_dropped_with_it(pool: SegmentPool) -> N
     assert kept == b"kept" * MIB
 
 
-def test_a_message_that_never_was_taken_comes_back(
-    pool: SegmentPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_memory_link, "_UNTAKEN_S", -1.0)
+def test_a_message_that_never_was_taken_comes_back(pool: SegmentPool) -> None:
     ends = Ends()
     taken = ends.server.view(descriptor_of(ends.client.lend_now(message(b"t" * MIB))), MOST)
     for _ in range(3):
         ends.client.lend_now(message(b"l" * MIB))  # of calls that ended on the way
     assert pool.lent_count == 4
     for _ in range(2):  # the first is about what was sent before the last
-        ends.client.watch()
+        ends.client.watch(untaken_s=0.0)
         ends.pump()
     assert pool.lent_count == 1
     assert taken == b"t" * MIB
 
 
-def test_a_message_that_is_taken_late_does_not_come_back_early(
-    pool: SegmentPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_memory_link, "_UNTAKEN_S", -1.0)
+def test_a_message_that_is_taken_late_does_not_come_back_early(pool: SegmentPool) -> None:
     ends = Ends()
     descriptor = descriptor_of(ends.client.lend_now(message(b"a" * MIB)))
-    ends.client.watch()
+    ends.client.watch(untaken_s=0.0)
     view = ends.server.view(descriptor, MOST)  # read before the PING, as it was sent before
     ends.pump()
     assert pool.lent_count == 1
@@ -215,7 +215,7 @@ def test_who_is_about_to_hang_up_lends_no_more(pool: SegmentPool) -> None:
     ends.server.leave()
     parts = message(bytes(MIB))
     assert ends.server.lend_now(parts) is parts
-    ends.client._core.say({shared_memory_link._CAN_OPEN: 1})
+    ends.client_core.say({shared_memory_link.CAN_OPEN: 1})
     ends.pump()
     assert ends.server.lend_now(parts) is parts
 
@@ -295,7 +295,21 @@ class Echo(Service, name="tideflow.test.SharedEcho"):
 
 
 class Echoing(Echo):
+    """Echoes.
+
+    Attributes:
+      may_answer: whether One answers; it waits otherwise.
+      has_request: whether One was called.
+    """
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.has_request = asyncio.Event()
+
     async def One(self, request: BytesValue) -> BytesValue:
+        self.has_request.set()
+        await self.may_answer.wait()
         return request
 
     async def Each(self, requests: AsyncIterator[BytesValue]) -> AsyncIterator[BytesValue]:
@@ -304,14 +318,18 @@ class Echoing(Echo):
 
 
 class Pair:
-    """A server and a channel to it, whose first call has been made."""
+    """A server and a channel to it through a relay, whose first call has been made."""
 
     def __init__(self) -> None:
-        self.server = H2Server([Echoing()], "127.0.0.1:0")
+        self.service = Echoing()
+        self.server = H2Server([self.service], "127.0.0.1:0")
 
     async def __aenter__(self) -> Pair:
         self.port = await self.server.start()
-        self.channel = H2Channel(f"127.0.0.1:{self.port}")
+        (port,) = free_ports(1)
+        self.relay = Relay(port, self.port)
+        await self.relay.start()
+        self.channel = H2Channel(f"127.0.0.1:{port}")
         self.stub = stub(Echo, self.channel)
         # Both have agreed by the end of the second.
         await self.stub.One(BytesValue(value=b"x"))
@@ -321,12 +339,13 @@ class Pair:
     async def __aexit__(self, *error: object) -> None:
         await self.channel.close()
         await self.server.stop()
+        self.relay.close()
 
     @property
     def socket_bytes(self) -> int:
         """How much of bodies went over the socket, both ways."""
         (server_link,) = self.server.links
-        client_link = self.channel._link
+        client_link = self.channel.link
         assert client_link is not None
         return server_link.core.data_bytes_sent + client_link.core.data_bytes_sent
 
@@ -392,21 +411,21 @@ async def test_a_server_limits_what_it_takes_by_either_way(pool: SegmentPool) ->
 
 async def test_a_stopping_server_waits_until_its_answers_are_taken(pool: SegmentPool) -> None:
     async with Pair() as pair:
-        link = pair.channel._link
-        assert link is not None
-        assert link._transport is not None
+        pair.service.may_answer.clear()
+        pair.service.has_request.clear()
         call = asyncio.ensure_future(pair.stub.One(BytesValue(value=bytes(MIB))))
-        await asyncio.sleep(0)
-        link._transport.pause_reading()
+        await pair.service.has_request.wait()
+        pair.relay.silence()
         (server_link,) = pair.server.links
-        answered_bytes = server_link.core.data_bytes_sent + 10
+        sent_bytes = server_link.core.data_bytes_sent
+        pair.service.may_answer.set()
         async with asyncio.timeout(10):
-            while server_link.core.data_bytes_sent < answered_bytes:
+            while server_link.core.data_bytes_sent == sent_bytes:
                 await asyncio.sleep(0)
         stopping = asyncio.ensure_future(pair.server.stop())
         done, _ = await asyncio.wait([stopping], timeout=0.1)
         assert not done
-        link._transport.resume_reading()
+        pair.relay.speak()
         assert len((await call).value) == MIB
         await stopping
 

@@ -53,7 +53,7 @@ def call(address: str) -> None:
         for size in SIZES:
             request = BytesValue(value=b"?" * size)
             assert way(METHODS["Echo"], request) == request
-    link = channel._link
+    link = channel.link
     assert link is not None
     seen = {"sent": link.core.data_bytes_sent, "lent": pool().held_bytes}
     print(json.dumps(seen), flush=True)
@@ -96,6 +96,6 @@ if __name__ == "__main__":
         answering = Prober()
         kept = run_sync(serve(sys.argv[2], answering))
         for _ in sys.stdin:
-            print(answering._blocked, flush=True)
+            print(answering.blocked_count, flush=True)
     else:
         {"call": call, "wait": wait}[sys.argv[1]](sys.argv[2])

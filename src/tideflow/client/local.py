@@ -43,15 +43,18 @@ class LocalBackend:
     Args:
       config: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms, the
         optimizer's global_jit_level and what turns rewrites off have a meaning.
+    Attributes:
+      devices: those of the session.
+      runners: the graphs that were made ready, by signature.
     """
 
     def __init__(self, config: pb.ConfigProto) -> None:
         self._config = config
-        self._devices = DeviceManager(make_devices("localhost", 0, config))
+        self.devices = DeviceManager(make_devices("localhost", 0, config))
         self._state = KernelState(
             CollectiveEngine(
-                task_name(self._devices.client_device.name),
-                lambda name: self._devices.get(name).attributes(),
+                task_name(self.devices.client_device.name),
+                lambda name: self.devices.get(name).attributes(),
                 NoRemoteMembers(),
             )
         )
@@ -59,15 +62,15 @@ class LocalBackend:
         self._rewrites = Rewrites.asked(config.graph_options)
         self._jit = jit_mode(config.graph_options)
         self._functions = FunctionRuntime(
-            self._library, self._devices, self._state, lambda device: device.resources, self._jit
+            self._library, self.devices, self._state, lambda device: device.resources, self._jit
         )
-        names = [device.name for device in self._devices.devices]
+        names = [device.name for device in self.devices.devices]
         self._placed = (
             PlacedGraph(names, config.allow_soft_placement)
             if any(map(is_accelerator, names))
             else None
         )
-        self._runners: dict[Signature, GraphRunner] = {}
+        self.runners: dict[Signature, GraphRunner] = {}
         self._lock = threading.Lock()
         self._steps = itertools.count(1)
         self._running: set[asyncio.Task[Any]] = set()
@@ -77,7 +80,7 @@ class LocalBackend:
 
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """Return the devices of this session."""
-        return [device.attributes() for device in self._devices.devices]
+        return [device.attributes() for device in self.devices.devices]
 
     # ---- ordinary steps
 
@@ -92,7 +95,7 @@ class LocalBackend:
         """Run one step."""
         # A signature's part of the graph cannot change once it was run, so the version of the
         # graph is no part of the key: graphs only grow.
-        runner = self._runners.get(signature)
+        runner = self.runners.get(signature)
         if runner is None:
             runner = self._prepare(graph, signature)
         step = local_step(next(self._steps))
@@ -115,13 +118,13 @@ class LocalBackend:
         with self._lock, graph.lock:
             self._check_open()
             client_graph = self._client_graph(graph, signature)
-            runner = self._runners[signature] = self._make_runner(client_graph)
+            runner = self.runners[signature] = self._make_runner(client_graph)
             return runner
 
     def _client_graph(self, graph: Graph, signature: Signature) -> ClientGraph:
         self._library.update(graph.functions)
         client_graph = prune(graph.operations_by_name, signature)
-        names = [device.name for device in self._devices.devices]
+        names = [device.name for device in self.devices.devices]
         if self._placed is None:
             client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
             place(client_graph.nodes, names, self._config.allow_soft_placement)
@@ -138,7 +141,7 @@ class LocalBackend:
     def _make_runner(self, client_graph: ClientGraph) -> GraphRunner:
         return GraphRunner(
             client_graph.nodes,
-            self._devices,
+            self.devices,
             self._state,
             lambda device: device.resources,
             self._functions.get,
@@ -175,7 +178,7 @@ class LocalBackend:
             self._check_open()
             client_graph = self._client_graph(graph, signature)
             state = PartialRun.of(client_graph)
-            device = self._devices.client_device
+            device = self.devices.client_device
             through_rendezvous(client_graph, device.name, device.incarnation)
             runner = self._make_runner(client_graph)
         handle = str(next(self._partial_handles))
@@ -209,7 +212,7 @@ class LocalBackend:
         return values
 
     async def _exchange(self, step: Step, feeds: dict[str, Any], fetches: list[str]) -> list[Any]:
-        device = self._devices.client_device
+        device = self.devices.client_device
         for name, value in feeds.items():
             step.rendezvous.put(endpoint_key(device.name, device.incarnation, name), value)
         values = []
@@ -230,7 +233,7 @@ class LocalBackend:
         if self._running or self._partial:
             run_sync(self._cancel_all())
         self._partial.clear()
-        self._runners.clear()
+        self.runners.clear()
         self._state.close()
 
     async def _cancel_all(self) -> None:

@@ -15,8 +15,9 @@ from tideflow.wire import errors
 SWITCH = "TIDEFLOW_WAIT_S"
 _DEFAULT_WAIT_S = 7200.0
 
-_REPORT_AFTER_S = 3.0
-_REPORT_EVERY_S = 10.0
+# When the user is told for the first time, and how often then.
+REPORT_AFTER_S = 3.0
+REPORT_EVERY_S = 10.0
 _NOT_ANSWERED = "the server has not answered"
 
 
@@ -87,7 +88,7 @@ class Progress:
         self.what = ", ".join(missing) or f"{self._target} ({_NOT_ANSWERED})"
 
     async def _report_at_times(self) -> None:
-        await asyncio.sleep(_REPORT_AFTER_S)
+        await asyncio.sleep(REPORT_AFTER_S)
         while True:
             await self.look()
             left_s = self._ends_at_s - clock.monotonic_s()
@@ -96,7 +97,7 @@ class Progress:
                 file=sys.stderr,
                 flush=True,
             )
-            await asyncio.sleep(_REPORT_EVERY_S)
+            await asyncio.sleep(REPORT_EVERY_S)
 
     def end(self) -> None:
         """Say nothing more."""

@@ -63,6 +63,9 @@ class Session:
       graph: the graph whose parts are run; the default graph if left out.
       config: a ConfigProto; see docs for the fields that have a meaning here.
 
+    Attributes:
+      backend: what runs the steps, for tools that look into it (see tideflow.client.backend).
+
     `run` may be called from many threads.  Use it as a context manager: the session is then the
     default one and is closed at the end.
     """
@@ -82,9 +85,9 @@ class Session:
         self._target = target.decode() if isinstance(target, bytes) else target
         self._graph = graph if graph is not None else get_default_graph()
         self._config = config if config is not None else pb.ConfigProto()
-        self._backend = self._connect()
+        self.backend = self._connect()
         # A session that is dropped ends as one that is closed does.
-        self._dropped = weakref.finalize(self, _close_aside, self._backend)
+        self._dropped = weakref.finalize(self, _close_aside, self.backend)
         self._dropped.atexit = False
         self._closed = False
         self._calls: dict[Any, _Call] = {}
@@ -133,7 +136,7 @@ class Session:
     def list_devices(self) -> list[pb.DeviceAttributes]:
         """Return the devices that the session may use."""
         self._check_open()
-        return self._backend.list_devices()
+        return self.backend.list_devices()
 
     # ---- running
 
@@ -168,7 +171,7 @@ class Session:
         if call.is_empty:
             return call.finish([], feeds)
         try:
-            found = self._backend.run(self._graph, call.signature, feeds, options, metadata)
+            found = self.backend.run(self._graph, call.signature, feeds, options, metadata)
         except errors.OpError as error:
             raise self._located(error) from None
         return call.finish(found, feeds)
@@ -272,7 +275,7 @@ class Session:
             tuple(tensor.name for tensor in parsed.tensors),
             tuple(op.name for op in parsed.targets),
         )
-        return self._backend.partial_run_setup(self._graph, signature)
+        return self.backend.partial_run_setup(self._graph, signature)
 
     def partial_run(
         self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None
@@ -282,7 +285,7 @@ class Session:
         call, values = self._prepare(fetches, feed_dict)
         feeds = dict(zip(call.signature.feeds, values))
         try:
-            found = self._backend.partial_run(handle, feeds, list(call.signature.fetches))
+            found = self.backend.partial_run(handle, feeds, list(call.signature.fetches))
         except errors.OpError as error:
             raise self._located(error) from None
         return call.finish(found, values)
@@ -298,7 +301,7 @@ class Session:
         if not self._closed:
             self._closed = True
             self._dropped.detach()
-            self._backend.close()
+            self.backend.close()
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Session]:

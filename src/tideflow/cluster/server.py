@@ -19,6 +19,7 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.server_config import ServerOptions, make_server_def
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.task_server import TaskServer
+from tideflow.cluster.worker import Worker
 from tideflow.ops.export import export
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
@@ -45,6 +46,10 @@ class ServerRuntime(Protocol):
     @property
     def master(self) -> MasterService:
         """The master of this task."""
+
+    @property
+    def worker(self) -> Worker:
+        """The worker of this task."""
 
     async def start(self) -> None:
         """Begin to answer."""
@@ -155,6 +160,11 @@ class Server:
     def master(self) -> MasterService:
         """The master, for clients in this process."""
         return self._runtime.master
+
+    @property
+    def worker(self) -> Worker:
+        """The worker, for programs in this process that look into it."""
+        return self._runtime.worker
 
     def start(self) -> None:
         """Begin to answer; nothing happens if the server is started.

@@ -104,11 +104,6 @@ class DatasetV2(Dataset):
         )
         return made
 
-    @staticmethod
-    def from_element(variant: Tensor, element_spec: Any) -> DatasetV2:
-        """Return the dataset that a variant tensor is, with elements of a spec."""
-        return DatasetV2(variant, nest.map_structure(lambda s: Spec(s.dtype, s.dims), element_spec))
-
     @classmethod
     def list_files(
         cls,
@@ -223,6 +218,16 @@ class DatasetV2(Dataset):
 
     def __repr__(self) -> str:
         return f"<Dataset element_spec={self.element_spec}>"
+
+
+@export_v2("data.experimental.from_variant")
+def from_variant(variant: Tensor, structure: Any) -> DatasetV2:
+    """Return the dataset that a scalar variant tensor holds.
+
+    Args:
+      structure: the TensorSpecs of an element, as `Dataset.element_spec` gives them.
+    """
+    return DatasetV2(variant, nest.map_structure(lambda s: Spec(s.dtype, s.dims), structure))
 
 
 class OwnedIterator:

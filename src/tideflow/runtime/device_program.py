@@ -57,12 +57,12 @@ class DeviceProgram(Program):
         named = [one for one in instructions if _names_variable(one.node)]
         self._named = [(one.outputs[0], one.call) for one in named]
         self._handles: list[tuple[int, Any]] | None = None
-        self._parts = self._cut([one for one in instructions if not _names_variable(one.node)])
+        self.parts = self._cut([one for one in instructions if not _names_variable(one.node)])
 
     @property
     def regions(self) -> list[DeviceRegion]:
         """The compiled regions, in order."""
-        return [part for part, _ in self._parts if isinstance(part, DeviceRegion)]
+        return [part for part, _ in self.parts if isinstance(part, DeviceRegion)]
 
     def run(self, slots: list[Any]) -> None:
         """Run all parts.
@@ -70,12 +70,12 @@ class DeviceProgram(Program):
         Raises: OpError that names the failing node.
         """
         self._name_variables(slots)
-        self._run_parts(self._parts, slots, None)
+        self._run_parts(self.parts, slots, None)
 
     def run_observed(self, slots: list[Any], observer: Observer) -> None:
         """Run all parts and report to the observer: a region as its last node."""
         self._name_variables(slots)
-        self._run_parts(self._parts, slots, observer)
+        self._run_parts(self.parts, slots, observer)
 
     def _name_variables(self, slots: list[Any]) -> None:
         if self._handles is None:
@@ -110,12 +110,12 @@ class DeviceProgram(Program):
         with self._lock:
             self._excluded.update(id(node) for node in nodes)
             cut = self._cut(region.instructions)
-            parts = list(self._parts)
+            parts = list(self.parts)
             # Another thread may have cut it meanwhile.
             at = next((i for i, (part, _) in enumerate(parts) if part is region), None)
             if at is not None:
                 parts[at : at + 1] = cut
-                self._parts = parts
+                self.parts = parts
             return cut
 
     def _cut(self, instructions: Sequence[Instruction]) -> list[_Part]:

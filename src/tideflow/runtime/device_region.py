@@ -86,6 +86,11 @@ class DeviceRegion:
         self._ready: OrderedDict[Any, _Ready] = OrderedDict()
         self._has_warned = False
 
+    @property
+    def compiled_forms(self) -> int:
+        """For how many kinds of inputs the region is compiled."""
+        return len(self._ready)
+
     def run(self, slots: list[Any]) -> None:
         """Run the region over the slots of a step.
 

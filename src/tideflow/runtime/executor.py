@@ -67,8 +67,13 @@ class Executor:
     @property
     def compiled_regions(self) -> int:
         """How many regions may run compiled at present."""
+        return sum(one.compiled_regions for one in self.programs if isinstance(one, JitProgram))
+
+    @property
+    def programs(self) -> list[Program]:
+        """The straight code of the plan, in order."""
         parts = [part for group in self._groups for part in group.parts]
-        return sum(part.compiled_regions for part in parts if isinstance(part, JitProgram))
+        return [part for part in parts if isinstance(part, Program)]
 
     def received(self, value: Any) -> Any:
         """Return a value that came through the rendezvous for use here."""

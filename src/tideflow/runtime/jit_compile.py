@@ -144,6 +144,12 @@ def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
     return made
 
 
+def forget_compiled() -> None:
+    """Drop what this process has compiled; what is in use stays with its users."""
+    with _lock:
+        _compiled.clear()
+
+
 def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> Executable:
     folder = asked_folder()
     if folder is None:
@@ -211,6 +217,7 @@ def _compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> 
         call = (
             jax.jit(function, donate_argnums=tuple(range(plan.changed))).lower(*arguments).compile()
         )
+    _LOGGER.debug("compiled a region of %d nodes", len(plan.actions))
     position = {slot: i for i, slot in enumerate(plan.outputs)}
     return Executable(
         call,

@@ -192,6 +192,12 @@ class ResourceManager:
             for key in [key for key in self._by_name if key[0] in doomed]:
                 self.forget_name(*key)
 
+    def things(self, kind: type[T]) -> list[T]:
+        """Return all things of a kind that are there now."""
+        with self._lock:
+            found = [thing for things in self._by_name.values() for thing in things]
+        return [thing for thing in found if isinstance(thing, kind)]
+
     def snapshot(self) -> list[ResourceInfo]:
         """Return what is there now, by container and name."""
         with self._lock:

@@ -32,7 +32,7 @@ def test_nothing_pure_is_run_by_numpy(monkeypatch):
         session.run(made, {x: ROWS})
         (program,) = programs(session)
         assert not isinstance(program, JitProgram)
-        assert [type(part).__name__ for part, _ in program._parts] == ["DeviceRegion"]
+        assert [type(part).__name__ for part, _ in program.parts] == ["DeviceRegion"]
 
 
 @pytest.mark.parametrize(

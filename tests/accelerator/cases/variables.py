@@ -128,11 +128,11 @@ def test_a_step_that_trains_an_embedding_is_one_region(optimizer, use_resource):
                 found.append((losses, session.run(table)))
                 if config is not NO_GPU:
                     step = next(p for p in programs(session) if p.regions)
-                    between = [p.instructions for p, _ in step._parts if p not in step.regions]
+                    between = [p.instructions for p, _ in step.parts if p not in step.regions]
                     assert {one.node.op for run in between for one in run} <= {"VariableV2"}
                     assert len(step.regions) == 1
                     # Nor does it matter how many rows are distinct.
-                    assert len(step.regions[0]._ready) == 1
+                    assert step.regions[0].compiled_forms == 1
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5)
 
@@ -196,7 +196,7 @@ def test_the_shape_of_a_variable_is_part_of_a_region():
         assert (session.run(flat) == ROWS.ravel() * 2).all()
         assert (session.run(size) == [4, 3]).all()
         last = programs(session)[-1]
-        assert len(last._parts) == 1
+        assert len(last.parts) == 1
 
 
 @use_both_kinds

@@ -87,10 +87,12 @@ class StepTable:
 
     Args:
       log: takes note of transfers while it is on.
+      most_ended: how many steps that have ended may wait to be cleaned up.
     """
 
-    def __init__(self, log: RpcLog) -> None:
+    def __init__(self, log: RpcLog, most_ended: int = _MOST_ENDED) -> None:
         self._log = log
+        self._most_ended = most_ended
         self._steps: dict[int, StepRecord] = {}
         # Started steps in which nothing runs, oldest first.
         self._ended: dict[int, None] = {}
@@ -169,7 +171,7 @@ class StepTable:
         if record.runs or self._steps.get(record.step_id) is not record:
             return
         self._ended[record.step_id] = None
-        while len(self._ended) > _MOST_ENDED:
+        while len(self._ended) > self._most_ended:
             self.clean_up(next(iter(self._ended)))
 
     async def receive(self, step_id: int, key: str) -> Received:

@@ -337,6 +337,12 @@ class Dataset:
         return nest.pack_sequence_as(state, op.outputs)
 
 
+@export("data.experimental.to_variant")
+def to_variant(dataset: Dataset) -> Tensor:
+    """Return a dataset as a scalar variant tensor, for ops that take one."""
+    return dataset._variant
+
+
 def _variant_of(leaf: Any) -> Any:
     return leaf._variant if isinstance(leaf, Dataset) else leaf
 

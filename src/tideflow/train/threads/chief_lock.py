@@ -36,7 +36,7 @@ except ImportError:  # no such thing on Windows
 FILE_NAME = "chief.lock"
 
 # A chief that was asked to end may be saving its last checkpoint.
-_HANDOVER_S = 5.0
+HANDOVER_S = 5.0
 _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 
@@ -60,7 +60,7 @@ class ChiefLock:
     """
 
     def __init__(self, directory: str, handover_s: float | None = None) -> None:
-        handover_s = _HANDOVER_S if handover_s is None else handover_s
+        handover_s = HANDOVER_S if handover_s is None else handover_s
         self._path = os.path.join(os.path.realpath(directory), FILE_NAME)
         is_locked = fcntl is not None and "://" not in directory and _lock(self._path, handover_s)
         self._unlock = weakref.finalize(self, _let_go_soon, self._path) if is_locked else None

@@ -48,7 +48,7 @@ _TURN_BYTES = 1 << 20
 # sendmsg takes no more buffers than IOV_MAX.
 _MOST_BUFFERS = 1024
 # A connection that rested for so long is looked at before it is used.
-_RESTED_S = 1.0
+RESTED_S = 1.0
 _PING = b"blocking"
 
 
@@ -105,7 +105,7 @@ class BlockingConnection(ClientCalls):
 
     def is_usable(self) -> bool:
         """Whether another call can be made, as far as one can tell without waiting."""
-        if clock.monotonic_s() - self._used_at_s > _RESTED_S:
+        if clock.monotonic_s() - self._used_at_s > RESTED_S:
             self._timeout_s = 0.0
             self._socket.settimeout(0.0)
             with contextlib.suppress(BlockingIOError):

@@ -50,6 +50,9 @@ class H2Channel(Channel):
     lost.  peer_name is what error messages call the peer, such as `/job:ps/task:0`; by default the
     address.  keepalive_s is the interval of pings to a peer that is no tideflow, while calls are in
     flight and nothing arrives.  tls is told to offer "h2" by ALPN, and nothing else.
+
+    Attributes:
+      link: the connection of calls on the event loop, None where there is none now.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class H2Channel(Channel):
         if tls is None:
             self._blocking = BlockingCalls(self._calling, keepalive_s, self.statistics_of)
         self.blocking = self._blocking
-        self._link: ClientLink | None = None
+        self.link: ClientLink | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._last_failure = ""
         self._backoff = Backoff()
@@ -97,7 +100,7 @@ class H2Channel(Channel):
             statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
             deadline_s = self._deadline_s(timeout_s)
             for tries in range(MOST_TRIES):
-                link = self._link
+                link = self.link
                 if link is None or not link.core.can_open:
                     link = await self._find_link(method, wait_for_ready, deadline_s)
                 try:
@@ -166,7 +169,7 @@ class H2Channel(Channel):
         statistics = self.statistics_of(method.path)
         with self._one_call(method, statistics, timeout_s):
             deadline_s = self._deadline_s(timeout_s)
-            link = self._link
+            link = self.link
             if link is None or not link.core.can_open:
                 link = await self._find_link(method, wait_for_ready, deadline_s)
             call = self._calling.new_call(method, None)
@@ -192,7 +195,7 @@ class H2Channel(Channel):
 
     async def open_pipe(self, method: MethodSpec, receiver: PipeReceiver) -> Pipe:
         self._require_open(method.path)
-        link = self._link
+        link = self.link
         if link is None or not link.core.can_open:
             link = await self._find_link(method, wait_for_ready=False, deadline_s=None)
         statistics = self.statistics_of(method.path)
@@ -251,7 +254,7 @@ class H2Channel(Channel):
             waiter.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
-        link, self._link = self._link, None
+        link, self.link = self.link, None
         if link is not None:
             for call in list(self._calls):
                 link.cancel(call)
@@ -269,7 +272,7 @@ class H2Channel(Channel):
         while True:
             if self._closed:
                 raise self._calling.closed_error(method.path)
-            link = self._link
+            link = self.link
             if link is not None and link.is_usable:
                 if link.core.can_open:
                     return link
@@ -284,7 +287,7 @@ class H2Channel(Channel):
                     self._connecting = spawn(self._connect())
             if self._connecting is not None:
                 await self._within(deadline_s, self._wait_connected(self._connecting))
-            link = self._link
+            link = self.link
             if link is not None and link.is_lost:
                 self._last_failure = link.lost_reason
             if (link is None or link.is_lost) and not wait_for_ready and not self._closed:
@@ -322,9 +325,9 @@ class H2Channel(Channel):
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 link = await self._open()
                 await link.ready
-            self._link = link
+            self.link = link
         except (OSError, TimeoutError, errors.OpError) as error:
-            self._link = None
+            self.link = None
             found = why_not_connected(
                 error, has_tls=self._tls is not None, was_open=link is not None
             )

@@ -86,6 +86,12 @@ class Link(asyncio.BufferedProtocol, ABC):
         self._unfinished: tuple[int, int] | None = None
         self._watches_without_progress = 0
 
+    @property
+    def socket_family(self) -> socket.AddressFamily | None:
+        """What kind of socket it goes by, AF_INET, AF_INET6 or AF_UNIX; None without one."""
+        connection = None if self._transport is None else self._transport.get_extra_info("socket")
+        return None if connection is None else connection.family
+
     # ---- what the two ends do
 
     @abstractmethod

@@ -32,7 +32,9 @@ async def listen_beside(
     if not is_possible():
         return []
     where = [listening.getsockname() for server in servers for listening in server.sockets]
-    names = {_name(_ANY if _is_any(address) else address, port) for address, port, *_ in where}
+    names = {
+        socket_name(_ANY if _is_any(address) else address, port) for address, port, *_ in where
+    }
     made = []
     for name in sorted(names):
         with contextlib.suppress(OSError):  # somebody has the name: peers come by TCP
@@ -59,9 +61,9 @@ def connect_nowait(host: str, port: int) -> socket.socket | None:
 
 def _connect_to_any(found: Iterable[Any]) -> socket.socket | None:
     for *_, (address, port, *_) in found:
-        made = _connect_to(_name(address, port))
+        made = _connect_to(socket_name(address, port))
         if made is None and _is_own(address):
-            made = _connect_to(_name(_ANY, port))
+            made = _connect_to(socket_name(_ANY, port))
         if made is not None:
             return made
     return None
@@ -70,20 +72,21 @@ def _connect_to_any(found: Iterable[Any]) -> socket.socket | None:
 def _connect_to(name: bytes) -> socket.socket | None:
     with contextlib.suppress(OSError):
         made = network.open_unix(name, timeout_s=0.0)
-        if _owner_of(made) == os.geteuid():
+        if owner_of(made) == os.geteuid():
             return made
         made.close()
     return None
 
 
-def _owner_of(connection: socket.socket) -> int:
+def owner_of(connection: socket.socket) -> int:
     """Return the user who listens at the other end of a connection."""
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(found)
     return int(user)
 
 
-def _name(address: str, port: int) -> bytes:
+def socket_name(address: str, port: int) -> bytes:
+    """Return the abstract name of the Unix socket beside a TCP port."""
     return f"\0tideflow {address} {port}".encode()
 
 

@@ -224,12 +224,12 @@ class SegmentPool:
                 if segment.is_returned:
                     _empty([segment])
 
-    def trim(self) -> None:
-        """Let go of what was not used for a minute."""
-        before_s = clock.monotonic_s() - _UNUSED_S
+    def trim(self, unused_s: float = _UNUSED_S) -> None:
+        """Let go of what was not used for so long: a minute."""
+        before_s = clock.monotonic_s() - unused_s
         with self._lock:
             self._collect()
-            unused = [segment for segment in self._free if segment.used_at_s < before_s]
+            unused = [segment for segment in self._free if segment.used_at_s <= before_s]
             for segment in unused:
                 self._free.remove(segment)
                 self._retire(segment)

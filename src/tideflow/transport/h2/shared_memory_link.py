@@ -43,12 +43,12 @@ from tideflow.transport.h2.shared_memory_views import PeerSegments
 from tideflow.wire import errors
 
 # Settings of ours: whether the sender can open what the receiver offered; from _OFFER on, an offer.
-_CAN_OPEN = 0xF7E0
+CAN_OPEN = 0xF7E0
 _OFFER = 0xF7E1
 # Version, host, process, descriptor, key.
 _OFFER_FORM = struct.Struct(f">I8sII{KEY_BYTES}s")
-_OFFER_SETTINGS = range(_OFFER, _OFFER + _OFFER_FORM.size // 4)
-_WORDS = struct.Struct(f">{len(_OFFER_SETTINGS)}I")
+OFFER_SETTINGS = range(_OFFER, _OFFER + _OFFER_FORM.size // 4)
+_WORDS = struct.Struct(f">{len(OFFER_SETTINGS)}I")
 _VERSION = 1
 _HOST_BYTES = 8
 
@@ -93,7 +93,7 @@ class SharedBodies:
         """Take note of where the two ends are, as sockets name them; a client offers."""
         self._is_local = is_possible() and is_within_host(own_address, peer_address)
         if self._is_local and self._core.is_client:
-            self._core.say(_offer())
+            self._core.say(make_offer())
 
     def close(self) -> None:
         """The connection is over: what is lent comes back no more."""
@@ -117,19 +117,19 @@ class SharedBodies:
             return
         if _OFFER in settings and self._peer is None:
             self._on_offer(settings)
-        if _CAN_OPEN in settings:
-            self.can_lend = settings[_CAN_OPEN] == 1 and not self._is_leaving
+        if CAN_OPEN in settings:
+            self.can_lend = settings[CAN_OPEN] == 1 and not self._is_leaving
 
     def _on_offer(self, settings: dict[int, int]) -> None:
-        words = [settings.get(number, 0) for number in _OFFER_SETTINGS]
+        words = [settings.get(number, 0) for number in OFFER_SETTINGS]
         version, host, pid, fd, key = _OFFER_FORM.unpack(_WORDS.pack(*words))
         if version != _VERSION or host != _host():
             return
         peer = PeerSegments(pid)
         if peer.probe(fd, key):
             self._peer = peer
-            own = {} if self._core.is_client else _offer()
-            self._core.say({_CAN_OPEN: 1, **own})
+            own = {} if self._core.is_client else make_offer()
+            self._core.say({CAN_OPEN: 1, **own})
 
     # ---- receiving
 
@@ -145,7 +145,7 @@ class SharedBodies:
         try:
             return self._peer.view(descriptor, most_bytes)
         except errors.InternalError:
-            self._core.say({_CAN_OPEN: 0})
+            self._core.say({CAN_OPEN: 0})
             raise
 
     # ---- sending
@@ -199,14 +199,14 @@ class SharedBodies:
         data = descriptor.pack()
         return [bytes([SHARED]) + len(data).to_bytes(4, "big") + data]
 
-    def _settle(self) -> None:
-        """Forget loans that are over, and find out about those that nobody took."""
-        before_s = clock.monotonic_s() - _UNTAKEN_S
+    def _settle(self, untaken_s: float = _UNTAKEN_S) -> None:
+        """Forget loans that are over, and find out about those that nobody took for so long."""
+        before_s = clock.monotonic_s() - untaken_s
         untaken = {}
         for segment, loan in list(self._loans.items()):
             if segment.number != loan.number or (loan.sent_at_s and segment.is_over):
                 del self._loans[segment]
-            elif loan.sent_at_s and loan.sent_at_s < before_s and not segment.is_claimed:
+            elif loan.sent_at_s and loan.sent_at_s <= before_s and not segment.is_claimed:
                 untaken[segment] = loan.number
         # What waits for the peer's windows would come after the PING.
         if untaken and not self._asked and not self._core.is_stalled:
@@ -244,10 +244,13 @@ class SharedBodies:
         self._core.ping(_LAST_PING)
         return self._last_answer
 
-    def watch(self) -> None:
-        """Now and then: let go of what is not needed."""
+    def watch(self, untaken_s: float = _UNTAKEN_S) -> None:
+        """Now and then: let go of what is not needed.
+
+        untaken_s: the peer is asked about messages that it has not taken for so long.
+        """
         if self._is_local:
-            self._settle()
+            self._settle(untaken_s)
         if self._peer is not None:
             self._peer.trim()
 
@@ -269,7 +272,7 @@ def is_within_host(own: Any, peer: Any) -> bool:
         return False
 
 
-def _offer() -> dict[int, int]:
+def make_offer() -> dict[int, int]:
     """Return the settings that name this process and its probe; none where it has no way."""
     host = _host()
     if host is None:
@@ -279,7 +282,7 @@ def _offer() -> dict[int, int]:
     except OSError:
         return {}
     form = _OFFER_FORM.pack(_VERSION, host, os.getpid(), probe.fd, probe.key)
-    return dict(zip(_OFFER_SETTINGS, _WORDS.unpack(form), strict=True))
+    return dict(zip(OFFER_SETTINGS, _WORDS.unpack(form), strict=True))
 
 
 @functools.cache

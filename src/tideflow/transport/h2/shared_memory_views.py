@@ -132,12 +132,13 @@ class PeerSegments:
 _forks = 0
 
 
-def _count_fork() -> None:
+def count_fork() -> None:
+    """Take note that the process forks: its child may view what it views."""
     global _forks
     _forks += 1
 
 
-os.register_at_fork(before=_count_fork)
+os.register_at_fork(before=count_fork)
 
 
 def _give_back(mapping: _Mapping, number: int, forks: int) -> None:
