@@ -51,6 +51,19 @@ def test_pruning_keeps_only_what_the_fetches_need(graph):
     assert names(found.nodes) == ["_arg_x_0", "y", "_retval_y_0_0"]
 
 
+def test_who_waits_for_a_fed_placeholder_waits_for_its_feed(graph):
+    x = tf.placeholder(tf.float32, [], name="x")
+    y = tf.exp(x, name="y")
+    with tf.control_dependencies([x, y]):
+        tf.no_op(name="after")
+    found = pruned(graph, ["x:0"], targets=["after"])
+    assert names(found.nodes) == ["_arg_x_0", "y", "after"]
+    assert names(found.targets[0].controls) == ["_arg_x_0", "y"]
+    # Of a node that is no placeholder only the tensor is fed; who waits for it waits for it.
+    found = pruned(graph, ["x:0", "y:0"], targets=["after"])
+    assert names(found.targets[0].controls) == ["_arg_x_0", "y"]
+
+
 def test_feeding_in_the_middle_prunes_what_is_before(graph):
     x = tf.placeholder(tf.float32, [], name="x")
     y = tf.exp(x, name="y")
@@ -122,6 +135,19 @@ def test_what_does_not_change_is_computed_once(graph):
     constants = [node for node in found if node.op == "Const"]
     assert [float(node.attrs["value"]) for node in constants] == [3.0]
     assert {node.op for node in found} == {"_Arg", "Const", "Mul", "_Retval"}
+
+
+def test_a_folded_constant_waits_for_what_its_node_and_inputs_waited_for(graph):
+    first, second = tf.no_op(name="first"), tf.no_op(name="second")
+    with tf.control_dependencies([first]):
+        x = tf.constant(2.0, name="x")
+    with tf.control_dependencies([second]):
+        y = tf.exp(x, name="y")
+    tf.exp(y, name="z")
+    (folded,) = [n for n in fold_constants(pruned(graph, [], ["z:0"]).nodes) if n.name == "z"]
+    assert folded.op == "Const"
+    waits = {node.name for node in folded.controls}
+    assert waits == {"first", "second"}
 
 
 def test_random_numbers_and_state_are_not_folded(graph):

@@ -217,7 +217,8 @@ class Bench:
         return self.run_on(program, client, self.cluster(cluster).targets)
 
     def run_on(self, program: str, client: str, targets: dict[str, str]) -> Any:
-        """Return what a program returns on any cluster.  Raises: Unexpected."""
+        """Return what a program returns on any cluster, or in sessions without one where there
+        are no targets.  Raises: Unexpected."""
         return run_program(self._clients[client], program, targets)
 
     def expected(self, program: str) -> Any:

@@ -53,6 +53,16 @@ def test_a_program_gives_what_it_gives_on_tensorflow(bench: Bench, name: str) ->
     assert not {way: one for way, one in found.items() if one}
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, one in PROGRAMS.items() if one.local and "tideflow" in one.clients]
+)
+def test_a_program_gives_what_it_gives_on_tensorflow_without_a_cluster(
+    bench: Bench, name: str
+) -> None:
+    expected = bench.run_on(name, "tensorflow", {})
+    assert not list(differences(expected, bench.run_on(name, "tideflow", {})))
+
+
 @pytest.mark.parametrize("cluster", ["tideflow", "tensorflow-leads", "tideflow-leads"])
 def test_a_missing_op_is_named(bench: Bench, cluster: str) -> None:
     with pytest.raises(Exception, match=r"NotFoundError.*Fact"):

@@ -133,6 +133,18 @@ def test_a_variable_of_one_step():
     check_both_run(build, ["TemporaryVariable", "DestroyTemporaryVariable"])
 
 
+@pytest.mark.parametrize("chosen", [0, 1, 2, -1])
+def test_references_are_given_on(chosen):
+    def build():
+        (v, begin), (w, begin_w) = reference(np.float32([1, 2])), reference(np.float32([5]), "w")
+        passed = apply_op("RefIdentity", w)
+        one = apply_op("RefSelect", tf.constant(chosen), [v, passed])
+        added = apply_op("AssignAdd", one, tf.constant([1.0, 1.0]))
+        return [Run([begin, begin_w]), Run([passed]), Run([added]), Run([v]), Run([w])]
+
+    check_both_run(build, ["RefIdentity", "RefSelect"])
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_branch_on_a_reference(taken):
     def build():

@@ -18,6 +18,8 @@ MAX_FOLDED_BYTES = 1 << 20
 def fold_constants(nodes: Sequence[Node]) -> list[Node]:
     """Replace pure nodes whose inputs are all constants by constants, in place of the nodes.
 
+    A constant waits for all that the node and its inputs waited for.
+
     Args:
       nodes: in topological order; edges between them are rewritten.
     Returns: the nodes that are left, in the same order.
@@ -34,7 +36,8 @@ def fold_constants(nodes: Sequence[Node]) -> list[Node]:
         if values is None:
             kept.append(node)
             continue
-        made = {port: _constant(node, port, value) for port, value in enumerate(values)}
+        controls = _controls(node, constants)
+        made = {port: _constant(node, port, value, controls) for port, value in enumerate(values)}
         constants[id(node)] = made
         kept.extend(made.values())
     _replace_controls(kept, constants)
@@ -42,11 +45,11 @@ def fold_constants(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _fold(node: Node) -> list[Any] | None:
-    if not node.edges or not node.op_def.is_pure or node.controls or not node.output_types:
+    if not node.edges or not node.op_def.is_pure or not node.output_types:
         return None
     values = []
     for source, _ in node.edges:
-        if source.op != "Const" or source.controls:
+        if source.op != "Const":
             return None
         values.append(source.attrs["value"])
     try:
@@ -60,19 +63,38 @@ def _fold(node: Node) -> list[Any] | None:
     return results
 
 
-def _constant(node: Node, port: int, value: Any) -> Node:
+def _controls(node: Node, constants: dict[int, dict[int, Node]]) -> list[Node]:
+    """Return what a node and its inputs wait for."""
+    found = [*node.controls, *(one for source, _ in node.edges for one in source.controls)]
+    return _remaining(found, constants)
+
+
+def _remaining(controls: Sequence[Node], constants: dict[int, dict[int, Node]]) -> list[Node]:
+    """Return what is left to wait for: a folded node that waits for nothing is there at once."""
+    left: dict[int, Node] = {}
+    for source in controls:
+        folded = constants.get(id(source))
+        if folded is None:
+            left[id(source)] = source
+        elif folded[0].controls:
+            left[id(folded[0])] = folded[0]
+    return list(left.values())
+
+
+def _constant(node: Node, port: int, value: Any, controls: Sequence[Node]) -> Node:
     name = node.name if port == 0 else f"{node.name}/folded_{port}"
     attrs = {"dtype": node.output_types[port], "value": np.asarray(value)}
     if "_class" in node.attrs:
         attrs["_class"] = node.attrs["_class"]
-    return Node(name, get_op_def("Const"), [], [], attrs, node.device)
+    return Node(name, get_op_def("Const"), [], list(controls), attrs, node.device)
 
 
 def _replace_controls(kept: Sequence[Node], constants: dict[int, dict[int, Node]]) -> None:
-    """A folded node has nothing left to wait for, so nobody waits for it."""
+    if not constants:
+        return
     for node in kept:
         if node.controls:
-            node.controls = [source for source in node.controls if id(source) not in constants]
+            node.controls = _remaining(node.controls, constants)
 
 
 def _drop_unused(kept: list[Node], constants: dict[int, dict[int, Node]]) -> list[Node]:

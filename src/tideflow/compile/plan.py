@@ -58,7 +58,8 @@ class Plan:
 
     Attributes:
       groups: the first one that has waits_for 0 starts.
-      slots: slot of each output, by (id(node), port).  Slot 0 is the step itself.
+      slots: slot of each output, by (id(node), port).  Slot 0 is the step itself.  A result that
+        reads a reference has one of its own as port 0: others may still change what it refers to.
       slot_count: how many slots there are.
       waiters: for each waiting node, by id, the groups that wait for it.
       args: (slot, argument index) of the `_Arg` nodes.
@@ -110,7 +111,8 @@ def make_plan(nodes: Sequence[Node]) -> Plan:
     for node in order:
         if node.op in RETVAL_OPS:
             source, port = node.edges[0]
-            retvals.append((slots[id(source), port], node.attrs["index"]))
+            slot = slots.get((id(node), 0), slots[id(source), port])
+            retvals.append((slot, node.attrs["index"]))
     return Plan(order, groups, slots, count, waiters, args, retvals)
 
 
@@ -122,10 +124,18 @@ def _assign_slots(order: Sequence[Node]) -> tuple[dict[tuple[int, int], int], in
             source, port = node.edges[0]
             slots[id(node), 0] = slots[id(source), port]
             continue
-        for port in range(len(node.output_types)):
+        for port in range(1 if _reads_result(node) else len(node.output_types)):
             slots[id(node), port] = count
             count += 1
     return slots, count
+
+
+def _reads_result(node: Node) -> bool:
+    """Whether a node returns the value of a reference."""
+    if node.op not in RETVAL_OPS:
+        return False
+    source, port = node.edges[0]
+    return source.output_types[port].is_ref_dtype
 
 
 def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:

@@ -2,6 +2,10 @@
 
 `prune` gives a graph of its own for one signature: fed tensors are replaced by `_Arg` nodes,
 fetched ones gain `_Retval` nodes, and only what these and the targets need is copied.
+
+Who waits for a fed placeholder waits for its feed.  Any other op that is fed still runs when
+somebody waits for it: only the tensor is replaced.
+Source: tensorflow/core/graph/subgraph.cc (feeds of placeholders).
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from tideflow.graph.graph_def import split_input
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.wire import errors
+
+_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,7 @@ class _Copier:
         self.fed = fed
         self.feeds = feeds
         self.fed_nodes = {node for node, _ in fed}
+        self.fed_placeholders = {id(edge[0]) for edge in feeds if edge[0].op in _PLACEHOLDERS}
         self.made: dict[int, Node] = {}
         self.args: dict[int, Node] = {}
         self.order: list[Node] = []
@@ -157,7 +164,11 @@ class _Copier:
                 continue
             if id(source) not in self.made:
                 found.append(source)
-        found.extend(source for source in node.controls if id(source) not in self.made)
+        found.extend(
+            source
+            for source in node.controls
+            if id(source) not in self.made and id(source) not in self.fed_placeholders
+        )
         found.reverse()
         return found
 
@@ -171,8 +182,13 @@ class _Copier:
                 inputs.append(self._late_edge(copied, len(inputs), edge))
             else:
                 inputs.append((self.made[id(source)], edge[1]))
-        copied.controls = [self.made[id(source)] for source in node.controls]
+        copied.controls = [self._control(source) for source in node.controls]
         self.order.append(copied)
+
+    def _control(self, source: Node) -> Node:
+        if id(source) in self.fed_placeholders:
+            return self._arg((source, 0))[0]
+        return self.made[id(source)]
 
     def _late_edge(self, copied: Node, index: int, edge: Edge) -> Edge:
         if (id(edge[0]), edge[1]) in self.fed:

@@ -13,6 +13,23 @@ from tideflow.graph.operation import ControlFlowContext, Operation, Tensor, oper
 from tideflow.wire.device_name import DeviceSpec
 
 
+class _ControlScope:
+    """Operations after which those that a scope makes run.
+
+    What takes the output of an operation of the scope runs after them anyway, and gets no edge of
+    its own; as in TensorFlow, where a fed output ends the wait, too.
+
+    Attributes:
+      made: ids of the operations that the scope made.
+    """
+
+    __slots__ = ("made", "ops")
+
+    def __init__(self, ops: list[Operation]) -> None:
+        self.ops = ops
+        self.made: set[int] = set()
+
+
 class BuildScopes(GraphElements, NameScopes):
     """A graph's elements, with the scopes in force for those that are made next.
 
@@ -27,7 +44,7 @@ class BuildScopes(GraphElements, NameScopes):
         self.control_flow_context: ControlFlowContext | None = None
         self.container = ""
         self._devices: list[str | Callable[[Operation], Any] | None] = []
-        self._controls: list[list[Operation]] = []
+        self._controls: list[_ControlScope] = []
         self._colocation: list[str] = []
         self._gradient_overrides: dict[str, str] = {}
         self._extra_attrs: dict[str, Any] = {}
@@ -101,7 +118,7 @@ class BuildScopes(GraphElements, NameScopes):
             for item in control_inputs:
                 found = self.as_graph_element(operation_of(item))
                 ops.append(found if isinstance(found, Operation) else found.op)
-            self._controls = [*saved, ops]
+            self._controls = [*saved, _ControlScope(ops)]
         try:
             yield
         finally:
@@ -118,11 +135,14 @@ class BuildScopes(GraphElements, NameScopes):
             return []
         direct = {id(t.op) for t in inputs}
         found: dict[int, Operation] = {}
-        for ops in self._controls:
-            for op in ops:
-                if id(op) not in direct:
-                    found[id(op)] = op
+        for scope in self._controls:
+            if scope.made.isdisjoint(direct):
+                found.update((id(op), op) for op in scope.ops if id(op) not in direct)
         return list(found.values())
+
+    def _note_in_control_scopes(self, made: Operation) -> None:
+        for scope in self._controls:
+            scope.made.add(id(made))
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:

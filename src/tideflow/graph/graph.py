@@ -92,6 +92,7 @@ class Graph(BuildScopes, NamedCollections):
         self._add(made, tensors)
         if apply_scopes:
             self._apply_devices(made)
+            self._note_in_control_scopes(made)
         if context is not None:
             made.control_flow_context = context
             context.added(made)

@@ -139,8 +139,8 @@ class InstructionMaker:
     def _read_retval(self, node: Node, made: list[Instruction]) -> None:
         """Let a fetched reference be read at the end of its group."""
         if node.op in RETVAL_OPS and any(reads_reference(node)):
-            slot = self.slot(node.edges[0])
-            made.append(Instruction(read_reference, (slot,), (slot,), node))
+            inputs, outputs = (self.slot(node.edges[0]),), (self.slot((node, 0)),)
+            made.append(Instruction(read_reference, inputs, outputs, node))
 
     def slot(self, edge: tuple[Node, int]) -> int:
         """Return the slot of an edge."""

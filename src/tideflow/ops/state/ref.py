@@ -49,6 +49,10 @@ class RefVariable(Variable):
     def _ref(self) -> Tensor:
         return self._node
 
+    def _as_graph_element(self) -> Tensor:
+        # Who feeds the variable feeds every read of it.
+        return self._node
+
     def is_initialized(self, name: str | None = None) -> Tensor:
         """Return a bool tensor: whether there is a value."""
         made: Tensor = apply_op("IsVariableInitialized", self, name=name)

@@ -100,6 +100,48 @@ def assign(ctx: KernelContext, ref: Any, value: Any, *, validate_shape: bool) ->
 
 @op(
     """
+RefIdentity(input: Ref T) -> output: Ref T
+T: type
+""",
+    shape=same_as(),
+    allows_uninitialized_input=True,
+)
+def ref_identity(ctx: KernelContext, input: Any) -> Any:
+    """Give a reference on."""
+    return input
+
+
+def _same_of_all(c: Any) -> list[Any]:
+    first, *rest = (c.shape(i) for i in range(1, 1 + c.attrs["N"]))
+    return [first if all(shape == first for shape in rest) else None]
+
+
+@op(
+    """
+RefSelect(index: int32, inputs: Ref N * T) -> output: Ref T
+T: type
+N: int >= 1
+""",
+    shape=_same_of_all,
+)
+def ref_select(ctx: KernelContext, index: Any, inputs: list[Any]) -> Any:
+    """Give one of several references on.  Raises: InvalidArgumentError for an index without one.
+
+    Source: tensorflow/core/kernels/control_flow_ops.cc
+    """
+    if np.ndim(index):
+        raise errors.InvalidArgumentError(
+            f"index must be a scalar; its shape is {format_dims(np.shape(index))}"
+        )
+    if not 0 <= index < len(inputs):
+        raise errors.InvalidArgumentError(
+            f"index must be in [0, {len(inputs)}), but found {int(index)}"
+        )
+    return inputs[int(index)]
+
+
+@op(
+    """
 IsVariableInitialized(ref: Ref dtype) -> is_initialized: bool
 dtype: type
 """,
