@@ -23,10 +23,19 @@ from tideflow.wire import dtypes
 
 @export("losses.Reduction")
 class Reduction:
-    """How losses become one number.
+    """How the losses of a batch become one number.
 
-    NONE leaves them as they are; SUM adds them; MEAN divides by the sum of weights;
-    SUM_OVER_BATCH_SIZE by their number; SUM_BY_NONZERO_WEIGHTS by how many weights are not 0.
+    NONE leaves them as they are; SUM adds them; MEAN divides the sum by the sum of weights;
+    SUM_OVER_BATCH_SIZE by the number of losses; SUM_BY_NONZERO_WEIGHTS (the default) by the number
+    of
+    weights that are not 0.
+
+    Example:
+      >>> loss = tf.losses.absolute_difference(
+      ...     [1.0, 2.0], [2.0, 4.0], reduction=tf.losses.Reduction.SUM
+      ... )
+      >>> float(tf.Session().run(loss))
+      3.0
     """
 
     NONE = "none"
@@ -67,7 +76,20 @@ def compute_weighted_loss(
 ) -> Tensor:
     """Weight losses, reduce them, and add the result to a collection.
 
+    Args:
+      losses: numbers of any shape and type.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a scalar of the type of losses; for Reduction.NONE the weighted losses, in their shape.
     Raises: ValueError for another reduction, or weights that do not broadcast to the losses.
+    Example:
+      >>> loss = tf.losses.compute_weighted_loss([1.0, 2.0, 3.0], weights=[1.0, 0.0, 1.0])
+      >>> float(tf.Session().run(loss))
+      2.0
     """
     Reduction.validate(reduction)
     with get_default_graph().name_scope(scope or "weighted_loss"):
@@ -143,20 +165,50 @@ def _total(x: Tensor) -> Tensor:
 
 @export("losses.add_loss")
 def add_loss(loss: Any, loss_collection: str | None = GraphKeys.LOSSES) -> None:
-    """Add a loss to a collection; None: to none."""
+    """Add a loss to a collection of the default graph.
+
+    Args:
+      loss: the tensor.
+      loss_collection: the collection; None for none.
+    Example:
+      >>> tf.losses.add_loss(tf.constant(1.0))
+      >>> len(tf.losses.get_losses())
+      1
+    """
     if loss_collection:
         get_default_graph().add_to_collection(loss_collection, loss)
 
 
 @export("losses.get_losses")
 def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Any]:
-    """Return the losses in a collection, those of a name scope if one is given."""
+    """Return the losses in a collection of the default graph.
+
+    Args:
+      scope: a regular expression that the start of a loss's name must match; None for all.
+      loss_collection: the collection.
+    Returns: a list of tensors, in the order in which they were added.
+    Example:
+      >>> _ = tf.losses.absolute_difference([1.0], [2.0], scope="first")
+      >>> _ = tf.losses.absolute_difference([1.0], [3.0], scope="second")
+      >>> [loss.name for loss in tf.losses.get_losses("second")]
+      ['second/value:0']
+    """
     return get_default_graph().get_collection(loss_collection, scope)
 
 
 @export("losses.get_regularization_losses")
 def get_regularization_losses(scope: str | None = None) -> list[Any]:
-    """Return the regularisation losses."""
+    """Return the losses that regularizers of variables have added to the default graph.
+
+    Args:
+      scope: a regular expression that the start of a loss's name must match; None for all.
+    Returns: a list of scalars.
+    Example:
+      >>> shrink = lambda value: 0.1 * tf.reduce_sum(value)
+      >>> _ = tf.get_variable("w", initializer=[1.0, 2.0], regularizer=shrink)
+      >>> len(tf.losses.get_regularization_losses())
+      1
+    """
     return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
@@ -164,7 +216,16 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
 def get_regularization_loss(
     scope: str | None = None, name: str = "total_regularization_loss"
 ) -> Tensor:
-    """Return the sum of the regularisation losses, 0 when there are none."""
+    """Return the sum of the losses that regularizers have added; 0 when there are none.
+
+    Args:
+      scope: a regular expression that the start of a loss's name must match; None for all.
+      name: the name of the operation.
+    Returns: a scalar.
+    Example:
+      >>> float(tf.Session().run(tf.losses.get_regularization_loss()))
+      0.0
+    """
     found = get_regularization_losses(scope)
     made: Tensor = apply_op("AddN", found, name=name) if found else convert_to_tensor(0.0)
     return made
@@ -174,9 +235,19 @@ def get_regularization_loss(
 def get_total_loss(
     add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None
 ) -> Tensor:
-    """Return the sum of all losses.
+    """Return the sum of all losses of the default graph.
 
+    Args:
+      add_regularization_losses: whether those of regularizers count.
+      name: the name of the operation.
+      scope: a regular expression that the start of a loss's name must match; None for all.
+    Returns: a scalar.
     Raises: ValueError when there are none.
+    Example:
+      >>> _ = tf.losses.absolute_difference([1.0], [2.0])
+      >>> _ = tf.losses.mean_squared_error([1.0], [3.0])
+      >>> float(tf.Session().run(tf.losses.get_total_loss()))
+      5.0
     """
     found = get_losses(scope)
     if add_regularization_losses:
@@ -212,7 +283,27 @@ def absolute_difference(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the loss abs(predictions - labels)."""
+    """Return the mean absolute difference of labels and predictions.
+
+    loss = reduce(weights * abs(predictions - labels))
+
+    Args:
+      labels: [batch, ...], numbers of any type.
+      predictions: numbers in the shape of labels.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of labels.
+    Raises: ValueError for shapes that do not fit.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.absolute_difference([1.0, 2.0], [1.5, 2.5])
+      >>> float(tf.Session().run(loss))
+      0.5
+    """
     with get_default_graph().name_scope(scope or "absolute_difference") as prefix:
         truth, guess = _pair(labels, predictions)
         losses = apply_op("Abs", apply_op("Sub", guess, truth))
@@ -228,7 +319,27 @@ def mean_squared_error(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the loss (predictions - labels) ** 2."""
+    """Return the mean squared difference of labels and predictions.
+
+    loss = reduce(weights * (predictions - labels)^2)
+
+    Args:
+      labels: [batch, ...], numbers of any type.
+      predictions: numbers in the shape of labels.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of labels.
+    Raises: ValueError for shapes that do not fit.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0])
+      >>> float(tf.Session().run(loss))
+      2.0
+    """
     with get_default_graph().name_scope(scope or "mean_squared_error") as prefix:
         truth, guess = _pair(labels, predictions)
         losses = apply_op("SquaredDifference", guess, truth)
@@ -246,9 +357,29 @@ def cosine_distance(
     reduction: str = _DEFAULT,
     dim: int | None = None,
 ) -> Tensor:
-    """Return the loss 1 - sum(labels * predictions) along axis; both are taken as normalised.
+    """Return one minus the cosine of labels and predictions, which must have length 1.
 
-    Raises: ValueError when the axis is missing; dim is its old name.
+    loss = reduce(weights * (1 - sum(labels * predictions, axis)))
+
+    Args:
+      labels: [batch, ...], numbers of any type.
+      predictions: numbers in the shape of labels.
+      axis: the dimension along which both have length 1.
+      dim: the old name of axis.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of labels with
+      size 1 along axis.
+    Raises: ValueError for shapes that do not fit, and when the axis is missing.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.cosine_distance([[1.0, 0.0]], [[0.0, 1.0]], axis=1)
+      >>> float(tf.Session().run(loss))
+      1.0
     """
     along = axis if axis is not None else dim
     if along is None:
@@ -269,7 +400,27 @@ def hinge_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the loss max(0, 1 - y * logits), where y is -1 for label 0 and 1 for label 1."""
+    """Return the hinge loss of binary labels.
+
+    loss = reduce(weights * max(0, 1 - y * logits)), y = -1 for label 0 and 1 for label 1
+
+    Args:
+      labels: [batch, ...], each 0 or 1.
+      logits: float numbers in the shape of labels; their sign predicts the label.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of labels.
+    Raises: ValueError for shapes that do not fit.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.hinge_loss([0.0, 1.0], [1.0, 2.0])
+      >>> float(tf.Session().run(loss))
+      1.0
+    """
     with get_default_graph().name_scope(scope or "hinge_loss") as prefix:
         truth, guess = _pair(labels, logits, "logits")
         signs = apply_op("Sub", apply_op("Mul", truth, 2.0), 1.0)
@@ -287,9 +438,28 @@ def huber_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the loss that is quadratic up to an error of delta and linear beyond.
+    """Return the Huber loss: quadratic for small errors, linear for large ones.
 
-    For an error e: 0.5 * e ** 2, beyond delta 0.5 * delta ** 2 + delta * (abs(e) - delta).
+    e = abs(predictions - labels)
+    loss = reduce(weights * (e^2 / 2 where e <= delta, else delta * (e - delta / 2)))
+
+    Args:
+      labels: [batch, ...], numbers of any type.
+      predictions: numbers in the shape of labels.
+      delta: the error from which the loss is linear, a float above 0.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of labels.
+    Raises: ValueError for shapes that do not fit.
+    Source: P. J. Huber, Robust Estimation of a Location Parameter, 1964.
+    Example:
+      >>> loss = tf.losses.huber_loss([0.0, 0.0], [1.0, 3.0])
+      >>> float(tf.Session().run(loss))
+      1.5
     """
     with get_default_graph().name_scope(scope or "huber_loss") as prefix:
         truth, guess = _pair(labels, predictions)
@@ -315,7 +485,28 @@ def log_loss(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the cross-entropy of labels and predicted probabilities."""
+    """Return the cross-entropy of labels and predicted probabilities.
+
+    loss = reduce(weights * -(y log(p + epsilon) + (1 - y) log(1 - p + epsilon)))
+
+    Args:
+      labels: [batch, ...], probabilities in [0, 1].
+      predictions: probabilities in the shape of labels.
+      epsilon: keeps the logarithms finite.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of labels.
+    Raises: ValueError for shapes that do not fit.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.log_loss([1.0, 0.0], [0.5, 0.5])
+      >>> round(float(tf.Session().run(loss)), 4)
+      0.6931
+    """
     with get_default_graph().name_scope(scope or "log_loss") as prefix:
         truth, guess = _pair(labels, predictions)
         hit = apply_op("Mul", truth, apply_op("Log", apply_op("AddV2", guess, epsilon)))
@@ -335,7 +526,28 @@ def sigmoid_cross_entropy(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the cross-entropy of labels and sigmoid(logits); smoothing pulls labels to 1/2."""
+    """Return the cross-entropy of independent labels and sigmoid(logits).
+
+    loss = reduce(weights * (max(x, 0) - x * y + log(1 + exp(-abs(x))))), x the logits, y the labels
+
+    Args:
+      multi_class_labels: [batch, classes], each in [0, 1].
+      logits: float numbers in the shape of the labels.
+      label_smoothing: from 0 to 1; labels become y * (1 - s) + s / 2.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, in the shape of the labels.
+    Raises: ValueError for shapes that do not fit.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.sigmoid_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])
+      >>> round(float(tf.Session().run(loss)), 4)
+      0.6931
+    """
     with get_default_graph().name_scope(scope or "sigmoid_cross_entropy_loss") as prefix:
         guess = convert_to_tensor(logits)
         truth = _cast_to(multi_class_labels, guess)
@@ -356,9 +568,29 @@ def softmax_cross_entropy(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the cross-entropy of labels and softmax(logits); no gradient flows into labels.
+    """Return the cross-entropy of one-hot labels and softmax(logits).
 
-    Smoothing pulls labels to 1 / classes.  Weights are scalar or [batch].
+    loss = reduce(weights * -sum(labels * log(softmax(logits)), -1))
+
+    No gradient flows into the labels.
+
+    Args:
+      onehot_labels: [batch, classes], each row a distribution.
+      logits: float numbers in the shape of the labels.
+      label_smoothing: from 0 to 1; labels become y * (1 - s) + s / classes.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, [batch].
+    Raises: ValueError for shapes that do not fit.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.softmax_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])
+      >>> round(float(tf.Session().run(loss)), 4)
+      0.6931
     """
     with get_default_graph().name_scope(scope or "softmax_cross_entropy_loss") as prefix:
         guess = convert_to_tensor(logits)
@@ -404,12 +636,27 @@ def sparse_softmax_cross_entropy(
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
 ) -> Tensor:
-    """Return the cross-entropy of softmax(logits) for one right class in each row.
+    """Return the cross-entropy of softmax(logits) and the number of the right class.
+
+    loss = reduce(weights * -log(softmax(logits)[..., label]))
 
     Args:
-      labels: int32 or int64 [batch] or [batch, 1].
-      logits: [batch, classes].
-      weights: scalar, [batch] or [batch, 1].
+      labels: [batch, ...] or [batch, ..., 1], int32 or int64, each in [0, classes).
+      logits: [batch, ..., classes], float numbers.
+      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
+        losses'
+        size in each dimension.
+      scope: the name scope of the operations.
+      loss_collection: the collection to which the result is added; None for none.
+      reduction: one of tf.losses.Reduction.
+    Returns: a float32 scalar; for Reduction.NONE the weighted losses, [batch, ...].
+    Raises: ValueError for shapes that do not fit; InvalidArgumentError, when run, for a label that
+      is no class.
+    Source: tensorflow/python/ops/losses/losses_impl.py for names and defaults.
+    Example:
+      >>> loss = tf.losses.sparse_softmax_cross_entropy([0, 1], [[0.0, 0.0], [0.0, 0.0]])
+      >>> round(float(tf.Session().run(loss)), 4)
+      0.6931
     """
     with get_default_graph().name_scope(scope or "sparse_softmax_cross_entropy_loss") as prefix:
         guess = convert_to_tensor(logits)

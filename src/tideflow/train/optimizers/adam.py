@@ -20,12 +20,31 @@ from tideflow.train.optimizers.slots import is_resource
 
 @export("train.AdamOptimizer")
 class AdamOptimizer(Optimizer):
-    """m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; var -= lr' m / (sqrt(v) + eps).
+    """Adam: momentum, and steps divided by the root of averaged squared gradients.
 
-    lr' = learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t).  The powers of the betas are
-    variables, shared by all variables of a graph.  Sparse gradients decay m and v everywhere, so
-    the result is the same as for the dense gradient.  Hyperparameters may be numbers, tensors, or
-    functions without arguments.
+    m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2;
+    w -= learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon),
+    where g is the gradient and t the number of the step, from 1.
+
+    The powers of the betas are variables, shared by all variables of a graph.  Sparse gradients
+    decay
+    m and v everywhere, so the result is that of the dense gradient.
+
+    Args:
+      learning_rate: a number, a scalar tensor, or a function without arguments that gives one.
+      beta1, beta2: the shares of m and v that stay, given in the same ways.
+      epsilon: keeps the divisor above 0.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Source: D. P. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2014.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.9 1.9]
     """
 
     def __init__(

@@ -97,9 +97,25 @@ class RuleOptimizer(Optimizer):
 
 @export("train.GradientDescentOptimizer")
 class GradientDescentOptimizer(RuleOptimizer):
-    """Step against the gradient: `var -= learning_rate * grad`.
+    """Gradient descent.
 
-    learning_rate may be a number, a tensor, or a function without arguments that gives one.
+    w -= learning_rate * g, where g is the gradient.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Source: H. Robbins and S. Monro, A Stochastic Approximation Method, 1951.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.GradientDescentOptimizer(0.1)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.8 1.6]
     """
 
     rule = "GradientDescent"
@@ -123,9 +139,30 @@ class GradientDescentOptimizer(RuleOptimizer):
 
 @export("train.MomentumOptimizer")
 class MomentumOptimizer(RuleOptimizer):
-    """Keep a decaying sum of gradients: `accum = momentum * accum + grad; var -= lr * accum`.
+    """Gradient descent with momentum.
 
-    With use_nesterov the gradient is looked at ahead (Sutskever et al., 2013).
+    a = momentum * a + g; w -= learning_rate * a; with Nesterov w -= learning_rate * (g + momentum *
+    a).
+    g is the gradient; a starts at 0.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      momentum: the share of the sum that stays, usually from 0.5 to 0.99.
+      use_nesterov: whether to look ahead by one step.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Source: I. Sutskever et al., On the importance of initialization and momentum in deep learning,
+      2013.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.8 1.6]
     """
 
     rule = "Momentum"
@@ -151,7 +188,28 @@ def _require_positive(name: str, value: float) -> None:
 
 @export("train.AdagradOptimizer")
 class AdagradOptimizer(RuleOptimizer):
-    """Scale each step by the root of the sum of squared gradients (Duchi et al., 2011)."""
+    """Adagrad: smaller steps where gradients have been large.
+
+    a += g^2; w -= learning_rate * g / sqrt(a), where g is the gradient.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      initial_accumulator_value: the first a, above 0.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Raises: ValueError for an initial value that is not positive.
+    Source: J. Duchi, E. Hazan and Y. Singer, Adaptive Subgradient Methods, 2011.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.AdagradOptimizer(0.1)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.9012 1.9003]
+    """
 
     rule = "Adagrad"
     slots = ("accumulator",)
@@ -174,9 +232,31 @@ class AdagradOptimizer(RuleOptimizer):
 
 @export("train.AdagradDAOptimizer")
 class AdagradDAOptimizer(RuleOptimizer):
-    """Adagrad with dual averaging, for sparse linear models (Duchi et al., 2011).
+    """Adagrad with dual averaging, for sparse linear models.
 
-    global_step: counts the steps; the caller increments it.
+    s += g; a += g^2; w = -sign(s) * learning_rate * max(abs(s) - l1 * t, 0) / (l2 * t *
+    learning_rate + sqrt(a)),
+    where g is the gradient, t the global step plus 1, l1 and l2 the strengths.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      global_step: counts the steps; whoever trains increments it.
+      initial_gradient_squared_accumulator_value: the first a, above 0.
+      l1_regularization_strength, l2_regularization_strength: numbers, at least 0.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Raises: ValueError for an initial value that is not positive.
+    Source: J. Duchi, E. Hazan and Y. Singer, Adaptive Subgradient Methods, 2011.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.AdagradDAOptimizer(0.1, tf.constant(0, tf.int64))
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [-0.0988 -0.0997]
     """
 
     rule = "AdagradDA"
@@ -219,7 +299,29 @@ class AdagradDAOptimizer(RuleOptimizer):
 
 @export("train.AdadeltaOptimizer")
 class AdadeltaOptimizer(RuleOptimizer):
-    """Scale steps by the ratio of past updates to past gradients (Zeiler, 2012)."""
+    """Adadelta: steps scaled by the ratio of past updates to past gradients.
+
+    a = rho * a + (1 - rho) * g^2; d = sqrt(u + epsilon) / sqrt(a + epsilon) * g;
+    u = rho * u + (1 - rho) * d^2; w -= learning_rate * d, where g is the gradient.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      rho: the share of the averages that stays.
+      epsilon: keeps the roots above 0, and makes the first steps.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Source: M. D. Zeiler, ADADELTA: An Adaptive Learning Rate Method, 2012.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.AdadeltaOptimizer(1.0, epsilon=1e-2)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.5636 1.5556]
+    """
 
     rule = "Adadelta"
     slots = ("accum", "accum_update")
@@ -238,9 +340,32 @@ class AdadeltaOptimizer(RuleOptimizer):
 
 @export("train.RMSPropOptimizer")
 class RMSPropOptimizer(RuleOptimizer):
-    """Divide steps by the root of a moving average of squared gradients (Hinton, 2012).
+    """RMSProp: steps divided by the root of a moving average of squared gradients.
 
-    With centered, by an estimate of the gradient's deviation (Graves, 2013).
+    a = decay * a + (1 - decay) * g^2; m = momentum * m + learning_rate * g / sqrt(a + epsilon); w
+    -= m,
+    where g is the gradient and a starts at 1.  With centered, the square of the average gradient is
+    taken from a under the root.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      decay: the share of the average that stays.
+      momentum: the share of the step before that is made again.
+      epsilon: keeps the root above 0.
+      centered: whether steps are divided by the estimated deviation of gradients (Graves, 2013).
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Source: T. Tieleman and G. Hinton, Lecture 6.5: RMSProp, 2012.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.RMSPropOptimizer(0.1)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.8246 1.747 ]
     """
 
     rule = "RMSProp"
@@ -282,12 +407,34 @@ class RMSPropOptimizer(RuleOptimizer):
 
 @export("train.FtrlOptimizer")
 class FtrlOptimizer(RuleOptimizer):
-    """Follow the regularized leader (McMahan et al., 2013).
+    """Follow the regularized leader, for sparse models.
+
+    n = a + g^2; z += g - (n^-p - a^-p) / learning_rate * w; a = n;
+    w = (sign(z) * l1 - z) / (n^-p / learning_rate + 2 * l2) where abs(z) > l1, else 0,
+    where g is the gradient, p learning_rate_power, l1 and l2 the strengths.
 
     Args:
-      learning_rate_power: at most 0; 0 for a constant rate.
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      learning_rate_power: p, at most 0; 0 for a constant rate.
+      initial_accumulator_value: the first a, at least 0.
+      l1_regularization_strength, l2_regularization_strength: numbers, at least 0.
+      accum_name, linear_name: names of the slots a and z.
       l2_shrinkage_regularization_strength: a penalty on magnitude that acts on the gradient.
-      beta: added to the root of the accumulator, as in the paper.
+      beta: added to the root of a, as in the paper.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Raises: ValueError for strengths or an initial value below 0, or a power above 0.
+    Source: H. B. McMahan et al., Ad Click Prediction: a View from the Trenches, 2013.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.FtrlOptimizer(0.1)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.7... 1.7...]
     """
 
     rule = "Ftrl"
@@ -356,7 +503,30 @@ class FtrlOptimizer(RuleOptimizer):
 
 @export("train.ProximalGradientDescentOptimizer")
 class ProximalGradientDescentOptimizer(RuleOptimizer):
-    """Step against the gradient, then shrink by l1 and l2 (Duchi and Singer, 2009)."""
+    """Gradient descent, after which l1 and l2 shrink the variable.
+
+    p = w - learning_rate * g; w = sign(p) * max(abs(p) - learning_rate * l1, 0) / (1 + l2 *
+    learning_rate),
+    where g is the gradient, l1 and l2 the strengths.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      l1_regularization_strength, l2_regularization_strength: numbers, at least 0.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Source: J. Duchi and Y. Singer, Efficient Online and Batch Learning Using Forward Backward
+      Splitting, 2009.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.ProximalGradientDescentOptimizer(0.1, 1.0)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.7 1.5]
+    """
 
     rule = "ProximalGradientDescent"
     arguments = ("learning_rate", "l1", "l2", "grad")
@@ -380,7 +550,32 @@ class ProximalGradientDescentOptimizer(RuleOptimizer):
 
 @export("train.ProximalAdagradOptimizer")
 class ProximalAdagradOptimizer(RuleOptimizer):
-    """Adagrad, then shrink by l1 and l2 (Duchi and Singer, 2009)."""
+    """Adagrad, after which l1 and l2 shrink the variable.
+
+    a += g^2; r = learning_rate / sqrt(a); p = w - r * g; w = sign(p) * max(abs(p) - r * l1, 0) / (1
+    + l2 * r),
+    where g is the gradient, l1 and l2 the strengths.
+
+    Args:
+      learning_rate: a positive number, a scalar tensor, or a function without arguments that gives
+        one.
+      initial_accumulator_value: the first a, above 0.
+      l1_regularization_strength, l2_regularization_strength: numbers, at least 0.
+      use_locking: whether updates of a reference variable hold its lock.
+      name: the name scope, and the prefix of slots.
+    Raises: ValueError for an initial value that is not positive.
+    Source: J. Duchi and Y. Singer, Efficient Online and Batch Learning Using Forward Backward
+      Splitting, 2009.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0, 2.0])
+      >>> optimizer = tf.train.ProximalAdagradOptimizer(0.1)
+      >>> train = optimizer.minimize(tf.reduce_sum(tf.square(w)))
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w).round(4))
+      [0.9012 1.9003]
+    """
 
     rule = "ProximalAdagrad"
     slots = ("accumulator",)

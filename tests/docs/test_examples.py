@@ -1,0 +1,76 @@
+"""The examples in docstrings of public functions and classes run, and give what they say.
+
+In an example `tf` is tideflow.v1 where it uses a session or where only that has the name, and
+tideflow elsewhere.
+"""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import pytest
+
+import tideflow
+import tideflow.v1
+from tideflow.ops.export import exports, exports_v2
+
+# Modules whose public names must each say what they take, and show it in an example.
+COMPLETE = (
+    "tideflow.ops.nn.losses",
+    "tideflow.train.optimizers.adam",
+    "tideflow.train.optimizers.first_order",
+)
+
+
+def public_objects():
+    """Yield (shortest name, `tf` of its shape, object) for all functions and classes."""
+    names: dict[int, tuple[str, bool, object]] = {}
+    for table, is_v2 in ((exports(), False), (exports_v2(), True)):
+        for name, thing in table.items():
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                known = names.get(id(thing))
+                if known is None or len(name) < len(known[0]):
+                    names[id(thing)] = (name, is_v2 or _has(tideflow, name), thing)
+    for name, is_v2, thing in names.values():
+        yield name, tideflow if is_v2 else tideflow.v1, thing
+
+
+def _has(module, name):
+    found = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is not None
+
+
+PUBLIC = sorted(public_objects(), key=lambda one: one[0])
+WITH_EXAMPLES = [one for one in PUBLIC if ">>> " in (inspect.getdoc(one[2]) or "")]
+
+
+@pytest.mark.parametrize(("name", "tf", "thing"), WITH_EXAMPLES, ids=[n for n, *_ in WITH_EXAMPLES])
+def test_example_gives_what_it_says(name, tf, thing):
+    text = inspect.getdoc(thing)
+    tf = tideflow.v1 if "tf.Session" in text else tf
+    example = doctest.DocTestParser().get_doctest(text, {"tf": tf}, name, None, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    said: list[str] = []
+    if tf is tideflow.v1:
+        with tf.Graph().as_default():
+            runner.run(example, out=said.append)
+    else:
+        runner.run(example, out=said.append)
+    assert runner.failures == 0, "".join(said)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [thing for *_, thing in PUBLIC if str(getattr(thing, "__module__", "")).startswith(COMPLETE)],
+    ids=lambda thing: thing.__qualname__,
+)
+def test_docstring_says_arguments_and_shows_an_example(thing):
+    text = inspect.getdoc(thing) or ""
+    takes = [p for p in inspect.signature(thing).parameters if p not in ("name", "args", "kwargs")]
+    assert not takes or "Args:" in text, "say what the arguments are, with shapes and types"
+    undocumented = [name for name in takes if name not in text]
+    assert not undocumented, f"say what {undocumented} are"
+    assert ">>> " in text, "show an example"
