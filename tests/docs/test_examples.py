@@ -20,6 +20,9 @@ COMPLETE = (
     "tideflow.ops.nn.losses",
     "tideflow.train.optimizers.adam",
     "tideflow.train.optimizers.first_order",
+    "tideflow.train.optimizers.learning_rate_decay",
+    "tideflow.train.v2.optimizers",
+    "tideflow.train.v2.schedules",
 )
 
 

@@ -60,7 +60,23 @@ def exponential_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """learning_rate * decay_rate ^ (global_step / decay_steps); whole steps with staircase."""
+    """Return a learning rate that decays exponentially.
+
+    rate = learning_rate * decay_rate ^ (global_step / decay_steps)
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps after which one whole decay is done.
+      decay_rate: a number.
+      staircase: whether the quotient of steps is rounded down.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Example:
+      >>> rate = tf.train.exponential_decay(0.1, tf.constant(10), 10, 0.5)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.05
+    """
     _require_step(global_step, "exponential_decay")
     with _scope(name or "ExponentialDecay") as scope:
         rate, done = _progress(learning_rate, global_step, decay_steps, staircase)
@@ -78,7 +94,23 @@ def natural_exp_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
+    """Return a learning rate that decays exponentially, by powers of e.
+
+    rate = learning_rate * exp(-decay_rate * global_step / decay_steps)
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps after which one whole decay is done.
+      decay_rate: a number.
+      staircase: whether the quotient of steps is rounded down.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Example:
+      >>> rate = tf.train.natural_exp_decay(0.1, tf.constant(10), 10, 1.0)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.0368
+    """
     _require_step(global_step, "natural_exp_decay")
     with _scope(name or "ExponentialDecay") as scope:
         rate, done = _progress(learning_rate, global_step, decay_steps, staircase)
@@ -97,7 +129,23 @@ def inverse_time_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
+    """Return a learning rate that decays with the inverse of time.
+
+    rate = learning_rate / (1 + decay_rate * global_step / decay_steps)
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps after which one whole decay is done.
+      decay_rate: a number.
+      staircase: whether the quotient of steps is rounded down.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Example:
+      >>> rate = tf.train.inverse_time_decay(0.1, tf.constant(10), 10, 1.0)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.05
+    """
     _require_step(global_step, "inverse_time_decay")
     with _scope(name or "InverseTimeDecay") as scope:
         rate, done = _progress(learning_rate, global_step, decay_steps, staircase)
@@ -116,9 +164,25 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """(learning_rate - end) * (1 - step / decay_steps) ^ power + end, and end from then on.
+    """Return a learning rate that falls to another one by a polynomial.
 
-    With cycle, decay_steps is stretched to the next multiple that the step has not passed.
+    rate = (learning_rate - end) * (1 - step / decay_steps) ^ power + end, and end from then on.
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps in which the rate falls.
+      end_learning_rate: the last rate.
+      power: of the polynomial; 1 for a straight line.
+      cycle: whether decay_steps grows to its next multiple each time that it has passed, so that
+        the
+        rate rises and falls again.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Example:
+      >>> rate = tf.train.polynomial_decay(0.1, tf.constant(5), 10, 0.0)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.05
     """
     _require_step(global_step, "polynomial_decay")
     with _scope(name or "PolynomialDecay") as scope:
@@ -142,9 +206,21 @@ def polynomial_decay(
 def piecewise_constant(
     x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None
 ) -> Tensor:
-    """values[0] while x <= boundaries[0], then values[i] up to boundaries[i], at last values[-1].
+    """Return one of several values by the interval in which x lies.
 
+    values[0] up to and including boundaries[0], then values[i] up to boundaries[i], then
+    values[-1].
+
+    Args:
+      x: a scalar, such as the global step.
+      boundaries: numbers in increasing order.
+      values: one number more than boundaries, all of one type.
+    Returns: a scalar of the values' type.
     Raises: ValueError unless there is one value more than boundaries, or for mixed types.
+    Example:
+      >>> rate = tf.train.piecewise_constant(tf.constant(15), [10, 20], [1.0, 0.5, 0.1])
+      >>> float(tf.Session().run(rate))
+      0.5
     """
     if len(values) != len(boundaries) + 1:
         raise ValueError(
@@ -183,9 +259,23 @@ def cosine_decay(
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """learning_rate * ((1 - alpha) * (1 + cos(pi * step / decay_steps)) / 2 + alpha).
+    """Return a learning rate that falls along half a cosine.
 
-    Source: Loshchilov and Hutter, SGDR, 2016.
+    rate = learning_rate * ((1 - alpha) * (1 + cos(pi * step / decay_steps)) / 2 + alpha), where
+    step is at most decay_steps.
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps in which the rate falls.
+      alpha: the last rate, as a share of the first one.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Source: I. Loshchilov and F. Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016.
+    Example:
+      >>> rate = tf.train.cosine_decay(0.1, tf.constant(5), 10)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.05
     """
     _require_step(global_step, "cosine_decay")
     with _scope(name or "CosineDecay"):
@@ -205,9 +295,24 @@ def cosine_decay_restarts(
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
-    """Cosine decay that starts anew: each period is t_mul times longer and m_mul times as high.
+    """Return a learning rate that falls along half a cosine, again and again.
 
-    Source: Loshchilov and Hutter, SGDR, 2016.
+    Each period is t_mul times as long as the one before, and begins m_mul times as high.
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      first_decay_steps: the number of steps in the first period.
+      t_mul: how much longer each period is.
+      m_mul: how much higher each period begins.
+      alpha: the last rate of a period, as a share of the first rate.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Source: I. Loshchilov and F. Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016.
+    Example:
+      >>> rate = tf.train.cosine_decay_restarts(0.1, tf.constant(10), 10)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.1
     """
     _require_step(global_step, "cosine_decay_restarts")
     with _scope(name or "SGDRDecay") as scope:
@@ -240,9 +345,25 @@ def linear_cosine_decay(
     beta: float = 0.001,
     name: str | None = None,
 ) -> Tensor:
-    """learning_rate * ((alpha + 1 - f) * (1 + cos(2 pi num_periods f)) / 2 + beta), f = step part.
+    """Return a learning rate that falls along a straight line and a cosine at once.
 
-    Source: Bello et al., Neural Optimizer Search, 2017.
+    rate = learning_rate * ((alpha + 1 - step / decay_steps) * (1 + cos(pi * 2 * num_periods * step
+    / decay_steps)) / 2 + beta), where step is at most decay_steps.
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps in which the rate falls.
+      num_periods: the number of waves of the cosine.
+      alpha: added to the straight line.
+      beta: added to the product.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Source: I. Bello et al., Neural Optimizer Search with Reinforcement Learning, 2017.
+    Example:
+      >>> rate = tf.train.linear_cosine_decay(0.1, tf.constant(0), 10)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.1001
     """
     _require_step(global_step, "linear_cosine_decay")
     with _scope(name or "LinearCosineDecay") as scope:
@@ -266,9 +387,27 @@ def noisy_linear_cosine_decay(
     beta: float = 0.001,
     name: str | None = None,
 ) -> Tensor:
-    """Linear cosine decay with noise of variance initial_variance / (1 + step)^variance_decay.
+    """Return a learning rate that falls along a noisy line and a cosine at once.
 
-    Source: Bello et al., Neural Optimizer Search, 2017.
+    The straight line of linear_cosine_decay gets noise of variance initial_variance / (1 + step) ^
+    variance_decay.
+
+    Args:
+      learning_rate: the rate at step 0, a number or a scalar tensor.
+      global_step: the number of steps made, an integer scalar.
+      decay_steps: the number of steps in which the rate falls.
+      initial_variance: of the noise.
+      variance_decay: how fast the variance falls.
+      num_periods: the number of waves of the cosine.
+      alpha: added to the straight line.
+      beta: added to the product.
+    Returns: a scalar of the rate's type, which follows the global step in each run.
+    Raises: ValueError without a global step.
+    Source: I. Bello et al., Neural Optimizer Search with Reinforcement Learning, 2017.
+    Example:
+      >>> rate = tf.train.noisy_linear_cosine_decay(0.1, tf.constant(10), 10, initial_variance=0.0)
+      >>> round(float(tf.Session().run(rate)), 4)
+      0.0001
     """
     _require_step(global_step, "noisy_linear_cosine_decay")
     with _scope(name or "NoisyLinearCosineDecay") as scope:

@@ -27,15 +27,29 @@ from tideflow.wire import dtypes
 
 @export_v2("optimizers.Optimizer")
 class OptimizerV2:
-    """A rule by which gradients change variables.
+    """A rule by which gradients change variables; the base of all optimizers of the TF2 shape.
 
     Args:
       learning_rate: a number, or a function of the number of steps made (a schedule).
-      weight_decay: share of each variable that is taken away in each step, times the rate.
-      clipnorm, global_clipnorm, clipvalue: bounds of gradients; at most one of them.
+      name: the prefix of the optimizer's variables; the class's name in lower case if left out.
+      weight_decay: the share of each variable that is taken away in each step, times the rate.
+      clipnorm: the largest norm of one gradient; larger ones are scaled down.
+      clipvalue: the largest magnitude of an element of a gradient.
+      global_clipnorm: the largest norm of all gradients together.
       loss_scale_factor: what `scale_loss` multiplies by, and gradients are divided by.
-      use_ema, ema_momentum, ema_overwrite_frequency, gradient_accumulation_steps: not offered.
-    Raises: ValueError for what is not offered, or several bounds.
+      use_ema, ema_momentum, ema_overwrite_frequency, gradient_accumulation_steps: not supported.
+    Raises: ValueError for what is not supported, or for several bounds; TypeError for arguments
+      that no
+      optimizer takes (unknown).
+    Source: keras.optimizers.Optimizer for names and defaults.
+    Example:
+      >>> w = tf.Variable(3.0)
+      >>> optimizer = tf.optimizers.SGD(0.1)
+      >>> with tf.GradientTape() as tape:
+      ...     loss = w * w
+      >>> _ = optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+      >>> round(float(w), 4)
+      2.4
     """
 
     # Names of the state kept for each variable.
@@ -285,7 +299,28 @@ def _number(value: float, variable: Any) -> Any:
 @export_v2("optimizers.SGD")
 @with_common_arguments
 class SGD(OptimizerV2):
-    """Gradient descent, with momentum if asked for: v = m v - rate g; w += v."""
+    """Gradient descent, with momentum if asked for.
+
+    v = momentum * v - learning_rate * g; w += v, where g is the gradient.  With Nesterov
+    w += momentum * v - learning_rate * g.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      momentum: the share of the last change that is made again, from 0 to 1.
+      nesterov: whether to look ahead by one step.
+      **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
+      global_clipnorm,
+        loss_scale_factor).
+    Raises: ValueError for a momentum outside of [0, 1].
+    Source: I. Sutskever et al., On the importance of initialization and momentum in deep learning,
+      2013.
+    Example:
+      >>> w = tf.Variable([1.0, 2.0])
+      >>> optimizer = tf.optimizers.SGD(0.1)
+      >>> _ = optimizer.apply_gradients([(tf.constant([2.0, 4.0]), w)])
+      >>> print(w.numpy().round(4))
+      [0.8 1.6]
+    """
 
     takes_slices = True
 
@@ -329,7 +364,29 @@ class SGD(OptimizerV2):
 @export_v2("optimizers.Adam")
 @with_common_arguments
 class Adam(OptimizerV2):
-    """Adam (Kingma and Ba, 2014)."""
+    """Adam: momentum, and steps divided by the root of averaged squared gradients.
+
+    m = beta_1 * m + (1 - beta_1) * g; v = beta_2 * v + (1 - beta_2) * g^2;
+    w -= learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon),
+    where g is the gradient and t the number of the step, from 1.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      beta_1, beta_2: the shares of m and v that stay.
+      epsilon: keeps the divisor above 0.
+      amsgrad: not supported.
+      **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
+      global_clipnorm,
+        loss_scale_factor).
+    Raises: ValueError for amsgrad.
+    Source: D. P. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2014.
+    Example:
+      >>> w = tf.Variable([1.0, 2.0])
+      >>> optimizer = tf.optimizers.Adam(0.1)
+      >>> _ = optimizer.apply_gradients([(tf.constant([2.0, 4.0]), w)])
+      >>> print(w.numpy().round(4))
+      [0.9 1.9]
+    """
 
     slot_names = ("momentum", "velocity")
 
@@ -367,7 +424,28 @@ class Adam(OptimizerV2):
 @export_v2("optimizers.AdamW")
 @with_common_arguments
 class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+    """Adam with weight decay that the gradients do not see.
+
+    As tf.optimizers.Adam, and w -= learning_rate * weight_decay * w before it.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      weight_decay: the share of each variable that is taken away in each step, times the rate.
+      beta_1, beta_2: the shares of the averages that stay.
+      epsilon: keeps the divisor above 0.
+      amsgrad: not supported.
+      **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
+      global_clipnorm,
+        loss_scale_factor).
+    Raises: ValueError for amsgrad.
+    Source: I. Loshchilov and F. Hutter, Decoupled Weight Decay Regularization, 2019.
+    Example:
+      >>> w = tf.Variable([1.0, 2.0])
+      >>> optimizer = tf.optimizers.AdamW(0.1, weight_decay=0.5)
+      >>> _ = optimizer.apply_gradients([(tf.constant([2.0, 4.0]), w)])
+      >>> print(w.numpy().round(4))
+      [0.85 1.8 ]
+    """
 
     def __init__(
         self,
@@ -386,7 +464,25 @@ class AdamW(Adam):
 @export_v2("optimizers.Adagrad")
 @with_common_arguments
 class Adagrad(OptimizerV2):
-    """Adagrad (Duchi et al., 2011)."""
+    """Adagrad: smaller steps where gradients have been large.
+
+    a += g^2; w -= learning_rate * g / sqrt(a + epsilon), where g is the gradient.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      initial_accumulator_value: the first a.
+      epsilon: keeps the root above 0.
+      **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
+      global_clipnorm,
+        loss_scale_factor).
+    Source: J. Duchi, E. Hazan and Y. Singer, Adaptive Subgradient Methods, 2011.
+    Example:
+      >>> w = tf.Variable([1.0, 2.0])
+      >>> optimizer = tf.optimizers.Adagrad(0.1)
+      >>> _ = optimizer.apply_gradients([(tf.constant([2.0, 4.0]), w)])
+      >>> print(w.numpy().round(4))
+      [0.9012 1.9003]
+    """
 
     slot_names = ("accumulator",)
 
@@ -417,7 +513,28 @@ class Adagrad(OptimizerV2):
 @export_v2("optimizers.RMSprop")
 @with_common_arguments
 class RMSprop(OptimizerV2):
-    """RMSprop (Tieleman and Hinton, 2012)."""
+    """RMSprop: steps divided by the root of a moving average of squared gradients.
+
+    a = rho * a + (1 - rho) * g^2; m = momentum * m + learning_rate * g / sqrt(a + epsilon); w -= m,
+    where g is the gradient and a starts at 0.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      rho: the share of the average that stays.
+      momentum: the share of the step before that is made again.
+      epsilon: keeps the root above 0.
+      centered: whether steps are divided by the estimated deviation of gradients (Graves, 2013).
+      **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
+      global_clipnorm,
+        loss_scale_factor).
+    Source: T. Tieleman and G. Hinton, Lecture 6.5: RMSProp, 2012.
+    Example:
+      >>> w = tf.Variable([1.0, 2.0])
+      >>> optimizer = tf.optimizers.RMSprop(0.1)
+      >>> _ = optimizer.apply_gradients([(tf.constant([2.0, 4.0]), w)])
+      >>> print(w.numpy().round(4))
+      [0.6838 1.6838]
+    """
 
     slot_names: tuple[str, ...] = ("velocity", "momentum")
 
@@ -455,7 +572,30 @@ class RMSprop(OptimizerV2):
 @export_v2("optimizers.Ftrl")
 @with_common_arguments
 class Ftrl(OptimizerV2):
-    """Follow the regularized leader (McMahan et al., 2013)."""
+    """Follow the regularized leader, for sparse models.
+
+    n = a + g^2; z += g - (n^-p - a^-p) / learning_rate * w; a = n;
+    w = (sign(z) * l1 - z) / ((beta + n^-p) / learning_rate + 2 * l2) where abs(z) > l1, else 0,
+    where g is the gradient, p learning_rate_power, l1 and l2 the strengths.
+
+    Args:
+      learning_rate: a number, or a function of the number of steps made (a schedule).
+      learning_rate_power: p, at most 0; 0 for a constant rate.
+      initial_accumulator_value: the first a, at least 0.
+      l1_regularization_strength, l2_regularization_strength: numbers, at least 0.
+      l2_shrinkage_regularization_strength: a penalty on magnitude that acts on the gradient.
+      beta: a number, at least 0.
+      **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
+      global_clipnorm,
+        loss_scale_factor).
+    Source: H. B. McMahan et al., Ad Click Prediction: a View from the Trenches, 2013.
+    Example:
+      >>> w = tf.Variable([1.0, 2.0])
+      >>> optimizer = tf.optimizers.Ftrl(0.1)
+      >>> _ = optimizer.apply_gradients([(tf.constant([2.0, 4.0]), w)])
+      >>> print(w.numpy().round(4))
+      [0.7... 1.7...]
+    """
 
     slot_names = ("accumulator", "linear")
 

@@ -23,7 +23,15 @@ def _float(value: Any) -> Any:
 
 @export_v2("optimizers.schedules.LearningRateSchedule")
 class LearningRateSchedule:
-    """A rate as a function of the number of steps made; override `__call__`."""
+    """A rate as a function of the number of steps made; override `__call__`.
+
+    Example:
+      >>> class Halves(tf.optimizers.schedules.LearningRateSchedule):
+      ...     def __call__(self, step):
+      ...         return 0.5 ** tf.cast(step, tf.float32)
+      >>> float(Halves()(2))
+      0.25
+    """
 
     def __call__(self, step: Any) -> Any:
         """Return the rate after so many steps."""
@@ -32,7 +40,20 @@ class LearningRateSchedule:
 
 @export_v2("optimizers.schedules.ExponentialDecay")
 class ExponentialDecay(LearningRateSchedule):
-    """initial * decay_rate ^ (step / decay_steps); whole powers only with staircase."""
+    """A learning rate that decays exponentially.
+
+    rate = initial_learning_rate * decay_rate ^ (step / decay_steps)
+
+    Args:
+      initial_learning_rate: the rate at step 0.
+      decay_steps: the number of steps after which one whole decay is done.
+      decay_rate: a number.
+      staircase: whether the quotient of steps is rounded down.
+    Example:
+      >>> rate = tf.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+      >>> round(float(rate(10)), 4)
+      0.05
+    """
 
     def __init__(
         self,
@@ -54,7 +75,20 @@ class ExponentialDecay(LearningRateSchedule):
 
 @export_v2("optimizers.schedules.InverseTimeDecay")
 class InverseTimeDecay(ExponentialDecay):
-    """initial / (1 + decay_rate * step / decay_steps)."""
+    """A learning rate that decays with the inverse of time.
+
+    rate = initial_learning_rate / (1 + decay_rate * step / decay_steps)
+
+    Args:
+      initial_learning_rate: the rate at step 0.
+      decay_steps: the number of steps after which one whole decay is done.
+      decay_rate: a number.
+      staircase: whether the quotient of steps is rounded down.
+    Example:
+      >>> rate = tf.optimizers.schedules.InverseTimeDecay(0.1, 10, 1.0)
+      >>> round(float(rate(10)), 4)
+      0.05
+    """
 
     def __call__(self, step: Any) -> Any:
         """Return the rate after so many steps."""
@@ -69,9 +103,19 @@ def _share(step: Any, steps: int, staircase: bool) -> Any:
 
 @export_v2("optimizers.schedules.PiecewiseConstantDecay")
 class PiecewiseConstantDecay(LearningRateSchedule):
-    """values[i] up to and including step boundaries[i], then the next one.
+    """A learning rate that changes at certain steps.
 
+    values[0] up to and including step boundaries[0], then values[i] up to boundaries[i], then
+    values[-1].
+
+    Args:
+      boundaries: numbers of steps in increasing order.
+      values: one rate more than boundaries.
     Raises: ValueError unless there is one value more than there are boundaries.
+    Example:
+      >>> rate = tf.optimizers.schedules.PiecewiseConstantDecay([10, 20], [1.0, 0.5, 0.1])
+      >>> round(float(rate(15)), 4)
+      0.5
     """
 
     def __init__(
@@ -95,7 +139,22 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
 @export_v2("optimizers.schedules.PolynomialDecay")
 class PolynomialDecay(LearningRateSchedule):
-    """(initial - end) * (1 - step / decay_steps) ^ power + end; then end, or on and on (cycle)."""
+    """A learning rate that falls to another one by a polynomial.
+
+    rate = (initial_learning_rate - end) * (1 - step / decay_steps) ^ power + end, and end from then
+    on.
+
+    Args:
+      initial_learning_rate: the rate at step 0.
+      decay_steps: the number of steps in which the rate falls.
+      end_learning_rate: the last rate.
+      power: of the polynomial; 1 for a straight line.
+      cycle: whether decay_steps grows to its next multiple each time that it has passed.
+    Example:
+      >>> rate = tf.optimizers.schedules.PolynomialDecay(0.1, 10, 0.0)
+      >>> round(float(rate(5)), 4)
+      0.05
+    """
 
     def __init__(
         self,
@@ -126,7 +185,26 @@ class PolynomialDecay(LearningRateSchedule):
 
 @export_v2("optimizers.schedules.CosineDecay")
 class CosineDecay(LearningRateSchedule):
-    """A rise from initial to warmup_target in warmup_steps, then half a cosine down to alpha."""
+    """A learning rate that falls along half a cosine, after a rise if asked for.
+
+    In warmup_steps the rate rises from initial_learning_rate to warmup_target on a straight line;
+    then
+    rate = first * ((1 - alpha) * (1 + cos(pi * step / decay_steps)) / 2 + alpha), where first is
+    the
+    rate reached and step counts from there.
+
+    Args:
+      initial_learning_rate: the rate at step 0.
+      decay_steps: the number of steps in which the rate falls.
+      alpha: the last rate, as a share of the first one.
+      warmup_target: the rate to which it rises; None for no rise.
+      warmup_steps: the number of steps in which it rises.
+    Source: I. Loshchilov and F. Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016.
+    Example:
+      >>> rate = tf.optimizers.schedules.CosineDecay(0.1, 10)
+      >>> round(float(rate(5)), 4)
+      0.05
+    """
 
     def __init__(
         self,
@@ -163,7 +241,22 @@ class CosineDecay(LearningRateSchedule):
 
 @export_v2("optimizers.schedules.CosineDecayRestarts")
 class CosineDecayRestarts(LearningRateSchedule):
-    """Half cosines one after the other: each t_mul times as long, m_mul times as high."""
+    """A learning rate that falls along half a cosine, again and again.
+
+    Each period is t_mul times as long as the one before, and begins m_mul times as high.
+
+    Args:
+      initial_learning_rate: the rate at step 0.
+      first_decay_steps: the number of steps in the first period.
+      t_mul: how much longer each period is.
+      m_mul: how much higher each period begins.
+      alpha: the last rate of a period, as a share of the first rate.
+    Source: I. Loshchilov and F. Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2016.
+    Example:
+      >>> rate = tf.optimizers.schedules.CosineDecayRestarts(0.1, 10)
+      >>> round(float(rate(10)), 4)
+      0.1
+    """
 
     def __init__(
         self,
