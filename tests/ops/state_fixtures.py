@@ -69,7 +69,7 @@ class Device:
             values[edge] if is_ref else _read(values[edge])
             for edge, is_ref in zip(node.edges, flags)
         ]
-        if node.op_def.updates:
+        if node.op_def.update:
             call = bind_update(node, Context(node, self))
         else:
             call = bind(node, np if node.op_def.is_pure else Context(node, self))

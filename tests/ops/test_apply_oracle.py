@@ -15,7 +15,7 @@ from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.state import ResourceVariableState, find_update
+from tideflow.ops.state import ResourceVariableState
 from tideflow.ops.state.cells import RefVariableState
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import dtype_of
@@ -174,7 +174,7 @@ def test_other_float_types_keep_their_type(op_name: str, dtype: Any):
 def test_a_repeated_index_is_applied_in_order(name: str):
     op_name = f"ResourceSparseApply{name}"
     olds, others = update_inputs(op_name, np.float32, 0.05, -0.5)
-    at = find_update(op_name).indices
+    at = get_op_def(op_name).update.indices
     others[at] = np.array([3, 0, 3, 3], np.int64)
     grads = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
     others = [grads if np.ndim(o) == 2 else o for o in others]

@@ -10,7 +10,6 @@ from ops.one_graph import Run, check_both_run
 from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import get_op_def, registered_ops
-from tideflow.ops.state import find_update
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -39,7 +38,7 @@ def updates_of_references(part):
     return [
         name
         for name in registered_ops()
-        if part in name and find_update(name) and get_op_def(name).inputs[0].is_ref
+        if part in name and get_op_def(name).update and get_op_def(name).inputs[0].is_ref
     ]
 
 

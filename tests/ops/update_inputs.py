@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.state import find_update
 
 _SCALARS = {
     "alpha": 0.1,
@@ -35,7 +34,7 @@ def update_inputs(
 ) -> tuple[list[Any], list[Any]]:
     """Return old values and other inputs of an update op."""
     definition = get_op_def(op_name)
-    count = find_update(op_name).variables
+    count = get_op_def(op_name).update.variables
     random = np.random.default_rng(7)
     shape = (5, 3)
     olds = [random.uniform(0.2, 1.5, shape).astype(dtype) for _ in range(count)]

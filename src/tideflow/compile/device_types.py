@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideflow.compile.plan import CONTROL_FLOW_OPS
 from tideflow.compile.regions import (
     VariableKey,
     assigns,
@@ -24,48 +23,13 @@ from tideflow.compile.regions import (
     variable_uses,
 )
 from tideflow.graph.node import Node
-from tideflow.ops.state.updates import find_update
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.wire import dtypes
 from tideflow.wire.device_name import parse_device_name
 
 # The order in which device types are chosen for what asks for none; TensorFlow's numbers.
 _PRIORITIES = {"GPU": 210, "CPU": 70}
 
-# Their static inputs are data, or the shapes of their results depend on values.
-_DATA_DEPENDENT_OPS = frozenset(
-    {
-        "Bincount", "DenseBincount", "HistogramFixedWidth", "InTopK", "InTopKV2",
-        "ParallelDynamicStitch", "SegmentMax", "SegmentMean", "SegmentMin", "SegmentProd",
-        "SegmentSum",
-    }
-)  # fmt: skip
-_NATIVE_PREFIXES = ("SparseSegment", "_Mkl")
-# Host kernels that give tensors, or take note of them: their work is small or done once.
-_ASSISTED_OPS = frozenset(
-    {
-        "Assert", "CheckNumerics", "CheckNumericsV2", "Multinomial", "Placeholder",
-        "PlaceholderWithDefault", "RandomStandardNormal", "RandomUniform", "RandomUniformInt",
-        "TruncatedNormal", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
-    }
-)  # fmt: skip
-_STATE_OPS = frozenset(
-    {
-        "Assign", "AssignVariableOp", "DestroyResourceOp", "DisableCopyOnRead",
-        "IsVariableInitialized", "VarHandleOp", "VarIsInitializedOp", "Variable", "VariableShape",
-        "VariableV2", "_ReadVariablesOp", "_VarHandlesOp",
-    }
-)  # fmt: skip
-_STORE_PREFIXES = ("Stack", "TensorArray", "TensorList", "EmptyTensorList")
-_FUNCTION_OPS = frozenset(
-    {
-        "Case", "For", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessCase",
-        "StatelessIf", "StatelessWhile", "ToBool", "While",
-    }
-)  # fmt: skip
-_WIRING_OPS = CONTROL_FLOW_OPS | {
-    "Const", "ControlTrigger", "NoOp", "_Arg", "_DeviceArg", "_DeviceRetval", "_Recv", "_Retval",
-    "_Send",
-}  # fmt: skip
 # Their results are made of types that no compiler knows, and handed on untouched.
 _HANDLES = frozenset({dtypes.resource, dtypes.variant})
 
@@ -91,14 +55,12 @@ def compiles(node: Node) -> bool:
         return has_types([node.attrs["dtype"]])
     if changes_variables(node):
         return (
-            find_update(node.op) is not None
+            node.op_def.update is not None
             and has_types(value_types(node))
             and knows_references(node)
         )
     return (
-        node.op_def.is_pure
-        and node.op not in _DATA_DEPENDENT_OPS
-        and not node.op.startswith(_NATIVE_PREFIXES)
+        node.op_def.compiles is not Compiles.NEVER
         and has_types(value_types(node))
         and knows_references(node)
     )
@@ -127,22 +89,12 @@ def compile_together(nodes: Sequence[Node]) -> set[int]:
 
 
 def _is_unique_of_rows(node: Node) -> bool:
-    return node.op == "Unique" and node.attrs["T"] in (dtypes.int32, dtypes.int64)
+    return node.op_def.rows is Rows.DISTINCT and node.attrs["T"] in (dtypes.int32, dtypes.int64)
 
 
 def runs_on_accelerator(node: Node) -> bool:
     """Whether a node may be placed on an accelerator."""
-    op = node.op
-    if op in _STATE_OPS or op.startswith(_STORE_PREFIXES):
-        return _moves(node)
-    if op in _WIRING_OPS or op in _ASSISTED_OPS or op in _FUNCTION_OPS or _is_call(node):
-        return _moves(node)
-    return compiles(node) or (op == "Identity" and _moves(node))
-
-
-def _is_call(node: Node) -> bool:
-    """Whether the node calls a function of the library by its name."""
-    return node.op_def.is_async and node.op_def.takes_step and not node.op_def.kernel_attrs
+    return _moves(node) if node.op_def.any_device else compiles(node)
 
 
 def _moves(node: Node) -> bool:

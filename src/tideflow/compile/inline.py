@@ -13,10 +13,7 @@ from typing import Any, Protocol
 
 from tideflow.graph.node import Edge, FunctionRef, Node, topological_order
 from tideflow.graph.op_def import get_op_def
-
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_ARGS = ("_Arg", "_DeviceArg")
-_RETVALS = ("_Retval", "_DeviceRetval")
+from tideflow.graph.op_traits import Role
 
 
 class Definition(Protocol):
@@ -34,7 +31,7 @@ def inline_calls(nodes: Sequence[Node], find: Callable[[str], Definition | None]
         those of a function within itself.
     The nodes given are changed.
     """
-    if not any(node.op in _CALLS for node in nodes):
+    if not any(node.op_def.role is Role.CALL for node in nodes):
         return list(nodes)
     return topological_order(_Inliner(find).inline(topological_order(nodes), ()))
 
@@ -55,7 +52,11 @@ class _Inliner:
         left: list[Node] = []
         for node in nodes:
             node.edges = [self._edge(edge) for edge in node.edges]
-            node.controls = [self._done.get(id(c), c) for c in node.controls if c.op not in _ARGS]
+            node.controls = [
+                self._done.get(id(c), c)
+                for c in node.controls
+                if c.op_def.role is not Role.ARGUMENT
+            ]
             ref = _called(node)
             found = None if ref is None or ref.name in chain else self._find(ref.name)
             if ref is None or found is None:
@@ -75,11 +76,15 @@ class _Inliner:
         for node in body:
             node.name = f"{call.name}/{node.name}"
             node.device = node.device or call.device
-            if node.op in _ARGS:
+            if node.op_def.role is Role.ARGUMENT:
                 self._outputs[id(node)] = [call.edges[node.attrs["index"]]]
-        inside = [node for node in body if node.op not in _ARGS]
-        made = self.inline([n for n in inside if n.op not in _RETVALS], (*chain, ref.name))
-        results = sorted((n for n in inside if n.op in _RETVALS), key=lambda n: n.attrs["index"])
+        inside = [node for node in body if node.op_def.role is not Role.ARGUMENT]
+        made = self.inline(
+            [n for n in inside if n.op_def.role is not Role.RESULT], (*chain, ref.name)
+        )
+        results = sorted(
+            (n for n in inside if n.op_def.role is Role.RESULT), key=lambda n: n.attrs["index"]
+        )
         self._outputs[id(call)] = [self._edge(node.edges[0]) for node in results]
         if call.controls:
             inside_ids = {id(node) for node in made}
@@ -97,7 +102,7 @@ class _Inliner:
 
 def _called(node: Node) -> FunctionRef | None:
     """Return the function that a node calls, if that is all that it does."""
-    if node.op in _CALLS:
+    if node.op_def.role is Role.CALL:
         ref: FunctionRef = node.attrs["f"]
         return ref
     return None

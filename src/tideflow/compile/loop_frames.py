@@ -13,13 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tideflow.graph.node import Edge, Node
+from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
-
-ENTER_OPS = frozenset({"Enter", "RefEnter"})
-EXIT_OPS = frozenset({"Exit", "RefExit"})
-NEXT_OPS = frozenset({"NextIteration", "RefNextIteration"})
-MERGE_OPS = frozenset({"Merge", "RefMerge"})
-SWITCH_OPS = frozenset({"Switch", "RefSwitch"})
 
 
 @dataclass(eq=False, slots=True)
@@ -56,11 +51,11 @@ class LoopFrames:
     def _enter(self, node: Node) -> None:
         frame = self.root
         for source, _ in node.edges:
-            if source.op not in NEXT_OPS or node.op not in MERGE_OPS:
+            if source.op_def.role is not Role.NEXT_ITERATION or node.op_def.role is not Role.MERGE:
                 frame = self._deeper(frame, self.of_output(source))
         for source in node.controls:
             frame = self._deeper(frame, self.of_output(source))
-        if node.op in ENTER_OPS:
+        if node.op_def.role is Role.ENTER:
             name = node.attrs["frame_name"]
             child = self._children.get((id(frame), name))
             if child is None:
@@ -68,7 +63,7 @@ class LoopFrames:
                 self._children[id(frame), name] = child
             self._outside[id(node)] = frame
             frame = child
-        elif node.op in EXIT_OPS:
+        elif node.op_def.role is Role.EXIT:
             assert frame.parent is not None
             self._outside[id(node)] = frame.parent
         self._inside[id(node)] = frame
@@ -79,22 +74,24 @@ class LoopFrames:
 
     def _find_condition(self, node: Node) -> None:
         frame = self._inside[id(node)]
-        if node.op == "LoopCond":
+        if node.op_def.role is Role.LOOP_COND:
             frame.condition = (node, 0)
-        elif node.op in SWITCH_OPS and frame.condition is None:
+        elif node.op_def.role is Role.SWITCH and frame.condition is None:
             data, _ = node.edges[0]
-            if data.op in MERGE_OPS and any(s.op in NEXT_OPS for s, _ in data.edges):
+            if data.op_def.role is Role.MERGE and any(
+                s.op_def.role is Role.NEXT_ITERATION for s, _ in data.edges
+            ):
                 frame.condition = node.edges[1]
 
     def of_input(self, node: Node) -> Frame:
         """Return the frame in which a node's inputs arrive."""
-        if node.op in ENTER_OPS:
+        if node.op_def.role is Role.ENTER:
             return self._outside[id(node)]
         return self._inside.get(id(node), self.root)
 
     def of_output(self, node: Node) -> Frame:
         """Return the frame in which a node's outputs are."""
-        if node.op in EXIT_OPS:
+        if node.op_def.role is Role.EXIT:
             return self._outside[id(node)]
         return self._inside.get(id(node), self.root)
 
@@ -119,11 +116,11 @@ def move_control_flow(nodes: Sequence[Node]) -> None:
     consumer: dict[int, Node] = {}
     for node in nodes:
         for source, _ in node.edges:
-            if source.op in ENTER_OPS or source.op in NEXT_OPS:
+            if source.op_def.role is Role.ENTER or source.op_def.role is Role.NEXT_ITERATION:
                 consumer.setdefault(id(source), node)
     for node in nodes:
-        if node.op in SWITCH_OPS or node.op in EXIT_OPS:
+        if node.op_def.role is Role.SWITCH or node.op_def.role is Role.EXIT:
             node.device = node.edges[0][0].device
     for node in reversed(nodes):
-        if node.op in ("Enter", "NextIteration") and id(node) in consumer:
+        if id(node) in consumer and not node.output_types[0].is_ref_dtype:
             node.device = consumer[id(node)].device

@@ -26,8 +26,6 @@ from tideflow.wire.device_name import (
     task_name,
 )
 
-_METADATA_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-
 
 def place(
     nodes: Sequence[Node],
@@ -199,7 +197,7 @@ class _Placer:
         for node in nodes:
             if id(node) in sources:
                 continue
-            if node.op in _METADATA_OPS and node.edges and node.edges[0][0].device:
+            if node.op_def.static_value is not None and node.edges and node.edges[0][0].device:
                 node.device = node.edges[0][0].device
             else:
                 node.device = best if fits(node, best) else host

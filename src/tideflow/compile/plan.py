@@ -18,21 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tideflow.graph.node import Node, topological_order
+from tideflow.graph.op_traits import CONTROL_FLOW, Role
 
-CONTROL_FLOW_OPS = frozenset(
-    {
-        "Switch", "RefSwitch", "_SwitchN", "Merge", "RefMerge", "Enter", "RefEnter", "Exit",
-        "RefExit", "NextIteration", "RefNextIteration", "LoopCond",
-    }
-)  # fmt: skip
-RECEIVE_OPS = frozenset({"_Recv", "_HostRecv"})
-SEND_OPS = frozenset({"_Send", "_HostSend"})
-ARG_OPS = frozenset({"_Arg", "_DeviceArg"})
-RETVAL_OPS = frozenset({"_Retval", "_DeviceRetval"})
 # Their output is their input; they need no instruction of their own.
-FORWARDING_OPS = frozenset(
-    {"Identity", "StopGradient", "PreventGradient", "Snapshot", "_EagerConst"}
-)
+FORWARDING = frozenset({Role.IDENTITY, Role.FORWARD})
 # Receives with equal values of this attribute come together (see tideflow.compile.waves).
 WAVE = "_tideflow_wave"
 
@@ -82,17 +71,17 @@ class Plan:
 
 def has_control_flow(nodes: Iterable[Node]) -> bool:
     """Whether v1 control flow decides what runs."""
-    return any(node.op in CONTROL_FLOW_OPS for node in nodes)
+    return any(node.op_def.role in CONTROL_FLOW for node in nodes)
 
 
 def is_waiting(node: Node) -> bool:
     """Whether the node waits for something outside the plan."""
-    return node.op_def.is_async or node.op in RECEIVE_OPS
+    return node.op_def.is_async or node.op_def.role is Role.RECEIVE
 
 
 def forwards(node: Node) -> bool:
     """Whether a node only passes its input on (and its input is no reference)."""
-    if node.op not in FORWARDING_OPS:
+    if node.op_def.role not in FORWARDING:
         return False
     source, port = node.edges[0]
     return not source.output_types[port].is_ref_dtype
@@ -106,10 +95,10 @@ def make_plan(nodes: Sequence[Node]) -> Plan:
     order = topological_order(nodes)
     slots, count = _assign_slots(order)
     groups, waiters = _group(order)
-    args = [(slots[id(n), 0], n.attrs["index"]) for n in order if n.op in ARG_OPS]
+    args = [(slots[id(n), 0], n.attrs["index"]) for n in order if n.op_def.role is Role.ARGUMENT]
     retvals = []
     for node in order:
-        if node.op in RETVAL_OPS:
+        if node.op_def.role is Role.RESULT:
             source, port = node.edges[0]
             slot = slots.get((id(node), 0), slots[id(source), port])
             retvals.append((slot, node.attrs["index"]))
@@ -132,7 +121,7 @@ def _assign_slots(order: Sequence[Node]) -> tuple[dict[tuple[int, int], int], in
 
 def _reads_result(node: Node) -> bool:
     """Whether a node returns the value of a reference."""
-    if node.op not in RETVAL_OPS:
+    if node.op_def.role is not Role.RESULT:
         return False
     source, port = node.edges[0]
     return source.output_types[port].is_ref_dtype
@@ -192,7 +181,7 @@ def _waves(order: Sequence[Node]) -> dict[Any, _Wave]:
     found: dict[int, set[int]] = {}
     for node in order:
         wave = node.attrs.get(WAVE)
-        if wave is not None and node.op in RECEIVE_OPS:
+        if wave is not None and node.op_def.role is Role.RECEIVE:
             found.setdefault(wave, set()).add(id(node))
     waves = {}
     receives: set[int] = set()
@@ -224,7 +213,7 @@ def _link(
 
 
 def _starts_first(nodes: list[Node]) -> list[Node]:
-    early = [n for n in nodes if n.op in RECEIVE_OPS and not n.controls]
+    early = [n for n in nodes if n.op_def.role is Role.RECEIVE and not n.controls]
     if not early:
         return nodes
     chosen = {id(n) for n in early}

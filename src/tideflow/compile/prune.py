@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from tideflow.graph.graph_def import split_input
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import get_op_def
+from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
-
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,10 @@ class _Copier:
         self.fed = fed
         self.feeds = feeds
         self.fed_nodes = {node for node, _ in fed}
-        self.fed_placeholders = {id(edge[0]) for edge in feeds if edge[0].op in _PLACEHOLDERS}
+        # One with a default value runs all the same for those that only wait for it.
+        self.fed_placeholders = {
+            id(node) for node, _ in feeds if node.op_def.role is Role.PLACEHOLDER and not node.edges
+        }
         self.made: dict[int, Node] = {}
         self.args: dict[int, Node] = {}
         self.order: list[Node] = []
@@ -156,11 +158,11 @@ class _Copier:
     def _needed(self, node: Node) -> list[Node]:
         """Return the sources still to be copied before a node, first one last."""
         found = []
-        is_merge = node.op in ("Merge", "RefMerge")
+        is_merge = node.op_def.role is Role.MERGE
         for source, port in node.edges:
             if id(source) in self.fed_nodes and (id(source), port) in self.fed:
                 continue
-            if is_merge and source.op in ("NextIteration", "RefNextIteration"):
+            if is_merge and source.op_def.role is Role.NEXT_ITERATION:
                 continue
             if id(source) not in self.made:
                 found.append(source)

@@ -15,62 +15,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
-from tideflow.compile.plan import FORWARDING_OPS, forwards
+from tideflow.compile.plan import FORWARDING, forwards
 from tideflow.graph.node import Node
-from tideflow.ops.state.updates import find_update
+from tideflow.graph.op_traits import Compiles, Role
 from tideflow.wire.dtypes import DType
 
 VariableKey: TypeAlias = "tuple[str, ...] | tuple[int, int]"
 
-# They do the same on any numbers, whatever their values.
-_SAFE_OPS = frozenset(
-    {
-        "Abs", "Acos", "Acosh", "Add", "AddN", "AddV2", "All", "Angle", "Any", "ArgMax", "ArgMin",
-        "Asin", "Asinh", "Atan", "Atan2", "Atanh", "AvgPool", "AvgPoolGrad", "BatchMatMul",
-        "BatchMatMulV2", "BatchMatMulV3", "BiasAdd", "BiasAddGrad", "BiasAddV1", "BroadcastArgs",
-        "BroadcastGradientArgs", "BroadcastTo", "Ceil", "ClipByValue", "Complex", "ComplexAbs",
-        "Concat", "ConcatOffset", "ConcatV2", "Conj", "Conv2D", "Conv2DBackpropFilter",
-        "Conv2DBackpropInput", "Cos", "Cosh", "Cumprod", "Cumsum", "DepthToSpace",
-        "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter",
-        "DepthwiseConv2dNativeBackpropInput", "DivNoNan", "Einsum", "Elu", "EluGrad", "Equal",
-        "Erf", "Erfc", "Exp", "ExpandDims", "Expm1", "Fill", "Floor", "FusedBatchNormGradV3",
-        "FusedBatchNormV3", "Greater", "GreaterEqual", "Identity", "IdentityN", "Imag",
-        "InvGrad", "IsFinite", "IsInf", "IsNan", "L2Loss", "LRN", "LRNGrad", "LeakyRelu",
-        "LeakyReluGrad", "Less", "LessEqual", "Log", "Log1p", "LogSoftmax", "LogicalAnd",
-        "LogicalNot", "LogicalOr", "MatMul", "MatrixBandPart", "Max", "MaxPool", "MaxPoolGrad",
-        "Maximum", "Mean", "Min", "Minimum", "MirrorPad", "Mul", "MulNoNan", "Neg", "NotEqual",
-        "OneHot", "OnesLike", "Pack", "Pad", "PadV2", "Prod", "Range", "Rank", "Real",
-        "ReciprocalGrad", "Relu", "Relu6", "Relu6Grad", "ReluGrad", "Reshape",
-        "ReverseV2", "Rint", "Round", "Rsqrt", "RsqrtGrad", "Select", "SelectV2", "Selu",
-        "SeluGrad", "Shape", "ShapeN", "Sigmoid", "SigmoidGrad", "Sign", "Sin", "Sinh", "Size",
-        "Slice", "Softmax", "SoftmaxCrossEntropyWithLogits", "Softplus", "SoftplusGrad", "Softsign",
-        "SoftsignGrad", "SpaceToDepth", "Split", "SplitV", "Sqrt", "SqrtGrad", "Square",
-        "SquaredDifference", "Squeeze", "StridedSlice", "StridedSliceGrad", "Sub", "Sum", "Tan",
-        "Tanh", "TanhGrad", "Tile", "Transpose", "Unpack", "Xdivy", "Xlogy", "ZerosLike",
-        "_FusedConv2D", "_FusedMatMul",
-    }
-)  # fmt: skip
-# On integers they fail for some values; on floats never.
-_FLOAT_OPS = frozenset(
-    {
-        "Div", "FloorDiv", "FloorMod", "Inv", "Mod", "Pow", "RealDiv", "Reciprocal", "TruncateDiv",
-        "TruncateMod",
-    }
-)  # fmt: skip
-_DIVISIONS = frozenset({"Div", "DivNoNan", "RealDiv", "TruncateDiv", "FloorDiv"})
-# They fail for some values, so only arithmetic on shapes, which is done while tracing, has them.
-_SHAPE_OPS = _FLOAT_OPS | {"Gather", "GatherV2", "InvertPermutation", "DynamicStitch"}
 # Nothing happens when they run, so they belong to no region and to every one.
-_IDLE_OPS = frozenset({"Const", "NoOp", "ControlTrigger", "_Arg", "_DeviceArg"})
-_VARIABLE_OPS = frozenset({"VariableV2", "Variable"})
-# They take a variable without changing it.
-_READING_OPS = frozenset(
-    {
-        "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp",
-        "VariableShape", "IsVariableInitialized",
-    }
-)  # fmt: skip
-_LABELS_OP = "SparseSoftmaxCrossEntropyWithLogits"
+_IDLE = frozenset({Role.CONST, Role.NO_OP, Role.CONTROL_TRIGGER, Role.ARGUMENT})
 
 _KINDS = {
     "float": frozenset({"bfloat16", "float16", "float32", "float64"}),
@@ -89,78 +42,80 @@ def variable_key(node: Node, port: int) -> VariableKey:
     """
     while forwards(node) or (changes_variables(node) and node.output_types[port].is_ref_dtype):
         node, port = node.edges[0]
-    if node.op == "VarHandleOp" and node.attrs["shared_name"]:
-        return ("resource", node.attrs["container"], node.attrs["shared_name"])
-    if node.op in _VARIABLE_OPS:
-        return ("ref", node.attrs["container"], node.attrs["shared_name"] or node.name)
+    role, attrs = node.op_def.role, node.attrs
+    if role is Role.VARIABLE_HANDLE and attrs["shared_name"]:
+        return ("resource", attrs["container"], attrs["shared_name"])
+    if role is Role.VARIABLE:
+        return ("ref", attrs["container"], attrs["shared_name"] or node.name)
     return (id(node), port)
 
 
 def is_variable_read(node: Node) -> bool:
     """Whether a node gives the value of a resource variable."""
-    return node.op == "ReadVariableOp"
+    return node.op_def.role is Role.READ_VARIABLE
 
 
 def _only_reads(node: Node) -> bool:
-    return is_variable_read(node) or (node.op in FORWARDING_OPS and not forwards(node))
+    return is_variable_read(node) or (node.op_def.role in FORWARDING and not forwards(node))
 
 
 def is_gather(node: Node) -> bool:
     """Whether a node gives rows of a resource variable."""
-    return node.op in ("ResourceGather", "ResourceGatherNd")
+    return node.op_def.gather is not None
 
 
 def shape_of_variable(node: Node) -> DType | None:
     """Return the element type of the variable whose shape a node gives; None for other nodes."""
-    if node.op != "VariableShape":
+    if node.op_def.role is not Role.VARIABLE_SHAPE:
         return None
     source = node.edges[0][0]
     while forwards(source):
         source = source.edges[0][0]
-    found: DType | None = source.attrs["dtype"] if source.op == "VarHandleOp" else None
+    is_handle = source.op_def.role is Role.VARIABLE_HANDLE
+    found: DType | None = source.attrs["dtype"] if is_handle else None
     return found
 
 
 def assigns(node: Node) -> bool:
     """Whether a node stores a value as it is."""
-    return node.op in ("Assign", "AssignVariableOp")
+    return node.op_def.role is Role.ASSIGN
 
 
 def changes_variables(node: Node) -> bool:
     """Whether a node stores new values, by whatever rule."""
-    return assigns(node) or find_update(node.op) is not None
+    return assigns(node) or node.op_def.update is not None
 
 
 def is_update(node: Node) -> bool:
     """Whether a node stores new values, by a rule that compiles."""
     if assigns(node):
         return True
-    update = find_update(node.op)
-    return update is not None and update.kind == "elementwise" and update.check is None
+    update = node.op_def.update
+    return update is not None and update.kind == "elementwise"
 
 
 def variables_of(node: Node) -> int:
     """Return how many of the first inputs of a read or an update are variables."""
-    update = find_update(node.op)
+    update = node.op_def.update
     return 1 if update is None else update.variables
 
 
 def label_guard(node: Node) -> bool:
     """Whether input 1 holds labels, each of which must lie in [0, last size of input 0)."""
-    return node.op == _LABELS_OP
+    return node.op_def.compiles is Compiles.LABELS
 
 
 def needs_known_inputs(node: Node) -> bool:
     """Whether a node may be part of a region only where its inputs are known while tracing."""
-    if node.op not in _SHAPE_OPS:
-        return False
-    is_float = not any(t.name in _KINDS["exact"] for t in value_types(node))
-    return not (is_float and node.op in _FLOAT_OPS)
+    compiles = node.op_def.compiles
+    if compiles is Compiles.FLOATS:
+        return any(t.name in _KINDS["exact"] for t in value_types(node))
+    return compiles is Compiles.KNOWN_INPUTS
 
 
 def divides(node: Node) -> bool:
     """Whether input 0 is divided by input 1."""
-    return node.op in _DIVISIONS
+    return node.op_def.divides
 
 
 def may_compile(node: Node) -> bool:
@@ -170,14 +125,10 @@ def may_compile(node: Node) -> bool:
         return False
     if is_variable_read(node) or is_update(node):
         return True
-    if node.op in _SAFE_OPS or label_guard(node):
-        return True
-    if node.op in _SHAPE_OPS:
-        return True
-    # Out of range, the conversion of floats to integers differs.
-    return node.op == "Cast" and (
-        types[0].name in _KINDS["exact"] or types[-1].name not in _KINDS["exact"]
-    )
+    compiles = node.op_def.compiles
+    if compiles is Compiles.CONVERSION:
+        return types[0].name in _KINDS["exact"] or types[-1].name not in _KINDS["exact"]
+    return compiles not in (Compiles.NEVER, Compiles.ON_ACCELERATORS)
 
 
 def value_types(node: Node) -> list[DType]:
@@ -231,7 +182,7 @@ def number_nodes(
             labels_at = numbers.get(id(node.edges[1][0]), 0)
             if labels_at & 1 and labels_at >= base:
                 taken.discard(id(node))
-        if node.op in _IDLE_OPS or forwards(node):
+        if node.op_def.role in _IDLE or forwards(node):
             number = base
         else:
             number = base + ((base & 1) != (id(node) in taken))
@@ -265,4 +216,4 @@ def variable_uses(node: Node) -> Iterable[tuple[VariableKey, bool]]:
     for source, port in node.edges:
         dtype = source.output_types[port]
         if dtype.is_ref_dtype or dtype.name == "resource":
-            yield variable_key(source, port), not (node.op_def.is_pure or node.op in _READING_OPS)
+            yield variable_key(source, port), not (node.op_def.is_pure or node.op_def.only_reads)

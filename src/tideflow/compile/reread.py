@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tideflow.graph.node import Edge, Node, topological_order
+from tideflow.graph.op_traits import Role
 
-_SOURCES = frozenset({"VariableV2", "Variable", "TemporaryVariable"})
+_REFERENCES = frozenset({Role.VARIABLE, Role.TEMPORARY_VARIABLE})
 
 # By Identity: the variable that it reads, as a bit.
 _Reads = dict[int, int]
@@ -23,7 +24,8 @@ _Reads = dict[int, int]
 
 def reread_after_updates(nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes, or copies of them where one has to read again."""
-    bits = {id(node): 1 << i for i, node in enumerate(n for n in nodes if n.op in _SOURCES)}
+    variables = [node for node in nodes if node.op_def.role in _REFERENCES]
+    bits = {id(node): 1 << i for i, node in enumerate(variables)}
     if not bits:
         return list(nodes)
     order = topological_order(nodes)
@@ -32,7 +34,7 @@ def reread_after_updates(nodes: Sequence[Node]) -> list[Node]:
     for node in order:
         for source, _ in node.edges:
             bit = bits.get(id(source))
-            if node.op == "Identity" and (bit or id(source) in reads):
+            if node.op_def.role is Role.IDENTITY and (bit or id(source) in reads):
                 reads[id(node)] = bit or reads[id(source)]
             elif bit:
                 updates[id(node)] = updates.get(id(node), 0) | bit

@@ -11,12 +11,13 @@ from typing import Any
 
 from tideflow import logging
 from tideflow.graph.op_def import OpDef
+from tideflow.graph.op_traits import Role
 from tideflow.wire import dtypes, errors
 from tideflow.wire.device_name import task_name
 
 _HANDLES = (dtypes.resource, dtypes.variant)
 # What is there to copy.
-_COPIES = frozenset({"Identity", "IdentityN"})
+_COPIES = frozenset({Role.IDENTITY, Role.IDENTITY_N})
 
 
 class DevicePolicy(enum.Enum):
@@ -34,7 +35,7 @@ def check_places(policy: DevicePolicy, op_def: OpDef, inputs: Sequence[Any], dev
     Raises: InvalidArgumentError for one that is elsewhere, where the policy does not let it be
     copied.
     """
-    if op_def.name in _COPIES or op_def.name.startswith("__"):
+    if op_def.role in _COPIES or op_def.name.startswith("__"):
         return
     for number, tensor in enumerate(inputs):
         if tensor.dtype in _HANDLES or tensor.device == device:

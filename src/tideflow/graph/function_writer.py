@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from tideflow.graph.graph_def import node_to_def, split_input
 from tideflow.graph.node import Node, arg_sizes
+from tideflow.graph.op_traits import Role
 from tideflow.wire import messages as pb
 
 _NOT_IN_ARG_NAMES = re.compile(r"[^a-z0-9_]")
-ARG_OPS = ("_Arg", "_DeviceArg")
-RETVAL_OPS = ("_Retval", "_DeviceRetval")
 
 
 def function_of_nodes(name: str, nodes: Sequence[Node]) -> pb.FunctionDef:
@@ -28,8 +27,8 @@ class _NodesWriter:
 
     def __init__(self, name: str, nodes: Sequence[Node]) -> None:
         self.name = name
-        self.args = sorted((n for n in nodes if n.op in ARG_OPS), key=_index)
-        self.retvals = sorted((n for n in nodes if n.op in RETVAL_OPS), key=_index)
+        self.args = sorted((n for n in nodes if n.op_def.role is Role.ARGUMENT), key=_index)
+        self.retvals = sorted((n for n in nodes if n.op_def.role is Role.RESULT), key=_index)
         ends = {id(node) for node in (*self.args, *self.retvals)}
         self.bodies = [node for node in nodes if id(node) not in ends]
         self.by_name = {node.name: node for node in nodes}

@@ -27,6 +27,7 @@ from tideflow.graph.graph_def import (
 )
 from tideflow.graph.node import FunctionRef, Node, arg_sizes, topological_order
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def, is_registered
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import handle_data_of
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
@@ -68,6 +69,8 @@ def op_def_of_function(signature_pb: pb.OpDef) -> OpDef:
         kernel=call_by_name,
         is_async=True,
         takes_step=True,
+        keeps_state=signature_pb.is_stateful,
+        any_device=True,
     )
 
 
@@ -371,7 +374,7 @@ class FuncGraph(Graph):
     def _bring_in(self, tensor: Tensor) -> Tensor:
         # Sizes and axes are copied, so that shapes inside are known; what may be differentiated
         # stays outside.
-        if tensor.op.type == "Const" and _is_parameter(tensor):
+        if tensor.op.op_def.role is Role.CONST and _is_parameter(tensor):
             with self.control_dependencies(None):
                 attrs = dict(tensor.op.attrs)
                 attrs.pop("_class", None)
@@ -436,7 +439,7 @@ def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:
     results: dict[int, Tensor] = {}
     for node in topological_order(definition.instantiate({})):
         inputs = [made[id(source)].outputs[port] for source, port in node.edges]
-        if node.op == "_Retval":
+        if node.op_def.role is Role.RESULT:
             results[node.attrs["index"]] = inputs[0]
             continue
         op = graph.create_op(node.op_def, inputs, dict(node.attrs), node.name + "/")
@@ -444,7 +447,7 @@ def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:
         for control in node.controls:
             op.add_control_input(made[id(control)])
         made[id(node)] = op
-    arguments = [op for op in made.values() if op.type == "_Arg"]
+    arguments = [op for op in made.values() if op.op_def.role is Role.ARGUMENT]
     graph.inputs = [op.outputs[0] for op in sorted(arguments, key=lambda op: op.attrs["index"])]
     graph.outputs = [results[index] for index in sorted(results)]
     return graph
@@ -488,7 +491,7 @@ class _Writer:
 
     def write(self) -> pb.FunctionDef:
         graph = self.graph
-        bodies = [op for op in graph.get_operations() if op.type != "_Arg"]
+        bodies = [op for op in graph.get_operations() if op.op_def.role is not Role.ARGUMENT]
         self.names.update(op.name for op in bodies)
         function_pb = pb.FunctionDef(
             signature=pb.OpDef(
@@ -527,7 +530,7 @@ class _Writer:
 
     def _source(self, tensor: Tensor) -> str:
         op = tensor.op
-        if op.type == "_Arg":
+        if op.op_def.role is Role.ARGUMENT:
             return self.args[id(tensor)]
         at = 0
         for arg, size in zip(op.op_def.outputs, arg_sizes(op.op_def.outputs, op.attrs)):

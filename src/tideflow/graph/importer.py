@@ -14,7 +14,8 @@ from tideflow.graph.graph_def import (
     split_input,
 )
 from tideflow.graph.node import Edge, Node
-from tideflow.graph.op_def import OpDef
+from tideflow.graph.op_def import OpDef, role_of
+from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -130,8 +131,12 @@ def _input_names(
 ) -> list[str]:
     sources = [(text, split_input(text)[0]) for text in node_pb.input]
     names = [n for text, n in sources if _canonical(text) not in mapped]
-    if node_pb.op in ("Merge", "RefMerge"):
-        return [n for n in names if n not in by_name or "NextIteration" not in by_name[n].op]
+    if role_of(node_pb.op) is Role.MERGE:
+        return [
+            name
+            for name in names
+            if name not in by_name or role_of(by_name[name].op) is not Role.NEXT_ITERATION
+        ]
     return names
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from tideflow.graph.op_def import ArgDef, OpDef
+from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -150,9 +151,9 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _sources(node: Node) -> Iterable[Node]:
-    is_merge = node.op in ("Merge", "RefMerge")
+    is_merge = node.op_def.role is Role.MERGE
     for source, _ in node.edges:
-        if not (is_merge and source.op in ("NextIteration", "RefNextIteration")):
+        if not (is_merge and source.op_def.role is Role.NEXT_ITERATION):
             yield source
     yield from node.controls
 

@@ -21,6 +21,8 @@ A kernel's first parameter tells its kind:
 `async def` kernels wait on the event loop.  Each input is one positional parameter (a list where
 the signature says N * T or *T); each keyword-only parameter receives the attr of that name.  The
 result is the output, or a tuple with one item for each output.
+
+What passes and executors may do with the op is declared with it (tideflow.graph.op_traits).
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
+from tideflow.graph.op_traits import WITHOUT_COMPUTATION, Compiles, Effects, Role, Rows, Traits
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.update_rule import Update
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -92,9 +96,11 @@ class OpDef:
       shape_rule: function(ShapeContext) -> list of Dims, one for each output; None: unknown shapes.
       kernel: the kernel function, or None for an op that only the runtime itself carries out.
       static_inputs: names of inputs whose values must be known when the op is compiled.
-      updates: names of the variable inputs that the op assigns; its kernel then is the pure rule
-        from their old values to their new ones (see tideflow.ops.state.cells).
+      is_pure: the kernel gives the same for the same inputs and attrs, on NumPy and traced.
       is_async: the kernel waits, so it runs on the event loop.
+      keeps_state: what it gives may depend on how often it ran, other than through a handle.
+      holds_functions: what it gives may call functions of its attrs after it ran.
+    Those from `role` to `partial_value` are explained in tideflow.graph.op_traits.Traits.
     """
 
     name: str
@@ -111,13 +117,21 @@ class OpDef:
     is_async: bool = False
     takes_step: bool = False
     static_inputs: tuple[str, ...] = ()
-    updates: tuple[str, ...] = ()
-    kernel_attrs: tuple[str, ...] = field(default=())
-
-    @property
-    def is_host(self) -> bool:
-        """Whether the kernel needs the runtime (resources, threads, files)."""
-        return not self.is_pure
+    kernel_attrs: tuple[str, ...] = ()
+    keeps_state: bool = False
+    holds_functions: bool = False
+    role: Role = Role.COMPUTE
+    compiles: Compiles = Compiles.NEVER
+    divides: bool = False
+    rows: Rows | None = None
+    any_device: bool = False
+    host_inputs: int | None = None
+    only_reads: bool = False
+    effects: Effects = Effects.ORDERED
+    update: Update | None = None
+    gather: Callable[..., Any] | None = None
+    static_value: Callable[..., Any] | None = None
+    partial_value: Callable[..., Any] | None = None
 
 
 class _Declaration:
@@ -154,7 +168,7 @@ def op(
     aggregate: bool = False,
     allows_uninitialized_input: bool = False,
     static: Sequence[str] = (),
-    updates: Sequence[str] = (),
+    **traits: Unpack[Traits],
 ) -> Callable[[F], F]:
     """Register an op with the decorated function as its kernel (see the module's text).
 
@@ -162,16 +176,16 @@ def op(
       signature: inputs, outputs and attrs in the signature language.
       shape: the shape rule, a function of a ShapeContext; see tideflow.graph.shape_rules.
       static: inputs that must be known when the op is compiled (axes, sizes).
-      updates: variable inputs that the op assigns.
+      traits: what passes and executors may do with the op (tideflow.graph.op_traits).
     """
-    options = {
+    options: dict[str, Any] = {
         "shape_rule": shape,
         "is_stateful": stateful,
         "is_commutative": commutative,
         "is_aggregate": aggregate,
         "allows_uninitialized_input": allows_uninitialized_input,
         "static_inputs": tuple(static),
-        "updates": tuple(updates),
+        **traits,
     }
 
     def register(kernel: F) -> F:
@@ -189,12 +203,19 @@ def declare(signature: str, kernel: Callable[..., Any] | None = None, **options:
     _declared[name] = _Declaration(signature, options, kernel)
 
 
-def declare_like(name: str, base: str, *further_attrs: str, without: Sequence[str] = ()) -> None:
+def declare_like(
+    name: str,
+    base: str,
+    *further_attrs: str,
+    without: Sequence[str] = (),
+    **traits: Unpack[Traits],
+) -> None:
     """Register an op that is another one under a further name.
 
     Args:
       further_attrs: attrs that only the new op has, as lines of a signature.
       without: names of attrs that only `base` has.
+      traits: what differs from those of `base`.
 
     Raises: NotFoundError when there is no op `base`.
     """
@@ -204,7 +225,11 @@ def declare_like(name: str, base: str, *further_attrs: str, without: Sequence[st
     rest = declaration.signature.strip()[len(base) :]
     head, *attrs = _join_lines(name + rest)
     kept = [line for line in attrs if line.split(":", 1)[0].strip() not in without]
-    declare("\n".join([head, *kept, *further_attrs]), declaration.kernel, **declaration.options)
+    declare(
+        "\n".join([head, *kept, *further_attrs]),
+        declaration.kernel,
+        **{**declaration.options, **traits},
+    )
 
 
 def registered_ops() -> list[str]:
@@ -215,6 +240,11 @@ def registered_ops() -> list[str]:
 def is_registered(name: str) -> bool:
     """Whether an op of that name exists."""
     return name in _declared
+
+
+def role_of(name: str) -> Role:
+    """Return the role of an op by its name; of one that is not registered, that of a kernel."""
+    return get_op_def(name).role if name in _declared else Role.COMPUTE
 
 
 def get_op_def(name: str) -> OpDef:
@@ -245,7 +275,26 @@ def _parse(declaration: _Declaration) -> OpDef:
     )
     if declaration.kernel is not None:
         _read_kernel(parsed, declaration.kernel)
+    _derive_traits(parsed, declaration.options)
     return parsed
+
+
+def _derive_traits(parsed: OpDef, declared: Mapping[str, Any]) -> None:
+    """Fill in what follows from the kernel and the signature, where it is not declared."""
+    if "compiles" not in declared and parsed.is_pure:
+        parsed.compiles = Compiles.ON_ACCELERATORS
+    if "any_device" not in declared:
+        parsed.any_device = parsed.role in WITHOUT_COMPUTATION
+    # A dataset is a variant: its functions are called, and its state is, by what iterates over it.
+    takes_variants = any(arg.dtype is dtypes.variant for arg in parsed.inputs)
+    gives_variants = [arg.dtype is dtypes.variant for arg in parsed.outputs]
+    is_of_handle = any(arg.dtype is dtypes.resource for arg in parsed.inputs)
+    parsed.keeps_state = parsed.is_stateful and not (
+        is_of_handle or takes_variants or (gives_variants and all(gives_variants))
+    )
+    parsed.holds_functions = (takes_variants or any(gives_variants)) and any(
+        attr.kind in ("func", "list(func)") for attr in parsed.attrs.values()
+    )
 
 
 def _join_lines(signature: str) -> list[str]:
@@ -336,7 +385,7 @@ def _read_kernel(parsed: OpDef, kernel: Callable[..., Any]) -> None:
     parameters = list(inspect.signature(kernel).parameters.values())
     positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     takes_xp = positional[:1] == ["xp"]
-    parsed.is_pure = takes_xp and not parsed.updates
+    parsed.is_pure = takes_xp and parsed.update is None
     parsed.is_async = inspect.iscoroutinefunction(kernel)
     parsed.takes_step = positional[1:2] == ["step"]
     parsed.kernel_attrs = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)

@@ -13,8 +13,12 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.node import Node, arg_sizes
+from tideflow.graph.op_traits import CONTROL_FLOW, Role
 from tideflow.graph.shapes import Dims
 from tideflow.wire.dtypes import DType
+
+# Their outputs are inputs of theirs, handles too.
+_HANDING_ON = (CONTROL_FLOW - {Role.LOOP_COND}) | {Role.IDENTITY, Role.IDENTITY_N}
 
 ShapeRule: TypeAlias = "Callable[[ShapeContext], list[Dims]]"
 
@@ -88,20 +92,15 @@ class ShapeContext:
 
 def handle_data_of(source: Node, port: int) -> tuple[DType, Dims] | None:
     """Return element type and shape of the variable that a handle (an output) stands for."""
-    while source.op in _PASSES_HANDLE and source.edges:
-        source, port = source.edges[port if source.op == "IdentityN" else 0]
+    while source.op_def.role in _HANDING_ON and source.edges:
+        source, port = source.edges[port if source.op_def.role is Role.IDENTITY_N else 0]
     attrs = source.attrs
-    if source.op == "VarHandleOp":
+    if source.op_def.role is Role.VARIABLE_HANDLE:
         return attrs["dtype"], attrs["shape"].dims
     known = attrs.get("_handle_dtypes"), attrs.get("_handle_shapes")
     if known[0] and known[1]:
         return known[0][0], known[1][0].dims
     return None
-
-
-_PASSES_HANDLE = frozenset(
-    {"Identity", "IdentityN", "Enter", "Switch", "Merge", "Exit", "NextIteration", "_SwitchN"}
-)
 
 
 def same_as(which: int | str = 0) -> ShapeRule:

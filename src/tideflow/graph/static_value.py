@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.kernel import bind
+from tideflow.graph.op_traits import Role
 
 # Larger values are left to the runtime; shape rules ask for axes and sizes only.
 _MAX_ELEMENTS = 4096
@@ -29,14 +30,15 @@ def static_value(node: Any, port: int) -> Any:
 
 
 def _evaluate(node: Any, port: int) -> Any:
-    if node.op == "Const":
+    op_def = node.op_def
+    if op_def.role is Role.CONST:
         return node.attrs["value"]
-    if not node.op_def.is_pure or len(node.op_def.outputs) == 0:
+    if not op_def.is_pure or len(op_def.outputs) == 0:
         return None
-    if node.op == "PlaceholderWithDefault":  # may be fed with something else
+    if op_def.role is Role.PLACEHOLDER:  # may be fed with something else
         return None
-    if node.op in _SHAPE_LIKE:
-        return _SHAPE_LIKE[node.op](node, port)
+    if op_def.static_value is not None:
+        return op_def.static_value(node, port)
     dims = node.outputs[port].dims if node.outputs else None
     if dims is not None and (shapes.num_elements(dims) or 0) > _MAX_ELEMENTS:
         return None
@@ -44,8 +46,7 @@ def _evaluate(node: Any, port: int) -> Any:
     if not values:
         return None
     if any(value is None or isinstance(value, tuple) for value in values):
-        partial = _PARTIAL.get(node.op)
-        return None if partial is None else partial(node, values)
+        return None if op_def.partial_value is None else op_def.partial_value(node, values)
     if any(getattr(value, "size", 1) > _MAX_ELEMENTS for value in values):
         return None
     return _run(node, port, values)
@@ -62,8 +63,12 @@ def _run(node: Any, port: int, values: list[Any]) -> Any:
     return np.asarray(found)
 
 
-def _shape(node: Any, port: int) -> Any:
-    source, at = node.edges[port if node.op == "ShapeN" else 0]
+# ---- rules for values that follow from shapes alone: OpDef.static_value
+
+
+def shape_value(node: Any, port: int) -> Any:
+    """Give the shape of the input that is at the output's place."""
+    source, at = node.edges[port]
     dims = source.outputs[at].dims
     if dims is None:
         return None
@@ -72,19 +77,18 @@ def _shape(node: Any, port: int) -> Any:
     return np.array(dims, node.output_types[port].as_numpy_dtype)
 
 
-def _size(node: Any, port: int) -> Any:
+def size_value(node: Any, port: int) -> Any:
+    """Give the number of elements of the input."""
     source, at = node.edges[0]
     count = shapes.num_elements(source.outputs[at].dims)
     return None if count is None else np.array(count, node.output_types[0].as_numpy_dtype)
 
 
-def _rank(node: Any, port: int) -> Any:
+def rank_value(node: Any, port: int) -> Any:
+    """Give the number of dimensions of the input."""
     source, at = node.edges[0]
     dims = source.outputs[at].dims
     return None if dims is None else np.array(len(dims), np.int32)
-
-
-_SHAPE_LIKE = {"Shape": _shape, "ShapeN": _shape, "Size": _size, "Rank": _rank}
 
 
 def _entries(value: Any) -> tuple[int | None, ...] | None:
@@ -97,7 +101,11 @@ def _entries(value: Any) -> tuple[int | None, ...] | None:
     return tuple(None if size < 0 else int(size) for size in array)
 
 
-def _pack(node: Any, values: list[Any]) -> Any:
+# ---- rules for vectors of sizes of which some are known: OpDef.partial_value
+
+
+def packed_sizes(node: Any, values: list[Any]) -> Any:
+    """Join scalars."""
     entries: list[int | None] = []
     for value in values:
         if value is None or isinstance(value, tuple):
@@ -111,7 +119,8 @@ def _pack(node: Any, values: list[Any]) -> Any:
     return tuple(entries)
 
 
-def _concat(node: Any, values: list[Any]) -> Any:
+def joined_sizes(node: Any, values: list[Any]) -> Any:
+    """Join vectors; the last input is the axis."""
     joined: tuple[int | None, ...] = ()
     for value, (source, at) in zip(values[:-1], node.edges):
         entries = _entries(value)
@@ -124,7 +133,8 @@ def _concat(node: Any, values: list[Any]) -> Any:
     return joined
 
 
-def _strided_slice(node: Any, values: list[Any]) -> Any:
+def sliced_sizes(node: Any, values: list[Any]) -> Any:
+    """Take one size, or those between two places, as StridedSlice does."""
     entries = _entries(values[0])
     masks = ("ellipsis_mask", "new_axis_mask")
     if entries is None or any(node.attrs[mask] for mask in masks):
@@ -145,14 +155,6 @@ def _strided_slice(node: Any, values: list[Any]) -> Any:
     return entries[part]
 
 
-def _pass(node: Any, values: list[Any]) -> Any:
+def same_sizes(node: Any, values: list[Any]) -> Any:
+    """Give the sizes of the input."""
     return values[0] if isinstance(values[0], tuple) else None
-
-
-_PARTIAL = {
-    "Pack": _pack,
-    "ConcatV2": _concat,
-    "StridedSlice": _strided_slice,
-    "Cast": _pass,
-    "Identity": _pass,
-}

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, Plan, forwards
+from tideflow.compile.plan import Plan, forwards
 from tideflow.graph.kernel import Resources, bind
 from tideflow.graph.node import FunctionRef, Node
+from tideflow.graph.op_traits import Role
 from tideflow.ops.state import bind_update
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.context import Function, KernelState, NodeContext
@@ -20,8 +21,9 @@ from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire.rendezvous_key import key_prefix
 
-# Ops that only order others.
-_EMPTY_OPS = frozenset({"NoOp", "ControlTrigger"})
+_WITHOUT_INSTRUCTION = frozenset(
+    {Role.ARGUMENT, Role.RESULT, Role.CONST, Role.NO_OP, Role.CONTROL_TRIGGER}
+)
 
 
 @dataclass(slots=True)
@@ -56,7 +58,7 @@ class Binder:
         if op_def.is_pure:
             return bind(node, np)
         context = NodeContext(node, self.device, self.resources, self.state, self.functions)
-        if op_def.updates:
+        if op_def.update is not None:
             return bind_update(node, context)
         return bind(node, context)
 
@@ -116,20 +118,14 @@ class InstructionMaker:
         # What the slots hold when a run begins: constants.
         self.initial: dict[int, Any] = {}
         for node in plan.order:
-            if node.op == "Const":
+            if node.op_def.role is Role.CONST:
                 self.initial[plan.slots[id(node), 0]] = binder.constant(node)
 
     def make(self, nodes: Sequence[Node]) -> list[Instruction]:
         """Return the instructions of nodes that do not wait."""
         made: list[Instruction] = []
         for node in nodes:
-            if (
-                node.op in ARG_OPS
-                or node.op in RETVAL_OPS
-                or node.op in _EMPTY_OPS
-                or node.op == "Const"
-                or forwards(node)
-            ):
+            if node.op_def.role in _WITHOUT_INSTRUCTION or forwards(node):
                 self._read_retval(node, made)
                 continue
             made.extend(self._reads(node))
@@ -138,7 +134,7 @@ class InstructionMaker:
 
     def _read_retval(self, node: Node, made: list[Instruction]) -> None:
         """Let a fetched reference be read at the end of its group."""
-        if node.op in RETVAL_OPS and any(reads_reference(node)):
+        if node.op_def.role is Role.RESULT and any(reads_reference(node)):
             inputs, outputs = (self.slot(node.edges[0]),), (self.slot((node, 0)),)
             made.append(Instruction(read_reference, inputs, outputs, node))
 
@@ -169,7 +165,7 @@ class InstructionMaker:
 
     def _call(self, node: Node) -> Instruction:
         inputs = tuple(self._inputs)
-        if node.op in SEND_OPS:
+        if node.op_def.role is Role.SEND:
             return Instruction(bind_send(node, self.binder), (0, *inputs), (), node)
         if node.op_def.takes_step:
             inputs = (0, *inputs)
@@ -178,4 +174,4 @@ class InstructionMaker:
 
 def is_receive(node: Node) -> bool:
     """Whether a node takes a tensor from the rendezvous."""
-    return node.op in RECEIVE_OPS
+    return node.op_def.role is Role.RECEIVE

@@ -83,7 +83,7 @@ class BoundOp:
             state,
             lambda ref, target: functions(ref, device, target),
         )
-        return bind_update(self.node, ctx) if self.op_def.updates else bind(self.node, ctx)
+        return bind_update(self.node, ctx) if self.op_def.update else bind(self.node, ctx)
 
     def run(self, values: Sequence[Any]) -> Any:
         """Return what the kernel gives for flat inputs; a coroutine where `is_async` holds.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.compile.device_types import compiles, is_accelerator
+from tideflow.compile.regions import assigns
 from tideflow.graph import shapes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
@@ -28,16 +29,6 @@ from tideflow.runtime.program import Instruction
 from tideflow.runtime.regions import NotCompiledError, plan_region
 from tideflow.wire import errors
 from tideflow.wire.device_name import task_name
-
-# They keep tensors, or hand them on, without a look at their values.
-_KEEPING_OPS = frozenset(
-    {
-        "PartitionedCall", "StackPopV2", "StackPushV2", "StatefulPartitionedCall",
-        "StatelessWhile", "While",
-    }
-)  # fmt: skip
-# How many of their first inputs say what is to run.
-_DECIDING_OPS = {"Case": 1, "For": 3, "If": 1, "StatelessCase": 1, "StatelessIf": 1}
 
 
 def as_host(value: Any) -> Any:
@@ -85,11 +76,12 @@ def bind_on_device(
     if compiles(node):
         return compiled_alone(node, accelerator, resources)
     call = bind_for_host(node)
-    if node.op in ("Assign", "AssignVariableOp"):
+    if assigns(node):
         return _bind_assign(node, call, accelerator)
-    if node.op in _DECIDING_OPS:
-        return _bind_decision(call, _DECIDING_OPS[node.op])
-    if node.op in _KEEPING_OPS or node.op_def.is_async:
+    host_inputs = node.op_def.host_inputs
+    if host_inputs:
+        return _bind_decision(call, host_inputs)
+    if host_inputs == 0 or node.op_def.is_async:
         return call
     if not node.edges:
         return call

@@ -13,16 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tideflow.graph.node import Node
-from tideflow.ops.state import find_update
+from tideflow.graph.op_traits import Rows
 from tideflow.runtime.regions import Action, NotCompiledError
-
-_ELEMENTWISE = frozenset(
-    {
-        "Abs", "Add", "AddN", "AddV2", "Cast", "ClipByValue", "Div", "DivNoNan", "Exp", "Identity",
-        "Log", "Maximum", "Minimum", "Mul", "MulNoNan", "Neg", "Pow", "RealDiv", "Reciprocal",
-        "Rsqrt", "Sign", "Sqrt", "Square", "SquaredDifference", "Sub",
-    }
-)  # fmt: skip
 
 
 class _Kind(enum.Enum):
@@ -45,7 +37,7 @@ class PaddedRows:
 
         Raises: NotCompiledError that names the Unique whose results it would get wrong.
         """
-        if action.node.op == "Unique":
+        if action.node.op_def.rows is Rows.DISTINCT:
             self.require_none(action.inputs)
             self._kinds[action.outputs[0]] = (_Kind.INDICES, action.node)
             self._kinds[action.outputs[1]] = (_Kind.NUMBERS, action.node)
@@ -70,13 +62,13 @@ class PaddedRows:
 
     def _made(self, action: Action, values: Mapping[int, Any]) -> _Kind | None:
         """Return what an action makes; None where the number of distinct indices matters."""
-        op = action.node.op
+        rows = action.node.op_def.rows
         kinds = [self._kinds[slot][0] if slot in self._kinds else None for slot in action.inputs]
-        if op == "Size" and kinds == [_Kind.INDICES]:
+        if rows is Rows.COUNT and kinds == [_Kind.INDICES]:
             return _Kind.COUNT
-        if op.startswith("UnsortedSegment") and kinds == [None, _Kind.NUMBERS, _Kind.COUNT]:
+        if rows is Rows.SEGMENTS and kinds == [None, _Kind.NUMBERS, _Kind.COUNT]:
             return _Kind.ROWS
-        if op == "ResourceGather" and kinds == [_Kind.INDICES]:
+        if rows is Rows.GATHERED and kinds == [_Kind.INDICES]:
             return _Kind.ROWS if not action.node.attrs["batch_dims"] else None
         if action.kind == "update":
             at = _indices_at(action.node)
@@ -85,7 +77,7 @@ class PaddedRows:
                 return None
             # The update makes no value.
             return _Kind.ROWS if all(self._fits(slot, 0, values) for slot in rest) else None
-        if op in _ELEMENTWISE:
+        if rows is Rows.ELEMENTWISE:
             rank = max(values[s].ndim for s, kind in zip(action.inputs, kinds) if kind is not None)
             if all(self._fits(slot, rank - 1, values) for slot in action.inputs):
                 return _Kind.ROWS
@@ -100,11 +92,8 @@ class PaddedRows:
 
 def _indices_at(node: Node) -> int | None:
     """Return which of an update's inputs, after the variables, names the rows."""
-    update = find_update(node.op)
-    if update is not None and update.kind == "rows":
-        return update.indices
-    scatters = node.op.startswith(("Scatter", "ResourceScatter"))
-    return 0 if scatters and "Nd" not in node.op else None
+    update = node.op_def.update
+    return None if update is None or update.indices < 0 else update.indices
 
 
 def padded_unique(jnp: Any, x: Any, number_type: Any) -> tuple[Any, Any]:

@@ -15,11 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from tideflow.graph.node import Node, arg_sizes
-from tideflow.ops.array import gather_v2_kernel
-from tideflow.ops.state import find_update, gather_slices
+from tideflow.graph.op_traits import Rows
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.jit_compile import load_jax, signature_of
@@ -127,21 +124,17 @@ class DeviceTracer(Tracer):
         if value is MissingError or indices is MissingError:
             raise MissingError
         indices = self.jnp.asarray(indices)
-        if action.node.op == "ResourceGatherNd":
-            result = gather_slices(self.jnp, value, indices)
-        else:
-            batch = action.node.attrs["batch_dims"]
-            at = np.asarray(batch + indices.ndim if batch < 0 else batch)
-            result = gather_v2_kernel(self.jnp, value, indices, at, batch_dims=batch)
-        self.values[action.outputs[0]] = result
+        gather = action.node.op_def.gather
+        assert gather is not None
+        self.values[action.outputs[0]] = gather(self.jnp, value, indices, action.node.attrs)
 
     def _compute(self, action: Action, inputs: list[Any]) -> None:
-        if action.node.op != "Unique":
+        if action.node.op_def.rows is not Rows.DISTINCT:
             super()._compute(action, inputs)
             return
         number_type = action.node.attrs["out_idx"].as_numpy_dtype
         if inputs[0].ndim != 1:
-            raise NotCompiledError([action.node], "Unique wants a vector")
+            raise NotCompiledError([action.node], f"{action.node.op} wants a vector")
         found = padded_unique(self.jnp, self.jnp.asarray(inputs[0]), number_type)
         self.values.update(zip(action.outputs, found))
 
@@ -156,7 +149,7 @@ class DeviceTracer(Tracer):
 
     def _update(self, action: Action, olds: list[Any], others: list[Any]) -> None:
         node = action.node
-        update = find_update(node.op)
+        update = node.op_def.update
         assert update is not None
         assert node.op_def.kernel is not None
         # Which rows are there is asked last; on an accelerator, rows outside are skipped.

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.plan import RETVAL_OPS, SEND_OPS, Plan, make_plan
+from tideflow.compile.plan import Plan, make_plan
 from tideflow.graph.node import Node
+from tideflow.graph.op_traits import Role
 from tideflow.platform import clock
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
@@ -384,9 +385,9 @@ class _Run:
             if isinstance(part, Launch)
         }
         for node in group.nodes:
-            if node.op in SEND_OPS:
+            if node.op_def.role is Role.SEND:
                 self.step.rendezvous.put(send_prefix(node) + "0:0", None, is_dead=True)
-            elif node.op in RETVAL_OPS:
+            elif node.op_def.role is Role.RESULT:
                 name = node.edges[0][0].name
                 raise errors.InternalError(
                     f"the fetched tensor of {name!r} is dead: the branch that makes it was not "

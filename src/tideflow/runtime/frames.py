@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.plan import ARG_OPS, RECEIVE_OPS, RETVAL_OPS, SEND_OPS, is_waiting
+from tideflow.compile.plan import is_waiting
 from tideflow.graph.node import Node, topological_order
+from tideflow.graph.op_traits import CONTROL_FLOW, Role
 from tideflow.graph.shapes import format_dims
 from tideflow.platform import clock
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
@@ -36,14 +37,16 @@ from tideflow.wire.frame_id import child_frame_id
 # How long ready nodes may keep the loop before the rest of them goes to a thread.
 _LOOP_BUDGET_S = 0.001
 
-
-_MERGE = frozenset({"Merge", "RefMerge"})
-_SWITCH = frozenset({"Switch", "RefSwitch"})
-_ENTER = frozenset({"Enter", "RefEnter"})
-_EXIT = frozenset({"Exit", "RefExit"})
-_NEXT = frozenset({"NextIteration", "RefNextIteration"})
-_PASS = _ENTER | _EXIT | _NEXT | {"LoopCond"}
-_EMPTY = frozenset({"NoOp", "ControlTrigger"})
+_PASS = frozenset({Role.ENTER, Role.EXIT, Role.NEXT_ITERATION, Role.LOOP_COND})
+# They have no kernel: each is a case of `_compute`.
+_CARRIED_OUT_HERE = CONTROL_FLOW | {
+    Role.NO_OP,
+    Role.CONTROL_TRIGGER,
+    Role.ARGUMENT,
+    Role.RESULT,
+}
+# What is dead runs all the same: it may live, or it says that it is dead.
+_RUN_WHERE_DEAD = frozenset({Role.MERGE, Role.CONTROL_TRIGGER, Role.RECEIVE})
 
 
 class FrameExecutor:
@@ -71,11 +74,14 @@ class FrameExecutor:
             if item.frame_name:
                 self.enters[item.frame_name] = self.enters.get(item.frame_name, 0) + 1
         self.roots = [i for i in self.items if not i.input_count and not i.control_count]
-        indices = sorted(i.node.attrs["index"] for i in self.items if i.node.op in RETVAL_OPS)
+        indices = sorted(
+            i.node.attrs["index"] for i in self.items if i.node.op_def.role is Role.RESULT
+        )
         self.result_rank = {index: rank for rank, index in enumerate(indices)}
         # A loop may never end, so it runs where a timeout or a closing session can stop it.
         self.is_synchronous = not any(
-            is_waiting(item.node) or item.node.op in _NEXT for item in self.items
+            is_waiting(item.node) or item.node.op_def.role is Role.NEXT_ITERATION
+            for item in self.items
         )
 
     def _connect(self, item: Item, by_node: dict[int, Item]) -> None:
@@ -88,10 +94,10 @@ class FrameExecutor:
             producer.consumers[port].append((item, at))
         for source in node.controls:
             by_node[id(source)].control_consumers.append(item)
-        if node.op in _MERGE:
-            from_next = sum(source.op in _NEXT for source, _ in node.edges)
+        if node.op_def.role is Role.MERGE:
+            from_next = sum(source.op_def.role is Role.NEXT_ITERATION for source, _ in node.edges)
             item.merge_inputs = len(node.edges) - from_next
-        if node.op in _ENTER:
+        if node.op_def.role is Role.ENTER:
             item.frame_name = node.attrs["frame_name"]
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
@@ -114,21 +120,13 @@ class FrameExecutor:
 def _bind(item: Item, binder: Binder) -> None:
     node = item.node
     item.reads = [i for i, reads in enumerate(reads_reference(node)) if reads]
-    if node.op in SEND_OPS or node.op in RECEIVE_OPS:
+    if node.op_def.role is Role.SEND or node.op_def.role is Role.RECEIVE:
         item.key = send_prefix(node)
         item.call = binder.bind_send(node)
-    elif node.op == "Const":
+    elif node.op_def.role is Role.CONST:
         value = binder.constant(node)
         item.call = lambda: value
-    elif not (
-        node.op in _PASS
-        or node.op in _MERGE
-        or node.op in _SWITCH
-        or node.op in _EMPTY
-        or node.op in ARG_OPS
-        or node.op in RETVAL_OPS
-        or node.op == "_SwitchN"
-    ):
+    elif node.op_def.role not in _CARRIED_OUT_HERE:
         item.call = binder.bind(node)
 
 
@@ -167,7 +165,7 @@ class _Run:
                 names = [
                     i.node.edges[0][0].name
                     for i in self.executor.items
-                    if i.node.op in RETVAL_OPS and i.node.attrs["index"] == index
+                    if i.node.op_def.role is Role.RESULT and i.node.attrs["index"] == index
                 ]
                 raise errors.InternalError(
                     f"the fetched tensor of {names[0]!r} is dead: the branch or loop that makes it "
@@ -219,14 +217,14 @@ class _Run:
     # ---- running one node
 
     def _process(self, item: Item, iteration: Iteration, values: list[Any], dead: bool) -> None:
-        op = item.node.op
-        if op in SEND_OPS:
+        role = item.node.op_def.role
+        if role is Role.SEND:
             self._send(item, iteration, values, dead)
-        elif dead and op not in _MERGE and op != "ControlTrigger" and op not in RECEIVE_OPS:
-            if op in RETVAL_OPS:
+        elif dead and role not in _RUN_WHERE_DEAD:
+            if role is Role.RESULT:
                 self._keep(item, DEAD)
             self._propagate(item, iteration, [DEAD] * len(item.consumers), dead=True)
-        elif op in RECEIVE_OPS or item.node.op_def.is_async:
+        elif role is Role.RECEIVE or item.node.op_def.is_async:
             self.launches.append((item, iteration, values))
             return
         else:
@@ -235,15 +233,15 @@ class _Run:
             if self.step.observer is not None:
                 self.step.observer.ran(item.node, started, clock.wall_ns(), outputs)
             # A Merge of dead inputs alone is dead; everything else that got here lives.
-            self._propagate(item, iteration, outputs, dead=dead and op in _MERGE)
+            self._propagate(item, iteration, outputs, dead=dead and role is Role.MERGE)
         self._settle(iteration)
 
     def _compute(self, item: Item, values: list[Any]) -> list[Any]:
         """Return the outputs of a live node that does not wait."""
         node = item.node
-        op = node.op
+        role = node.op_def.role
         try:
-            if op in _MERGE:
+            if role is Role.MERGE:
                 return _merge(values, item.reads)
             for i in item.reads:
                 values[i] = read_reference(values[i])
@@ -253,20 +251,20 @@ class _Run:
                 else:
                     result = item.call(*values)
                 return [result] if len(item.consumers) == 1 else list(result or ())
-            if op in _SWITCH:
+            if role is Role.SWITCH:
                 return [DEAD, values[0]] if bool(_scalar(values[1])) else [values[0], DEAD]
-            if op == "_SwitchN":
+            if role is Role.SWITCH_N:
                 count = len(item.consumers)
                 number = int(_scalar(values[1]))
                 taken = number if 0 <= number < count else count - 1
                 return [values[0] if i == taken else DEAD for i in range(count)]
         except Exception as error:
             raise explain(error, node, values) from error
-        if op in _PASS:
+        if role in _PASS:
             return [values[0]]
-        if op in ARG_OPS:
+        if role is Role.ARGUMENT:
             return [self.args[node.attrs["index"]]]
-        if op in RETVAL_OPS:
+        if role is Role.RESULT:
             self._keep(item, values[0])
         return []
 
@@ -358,12 +356,12 @@ class _Run:
     def _propagate(
         self, item: Item, iteration: Iteration, outputs: Sequence[Any], dead: bool
     ) -> None:
-        op = item.node.op
-        if op in _ENTER:
+        role = item.node.op_def.role
+        if role is Role.ENTER:
             self._enter(item, iteration, outputs[0])
-        elif op in _EXIT:
+        elif role is Role.EXIT:
             self._exit(item, iteration, outputs[0])
-        elif op in _NEXT:
+        elif role is Role.NEXT_ITERATION:
             if outputs[0] is not DEAD:
                 self._next(item, iteration, outputs[0])
         else:
@@ -436,7 +434,7 @@ class _Run:
 
     def _arrive(self, item: Item, iteration: Iteration, at: int, value: Any) -> None:
         arrivals = self._arrivals(item, iteration)
-        if item.node.op in _MERGE:
+        if item.node.op_def.role is Role.MERGE:
             self._arrive_at_merge(item, iteration, arrivals, at, value)
             return
         if value is DEAD:
@@ -449,7 +447,7 @@ class _Run:
     def _arrive_control(self, item: Item, iteration: Iteration, dead: bool) -> None:
         arrivals = self._arrivals(item, iteration)
         arrivals.missing -= 1
-        if item.node.op in _MERGE:
+        if item.node.op_def.role is Role.MERGE:
             arrivals.controls -= 1
             self._fire_merge(item, iteration, arrivals)
             return
@@ -461,7 +459,7 @@ class _Run:
         found = iteration.arrivals.get(item.index)
         if found is None:
             found = iteration.arrivals[item.index] = Arrivals(item)
-            if item.node.op in _MERGE:
+            if item.node.op_def.role is Role.MERGE:
                 found.values = []
         return found
 

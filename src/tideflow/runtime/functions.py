@@ -201,6 +201,6 @@ def _keeps_state(node: Node) -> bool:
 
     What has named state is found through a handle.
     """
-    if not node.op_def.is_stateful or "Dataset" in node.op:
+    if not node.op_def.keeps_state:
         return False
     return not any(source.output_types[port] is dtypes.resource for source, port in node.edges)

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.plan import ARG_OPS
 from tideflow.compile.regions import (
     VariableKey,
     changes_variables,
@@ -31,7 +30,7 @@ from tideflow.compile.regions import (
 )
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
-from tideflow.ops.state import find_update
+from tideflow.graph.op_traits import Role
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference
 from tideflow.wire import errors
@@ -167,7 +166,7 @@ def plan_region(
 
 def _tensor_name(node: Node, port: int) -> str:
     """Return what the user calls a tensor; a fed one has a stand-in named after it."""
-    if node.op in ARG_OPS and node.name.startswith("_arg_"):
+    if node.op_def.role is Role.ARGUMENT and node.name.startswith("_arg_"):
         return ":".join(node.name.removeprefix("_arg_").rsplit("_", 1))
     return f"{node.name}:{port}"
 
@@ -203,7 +202,7 @@ def _read_action(one: Instruction, cells: _Cells) -> tuple[Action, list[Variable
     ]
     if not changes:
         return Action("read", node, (), outputs=one.outputs), keys
-    kind = "update" if find_update(node.op) else "assign"
+    kind = "update" if node.op_def.update else "assign"
     # A reference op's result is the reference, which is no value.
     return Action(kind, node, one.inputs[count:]), keys
 
@@ -340,7 +339,7 @@ class Tracer:
             self.cells[cell] = new
 
     def _update(self, action: Action, olds: list[Any], others: list[Any]) -> None:
-        update = find_update(action.node.op)
+        update = action.node.op_def.update
         assert update is not None
         node = action.node
         update.require_shapes(olds, others)

@@ -14,7 +14,6 @@ from ops.bad_inputs.programs import Build, Feeds
 from ops.update_inputs import update_inputs
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import get_op_def, registered_ops
-from tideflow.ops.state import find_update
 
 F = np.float32
 X = np.arange(6, dtype=F).reshape(3, 2)
@@ -368,7 +367,7 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
 def state_programs() -> dict[str, Build]:
     """Return how the program of each op is built."""
     found: dict[str, Build] = {
-        op: partial(updating, op) for op in registered_ops() if find_update(op) is not None
+        op: partial(updating, op) for op in registered_ops() if get_op_def(op).update is not None
     }
     for builder, ops in _BUILDERS:
         found |= {op: partial(builder, op) for op in ops.split()}

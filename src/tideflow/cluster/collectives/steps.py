@@ -10,17 +10,13 @@ from collections.abc import Iterable
 
 from tideflow.cluster.step_sequences import StepSequences
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.graph.op_def import role_of
+from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 _NO_INSTANCES = 0x8774AA605C729C72
 _MASK = (1 << 64) - 1
-_PREFIXES = (
-    "CollectiveAllToAll",
-    "CollectiveBcast",
-    "CollectiveGather",
-    "CollectiveReduce",
-)
 
 
 def collective_key(parts: Iterable[pb.GraphDef]) -> int:
@@ -34,7 +30,7 @@ def collective_key(parts: Iterable[pb.GraphDef]) -> int:
         bodies = [graph_pb.node, *(function.node_def for function in graph_pb.library.function)]
         for nodes in bodies:
             for node_pb in nodes:
-                if not _is_collective(node_pb.op):
+                if role_of(node_pb.op) is not Role.COLLECTIVE:
                     continue
                 found = True
                 if "instance_key" in node_pb.attr:
@@ -47,10 +43,6 @@ def collective_key(parts: Iterable[pb.GraphDef]) -> int:
         mixed = key + 0x9E3779B97F4A7800 + (instance << 10 & _MASK) + (instance >> 4)
         key = instance ^ mixed & _MASK
     return key - (1 << 64) if key >> 63 else key
-
-
-def _is_collective(op: str) -> bool:
-    return op.startswith(_PREFIXES)
 
 
 class CollectiveSteps:

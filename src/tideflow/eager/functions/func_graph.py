@@ -19,47 +19,12 @@ from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import OpDef
+from tideflow.graph.op_traits import Effects, Role
 from tideflow.graph.trace_library import TraceLibrary
 from tideflow.wire import dtypes
 
-# They use a variable without changing it.
-_READS = frozenset(
-    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VarIsInitializedOp", "VariableShape"}
-)
-# Stateful by name, yet nobody sees whether, or when, they run.
-_FREE = frozenset(
-    {
-        "VarHandleOp",
-        "Placeholder",
-        "RandomUniform",
-        "RandomUniformInt",
-        "RandomStandardNormal",
-        "ParameterizedTruncatedNormal",
-        "TruncatedNormal",
-        "RandomShuffle",
-        "Multinomial",
-        "RandomGamma",
-        "RandomGammaGrad",
-        "RandomPoissonV2",
-        "_Arg",
-    }
-)
-# They must run, in any order: each waits for others on other devices, which may be of the same
-# function.
-_MEETINGS = frozenset(
-    {
-        "CollectiveAssignGroupV2",
-        "CollectiveBcastRecv",
-        "CollectiveBcastRecvV2",
-        "CollectiveBcastSend",
-        "CollectiveBcastSendV2",
-        "CollectiveGather",
-        "CollectiveInitializeCommunicator",
-        "CollectiveReduce",
-    }
-)
 # What they do beside using their handles cannot be seen from outside.
-_CALLS = frozenset({"StatefulPartitionedCall", "If", "Case", "While", "For", "RemoteCall"})
+_CALLS = frozenset({Role.CALL, Role.HIGHER_ORDER})
 
 
 class FunctionGraph(FuncGraph):
@@ -99,11 +64,12 @@ class FunctionGraph(FuncGraph):
     ) -> Operation:
         """Make an operation, ordered behind those whose effects it must see."""
         made = super().create_op(op_type, inputs, attrs, name, apply_scopes=apply_scopes)
-        if "Dataset" in made.type:
+        if made.op_def.holds_functions:
             self._keep_functions(made)
-        if made.type in _MEETINGS:
+        effects = made.op_def.effects
+        if effects is Effects.UNORDERED:
             self.effects.append(made)
-        elif made.op_def.is_stateful and made.type not in _FREE:
+        elif made.op_def.is_stateful and effects is not Effects.UNSEEN:
             self._order(made)
         return made
 
@@ -116,10 +82,10 @@ class FunctionGraph(FuncGraph):
 
     def _order(self, made: Operation) -> None:
         handles = [t for t in made.inputs if t.dtype.base_dtype is dtypes.resource]
-        if not handles or made.type in _CALLS:
+        if not handles or made.op_def.role in _CALLS:
             self._follow(made, self._last_effect)
             self._last_effect = made
-        reads = made.type in _READS
+        reads = made.op_def.only_reads
         for handle in handles:
             key = id(handle)
             self._follow(made, self._changed.get(key))

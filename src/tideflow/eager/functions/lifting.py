@@ -12,6 +12,7 @@ from typing import Any
 from tideflow.graph.defaults import eager_graph
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.op_traits import Role
 from tideflow.ops.state import init_scope, outermost_graph
 
 
@@ -48,7 +49,7 @@ def compute(tensor: Tensor) -> Tensor:
 
 
 def _call(home: Any, op: Operation, values_of: Callable[[Operation], list[Tensor]]) -> list[Tensor]:
-    if op.type == "_Arg":
+    if op.op_def.role is Role.ARGUMENT:
         graph = op.graph
         assert isinstance(graph, FuncGraph)
         for outer, inner in graph.captures:

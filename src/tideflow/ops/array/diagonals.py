@@ -17,6 +17,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import static_value
@@ -36,6 +37,7 @@ from tideflow.wire.errors import InvalidArgumentError
     Tindex: type in indices = int64
     """,
     shape=same_as(0),
+    compiles=Compiles.ALWAYS,
 )
 def matrix_band_part_kernel(xp: Any, x: Any, num_lower: Any, num_upper: Any) -> Any:
     """Return x with zeros outside a band; a negative number keeps all diagonals on that side.

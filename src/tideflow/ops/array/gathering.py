@@ -18,6 +18,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
@@ -96,6 +97,7 @@ def _gather_v2_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_gather_v2_shape,
     static=("axis",),
+    compiles=Compiles.KNOWN_INPUTS,
 )
 def gather_v2_kernel(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int) -> Any:
     """Return the slices of params that indices name along an axis.
@@ -166,6 +168,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     Tindices: type in indices
     """,
     shape=_gather_shape,
+    compiles=Compiles.KNOWN_INPUTS,
 )
 def gather_kernel(xp: Any, params: Any, indices: Any) -> Any:
     """Return the slices of params that indices name along the first axis."""
@@ -421,6 +424,7 @@ def _one_hot_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_one_hot_shape,
     static=("depth",),
+    compiles=Compiles.ALWAYS,
 )
 def one_hot_kernel(
     xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int

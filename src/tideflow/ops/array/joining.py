@@ -16,8 +16,10 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.graph.static_value import joined_sizes, packed_sizes
 from tideflow.ops.array import shapes as array
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar, check_vector
@@ -54,6 +56,8 @@ def _pack_shape(c: ShapeContext) -> list[Dims]:
     axis: int = 0
     """,
     shape=_pack_shape,
+    compiles=Compiles.ALWAYS,
+    partial_value=packed_sizes,
 )
 def pack_kernel(xp: Any, values: list[Any], *, axis: int, T: DType) -> Any:
     """Return the values along a new axis.
@@ -140,6 +144,7 @@ def _unpack_shape(c: ShapeContext) -> list[Dims]:
     axis: int = 0
     """,
     shape=_unpack_shape,
+    compiles=Compiles.ALWAYS,
 )
 def unpack_kernel(xp: Any, value: Any, *, num: int, axis: int) -> Any:
     """Return the slices of value along an axis, without that axis.
@@ -229,6 +234,8 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_concat_v2_shape,
     static=("axis",),
+    compiles=Compiles.ALWAYS,
+    partial_value=joined_sizes,
 )
 def concat_v2_kernel(xp: Any, values: list[Any], axis: Any) -> Any:
     """Return the values joined along an axis.
@@ -253,6 +260,7 @@ def concat_v2_kernel(xp: Any, values: list[Any], axis: Any) -> Any:
     """,
     shape=_concat_shape,
     static=("concat_dim",),
+    compiles=Compiles.ALWAYS,
 )
 def concat_kernel(xp: Any, axis: Any, values: list[Any]) -> Any:
     """Return the values joined along an axis (see ConcatV2)."""
@@ -322,6 +330,7 @@ def _concat_offset_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_concat_offset_shape,
     static=("concat_dim", "shape"),
+    compiles=Compiles.ALWAYS,
 )
 def concat_offset_kernel(xp: Any, axis: Any, sizes: list[Any]) -> Any:
     """Return where each of the values begins in their concatenation.
@@ -383,6 +392,7 @@ def _axis_within(axis: int, dims: Sequence[int | None]) -> int:
     """,
     shape=_split_shape,
     static=("split_dim",),
+    compiles=Compiles.ALWAYS,
 )
 def split_kernel(xp: Any, axis: Any, value: Any, *, num_split: int) -> Any:
     """Return num_split equal parts of value along an axis.
@@ -433,6 +443,7 @@ def _split_v_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_split_v_shape,
     static=("size_splits", "split_dim"),
+    compiles=Compiles.ALWAYS,
 )
 def split_v_kernel(xp: Any, value: Any, size_splits: Any, axis: Any, *, num_split: int) -> Any:
     """Return parts of value with the sizes given (one may be -1) along an axis.
@@ -532,6 +543,7 @@ def _tile_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_tile_shape,
     static=("multiples",),
+    compiles=Compiles.ALWAYS,
 )
 def tile_kernel(xp: Any, x: Any, multiples: Any) -> Any:
     """Return x repeated along each axis.

@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.ops.export import export
@@ -66,6 +67,7 @@ def _check_paddings(x: Any, paddings: Any, what: str) -> list[list[int]]:
     """,
     shape=_padded(1),
     static=("paddings",),
+    compiles=Compiles.ALWAYS,
 )
 def pad_kernel(xp: Any, x: Any, paddings: Any, *, T: DType) -> Any:
     """Return x with zeros (empty strings) before and after along each axis."""
@@ -80,6 +82,7 @@ def pad_kernel(xp: Any, x: Any, paddings: Any, *, T: DType) -> Any:
     """,
     shape=_padded(1),
     static=("paddings",),
+    compiles=Compiles.ALWAYS,
 )
 def pad_v2_kernel(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
     """Return x with a value before and after along each axis."""
@@ -148,6 +151,7 @@ def _check_mirror(pairs: Sequence[Sequence[int]], sizes: Sequence[int], mode: st
     """,
     shape=_padded(1),
     static=("paddings",),
+    compiles=Compiles.ALWAYS,
 )
 def mirror_pad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
     """Return x padded with its own mirror image: without (REFLECT) or with its edge."""
@@ -240,6 +244,7 @@ float, double, complex64, complex128, string}
     """,
     shape=same_as(0),
     static=("axis",),
+    compiles=Compiles.ALWAYS,
 )
 def reverse_v2_kernel(xp: Any, x: Any, axis: Any) -> Any:
     """Return x turned round along the axes.

@@ -15,6 +15,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.ops.export import export
@@ -139,6 +140,7 @@ def _stitch(xp: Any, indices: list[Any], data: list[Any]) -> Any:
     """,
     shape=_stitch_shape,
     static=("indices",),
+    compiles=Compiles.KNOWN_INPUTS,
 )
 def dynamic_stitch_kernel(xp: Any, indices: list[Any], data: list[Any]) -> Any:
     """Interleave slices by their indices."""
@@ -153,6 +155,7 @@ def dynamic_stitch_kernel(xp: Any, indices: list[Any], data: list[Any]) -> Any:
     """,
     shape=_stitch_shape,
     static=("indices",),
+    compiles=Compiles.NEVER,
 )
 def parallel_dynamic_stitch_kernel(xp: Any, indices: list[Any], data: list[Any]) -> Any:
     """Interleave slices by their indices; which of several for one index wins is open."""

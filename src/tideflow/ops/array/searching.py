@@ -17,6 +17,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Rows
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export, export_v2
@@ -131,6 +132,8 @@ def _check_vector(x: Any, what: str) -> None:
     out_idx: type in indices = int32
     """,
     shape=_unique_shape,
+    any_device=True,
+    rows=Rows.DISTINCT,
 )
 def unique_kernel(ctx: Any, x: Any, *, out_idx: DType) -> Any:
     """Return the distinct values in the order of their first coming, and each element's number."""
@@ -146,6 +149,7 @@ def unique_kernel(ctx: Any, x: Any, *, out_idx: DType) -> Any:
     out_idx: type in indices = int32
     """,
     shape=_unique_shape,
+    any_device=True,
 )
 def unique_with_counts_kernel(ctx: Any, x: Any, *, out_idx: DType) -> Any:
     """Return what Unique does, and how often each value comes."""
@@ -194,6 +198,7 @@ def _unique_along(x: Any, axis: Any, what: str) -> tuple[Any, Any, Any]:
     out_idx: type in indices = int32
     """,
     shape=_unique_v2_shape,
+    any_device=True,
 )
 def unique_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType) -> Any:
     """Return the distinct slices along an axis, and each slice's number."""
@@ -209,6 +214,7 @@ def unique_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType) -> Any:
     out_idx: type in indices = int32
     """,
     shape=_unique_v2_shape,
+    any_device=True,
 )
 def unique_with_counts_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType) -> Any:
     """Return what UniqueV2 does, and how often each slice comes."""

@@ -16,8 +16,10 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext, scalar
 from tideflow.graph.shapes import Dims, TensorShape, format_dims
+from tideflow.graph.static_value import rank_value, shape_value, size_value
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import as_shape, shape_argument
 from tideflow.wire import dtypes
@@ -38,6 +40,8 @@ def _rank_vector(c: ShapeContext) -> list[Dims]:
     out_type: type in indices = int32
     """,
     shape=_rank_vector,
+    compiles=Compiles.ALWAYS,
+    static_value=shape_value,
 )
 def shape_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
     """Return the sizes of x; concrete even while x is traced."""
@@ -60,6 +64,8 @@ def sizes_array(sizes: tuple[int, ...], dtype: DType) -> Any:
     out_type: type in indices = int32
     """,
     shape=_rank_vector,
+    compiles=Compiles.ALWAYS,
+    static_value=shape_value,
 )
 def shape_n_kernel(xp: Any, values: list[Any], *, out_type: DType) -> Any:
     """Return the sizes of each input."""
@@ -73,6 +79,9 @@ def shape_n_kernel(xp: Any, values: list[Any], *, out_type: DType) -> Any:
     out_type: type in indices = int32
     """,
     shape=scalar,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.COUNT,
+    static_value=size_value,
 )
 def size_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
     """Return the number of elements of x."""
@@ -85,6 +94,8 @@ def size_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
     T: type
     """,
     shape=scalar,
+    compiles=Compiles.ALWAYS,
+    static_value=rank_value,
 )
 def rank_kernel(xp: Any, x: Any) -> Any:
     """Return the number of dimensions of x."""
@@ -182,6 +193,7 @@ def _reshape_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_reshape_shape,
     static=("shape",),
+    compiles=Compiles.ALWAYS,
 )
 def reshape_kernel(xp: Any, x: Any, sizes: Any) -> Any:
     """Return x with other sizes, one of which may be -1.
@@ -242,6 +254,7 @@ def _expand_dims_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_expand_dims_shape,
     static=("dim",),
+    compiles=Compiles.ALWAYS,
 )
 def expand_dims_kernel(xp: Any, x: Any, dim: Any) -> Any:
     """Return x with a dimension of size 1 put in at dim."""
@@ -305,6 +318,7 @@ def _squeeze_shape(c: ShapeContext) -> list[Dims]:
     squeeze_dims: list(int) >= 0 = []
     """,
     shape=_squeeze_shape,
+    compiles=Compiles.ALWAYS,
 )
 def squeeze_kernel(xp: Any, x: Any, *, squeeze_dims: list[int]) -> Any:
     """Return x without dimensions of size 1: those named, or all of them."""
@@ -394,6 +408,7 @@ def _broadcast_to_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_broadcast_to_shape,
     static=("shape",),
+    compiles=Compiles.ALWAYS,
 )
 def broadcast_to_kernel(xp: Any, x: Any, sizes: Any) -> Any:
     """Return x repeated to the shape.  Raises: InvalidArgumentError when it does not fit."""
@@ -441,6 +456,7 @@ def _broadcast_args_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_broadcast_args_shape,
     static=("s0", "s1"),
+    compiles=Compiles.ALWAYS,
 )
 def broadcast_args_kernel(xp: Any, s0: Any, s1: Any) -> Any:
     """Return the shape that two shapes broadcast to."""
@@ -467,6 +483,7 @@ def _two_vectors(c: ShapeContext) -> list[Dims]:
     """,
     shape=_two_vectors,
     static=("s0", "s1"),
+    compiles=Compiles.ALWAYS,
 )
 def broadcast_gradient_args_kernel(xp: Any, s0: Any, s1: Any, *, T: DType) -> Any:
     """Return for each of two shapes the axes over which a gradient of their result is summed.

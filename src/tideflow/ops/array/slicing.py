@@ -19,8 +19,10 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.graph.static_value import sliced_sizes
 from tideflow.ops.array.gathering import boolean_mask
 from tideflow.ops.array.joining import axis_int32
 from tideflow.ops.export import export, export_value
@@ -204,6 +206,8 @@ def _check_single(begin: int, stride: int, size: int, axis: int) -> None:
     """,
     shape=_strided_slice_shape,
     static=("begin", "end", "strides"),
+    compiles=Compiles.ALWAYS,
+    partial_value=sliced_sizes,
 )
 def strided_slice_kernel(
     xp: Any,
@@ -248,6 +252,7 @@ def _shape_of_value(c: ShapeContext) -> list[Dims]:
     """,
     shape=_shape_of_value,
     static=("shape", "begin", "end", "strides"),
+    compiles=Compiles.ALWAYS,
 )
 def strided_slice_grad_kernel(
     xp: Any,
@@ -378,6 +383,7 @@ def _slice_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_slice_shape,
     static=("begin", "size"),
+    compiles=Compiles.ALWAYS,
 )
 def slice_kernel(xp: Any, x: Any, begin: Any, size: Any) -> Any:
     """Return the part of x from begin with the sizes given; a size of -1 takes the rest.

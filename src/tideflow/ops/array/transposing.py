@@ -13,6 +13,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.ops.array.shapes import rank
@@ -48,6 +49,7 @@ def _transpose_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_transpose_shape,
     static=("perm",),
+    compiles=Compiles.ALWAYS,
 )
 def transpose_kernel(xp: Any, x: Any, perm: Any) -> Any:
     """Return x with its dimensions in the order perm."""
@@ -112,6 +114,7 @@ def _vector(value: Any) -> Tensor:
     """,
     shape=same_as(0),
     static=("x",),
+    compiles=Compiles.KNOWN_INPUTS,
 )
 def invert_permutation_kernel(xp: Any, x: Any) -> Any:
     """Return the permutation that undoes x.  Raises: InvalidArgumentError when x is none."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Effects, Role
 from tideflow.graph.shape_rules import ShapeContext, same_as, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.collectives.calls import CollectiveCall, Kind
@@ -170,6 +171,8 @@ def _with_rows(rows_of: Callable[[int, int], int]) -> Callable[[ShapeContext], l
     """,
     shape=same_as(),
     stateful=True,
+    role=Role.COLLECTIVE,
+    effects=Effects.UNORDERED,
 )
 async def collective_reduce(
     ctx: Any, step: Any, input: Any, *, merge_op: str, final_op: str, subdiv_offsets: list[int]
@@ -192,6 +195,7 @@ async def collective_reduce(
     """,
     shape=same_as(),
     stateful=True,
+    role=Role.COLLECTIVE,
 )
 async def collective_reduce_v2(
     ctx: Any,
@@ -224,6 +228,7 @@ async def collective_reduce_v2(
     """,
     shape=_with_rows(lambda rows, size: rows // max(size, 1)),
     stateful=True,
+    role=Role.COLLECTIVE,
 )
 async def collective_reduce_scatter_v2(
     ctx: Any, step: Any, input: Any, *keys_and_tokens: Any, merge_op: str, final_op: str
@@ -255,6 +260,9 @@ async def collective_reduce_scatter_v2(
     """,
     shape=_declared,
     stateful=True,
+    role=Role.COLLECTIVE,
+    any_device=True,
+    effects=Effects.UNORDERED,
 )
 async def collective_gather(ctx: Any, step: Any, input: Any) -> Any:
     """Return the inputs of all members, joined along the first dimension in the order of ranks."""
@@ -272,6 +280,8 @@ async def collective_gather(ctx: Any, step: Any, input: Any) -> Any:
     """,
     shape=_with_rows(lambda rows, size: rows * size),
     stateful=True,
+    role=Role.COLLECTIVE,
+    any_device=True,
 )
 async def collective_gather_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
     """Return the inputs of all members, joined along the first dimension in the order of ranks."""
@@ -302,6 +312,8 @@ async def _receive(ctx: Any, step: Any, keys: dict[str, int], shape: tuple[int, 
     """,
     shape=_declared,
     stateful=True,
+    role=Role.COLLECTIVE,
+    effects=Effects.UNORDERED,
 )
 async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: TensorShape) -> Any:
     """Send the input to all other members; return it."""
@@ -324,6 +336,8 @@ async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: Tenso
     """,
     shape=_declared,
     stateful=True,
+    role=Role.COLLECTIVE,
+    effects=Effects.UNORDERED,
 )
 async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> Any:
     """Return what the member that sends gives."""
@@ -338,6 +352,9 @@ async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> A
     """,
     shape=same_as(),
     stateful=True,
+    role=Role.COLLECTIVE,
+    any_device=True,
+    effects=Effects.UNORDERED,
 )
 async def collective_bcast_send_v2(ctx: Any, step: Any, input: Any, *keys: Any) -> Any:
     """Send the input to all other members; return it."""
@@ -353,6 +370,9 @@ async def collective_bcast_send_v2(ctx: Any, step: Any, input: Any, *keys: Any) 
     """,
     shape=_asked,
     stateful=True,
+    role=Role.COLLECTIVE,
+    any_device=True,
+    effects=Effects.UNORDERED,
 )
 async def collective_bcast_recv_v2(ctx: Any, step: Any, *keys_and_shape: Any) -> Any:
     """Return what the member that sends gives."""
@@ -373,6 +393,8 @@ async def collective_bcast_recv_v2(ctx: Any, step: Any, *keys_and_shape: Any) ->
     """,
     shape=same_as(),
     stateful=True,
+    role=Role.COLLECTIVE,
+    any_device=True,
 )
 async def collective_all_to_all_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
     """Give each member the row of its rank; return what each gives to this one."""
@@ -396,6 +418,7 @@ def _sizes(c: ShapeContext) -> list[Dims]:
     """,
     shape=_sizes,
     stateful=True,
+    effects=Effects.UNORDERED,
 )
 def collective_assign_group_v2(
     ctx: Any, group_assignment: Any, device_index: Any, base_key: Any
@@ -454,6 +477,7 @@ class Communicator:
     """,
     shape=scalar,
     stateful=True,
+    effects=Effects.UNORDERED,
 )
 async def collective_initialize_communicator(
     ctx: Any,
@@ -512,6 +536,7 @@ _COMMUNICATOR_INPUTS = "communicator: resource, group_assignment: int32"
     """,
     shape=same_as(),
     stateful=True,
+    role=Role.COLLECTIVE,
 )
 async def collective_reduce_v3(
     ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any, *, reduction: str
@@ -531,6 +556,8 @@ async def collective_reduce_v3(
     """,
     shape=same_as(),
     stateful=True,
+    role=Role.COLLECTIVE,
+    any_device=True,
 )
 async def collective_all_to_all_v3(
     ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any

@@ -37,10 +37,6 @@ from tideflow.ops.control_flow.ordering import (
     with_dependencies,
 )
 from tideflow.ops.control_flow.primitives import (
-    LOOP_ENTERS,
-    LOOP_EXITS,
-    MERGES,
-    SWITCHES,
     control_trigger,
     merge,
     next_iteration,
@@ -50,10 +46,6 @@ from tideflow.ops.control_flow.python_functions import errors_of_ops, register_f
 from tideflow.ops.control_flow.while_v1 import while_loop
 
 __all__ = [
-    "LOOP_ENTERS",
-    "LOOP_EXITS",
-    "MERGES",
-    "SWITCHES",
     "Body",
     "CondContext",
     "Context",

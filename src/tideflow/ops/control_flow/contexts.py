@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from tideflow.graph.building import constant_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.op_def import OpDef
-from tideflow.ops.control_flow.primitives import LOOP_ENTERS, enter, switch
+from tideflow.graph.op_traits import Role
+from tideflow.ops.control_flow.primitives import enter, switch
 from tideflow.ops.framework import identity
 from tideflow.wire import dtypes
 
@@ -289,4 +290,4 @@ class LoopVariable:
 
 def is_invariant(op: Operation) -> bool:
     """Whether an op is an Enter of a loop invariant."""
-    return op.type in LOOP_ENTERS and bool(op.attrs["is_constant"])
+    return op.op_def.role is Role.ENTER and bool(op.attrs["is_constant"])

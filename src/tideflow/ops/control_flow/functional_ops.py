@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext, from_attr, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import dtypes, errors
@@ -39,8 +40,14 @@ def _call_signature(name: str) -> str:
     """
 
 
-@op(_call_signature("PartitionedCall"), shape=_declared_shapes)
-@op(_call_signature("StatefulPartitionedCall"), shape=_declared_shapes, stateful=True)
+@op(_call_signature("PartitionedCall"), shape=_declared_shapes, role=Role.CALL, host_inputs=0)
+@op(
+    _call_signature("StatefulPartitionedCall"),
+    shape=_declared_shapes,
+    stateful=True,
+    role=Role.CALL,
+    host_inputs=0,
+)
 async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionRef) -> Any:
     """Run a function."""
     return await ctx.function(f)(step, *args)
@@ -55,6 +62,8 @@ async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionR
     """,
     shape=_declared_shapes,
     stateful=True,
+    role=Role.HIGHER_ORDER,
+    any_device=False,
 )
 async def remote_call(ctx: Any, step: Any, target: Any, args: list[Any], *, f: FunctionRef) -> Any:
     """Run a function on the device named, which must be of the op's own task."""
@@ -71,7 +80,7 @@ def truth(value: Any) -> bool:
     return bool(array[()]) if array.ndim == 0 else array.size > 0
 
 
-@op("ToBool(input: T) -> output: bool\nT: type", shape=scalar)
+@op("ToBool(input: T) -> output: bool\nT: type", shape=scalar, any_device=True)
 def to_bool(ctx: Any, value: Any) -> Any:
     """Return what a value means as a condition."""
     return np.bool_(truth(value))
@@ -89,8 +98,14 @@ def _if_signature(name: str) -> str:
     """
 
 
-@op(_if_signature("StatelessIf"), shape=_declared_shapes)
-@op(_if_signature("If"), shape=_declared_shapes, stateful=True)
+@op(_if_signature("StatelessIf"), shape=_declared_shapes, role=Role.HIGHER_ORDER, host_inputs=1)
+@op(
+    _if_signature("If"),
+    shape=_declared_shapes,
+    stateful=True,
+    role=Role.HIGHER_ORDER,
+    host_inputs=1,
+)
 async def if_kernel(
     ctx: Any,
     step: Any,
@@ -114,8 +129,14 @@ def _case_signature(name: str) -> str:
     """
 
 
-@op(_case_signature("StatelessCase"), shape=_declared_shapes)
-@op(_case_signature("Case"), shape=_declared_shapes, stateful=True)
+@op(_case_signature("StatelessCase"), shape=_declared_shapes, role=Role.HIGHER_ORDER, host_inputs=1)
+@op(
+    _case_signature("Case"),
+    shape=_declared_shapes,
+    stateful=True,
+    role=Role.HIGHER_ORDER,
+    host_inputs=1,
+)
 async def case_kernel(
     ctx: Any, step: Any, branch_index: Any, inputs: list[Any], *, branches: list[FunctionRef]
 ) -> Any:
@@ -141,8 +162,14 @@ def _while_signature(name: str) -> str:
     """
 
 
-@op(_while_signature("StatelessWhile"), shape=_while_shape)
-@op(_while_signature("While"), shape=_while_shape, stateful=True)
+@op(_while_signature("StatelessWhile"), shape=_while_shape, role=Role.HIGHER_ORDER, host_inputs=0)
+@op(
+    _while_signature("While"),
+    shape=_while_shape,
+    stateful=True,
+    role=Role.HIGHER_ORDER,
+    host_inputs=0,
+)
 async def while_kernel(
     ctx: Any, step: Any, inputs: list[Any], *, cond: FunctionRef, body: FunctionRef
 ) -> Any:
@@ -166,6 +193,8 @@ async def while_kernel(
     body: func
     """,
     shape=_declared_shapes,
+    role=Role.HIGHER_ORDER,
+    host_inputs=3,
 )
 async def for_kernel(
     ctx: Any,

@@ -15,13 +15,9 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import declare
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as
 from tideflow.graph.shapes import Dims
-
-LOOP_ENTERS = frozenset({"Enter", "RefEnter"})
-LOOP_EXITS = frozenset({"Exit", "RefExit"})
-SWITCHES = frozenset({"Switch", "RefSwitch"})
-MERGES = frozenset({"Merge", "RefMerge"})
 
 
 def _switch_shape(c: ShapeContext) -> list[Dims]:
@@ -60,6 +56,7 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
         T: type
         """,
         shape_rule=_switch_shape,
+        role=Role.SWITCH,
         allows_uninitialized_input=_uninitialized,
     )
     declare(
@@ -69,6 +66,7 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
         N: int >= 1
         """,
         shape_rule=_merge_shape,
+        role=Role.MERGE,
     )
     declare(
         f"""
@@ -79,18 +77,20 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
         parallel_iterations: int = 10
         """,
         shape_rule=_enter_shape,
+        role=Role.ENTER,
     )
-    for _name in ("Exit", "NextIteration"):
+    for _name, _role in (("Exit", Role.EXIT), ("NextIteration", Role.NEXT_ITERATION)):
         declare(
             f"""
             {_prefix}{_name}(data: {_kind}T) -> output: {_kind}T
             T: type
             """,
             shape_rule=same_as(0),
+            role=_role,
         )
 
-declare("LoopCond(input: bool) -> output: bool", shape_rule=_scalar_pred)
-declare("ControlTrigger()", shape_rule=no_outputs)
+declare("LoopCond(input: bool) -> output: bool", shape_rule=_scalar_pred, role=Role.LOOP_COND)
+declare("ControlTrigger()", shape_rule=no_outputs, role=Role.CONTROL_TRIGGER)
 declare(
     """
     _SwitchN(data: T, output_index: int32) -> outputs: num_outs * T
@@ -98,6 +98,7 @@ declare(
     T: type
     """,
     shape_rule=_switch_n_shape,
+    role=Role.SWITCH_N,
 )
 
 

@@ -19,9 +19,10 @@ from tideflow.graph.building import (
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Role, Rows
 from tideflow.graph.shape_rules import ShapeContext, from_attr, no_outputs, same_as
 from tideflow.graph.shapes import Dims, TensorShape, as_dims, format_dims, merge
-from tideflow.graph.static_value import static_value
+from tideflow.graph.static_value import same_sizes, static_value
 from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
@@ -41,6 +42,7 @@ def _const_shape(c: ShapeContext) -> list[Dims]:
     dtype: type
     """,
     shape=_const_shape,
+    role=Role.CONST,
 )
 def const(xp: Any, *, value: Any) -> Any:
     """Return the attr."""
@@ -122,6 +124,7 @@ def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
     shape: shape = unknown
     """,
     shape=from_attr("shape"),
+    role=Role.PLACEHOLDER,
 )
 def placeholder_kernel(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
     """Refuse: a placeholder has no value of its own."""
@@ -159,6 +162,7 @@ def _with_default_shape(c: ShapeContext) -> list[Dims]:
     shape: shape
     """,
     shape=_with_default_shape,
+    role=Role.PLACEHOLDER,
 )
 def placeholder_with_default_kernel(xp: Any, x: Any) -> Any:
     """Return the default; a fed value takes the output's place."""
@@ -178,6 +182,10 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     T: type
     """,
     shape=same_as(0),
+    compiles=Compiles.ALWAYS,
+    role=Role.IDENTITY,
+    rows=Rows.ELEMENTWISE,
+    partial_value=same_sizes,
 )
 def identity_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on."""
@@ -190,6 +198,7 @@ def identity_kernel(xp: Any, x: Any) -> Any:
     T: type
     """,
     shape=same_as(0),
+    role=Role.FORWARD,
 )
 def eager_const_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on; TensorFlow's eager clients wrap their constants in it."""
@@ -215,6 +224,7 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     T: type
     """,
     shape=same_as(0),
+    role=Role.FORWARD,
 )
 def snapshot(xp: Any, x: Any) -> Any:
     """Pass the value on."""
@@ -231,6 +241,8 @@ def _same_each(c: ShapeContext) -> list[Dims]:
     T: list(type) >= 1
     """,
     shape=_same_each,
+    compiles=Compiles.ALWAYS,
+    role=Role.IDENTITY_N,
 )
 def identity_n_kernel(xp: Any, values: list[Any]) -> Any:
     """Pass the values on."""
@@ -250,7 +262,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     return made if isinstance(made, list) else [made]
 
 
-@op("NoOp()", shape=no_outputs)
+@op("NoOp()", shape=no_outputs, role=Role.NO_OP)
 def no_op_kernel(xp: Any) -> Any:
     """Do nothing; the op is there for its control edges."""
 
@@ -274,6 +286,7 @@ def no_op_v2(name: str | None = None) -> Operation | None:
     T: type
     """,
     shape=same_as(0),
+    role=Role.FORWARD,
 )
 def stop_gradient_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on."""
@@ -297,6 +310,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     message: string = ''
     """,
     shape=same_as(0),
+    role=Role.FORWARD,
 )
 def prevent_gradient_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on."""
@@ -329,6 +343,7 @@ def zeros_of(xp: Any, sizes: Sequence[int], dtype: Any) -> Any:
     T: type
     """,
     shape=same_as(0),
+    compiles=Compiles.ALWAYS,
 )
 def zeros_like_kernel(xp: Any, x: Any, *, T: DType) -> Any:
     """Return zeros (empty strings) in the shape of x; a variant says what its own zero is.
@@ -352,6 +367,7 @@ not_differentiable("ZerosLike", "OnesLike")
 uint64, complex64, complex128, bool}
     """,
     shape=same_as(0),
+    compiles=Compiles.ALWAYS,
 )
 def ones_like_kernel(xp: Any, x: Any) -> Any:
     """Return ones in the shape of x."""
@@ -373,6 +389,7 @@ def _fill_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_fill_shape,
     static=("dims",),
+    compiles=Compiles.ALWAYS,
 )
 def fill_kernel(xp: Any, dims: Any, value: Any, *, T: DType) -> Any:
     """Return an array of dims full of value.

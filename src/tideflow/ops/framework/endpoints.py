@@ -7,6 +7,7 @@ Source: runtime facts on rendezvous keys and partition graphs.
 from __future__ import annotations
 
 from tideflow.graph.op_def import declare
+from tideflow.graph.op_traits import Effects, Role
 from tideflow.graph.shape_rules import no_outputs, unknown
 
 for _name in ("_Arg", "_DeviceArg"):
@@ -18,6 +19,8 @@ for _name in ("_Arg", "_DeviceArg"):
         """,
         shape_rule=unknown,
         is_stateful=True,
+        role=Role.ARGUMENT,
+        effects=Effects.UNSEEN,
     )
 
 for _name in ("_Retval", "_DeviceRetval"):
@@ -29,6 +32,7 @@ for _name in ("_Retval", "_DeviceRetval"):
         """,
         shape_rule=no_outputs,
         is_stateful=True,
+        role=Role.RESULT,
     )
 
 _ADDRESS = """
@@ -39,7 +43,8 @@ _ADDRESS = """
         client_terminated: bool = false
 """
 
-for _name in ("_Send", "_HostSend"):
+# Those of the host's memory stay there.
+for _name, _any_device in (("_Send", True), ("_HostSend", False)):
     declare(
         f"""
         {_name}(tensor: T)
@@ -48,9 +53,11 @@ for _name in ("_Send", "_HostSend"):
         """,
         shape_rule=no_outputs,
         is_stateful=True,
+        role=Role.SEND,
+        any_device=_any_device,
     )
 
-for _name in ("_Recv", "_HostRecv"):
+for _name, _any_device in (("_Recv", True), ("_HostRecv", False)):
     declare(
         f"""
         {_name}() -> tensor: tensor_type
@@ -59,4 +66,6 @@ for _name in ("_Recv", "_HostRecv"):
         """,
         shape_rule=unknown,
         is_stateful=True,
+        role=Role.RECEIVE,
+        any_device=_any_device,
     )

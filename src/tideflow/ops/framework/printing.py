@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
     """,
     shape=no_outputs,
     stateful=True,
+    any_device=True,
 )
 def assert_kernel(ctx: Any, condition: Any, data: list[Any], *, summarize: int) -> None:
     """Do nothing.  Raises: InvalidArgumentError with the data when the condition is false."""
@@ -253,6 +254,7 @@ def _check_numerics(x: Any, message: str, signed: bool) -> Any:
     """,
     shape=same_as(0),
     stateful=True,
+    any_device=True,
 )
 def check_numerics_kernel(ctx: Any, x: Any, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""
@@ -267,6 +269,7 @@ def check_numerics_kernel(ctx: Any, x: Any, *, message: str) -> Any:
     """,
     shape=same_as(0),
     stateful=True,
+    any_device=True,
 )
 def check_numerics_v2_kernel(ctx: Any, x: Any, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""

@@ -19,12 +19,9 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shapes import Dims
 from tideflow.ops.control_flow import (
-    LOOP_ENTERS,
-    LOOP_EXITS,
-    MERGES,
-    SWITCHES,
     CondContext,
     Context,
     LoopBuilder,
@@ -44,7 +41,7 @@ from tideflow.ops.gradients.walk import Unit, Walk, WalkOptions, is_trainable, z
 from tideflow.ops.gradients.zeros import HANDLES, zeros_for
 
 # An Exit is an op of the walk only where its loop is walked in.
-_ITERATION_ENDS = LOOP_EXITS | {"NextIteration", "RefNextIteration"}
+_ITERATION_ENDS = frozenset({Role.EXIT, Role.NEXT_ITERATION})
 
 
 class ControlFlowGradients:
@@ -73,7 +70,7 @@ class ControlFlowGradients:
     def unit(self, op: Operation) -> Unit:
         """Return the loop that an op belongs to, seen from the walk's level, or the op."""
         context = op.control_flow_context
-        is_exit = op.op_def.name in LOOP_EXITS
+        is_exit = op.op_def.role is Role.EXIT
         if context is None and not is_exit:
             return op
         if is_exit:
@@ -99,13 +96,13 @@ class ControlFlowGradients:
     def inputs(self, unit: Unit) -> list[Tensor]:
         """Return a unit's inputs; none for the Merge of a loop that is walked in, so that the
         walk stays in one iteration."""
-        if isinstance(unit, Operation) and unit.op_def.name in MERGES and _is_loop_merge(unit):
+        if isinstance(unit, Operation) and _is_loop_merge(unit):
             return []
         return unit.inputs
 
     def outputs(self, unit: Unit) -> list[Tensor]:
         """Return a unit's outputs; none for what leads out of an iteration that is walked in."""
-        if isinstance(unit, Operation) and unit.op_def.name in _ITERATION_ENDS:
+        if isinstance(unit, Operation) and unit.op_def.role in _ITERATION_ENDS:
             return []
         return unit.outputs
 
@@ -145,12 +142,12 @@ class ControlFlowGradients:
 
     def gradient_function(self, op: Operation) -> Callable[..., Any] | None:
         """Return the gradient of Switch, Merge or Enter; None for any other op."""
-        name = op.op_def.name
-        if name in SWITCHES:
+        role = op.op_def.role
+        if role is Role.SWITCH:
             return self._switch_grad
-        if name in MERGES:
+        if role is Role.MERGE:
             return self._merge_grad
-        if name in LOOP_ENTERS:
+        if role is Role.ENTER:
             return _pass
         return None
 
@@ -210,7 +207,9 @@ def _where(chosen: Tensor, part: Tensor) -> Tensor:
 
 
 def _is_loop_merge(op: Operation) -> bool:
-    return any("NextIteration" in source.op for source, _ in op.edges)
+    return op.op_def.role is Role.MERGE and any(
+        source.op_def.role is Role.NEXT_ITERATION for source, _ in op.edges
+    )
 
 
 def _map(function: Callable[[Any], Any], grad: Any) -> Any:

@@ -25,6 +25,7 @@ from tideflow.formats import (
 from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.wire import errors
@@ -82,6 +83,7 @@ def _save_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_save_shape,
     stateful=True,
+    role=Role.SAVE,
 )
 async def save_v2(
     ctx: Any, prefix: Any, names: Any, slices: Any, tensors: list[Any], *, dtypes: list[DType]
@@ -131,6 +133,7 @@ def _restore_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_restore_shape,
     stateful=True,
+    role=Role.RESTORE,
 )
 async def restore_v2(
     ctx: Any, prefix: Any, names: Any, slices: Any, *, dtypes: list[DType]

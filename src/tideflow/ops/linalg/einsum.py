@@ -15,6 +15,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.shapes import broadcast as broadcast_dims
@@ -91,6 +92,7 @@ N: int >= 1
 T: type
 """,
     shape=_einsum_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _einsum(xp: Any, inputs: list[Any], *, equation: str) -> Any:
     dtype = inputs[0].dtype

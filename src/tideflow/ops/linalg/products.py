@@ -15,6 +15,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -71,6 +72,7 @@ grad_a: bool = false
 grad_b: bool = false
 """,
     shape=_matmul_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
     if a.ndim != 2 or b.ndim != 2:
@@ -133,6 +135,7 @@ grad_x: bool = false
 grad_y: bool = false
 """,
     shape=_batch_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _batch_matmul(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     if x.shape[:-2] != y.shape[:-2]:
@@ -152,6 +155,7 @@ grad_x: bool = false
 grad_y: bool = false
 """,
     shape=_batch_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
     return _batch_product(xp, x, y, adj_x, adj_y)
@@ -169,6 +173,7 @@ grad_x: bool = false
 grad_y: bool = false
 """,
     shape=_batch_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: DType) -> Any:
     wide = Tout.as_numpy_dtype

@@ -18,6 +18,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, merged
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export
@@ -47,6 +48,8 @@ Add(x: T, y: T) -> z: T
 T: type in {_ADDABLE}
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _add(xp: Any, x: Any, y: Any) -> Any:
     return xp.add(x, y)
@@ -60,6 +63,8 @@ T: type in {_ARITHMETIC}
     shape=broadcast,
     commutative=True,
     aggregate=True,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _add_v2(xp: Any, x: Any, y: Any) -> Any:
     return xp.add(x, y)
@@ -120,6 +125,8 @@ T: type in {_SUMMABLE}
     shape=merged,
     commutative=True,
     aggregate=True,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _add_n(xp: Any, inputs: list[Any]) -> Any:
     if len(inputs) == 1:
@@ -201,6 +208,8 @@ Sub(x: T, y: T) -> z: T
 T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _sub(xp: Any, x: Any, y: Any) -> Any:
     return xp.subtract(x, y)
@@ -228,6 +237,8 @@ T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
     commutative=True,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _mul(xp: Any, x: Any, y: Any) -> Any:
     return xp.multiply(x, y)
@@ -266,6 +277,8 @@ MulNoNan(x: T, y: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(y == 0, xp.zeros_like(y), xp.multiply(x, y))
@@ -290,6 +303,8 @@ T: type in {bfloat16, half, float, double, int32, int64, complex64, complex128}
 """,
     shape=broadcast,
     commutative=True,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
     difference = xp.subtract(x, y)
@@ -331,6 +346,9 @@ RealDiv(x: T, y: T) -> z: T
 T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
+    divides=True,
+    rows=Rows.ELEMENTWISE,
 )
 def _real_div(xp: Any, x: Any, y: Any) -> Any:
     if _is_integer(x):
@@ -344,6 +362,9 @@ Div(x: T, y: T) -> z: T
 T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
+    divides=True,
+    rows=Rows.ELEMENTWISE,
 )
 def _div(xp: Any, x: Any, y: Any) -> Any:
     if _is_integer(x):
@@ -367,6 +388,8 @@ TruncateDiv(x: T, y: T) -> z: T
 T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
+    divides=True,
 )
 def _truncate_div(xp: Any, x: Any, y: Any) -> Any:
     if not _is_integer(x):
@@ -385,6 +408,8 @@ FloorDiv(x: T, y: T) -> z: T
 T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
+    divides=True,
 )
 def _floor_div(xp: Any, x: Any, y: Any) -> Any:
     if not _is_integer(x):
@@ -402,6 +427,9 @@ DivNoNan(x: T, y: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
+    divides=True,
+    rows=Rows.ELEMENTWISE,
 )
 def _div_no_nan(xp: Any, x: Any, y: Any) -> Any:
     quotient = xp.true_divide(x, y)
@@ -483,6 +511,7 @@ FloorMod(x: T, y: T) -> z: T
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
 )
 def _floor_mod(xp: Any, x: Any, y: Any) -> Any:
     _refuse_zero(xp, x, y)
@@ -495,6 +524,7 @@ TruncateMod(x: T, y: T) -> z: T
 T: type in {int32, int64, bfloat16, half, float, double}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
 )
 def _truncate_mod(xp: Any, x: Any, y: Any) -> Any:
     _refuse_zero(xp, x, y)
@@ -507,6 +537,7 @@ Mod(x: T, y: T) -> z: T
 T: type in {int32, int64, half, bfloat16, float, double}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
 )
 def _mod(xp: Any, x: Any, y: Any) -> Any:
     return _truncate_mod(xp, x, y)

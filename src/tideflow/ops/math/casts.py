@@ -14,7 +14,9 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, same_as
+from tideflow.graph.static_value import same_sizes
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, lax, unbroadcast
 from tideflow.wire import dtypes
@@ -32,6 +34,9 @@ DstT: type
 Truncate: bool = false
 """,
     shape=_same,
+    compiles=Compiles.CONVERSION,
+    rows=Rows.ELEMENTWISE,
+    partial_value=same_sizes,
 )
 def _cast(xp: Any, x: Any, *, SrcT: DType, DstT: DType, Truncate: bool) -> Any:
     if SrcT is DstT:
@@ -174,6 +179,7 @@ T: type in {complex64, complex128} = complex64
 Tout: type in {float, double} = float
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _real(xp: Any, input: Any, *, Tout: DType) -> Any:
     return xp.real(input).astype(Tout.as_numpy_dtype)
@@ -186,6 +192,7 @@ T: type in {complex64, complex128} = complex64
 Tout: type in {float, double} = float
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _imag(xp: Any, input: Any, *, Tout: DType) -> Any:
     return xp.imag(input).astype(Tout.as_numpy_dtype)
@@ -197,6 +204,7 @@ Conj(input: T) -> output: T
 T: type in {complex64, complex128, variant} = complex64
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _conj(xp: Any, input: Any, *, T: DType) -> Any:
     return xp.conj(input) if T.is_complex else input
@@ -209,6 +217,7 @@ T: type in {float, double} = float
 Tout: type in {complex64, complex128} = complex64
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _complex(xp: Any, real: Any, imag: Any, *, Tout: DType) -> Any:
     real, imag = xp.broadcast_arrays(real, imag)
@@ -228,6 +237,7 @@ T: type in {complex64, complex128} = complex64
 Tout: type in {float, double} = float
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _complex_abs(xp: Any, x: Any, *, Tout: DType) -> Any:
     return xp.abs(x).astype(Tout.as_numpy_dtype)
@@ -240,6 +250,7 @@ T: type in {complex64, complex128} = complex64
 Tout: type in {float, double} = float
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _angle(xp: Any, input: Any, *, Tout: DType) -> Any:
     return xp.angle(input).astype(Tout.as_numpy_dtype)

@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import same_as
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, unbroadcast
@@ -27,6 +28,8 @@ ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> output: T
 T: type in numbers
 """,
     shape=same_as("t"),
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     for name, bound in (("clip_value_min", clip_value_min), ("clip_value_max", clip_value_max)):

@@ -14,6 +14,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -51,6 +52,7 @@ incompatible_shape_error: bool = true
 """,
     shape=_equality_shape,
     commutative=True,
+    compiles=Compiles.ALWAYS,
 )
 def _equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
     if not incompatible_shape_error and not _broadcasts(x, y):
@@ -66,6 +68,7 @@ incompatible_shape_error: bool = true
 """,
     shape=_equality_shape,
     commutative=True,
+    compiles=Compiles.ALWAYS,
 )
 def _not_equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
     if not incompatible_shape_error and not _broadcasts(x, y):
@@ -114,6 +117,7 @@ Less(x: T, y: T) -> z: bool
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _less(xp: Any, x: Any, y: Any) -> Any:
     return xp.less(x, y)
@@ -125,6 +129,7 @@ LessEqual(x: T, y: T) -> z: bool
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _less_equal(xp: Any, x: Any, y: Any) -> Any:
     return xp.less_equal(x, y)
@@ -136,6 +141,7 @@ Greater(x: T, y: T) -> z: bool
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _greater(xp: Any, x: Any, y: Any) -> Any:
     return xp.greater(x, y)
@@ -147,6 +153,7 @@ GreaterEqual(x: T, y: T) -> z: bool
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _greater_equal(xp: Any, x: Any, y: Any) -> Any:
     return xp.greater_equal(x, y)
@@ -179,17 +186,27 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
 # ---- logic
 
 
-@op("LogicalAnd(x: bool, y: bool) -> z: bool", shape=broadcast, commutative=True)
+@op(
+    "LogicalAnd(x: bool, y: bool) -> z: bool",
+    shape=broadcast,
+    commutative=True,
+    compiles=Compiles.ALWAYS,
+)
 def _logical_and(xp: Any, x: Any, y: Any) -> Any:
     return xp.logical_and(x, y)
 
 
-@op("LogicalOr(x: bool, y: bool) -> z: bool", shape=broadcast, commutative=True)
+@op(
+    "LogicalOr(x: bool, y: bool) -> z: bool",
+    shape=broadcast,
+    commutative=True,
+    compiles=Compiles.ALWAYS,
+)
 def _logical_or(xp: Any, x: Any, y: Any) -> Any:
     return xp.logical_or(x, y)
 
 
-@op("LogicalNot(x: bool) -> y: bool", shape=_same)
+@op("LogicalNot(x: bool) -> y: bool", shape=_same, compiles=Compiles.ALWAYS)
 def _logical_not(xp: Any, x: Any) -> Any:
     return xp.logical_not(x)
 
@@ -381,6 +398,7 @@ SelectV2(condition: bool, t: T, e: T) -> output: T
 T: type
 """,
     shape=_select_v2_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     return xp.where(condition, t, e)
@@ -414,6 +432,7 @@ Select(condition: bool, t: T, e: T) -> output: T
 T: type
 """,
     shape=_select_shape,
+    compiles=Compiles.ALWAYS,
 )
 def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
     if np.shape(t) != np.shape(e):

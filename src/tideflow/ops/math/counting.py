@@ -13,6 +13,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, merged, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -73,6 +74,7 @@ T: type in {int32, int64, float, double}
 """,
     shape=_bincount_shape,
     static=("size",),
+    compiles=Compiles.NEVER,
 )
 def _bincount(xp: Any, arr: Any, size: Any, weights: Any) -> Any:
     flat = weights.reshape(-1) if weights.size else weights
@@ -88,6 +90,7 @@ binary_output: bool = false
 """,
     shape=_bincount_shape,
     static=("size",),
+    compiles=Compiles.NEVER,
 )
 def _dense_bincount(xp: Any, input: Any, size: Any, weights: Any, *, binary_output: bool) -> Any:
     if input.ndim > 2:
@@ -104,6 +107,7 @@ dtype: type in indices = int32
 """,
     shape=lambda c: [(None if c.value(2) is None else int(c.value(2)),)],
     static=("nbins",),
+    compiles=Compiles.NEVER,
 )
 def _histogram(xp: Any, values: Any, value_range: Any, nbins: Any, *, dtype: DType) -> Any:
     bins = int(nbins)

@@ -14,6 +14,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import merged, same_as
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, of_one_shape
@@ -44,6 +45,8 @@ Neg(x: T) -> y: T
 T: type in {_SIGNED}
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _neg(xp: Any, x: Any) -> Any:
     return xp.negative(x)
@@ -66,6 +69,8 @@ Abs(x: T) -> y: T
 T: type in {bfloat16, half, float, double, int8, int16, int32, int64}
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _abs(xp: Any, x: Any) -> Any:
     return xp.abs(x)
@@ -91,6 +96,8 @@ Sign(x: T) -> y: T
 T: type in {_SIGNED}
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _sign(xp: Any, x: Any) -> Any:
     return xp.sign(x)
@@ -116,6 +123,8 @@ Square(x: T) -> y: T
 T: type in {_SQUARABLE}
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _square(xp: Any, x: Any) -> Any:
     return xp.square(x)
@@ -138,6 +147,8 @@ Sqrt(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _sqrt(xp: Any, x: Any) -> Any:
     return xp.sqrt(x)
@@ -149,6 +160,7 @@ SqrtGrad(y: T, dy: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def _sqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
@@ -182,6 +194,8 @@ Rsqrt(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _rsqrt(xp: Any, x: Any) -> Any:
     return xp.reciprocal(xp.sqrt(x))
@@ -193,6 +207,7 @@ RsqrtGrad(y: T, dy: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def _rsqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
@@ -224,6 +239,8 @@ Reciprocal(x: T) -> y: T
 T: type in {_SIGNED}
 """,
     shape=_same,
+    compiles=Compiles.FLOATS,
+    rows=Rows.ELEMENTWISE,
 )
 def _reciprocal(xp: Any, x: Any) -> Any:
     if x.dtype.kind != "i":
@@ -240,6 +257,7 @@ Inv(x: T) -> y: T
 T: type in {_SIGNED}
 """,
     shape=_same,
+    compiles=Compiles.FLOATS,
 )
 def _inv(xp: Any, x: Any) -> Any:
     return _reciprocal(xp, x)
@@ -251,6 +269,7 @@ ReciprocalGrad(y: T, dy: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def _reciprocal_slope(xp: Any, y: Any, dy: Any) -> Any:
@@ -264,6 +283,7 @@ InvGrad(y: T, dy: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def _inv_slope(xp: Any, y: Any, dy: Any) -> Any:
@@ -304,6 +324,7 @@ Floor(x: T) -> y: T
 T: type in floats
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _floor(xp: Any, x: Any) -> Any:
     return xp.floor(x)
@@ -315,6 +336,7 @@ Ceil(x: T) -> y: T
 T: type in floats
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _ceil(xp: Any, x: Any) -> Any:
     return xp.ceil(x)
@@ -326,6 +348,7 @@ Rint(x: T) -> y: T
 T: type in floats
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _rint(xp: Any, x: Any) -> Any:
     return xp.rint(x)
@@ -337,6 +360,7 @@ Round(x: T) -> y: T
 T: type in {_SIGNED}
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _round(xp: Any, x: Any) -> Any:
     return x if x.dtype.kind == "i" else xp.rint(x)
@@ -381,6 +405,7 @@ IsNan(x: T) -> y: bool
 T: type in floats
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _is_nan(xp: Any, x: Any) -> Any:
     return xp.isnan(x)
@@ -392,6 +417,7 @@ IsInf(x: T) -> y: bool
 T: type in floats
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _is_inf(xp: Any, x: Any) -> Any:
     return xp.isinf(x)
@@ -403,6 +429,7 @@ IsFinite(x: T) -> y: bool
 T: type in floats
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _is_finite(xp: Any, x: Any) -> Any:
     return xp.isfinite(x)

@@ -11,6 +11,7 @@ from typing import Any
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import merged, same_as
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, of_one_shape
@@ -25,6 +26,8 @@ Exp(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _exp(xp: Any, x: Any) -> Any:
     return xp.exp(x)
@@ -47,6 +50,7 @@ Expm1(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _expm1(xp: Any, x: Any) -> Any:
     return xp.expm1(x)
@@ -69,6 +73,8 @@ Log(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _log(xp: Any, x: Any) -> Any:
     return xp.log(x)
@@ -91,6 +97,7 @@ Log1p(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _log1p(xp: Any, x: Any) -> Any:
     return xp.log1p(x)
@@ -113,6 +120,7 @@ Tanh(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _tanh(xp: Any, x: Any) -> Any:
     return xp.tanh(x)
@@ -124,6 +132,7 @@ TanhGrad(y: T, dy: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def _tanh_slope(xp: Any, y: Any, dy: Any) -> Any:
@@ -153,6 +162,7 @@ Sigmoid(x: T) -> y: T
 T: type in floats_and_complex
 """,
     shape=_same,
+    compiles=Compiles.ALWAYS,
 )
 def _sigmoid(xp: Any, x: Any) -> Any:
     return xp.reciprocal(1 + xp.exp(-x))
@@ -164,6 +174,7 @@ SigmoidGrad(y: T, dy: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def _sigmoid_slope(xp: Any, y: Any, dy: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast
 from tideflow.ops.export import export
 from tideflow.ops.framework import unbroadcast
@@ -22,6 +23,8 @@ Maximum(x: T, y: T) -> z: T
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _maximum(xp: Any, x: Any, y: Any) -> Any:
     return xp.maximum(x, y)
@@ -33,6 +36,8 @@ Minimum(x: T, y: T) -> z: T
 T: type in reals
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
+    rows=Rows.ELEMENTWISE,
 )
 def _minimum(xp: Any, x: Any, y: Any) -> Any:
     return xp.minimum(x, y)
@@ -75,6 +80,7 @@ Atan2(y: T, x: T) -> z: T
 T: type in floats
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _atan2(xp: Any, y: Any, x: Any) -> Any:
     return xp.arctan2(y, x)

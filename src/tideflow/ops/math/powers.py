@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, unbroadcast
@@ -25,6 +26,8 @@ Pow(x: T, y: T) -> z: T
 T: type in {bfloat16, float, half, double, int8, int16, int32, int64, complex64, complex128}
 """,
     shape=broadcast,
+    compiles=Compiles.FLOATS,
+    rows=Rows.ELEMENTWISE,
 )
 def _pow(xp: Any, x: Any, y: Any) -> Any:
     if xp is np and y.dtype.kind == "i" and (y < 0).any() and x.size:
@@ -62,6 +65,7 @@ Xlogy(x: T, y: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _xlogy(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(x == 0, xp.zeros_like(x), xp.multiply(x, xp.log(y)))
@@ -114,6 +118,7 @@ Xdivy(x: T, y: T) -> z: T
 T: type in floats_and_complex
 """,
     shape=broadcast,
+    compiles=Compiles.ALWAYS,
 )
 def _xdivy(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(x == 0, xp.zeros_like(x), xp.true_divide(x, y))

@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export, export_v2
@@ -52,6 +53,7 @@ Tidx: type in {_COUNTABLE} = int32
 """,
     shape=_range_shape,
     static=("start", "limit", "delta"),
+    compiles=Compiles.ALWAYS,
 )
 def _range(xp: Any, start: Any, limit: Any, delta: Any) -> Any:
     for what, bound in (("start", start), ("limit", limit), ("delta", delta)):

@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, reduction
 from tideflow.graph.shapes import Dims
 from tideflow.graph.static_value import static_value
@@ -64,6 +65,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _sum(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
@@ -84,6 +86,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _prod(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
@@ -102,6 +105,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _mean(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
@@ -148,6 +152,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _max(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     reduce = np.maximum.reduce if xp is np else xp.max
@@ -163,6 +168,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _min(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     reduce = np.minimum.reduce if xp is np else xp.min
@@ -177,6 +183,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _all(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     return xp.all(input, _axes(reduction_indices, input.ndim), keepdims=keep_dims)
@@ -190,6 +197,7 @@ Tidx: type in indices = int32
 """,
     shape=reduction,
     static=_STATIC,
+    compiles=Compiles.ALWAYS,
 )
 def _any(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
     return xp.any(input, _axes(reduction_indices, input.ndim), keepdims=keep_dims)
@@ -372,6 +380,7 @@ output_type: type in {{int16, uint16, int32, int64}} = int64
 """,
     shape=_position_shape,
     static=("dimension",),
+    compiles=Compiles.ALWAYS,
 )
 def _arg_max(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
     return _position(xp.argmax, _without_nan(xp, input, -np.inf), dimension, output_type)
@@ -386,6 +395,7 @@ output_type: type in indices = int64
 """,
     shape=_position_shape,
     static=("dimension",),
+    compiles=Compiles.ALWAYS,
 )
 def _arg_min(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
     return _position(xp.argmin, _without_nan(xp, input, np.inf), dimension, output_type)

@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -55,6 +56,7 @@ Tidx: type in indices = int32
 """,
     shape=_scan_shape,
     static=("axis",),
+    compiles=Compiles.ALWAYS,
 )
 def _cumsum(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     def run(values: Any, at: int) -> Any:
@@ -73,6 +75,7 @@ Tidx: type in indices = int32
 """,
     shape=_scan_shape,
     static=("axis",),
+    compiles=Compiles.ALWAYS,
 )
 def _cumprod(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
     def run(values: Any, at: int) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -123,6 +124,7 @@ Tnumsegments: type in indices = int32
 """,
     shape=_unsorted_shape,
     static=("num_segments",),
+    rows=Rows.SEGMENTS,
 )
 def _unsorted_sum(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return _unsorted(xp, "sum", data, segment_ids, num_segments)
@@ -137,6 +139,7 @@ Tnumsegments: type in indices = int32
 """,
     shape=_unsorted_shape,
     static=("num_segments",),
+    rows=Rows.SEGMENTS,
 )
 def _unsorted_prod(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return _unsorted(xp, "prod", data, segment_ids, num_segments)
@@ -151,6 +154,7 @@ Tnumsegments: type in indices = int32
 """,
     shape=_unsorted_shape,
     static=("num_segments",),
+    rows=Rows.SEGMENTS,
 )
 def _unsorted_max(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return _unsorted(xp, "max", data, segment_ids, num_segments)
@@ -165,6 +169,7 @@ Tnumsegments: type in indices = int32
 """,
     shape=_unsorted_shape,
     static=("num_segments",),
+    rows=Rows.SEGMENTS,
 )
 def _unsorted_min(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return _unsorted(xp, "min", data, segment_ids, num_segments)
@@ -264,6 +269,7 @@ Tindices: type in indices
 """,
     shape=_sorted_shape,
     static=_SORTED,
+    compiles=Compiles.NEVER,
 )
 def _segment_sum(xp: Any, data: Any, segment_ids: Any) -> Any:
     return _sorted(xp, "sum", data, segment_ids)
@@ -277,6 +283,7 @@ Tindices: type in indices
 """,
     shape=_sorted_shape,
     static=_SORTED,
+    compiles=Compiles.NEVER,
 )
 def _segment_mean(xp: Any, data: Any, segment_ids: Any) -> Any:
     total = _sorted(xp, "sum", data, segment_ids)
@@ -295,6 +302,7 @@ Tindices: type in indices
 """,
     shape=_sorted_shape,
     static=_SORTED,
+    compiles=Compiles.NEVER,
 )
 def _segment_prod(xp: Any, data: Any, segment_ids: Any) -> Any:
     return _sorted(xp, "prod", data, segment_ids)
@@ -308,6 +316,7 @@ Tindices: type in indices
 """,
     shape=_sorted_shape,
     static=_SORTED,
+    compiles=Compiles.NEVER,
 )
 def _segment_max(xp: Any, data: Any, segment_ids: Any) -> Any:
     return _sorted(xp, "max", data, segment_ids)
@@ -321,6 +330,7 @@ Tindices: type in indices
 """,
     shape=_sorted_shape,
     static=_SORTED,
+    compiles=Compiles.NEVER,
 )
 def _segment_min(xp: Any, data: Any, segment_ids: Any) -> Any:
     return _sorted(xp, "min", data, segment_ids)

@@ -19,6 +19,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.graph.shapes import broadcast as broadcast_dims
@@ -45,12 +46,18 @@ def _plain(op_name: str, numpy_name: str, summary: str, types: str = "floats_and
     def kernel(xp: Any, x: Any) -> Any:
         return getattr(xp, numpy_name)(x)
 
-    op(f"{op_name}(x: T) -> y: T\nT: type in {types}", shape=_same)(kernel)
+    op(f"{op_name}(x: T) -> y: T\nT: type in {types}", shape=_same, compiles=Compiles.ALWAYS)(
+        kernel
+    )
     return _publish(op_name, summary)
 
 
 def _special(
-    op_name: str, scipy_name: str, summary: str, other: tuple[float, float] | None = None
+    op_name: str,
+    scipy_name: str,
+    summary: str,
+    other: tuple[float, float] | None = None,
+    compiles: Compiles = Compiles.ON_ACCELERATORS,
 ) -> Any:
     """Define an op that SciPy computes, and its public function.
 
@@ -68,7 +75,7 @@ def _special(
         # SciPy does not know half-width floats.
         return for_numpy(x.astype(np.float32) if dtype.itemsize < 4 else x).astype(dtype)
 
-    op(f"{op_name}(x: T) -> y: T\nT: type in floats", shape=_same)(kernel)
+    op(f"{op_name}(x: T) -> y: T\nT: type in floats", shape=_same, compiles=compiles)(kernel)
     return _publish(op_name, summary)
 
 
@@ -122,8 +129,10 @@ cosh = _plain("Cosh", "cosh", "Return the hyperbolic cosine.")
 asinh = _plain("Asinh", "arcsinh", "Return the inverse hyperbolic sine.")
 acosh = _plain("Acosh", "arccosh", "Return the inverse hyperbolic cosine.")
 atanh = _plain("Atanh", "arctanh", "Return the inverse hyperbolic tangent.")
-erf = _special("Erf", "erf", "Return the error function.")
-erfc = _special("Erfc", "erfc", "Return 1 - erf(x), exact for large x too.")
+erf = _special("Erf", "erf", "Return the error function.", compiles=Compiles.ALWAYS)
+erfc = _special(
+    "Erfc", "erfc", "Return 1 - erf(x), exact for large x too.", compiles=Compiles.ALWAYS
+)
 erfinv = _special("Erfinv", "erfinv", "Return the inverse of the error function.")
 ndtri = _special("Ndtri", "ndtri", "Return the inverse of the normal distribution function.")
 lgamma = _special("Lgamma", "gammaln", "Return the logarithm of |gamma(x)|.", (-np.inf, np.inf))

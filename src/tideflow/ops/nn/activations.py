@@ -15,6 +15,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import merged, same_as
 from tideflow.ops.export import export
 from tideflow.ops.framework import of_one_shape
@@ -39,6 +40,7 @@ def wide(xp: Any, x: Any) -> Any:
     T: type in {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8}
     """,  # noqa: E501 - one attr, one line
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def relu_kernel(xp: Any, features: Any) -> Any:
     if xp is np and features.size > _LARGE and features.ndim > 1:
@@ -58,6 +60,7 @@ def _zero_row(size: int, dtype: Any) -> Any:
     T: type in reals
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def relu_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
@@ -88,6 +91,7 @@ def relu(features: Any, name: str | None = None) -> Tensor:
     T: type in reals
     """,
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def relu6_kernel(xp: Any, features: Any) -> Any:
     return xp.minimum(xp.maximum(features, 0), 6)
@@ -99,6 +103,7 @@ def relu6_kernel(xp: Any, features: Any) -> Any:
     T: type in reals
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def relu6_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
@@ -129,6 +134,7 @@ def relu6(features: Any, name: str | None = None) -> Tensor:
     T: type in floats = float
     """,
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def leaky_relu_kernel(xp: Any, features: Any, *, alpha: float) -> Any:
     slope = features.dtype.type(alpha)
@@ -142,6 +148,7 @@ def leaky_relu_kernel(xp: Any, features: Any, *, alpha: float) -> Any:
     T: type in floats = float
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def leaky_relu_grad_kernel(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
@@ -178,6 +185,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
     T: type in floats
     """,
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def elu_kernel(xp: Any, features: Any) -> Any:
     x = wide(xp, features)
@@ -190,6 +198,7 @@ def elu_kernel(xp: Any, features: Any) -> Any:
     T: type in floats
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def elu_grad_kernel(xp: Any, gradients: Any, outputs: Any) -> Any:
@@ -223,6 +232,7 @@ def elu(features: Any, name: str | None = None) -> Tensor:
     T: type in floats
     """,
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def selu_kernel(xp: Any, features: Any) -> Any:
     x = wide(xp, features)
@@ -236,6 +246,7 @@ def selu_kernel(xp: Any, features: Any) -> Any:
     T: type in floats
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def selu_grad_kernel(xp: Any, gradients: Any, outputs: Any) -> Any:
@@ -270,6 +281,7 @@ def selu(features: Any, name: str | None = None) -> Tensor:
     T: type in floats
     """,
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def softplus_kernel(xp: Any, features: Any) -> Any:
     x = wide(xp, features)
@@ -283,6 +295,7 @@ def softplus_kernel(xp: Any, features: Any) -> Any:
     T: type in floats
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def softplus_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
@@ -316,6 +329,7 @@ def softplus(features: Any, name: str | None = None) -> Tensor:
     T: type in floats
     """,
     shape=same_as(),
+    compiles=Compiles.ALWAYS,
 )
 def softsign_kernel(xp: Any, features: Any) -> Any:
     return features / (xp.abs(features) + features.dtype.type(1))
@@ -327,6 +341,7 @@ def softsign_kernel(xp: Any, features: Any) -> Any:
     T: type in floats
     """,
     shape=merged,
+    compiles=Compiles.ALWAYS,
 )
 @of_one_shape
 def softsign_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:

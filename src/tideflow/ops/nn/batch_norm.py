@@ -12,6 +12,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export, export_v2
@@ -67,6 +68,7 @@ def _reduced(x: Any, layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     is_training: bool = true
     """,  # noqa: E501 - one list of outputs
     shape=fused_batch_norm_shape,
+    compiles=Compiles.ALWAYS,
 )
 def fused_batch_norm_kernel(
     xp: Any,
@@ -156,6 +158,7 @@ def _grad_shape(c: ShapeContext) -> list[Dims]:
     is_training: bool = true
     """,  # noqa: E501 - one list of outputs
     shape=_grad_shape,
+    compiles=Compiles.ALWAYS,
 )
 def fused_batch_norm_grad_kernel(
     xp: Any,

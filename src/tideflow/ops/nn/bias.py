@@ -11,6 +11,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, scalar, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -46,6 +47,7 @@ def _check_bias(value: Any, bias: Any, channels: int) -> None:
     data_format: string in {NHWC, NCHW} = 'NHWC'
     """,
     shape=_bias_add_shape,
+    compiles=Compiles.ALWAYS,
 )
 def bias_add_kernel(xp: Any, value: Any, bias: Any, *, data_format: str) -> Any:
     if data_format == "NCHW":
@@ -62,6 +64,7 @@ def bias_add_kernel(xp: Any, value: Any, bias: Any, *, data_format: str) -> Any:
     T: type in numbers
     """,
     shape=_bias_add_shape,
+    compiles=Compiles.ALWAYS,
 )
 def bias_add_v1_kernel(xp: Any, value: Any, bias: Any) -> Any:
     return bias_add_kernel(xp, value, bias, data_format="NHWC")
@@ -84,6 +87,7 @@ def _bias_add_grad_shape(c: ShapeContext) -> list[Dims]:
     data_format: string in {NHWC, NCHW} = 'NHWC'
     """,
     shape=_bias_add_grad_shape,
+    compiles=Compiles.ALWAYS,
 )
 def bias_add_grad_kernel(xp: Any, out_backprop: Any, *, data_format: str) -> Any:
     if not out_backprop.ndim:
@@ -171,6 +175,7 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
     T: type in floats
     """,
     shape=scalar,
+    compiles=Compiles.ALWAYS,
 )
 def l2_loss_kernel(xp: Any, t: Any) -> Any:
     flat = wide(xp, t).reshape(-1)

@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.ops.export import export, export_v2
@@ -337,7 +338,11 @@ _DEPTH_ATTRS = """
     """
 
 
-@op("DepthToSpace(input: T) -> output: T" + _DEPTH_ATTRS, shape=_depth_shape)
+@op(
+    "DepthToSpace(input: T) -> output: T" + _DEPTH_ATTRS,
+    shape=_depth_shape,
+    compiles=Compiles.ALWAYS,
+)
 def depth_to_space_kernel(xp: Any, x: Any, *, block_size: int, data_format: str) -> Any:
     """Move depth into blocks of space."""
     n = block_size
@@ -351,7 +356,11 @@ def depth_to_space_kernel(xp: Any, x: Any, *, block_size: int, data_format: str)
     return from_nhwc(spread, data_format)
 
 
-@op("SpaceToDepth(input: T) -> output: T" + _DEPTH_ATTRS, shape=_depth_shape)
+@op(
+    "SpaceToDepth(input: T) -> output: T" + _DEPTH_ATTRS,
+    shape=_depth_shape,
+    compiles=Compiles.ALWAYS,
+)
 def space_to_depth_kernel(xp: Any, x: Any, *, block_size: int, data_format: str) -> Any:
     """Move blocks of space into depth."""
     n = block_size

@@ -12,6 +12,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -96,6 +97,7 @@ def _check_out_backprop(dy: Any, batch: int, rows: Window, columns: Window, out:
     dilations: list(int) = [1, 1, 1, 1]
     """,
     shape=conv2d_shape,
+    compiles=Compiles.ALWAYS,
 )
 def conv2d_kernel(
     xp: Any,
@@ -159,6 +161,7 @@ def _input_shape(input_sizes: Any, w: Any, dy: Any, data_format: str) -> tuple[i
     """,
     shape=_input_sizes_shape,
     static=("input_sizes",),
+    compiles=Compiles.ALWAYS,
 )
 def conv2d_backprop_input_kernel(
     xp: Any,
@@ -205,6 +208,7 @@ def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_filter_sizes_shape,
     static=("filter_sizes",),
+    compiles=Compiles.ALWAYS,
 )
 def conv2d_backprop_filter_kernel(
     xp: Any,

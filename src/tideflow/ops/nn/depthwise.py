@@ -11,6 +11,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -73,6 +74,7 @@ def _as_grouped(w: Any, channels: int) -> Any:
     dilations: list(int) = [1, 1, 1, 1]
     """,
     shape=depthwise_shape,
+    compiles=Compiles.ALWAYS,
 )
 def depthwise_kernel(
     xp: Any,
@@ -111,6 +113,7 @@ def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_input_sizes_shape,
     static=("input_sizes",),
+    compiles=Compiles.ALWAYS,
 )
 def depthwise_backprop_input_kernel(
     xp: Any,
@@ -153,6 +156,7 @@ def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_filter_sizes_shape,
     static=("filter_sizes",),
+    compiles=Compiles.ALWAYS,
 )
 def depthwise_backprop_filter_kernel(
     xp: Any,

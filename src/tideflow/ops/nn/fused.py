@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.op_def import OpDef, get_op_def, is_registered, op, with_attrs
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.nn.activations import wide
@@ -145,6 +146,7 @@ op(
     """
     + _FUSION,
     shape=_matmul_shape,
+    compiles=Compiles.ALWAYS,
 )(_fused(_product, "transpose_a", "transpose_b"))
 
 op(
@@ -164,6 +166,7 @@ op(
     """
     + _FUSION,
     shape=conv2d_shape,
+    compiles=Compiles.ALWAYS,
 )(_fused(_convolution, *_CONVOLUTION, "explicit_paddings", "filter_format"))
 
 op(

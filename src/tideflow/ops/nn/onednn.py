@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tideflow.graph.op_def import declare_like, op
+from tideflow.graph.op_traits import Compiles, Traits
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.array import transposing as array_transpose
@@ -55,9 +56,11 @@ _FAMILIES = (
 )
 
 _CONSTANT_FILTER = "is_filter_const: bool = false"
+# TensorFlow asks for them on CPUs, for kernels that it would not compile.
+_ON_CPUS: Traits = {"compiles": Compiles.NEVER}
 
 for _base in ("MatMul", "BatchMatMul", "BatchMatMulV2", "Softmax", "Transpose", "Einsum"):
-    declare_like(f"_Mkl{_base}", _base)
+    declare_like(f"_Mkl{_base}", _base, **_ON_CPUS)
 
 for _base in (
     "AvgPool",
@@ -72,13 +75,13 @@ for _base in (
     "FusedBatchNormGradV3",
     "FusedBatchNormV3",
 ):
-    declare_like(f"_MklNative{_base}", _base)
+    declare_like(f"_MklNative{_base}", _base, **_ON_CPUS)
 
 for _base in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
-    declare_like(f"_MklNative{_base}", _base, _CONSTANT_FILTER)
+    declare_like(f"_MklNative{_base}", _base, _CONSTANT_FILTER, **_ON_CPUS)
 
 for _base in ("FusedMatMul", "FusedConv3D", "FusedDepthwiseConv2dNative"):
-    declare_like(f"_MklNative{_base}", f"_{_base}", _CONSTANT_FILTER)
+    declare_like(f"_MklNative{_base}", f"_{_base}", _CONSTANT_FILTER, **_ON_CPUS)
 
 # The only one of these that takes a type which the plain op does not.
 declare_like(
@@ -87,9 +90,10 @@ declare_like(
     "T: type in {bfloat16, half, float}",
     _CONSTANT_FILTER,
     without=("T",),
+    **_ON_CPUS,
 )
 
-declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx")
+declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx", **_ON_CPUS)
 
 
 @op(
@@ -98,6 +102,7 @@ declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx")
     T: type in {float, bfloat16, half} = float
     """,
     shape=same_as(),
+    **_ON_CPUS,
 )
 def swish_kernel(xp: Any, features: Any) -> Any:
     x = wide(xp, features)
@@ -115,6 +120,7 @@ op(
     T: type in floats
     """,
     shape=pool3d_shape,
+    **_ON_CPUS,
 )(avg_pool3d_kernel)
 
 
@@ -134,6 +140,7 @@ def _with_workspace(c: ShapeContext) -> list[Dims]:
     workspace_enabled: bool = false
     """,
     shape=_with_workspace,
+    **_ON_CPUS,
 )
 def max_pool_native_kernel(
     xp: Any,
@@ -169,6 +176,7 @@ def max_pool_native_kernel(
     explicit_paddings: list(int) = []
     """,
     shape=lambda c: [with_rank(c.inputs[0], 4, "orig_input")],
+    **_ON_CPUS,
 )
 def max_pool_grad_native_kernel(
     xp: Any,
@@ -207,6 +215,7 @@ def max_pool_grad_native_kernel(
     workspace_enabled: bool = false
     """,
     shape=lambda c: [*pool3d_shape(c), None],
+    **_ON_CPUS,
 )
 def max_pool3d_native_kernel(
     xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
@@ -230,6 +239,7 @@ def max_pool3d_native_kernel(
     workspace_enabled: bool = false
     """,
     shape=lambda c: [with_rank(c.inputs[0], 5, "orig_input")],
+    **_ON_CPUS,
 )
 def max_pool3d_grad_native_kernel(
     xp: Any,
@@ -273,6 +283,7 @@ def _filter_and_bias(c: ShapeContext) -> list[Dims]:
     """,
     shape=_filter_and_bias,
     static=("filter_sizes",),
+    **_ON_CPUS,
 )
 def conv2d_backprop_filter_with_bias_kernel(
     xp: Any,

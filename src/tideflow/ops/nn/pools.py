@@ -17,6 +17,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export, export_v2
@@ -151,6 +152,7 @@ class _Spread:
     data_format: string in {NHWC, NCHW, NCHW_VECT_C} = 'NHWC'
     """,  # noqa: E501 - one attr, one line
     shape=pool_shape,
+    compiles=Compiles.ALWAYS,
 )
 def max_pool_kernel(
     xp: Any,
@@ -185,6 +187,7 @@ def max_pool_kernel(
     T: type in reals = float
     """,
     shape=lambda c: [with_rank(c.inputs[0], 4, "orig_input")],
+    compiles=Compiles.ALWAYS,
 )
 def max_pool_grad_kernel(
     xp: Any,
@@ -310,6 +313,7 @@ def _counts_along(w: Window) -> Any:
     T: type in floats
     """,
     shape=pool_shape,
+    compiles=Compiles.ALWAYS,
 )
 def avg_pool_kernel(
     xp: Any, value: Any, *, ksize: list[int], strides: list[int], padding: str, data_format: str
@@ -340,6 +344,7 @@ def _avg_pool_grad_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_avg_pool_grad_shape,
     static=("orig_input_shape",),
+    compiles=Compiles.ALWAYS,
 )
 def avg_pool_grad_kernel(
     xp: Any,

@@ -15,6 +15,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -66,6 +67,7 @@ def _others(xp: Any, x: Any, radius: int) -> Any:
     T: type in {half, bfloat16, float} = float
     """,
     shape=_merged_images,
+    compiles=Compiles.ALWAYS,
 )
 def lrn_kernel(
     xp: Any, input: Any, *, depth_radius: int, bias: float, alpha: float, beta: float
@@ -88,6 +90,7 @@ def lrn_kernel(
     T: type in {half, bfloat16, float} = float
     """,
     shape=_merged_images,
+    compiles=Compiles.ALWAYS,
 )
 def lrn_grad_kernel(
     xp: Any,

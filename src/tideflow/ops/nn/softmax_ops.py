@@ -14,6 +14,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.nn.activations import wide
@@ -54,6 +55,7 @@ def _row_sums(xp: Any, x: Any) -> Any:
     T: type in floats
     """,
     shape=_at_least_a_vector,
+    compiles=Compiles.ALWAYS,
 )
 def softmax_kernel(xp: Any, logits: Any) -> Any:
     _require_vector(logits)
@@ -74,6 +76,7 @@ def softmax_gradient(op: Any, grad: Any) -> list[Any]:
     T: type in floats
     """,
     shape=_at_least_a_vector,
+    compiles=Compiles.ALWAYS,
 )
 def log_softmax_kernel(xp: Any, logits: Any) -> Any:
     _require_vector(logits)
@@ -100,6 +103,7 @@ def _cross_entropy_shape(c: ShapeContext) -> list[Dims]:
     T: type in floats
     """,
     shape=_cross_entropy_shape,
+    compiles=Compiles.ALWAYS,
 )
 def softmax_cross_entropy_kernel(xp: Any, features: Any, labels: Any) -> Any:
     if features.shape != labels.shape:
@@ -183,6 +187,7 @@ def _sparse_shape(c: ShapeContext) -> list[Dims]:
     Tlabels: type in indices = int64
     """,
     shape=_sparse_shape,
+    compiles=Compiles.LABELS,
 )
 def sparse_softmax_cross_entropy_kernel(xp: Any, features: Any, labels: Any) -> Any:
     if features.ndim != 2 or features.shape[:1] != labels.shape:

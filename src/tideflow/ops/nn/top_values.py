@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export, export_v2
@@ -225,6 +226,7 @@ def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     T: type in indices = int32
     """,
     shape=_in_top_k_shape,
+    compiles=Compiles.NEVER,
 )
 def in_top_k_kernel(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     check_scalar(k, "k")
@@ -238,6 +240,7 @@ def in_top_k_kernel(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     T: type in indices = int32
     """,
     shape=_in_top_k_shape,
+    compiles=Compiles.NEVER,
 )
 def in_top_k_v1_kernel(xp: Any, predictions: Any, targets: Any, *, k: int) -> Any:
     return _in_top_k(xp, predictions, targets, k)

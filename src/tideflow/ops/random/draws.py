@@ -20,6 +20,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -103,6 +104,8 @@ def _shape_from_first(c: ShapeContext) -> list[Dims]:
     """,
     shape=_shape_from_first,
     stateful=True,
+    any_device=True,
+    effects=Effects.UNSEEN,
 )
 def random_uniform_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtype: DType) -> Any:
     """Return floats in [0, 1)."""
@@ -127,6 +130,8 @@ def random_uniform_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtype:
     """,
     shape=_shape_from_first,
     stateful=True,
+    any_device=True,
+    effects=Effects.UNSEEN,
 )
 def random_standard_normal_kernel(
     ctx: Any, shape: Any, *, seed: int, seed2: int, dtype: DType
@@ -149,6 +154,8 @@ def random_standard_normal_kernel(
     """,
     shape=_shape_from_first,
     stateful=True,
+    any_device=True,
+    effects=Effects.UNSEEN,
 )
 def truncated_normal_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtype: DType) -> Any:
     """Return values of the standard normal distribution that lie within (-2, 2)."""
@@ -179,6 +186,8 @@ def truncated_normal_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtyp
     """,
     shape=_shape_from_first,
     stateful=True,
+    any_device=True,
+    effects=Effects.UNSEEN,
 )
 def random_uniform_int_kernel(
     ctx: Any, shape: Any, minval: Any, maxval: Any, *, seed: int, seed2: int, Tout: DType
@@ -208,6 +217,7 @@ def random_uniform_int_kernel(
     """,
     shape=same_as(0),
     stateful=True,
+    effects=Effects.UNSEEN,
 )
 def random_shuffle_kernel(ctx: Any, value: Any, *, seed: int, seed2: int) -> Any:
     """Return value with its rows in another order."""
@@ -231,6 +241,8 @@ def random_shuffle_kernel(ctx: Any, value: Any, *, seed: int, seed2: int) -> Any
     """,
     shape=classes_shape,
     stateful=True,
+    any_device=True,
+    effects=Effects.UNSEEN,
 )
 def multinomial_kernel(
     ctx: Any, logits: Any, num_samples: Any, *, seed: int, seed2: int, output_dtype: DType

@@ -19,6 +19,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, broadcast
 from tideflow.graph.shapes import Dims
 from tideflow.ops.array import broadcast_dynamic_shape
@@ -102,6 +103,7 @@ def _shape_from_first(c: ShapeContext) -> list[Dims]:
     """,
     shape=_shape_and_second,
     stateful=True,
+    effects=Effects.UNSEEN,
 )
 def random_gamma_kernel(ctx: Any, shape: Any, alpha: Any, *, seed: int, seed2: int) -> Any:
     """Return values [*shape, *alpha.shape] of gamma distributions of scale 1."""
@@ -307,6 +309,7 @@ def _stateful_poisson(ctx: Any, shape: Any, rate: Any, seeds: tuple[int, int], d
     """,
     shape=_shape_and_second,
     stateful=True,
+    effects=Effects.UNSEEN,
 )
 def random_poisson_v2_kernel(
     ctx: Any, shape: Any, rate: Any, *, seed: int, seed2: int, dtype: DType

@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
@@ -94,6 +95,7 @@ def _define(kind: str) -> None:
         """,
         shape=_shape,
         static=("indices", "segment_ids"),
+        compiles=Compiles.NEVER,
     )
     def plain(xp: Any, data: Any, indices: Any, segment_ids: Any) -> Any:
         rows = int(segment_ids[-1]) + 1 if segment_ids.size else 0
@@ -108,6 +110,7 @@ def _define(kind: str) -> None:
         """,
         shape=_shape,
         static=("indices", "segment_ids", "num_segments"),
+        compiles=Compiles.NEVER,
     )
     def sized(xp: Any, data: Any, indices: Any, segment_ids: Any, num_segments: Any) -> Any:
         return _combine(xp, kind, data, indices, segment_ids, int(num_segments))
@@ -122,6 +125,7 @@ def _define(kind: str) -> None:
         """,
         shape=_grad_shape,
         static=("indices", "segment_ids", "output_dim0"),
+        compiles=Compiles.NEVER,
     )
     def spread(xp: Any, grad: Any, indices: Any, segment_ids: Any, output_dim0: Any) -> Any:
         return _spread(xp, kind, grad, indices, segment_ids, int(output_dim0))

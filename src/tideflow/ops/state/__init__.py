@@ -43,7 +43,7 @@ from tideflow.ops.state.initial_state import (
 )
 from tideflow.ops.state.initializers import Ones, Zeros
 from tideflow.ops.state.partitioners import PartitionedVariable
-from tideflow.ops.state.resource_state import ANONYMOUS_NAME, gather_slices
+from tideflow.ops.state.resource_state import ANONYMOUS_NAME
 from tideflow.ops.state.scopes import get_variable, variable_scope
 from tideflow.ops.state.step_counter import (
     READ_KEY,
@@ -51,7 +51,7 @@ from tideflow.ops.state.step_counter import (
     get_or_create_global_step_read,
     global_step,
 )
-from tideflow.ops.state.updates import bind_update, find_update
+from tideflow.ops.state.updates import bind_update
 
 __all__ = [
     "ANONYMOUS_NAME",
@@ -71,8 +71,6 @@ __all__ = [
     "assign",
     "bind_update",
     "creators_in_force",
-    "find_update",
-    "gather_slices",
     "get_global_step",
     "get_or_create_global_step_read",
     "get_variable",

@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.update_rule import Update
 from tideflow.ops.state import shapes as state_shapes
-from tideflow.ops.state.updates import Update, declare_update, rows_kernel
+from tideflow.ops.state.updates import declare_update, rows_kernel
 from tideflow.wire import errors
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -14,10 +14,11 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import format_dims
+from tideflow.graph.update_rule import Update
 from tideflow.ops.array import strided_index
 from tideflow.ops.state.api import ResourceVariable, Variable
 from tideflow.ops.state.shapes import output_of, variable_dims
-from tideflow.ops.state.updates import Update, declare_update
+from tideflow.ops.state.updates import declare_update
 from tideflow.wire import errors
 
 _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")

@@ -12,6 +12,7 @@ import numpy as np
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import from_attr, same_as, scalar
 from tideflow.graph.shapes import TensorShape, compatible, format_dims
 from tideflow.ops.state.cells import RefVariableState
@@ -50,7 +51,7 @@ def variable(
     return state
 
 
-op("VariableV2" + _VARIABLE, shape=from_attr("shape"), stateful=True)(variable)
+op("VariableV2" + _VARIABLE, shape=from_attr("shape"), stateful=True, role=Role.VARIABLE)(variable)
 
 
 def _legacy_shape(c: Any) -> list[Any]:
@@ -59,7 +60,7 @@ def _legacy_shape(c: Any) -> list[Any]:
     return [dims or None]
 
 
-op("Variable" + _VARIABLE, shape=_legacy_shape, stateful=True)(variable)
+op("Variable" + _VARIABLE, shape=_legacy_shape, stateful=True, role=Role.VARIABLE)(variable)
 
 
 def assign_shape(c: Any) -> list[Any]:
@@ -80,6 +81,7 @@ use_locking: bool = true
 """,
     shape=assign_shape,
     allows_uninitialized_input=True,
+    role=Role.ASSIGN,
 )
 def assign(ctx: KernelContext, ref: Any, value: Any, *, validate_shape: bool) -> Any:
     """Give the variable a value.
@@ -147,6 +149,8 @@ dtype: type
 """,
     shape=scalar,
     allows_uninitialized_input=True,
+    any_device=True,
+    only_reads=True,
 )
 def is_variable_initialized_op(ctx: KernelContext, ref: Any) -> Any:
     """Tell whether the variable has a value."""
@@ -175,6 +179,7 @@ var_name: string = ''
 """,
     shape=from_attr("shape"),
     stateful=True,
+    role=Role.TEMPORARY_VARIABLE,
 )
 def temporary_variable(
     ctx: KernelContext, step: Any, *, shape: TensorShape, dtype: DType, var_name: str

@@ -11,9 +11,11 @@ from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Effects, Role, Rows
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import TensorShape, format_dims
-from tideflow.ops.array import gather_v2_grad, sparse_rows_grad
+from tideflow.graph.update_rule import Update, check_rows_inside
+from tideflow.ops.array import gather_v2_grad, gather_v2_kernel, sparse_rows_grad
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.state import shapes as state_shapes
 from tideflow.ops.state.cells import (
@@ -24,7 +26,7 @@ from tideflow.ops.state.cells import (
     uninitialized,
     wrong_dtype,
 )
-from tideflow.ops.state.updates import Update, check_rows_inside, declare_update
+from tideflow.ops.state.updates import declare_update
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -44,6 +46,8 @@ allowed_devices: list(string) = []
 """,
     shape=scalar,
     stateful=True,
+    role=Role.VARIABLE_HANDLE,
+    effects=Effects.UNSEEN,
 )
 def var_handle_op(
     ctx: KernelContext, *, container: str, shared_name: str, dtype: DType, shape: TensorShape
@@ -72,6 +76,7 @@ shapes: list(shape)
 """,
     shape=scalar,
     stateful=True,
+    any_device=True,
 )
 def var_handles_op(
     ctx: KernelContext,
@@ -98,6 +103,8 @@ dtype: type
 """,
     shape=state_shapes.read,
     stateful=True,
+    role=Role.READ_VARIABLE,
+    only_reads=True,
 )
 def read_variable_op(ctx: KernelContext, resource: Any, *, dtype: DType) -> Any:
     """Return the variable's value, which later updates leave alone."""
@@ -117,6 +124,7 @@ N: int >= 0
 dtypes: list(type) >= 1
 """,
     stateful=True,
+    any_device=True,
 )
 def read_variables_op(ctx: KernelContext, resources: list[Any], *, dtypes: list[DType]) -> Any:
     """Return the values of several variables."""
@@ -131,6 +139,7 @@ validate_shape: bool = false
 """,
     shape=state_shapes.assigned,
     stateful=True,
+    role=Role.ASSIGN,
 )
 def assign_variable_op(
     ctx: KernelContext, resource: Any, value: Any, *, dtype: DType, validate_shape: bool
@@ -173,6 +182,8 @@ VarIsInitializedOp(resource: resource) -> is_initialized: bool
 """,
     shape=scalar,
     stateful=True,
+    any_device=True,
+    only_reads=True,
 )
 def var_is_initialized_op(ctx: KernelContext, resource: Any) -> Any:
     """Tell whether the variable is there and has a value."""
@@ -187,6 +198,8 @@ out_type: type in indices = int32
 """,
     shape=state_shapes.rank_of_variable,
     stateful=True,
+    role=Role.VARIABLE_SHAPE,
+    only_reads=True,
 )
 def variable_shape(ctx: KernelContext, input: Any, *, out_type: DType) -> Any:
     """Return the shape of the variable's present value."""
@@ -201,6 +214,7 @@ ignore_lookup_error: bool = true
 """,
     shape=no_outputs,
     stateful=True,
+    any_device=True,
 )
 def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_error: bool) -> None:
     """Drop what a handle names, of whatever kind."""
@@ -217,6 +231,7 @@ DisableCopyOnRead(resource: resource)
 """,
     shape=no_outputs,
     stateful=True,
+    any_device=True,
 )
 def disable_copy_on_read(ctx: KernelContext, resource: Any) -> None:
     """Check that the variable is there.  Nothing is copied on read here in any case."""
@@ -261,6 +276,13 @@ def count_up(state: VariableState, limit: int) -> Any:
         return value
 
 
+def _rows(xp: Any, value: Any, indices: Any, attrs: dict[str, Any]) -> Any:
+    """Return a value's rows, for a compiler."""
+    batch = attrs["batch_dims"]
+    axis = np.asarray(batch + indices.ndim if batch < 0 else batch)
+    return gather_v2_kernel(xp, value, indices, axis, batch_dims=batch)
+
+
 @op(
     """
 ResourceGather(resource: resource, indices: Tindices) -> output: dtype
@@ -271,6 +293,9 @@ Tindices: type in indices
 """,
     shape=state_shapes.gathered,
     stateful=True,
+    rows=Rows.GATHERED,
+    only_reads=True,
+    gather=_rows,
 )
 def resource_gather(
     ctx: KernelContext, resource: Any, indices: Any, *, batch_dims: int, dtype: DType
@@ -322,6 +347,17 @@ def _read_existing(ctx: KernelContext, handle: Any, dtype: DType) -> Any:
     return state.read()
 
 
+def _gather_slices(xp: Any, value: Any, indices: Any) -> Any:
+    """Return value's slices that index tuples name, pure: for a compiler that reads the variable.
+
+    Shapes: value [s...]; indices [k..., depth]; result [k..., s[depth:]...].
+    """
+    depth = indices.shape[-1]
+    if not depth:
+        return xp.broadcast_to(value, indices.shape[:-1] + value.shape)
+    return value[tuple(indices[..., axis] for axis in range(depth))]
+
+
 @op(
     """
 ResourceGatherNd(resource: resource, indices: Tindices) -> output: dtype
@@ -330,6 +366,8 @@ Tindices: type in indices
 """,
     shape=state_shapes.gathered_nd,
     stateful=True,
+    only_reads=True,
+    gather=lambda xp, value, indices, attrs: _gather_slices(xp, value, indices),
 )
 def resource_gather_nd(ctx: KernelContext, resource: Any, indices: Any, *, dtype: DType) -> Any:
     """Return the variable's slices that index tuples name.
@@ -349,7 +387,7 @@ def resource_gather_nd(ctx: KernelContext, resource: Any, indices: Any, *, dtype
         )
     for axis in range(depth):
         check_rows_inside("ResourceGatherNd", indices[..., axis], value.shape[axis])
-    return gather_slices(np, value, indices)
+    return _gather_slices(np, value, indices)
 
 
 @gradient("ResourceGatherNd")
@@ -361,17 +399,6 @@ def resource_gather_nd_grad(op: Operation, grad: Any) -> list[Any]:
         rows = apply_op("Squeeze", indices, squeeze_dims=[-1])
         return [IndexedSlices(grad, rows, sizes), None]
     return [apply_op("ScatterNd", indices, grad, sizes), None]
-
-
-def gather_slices(xp: Any, value: Any, indices: Any) -> Any:
-    """Return value's slices that index tuples name, pure: for a compiler that reads the variable.
-
-    Shapes: value [s...]; indices [k..., depth]; result [k..., s[depth:]...].
-    """
-    depth = indices.shape[-1]
-    if not depth:
-        return xp.broadcast_to(value, indices.shape[:-1] + value.shape)
-    return value[tuple(indices[..., axis] for axis in range(depth))]
 
 
 def assign_add(xp: Any, old: Any, value: Any) -> Any:

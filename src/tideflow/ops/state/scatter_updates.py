@@ -14,8 +14,9 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.update_rule import Update, check_rows_inside
 from tideflow.ops.state import shapes as state_shapes
-from tideflow.ops.state.updates import Update, check_rows_inside, declare_update
+from tideflow.ops.state.updates import declare_update
 from tideflow.wire import errors
 
 Change = Callable[[Any, Any, Any], None]
@@ -222,7 +223,13 @@ def _declare(suffix: str, signature: str, *, nd: bool) -> None:
     rule = functools.partial(_scatter_nd_rule if nd else _scatter_rule, suffix, op_name)
     change = functools.partial(_scatter_nd_change if nd else _scatter_change, suffix, op_name)
     update = Update(
-        op_name, 1, is_ref="Ref" in signature, rule=rule, kind="in_place", change=change
+        op_name,
+        1,
+        is_ref="Ref" in signature,
+        rule=rule,
+        kind="in_place",
+        indices=-1 if nd else 0,
+        change=change,
     )
     shape = state_shapes.scattered_nd if nd else state_shapes.scattered
     declare_update(signature, rule, update, shape)

@@ -15,14 +15,14 @@ How bind_update keeps memory traffic low, by the kind of rule:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tideflow.graph import op_def, shapes
+from tideflow.graph import op_def
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import Node
+from tideflow.graph.update_rule import SHAPE_CHECKS, Update
 from tideflow.ops.state.cells import (
     ResourceVariableState,
     VariableState,
@@ -38,43 +38,6 @@ from tideflow.wire import errors
 _BLOCK = 16384
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """How the values of an update op's variables are brought up to date.
-
-    Attributes:
-      op: the op's name.
-      variables: how many of its first inputs are variables.
-      is_ref: whether these are references; otherwise they are resource handles.
-      rule: the pure rule on whole values; for kind "rows" the one on the selected rows.
-      kind: "elementwise", "rows" or "in_place" (see the module's text).
-      full: positions, among the other inputs, of those that are as large as the variable (for
-        "rows": that have one row for each index); the rest are scalars.
-      indices: position of the row indices among the other inputs, for kind "rows".
-      change: change(arrays, others, **attrs) works on arrays in place, for kind "in_place".
-      check: check(arrays, others) raises before anything is changed.
-      missing: the error class when a resource is not there.
-    """
-
-    op: str
-    variables: int
-    is_ref: bool
-    rule: Callable[..., Any]
-    kind: str = "elementwise"
-    full: tuple[int, ...] = ()
-    indices: int = -1
-    change: Callable[..., None] | None = None
-    check: Callable[..., None] | None = None
-    missing: type[errors.OpError] = errors.NotFoundError
-
-    def require_shapes(self, values: Sequence[Any], others: Sequence[Any]) -> None:
-        """Raise InvalidArgumentError where shapes do not fit; values may be traced."""
-        _CHECKS[self.kind](self, list(values), list(others))
-
-
-_updates: dict[str, Update] = {}
-
-
 def declare_update(
     signature: str,
     kernel: Callable[..., Any],
@@ -86,22 +49,14 @@ def declare_update(
 
     static: inputs that must be known when the rule is traced.
     """
-    inputs = signature.split("(", 1)[1].split(",")
-    names = tuple(inputs[i].split(":")[0].strip() for i in range(update.variables))
     op_def.declare(
         signature,
         kernel,
         shape_rule=shape,
-        updates=names,
         is_stateful=not update.is_ref,
         static_inputs=tuple(static),
+        update=update,
     )
-    _updates[update.op] = update
-
-
-def find_update(op_name: str) -> Update | None:
-    """Return how an update op is carried out, None for an op that is none or simply assigns."""
-    return _updates.get(op_name)
 
 
 def bind_update(node: Node, ctx: KernelContext) -> Callable[..., Any]:
@@ -113,7 +68,7 @@ def bind_update(node: Node, ctx: KernelContext) -> Callable[..., Any]:
     Raises: UnimplementedError for an op that is no update; the callable raises NotFoundError,
     FailedPreconditionError or InvalidArgumentError and then has changed nothing.
     """
-    update = _updates.get(node.op)
+    update = node.op_def.update
     if update is None:
         raise errors.UnimplementedError(f"op {node.op} (node {node.name!r}) updates no variable")
     return _BoundUpdate(update, node, ctx)
@@ -136,7 +91,7 @@ class _BoundUpdate:
         self.lookup = ctx.resources.lookup
         self.attrs = {name: node.attrs[name] for name in node.op_def.kernel_attrs}
         self.dtype = node.attrs.get("T") or node.attrs["dtype"]
-        self.check = update.check or _CHECKS[update.kind]
+        self.check = SHAPE_CHECKS[update.kind]
 
     def __call__(self, *args: Any) -> Any:
         count = self.count
@@ -288,7 +243,7 @@ def rows_kernel(update: Update, attr_names: Sequence[str]) -> Callable[..., Any]
         others = list(args[update.variables :])
         if xp is np:
             arrays = [np.array(array) for array in arrays]
-            _check_rows(update, arrays, others)
+            update.require_shapes(arrays, others)
             change_rows(update, arrays, others, attrs)
             return tuple(arrays)
         return _trace_rows(xp, update, arrays, others, attrs)
@@ -328,80 +283,3 @@ def _trace_rows(
         lambda carry: carry[0] <= last, wave, (xp.zeros((), ranks.dtype), tuple(arrays))
     )
     return result
-
-
-# ---- checks
-
-
-def _check_elementwise(update: Update, values: list[Any], others: list[Any]) -> None:
-    shape = values[0].shape
-    if len(values) > 1:
-        for value in values:
-            if value.shape != shape:
-                raise _mismatch(update, "the variables have shapes", shape, value.shape)
-    full = update.full
-    for i, other in enumerate(others):
-        if i in full:
-            if other.shape != shape:
-                raise _mismatch(update, "variable and update have shapes", shape, other.shape)
-        elif other.ndim:
-            raise errors.InvalidArgumentError(
-                f"{update.op}: input {i + update.variables} must be a scalar; its shape is "
-                f"{shapes.format_dims(other.shape)}"
-            )
-
-
-def _check_rows(update: Update, values: list[Any], others: list[Any]) -> None:
-    shape = values[0].shape
-    indices = others[update.indices]
-    if not shape or indices.ndim != 1:
-        raise _mismatch(
-            update,
-            "the variable needs rows and indices must be a vector: shapes",
-            shape,
-            indices.shape,
-        )
-    for value in values:
-        if value.shape != shape:
-            raise _mismatch(update, "the variables have shapes", shape, value.shape)
-    for i, other in enumerate(others):
-        if i in update.full and other.shape != (*indices.shape, *shape[1:]):
-            raise _mismatch(
-                update,
-                "the rows to apply must have one row for each index: expected and found",
-                (*indices.shape, *shape[1:]),
-                other.shape,
-            )
-        if i not in update.full and i != update.indices and other.shape:
-            raise errors.InvalidArgumentError(
-                f"{update.op}: input {i + update.variables} must be a scalar; its shape is "
-                f"{shapes.format_dims(other.shape)}"
-            )
-    check_rows_inside(update.op, indices, shape[0])
-
-
-def check_rows_inside(op_name: str, indices: Any, size: int) -> None:
-    """Raise InvalidArgumentError for an index outside [0, size)."""
-    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= size):
-        outside = np.flatnonzero((indices.reshape(-1) < 0) | (indices.reshape(-1) >= size))[0]
-        at = tuple(int(i) for i in np.unravel_index(outside, indices.shape))
-        raise errors.InvalidArgumentError(
-            f"{op_name}: indices{list(at)} = {indices.reshape(-1)[outside]} is not in [0, {size})"
-        )
-
-
-def _mismatch(update: Update, what: str, a: Any, b: Any) -> errors.InvalidArgumentError:
-    return errors.InvalidArgumentError(
-        f"{update.op}: {what} {shapes.format_dims(a)} and {shapes.format_dims(b)}"
-    )
-
-
-def _check_nothing(update: Update, values: list[Any], others: list[Any]) -> None:
-    """The op's own function checks before it changes anything."""
-
-
-_CHECKS = {
-    "elementwise": _check_elementwise,
-    "rows": _check_rows,
-    "in_place": _check_nothing,
-}

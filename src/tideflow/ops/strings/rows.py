@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Rows
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.array import getitem
@@ -247,6 +248,7 @@ def _segments_shape(c: ShapeContext) -> list[Dims]:
     Tnumsegments: type in indices = int32
     """,
     shape=_segments_shape,
+    rows=Rows.SEGMENTS,
 )
 def unsorted_segment_join_kernel(
     ctx: Any, inputs: Any, ids: Any, num_segments: Any, *, separator: str

@@ -84,6 +84,7 @@ def _batch_shape(c: ShapeContext) -> list[Dims]:
     shape_type: type in indices
     """,
     shape=scalar,
+    any_device=True,
 )
 def empty_tensor_list(ctx: Any, element_shape: Any, most: Any, *, element_dtype: DType) -> Any:
     """Return a list without elements."""
@@ -98,6 +99,7 @@ def empty_tensor_list(ctx: Any, element_shape: Any, most: Any, *, element_dtype:
     shape_type: type in indices
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_reserve(ctx: Any, element_shape: Any, count: Any, *, element_dtype: DType) -> Any:
     """Return a list of elements that are not set."""
@@ -114,6 +116,7 @@ def tensor_list_reserve(ctx: Any, element_shape: Any, count: Any, *, element_dty
     shape_type: type in indices
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_from_tensor(
     ctx: Any, tensor: Any, element_shape: Any, *, element_dtype: DType
@@ -131,6 +134,7 @@ def tensor_list_from_tensor(
     shape_type: type in indices
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_split(
     ctx: Any, tensor: Any, element_shape: Any, lengths: Any, *, element_dtype: DType
@@ -175,6 +179,7 @@ def _scattered(tensor: Any, where: list[int], dims: Dims) -> list[tuple[int, Any
     shape_type: type in indices
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_scatter(
     ctx: Any, tensor: Any, indices: Any, element_shape: Any, *, element_dtype: DType
@@ -193,6 +198,7 @@ def tensor_list_scatter(
     shape_type: type in indices
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_scatter_v2(
     ctx: Any,
@@ -225,6 +231,7 @@ def tensor_list_scatter_v2(
     element_dtype: type
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_scatter_into_existing_list(
     ctx: Any, handle: Any, tensor: Any, indices: Any, *, element_dtype: DType
@@ -243,7 +250,7 @@ def tensor_list_scatter_into_existing_list(
 # ---- what a list is
 
 
-@op("TensorListLength(input_handle: variant) -> length: int32", shape=scalar)
+@op("TensorListLength(input_handle: variant) -> length: int32", shape=scalar, any_device=True)
 def tensor_list_length(ctx: Any, handle: Any) -> Any:
     """Return how many elements there are."""
     return np.int32(as_list(handle).size())
@@ -255,6 +262,7 @@ def tensor_list_length(ctx: Any, handle: Any) -> Any:
     shape_type: type in indices
     """,
     shape=unknown,
+    any_device=True,
 )
 def tensor_list_element_shape(ctx: Any, handle: Any, *, shape_type: DType) -> Any:
     """Return what is known of the elements' shape: sizes with -1 for unknown, or the scalar -1."""
@@ -272,6 +280,7 @@ def tensor_list_element_shape(ctx: Any, handle: Any, *, shape_type: DType) -> An
     element_dtype: type
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_push_back(ctx: Any, handle: Any, tensor: Any, *, element_dtype: DType) -> Any:
     """Return a list with one more element."""
@@ -293,6 +302,7 @@ def _pushed(source: TensorList, value: Any) -> TensorList:
     element_dtype: type
     """,
     shape=_popped_shape,
+    any_device=True,
 )
 def tensor_list_pop_back(ctx: Any, handle: Any, element_shape: Any, *, element_dtype: DType) -> Any:
     """Return a list without its last element, and that element."""
@@ -315,6 +325,7 @@ def tensor_list_pop_back(ctx: Any, handle: Any, element_shape: Any, *, element_d
     Tshape: type in indices = int32
     """,
     shape=_item_shape,
+    any_device=True,
 )
 def tensor_list_get_item(
     ctx: Any, handle: Any, index: Any, element_shape: Any, *, element_dtype: DType
@@ -339,6 +350,7 @@ def tensor_list_get_item(
     resize_if_index_out_of_bounds: bool = false
     """,
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_set_item(
     ctx: Any,
@@ -363,6 +375,7 @@ def tensor_list_set_item(
 @op(
     "TensorListResize(input_handle: variant, size: int32) -> output_handle: variant",
     shape=scalar,
+    any_device=True,
 )
 def tensor_list_resize(ctx: Any, handle: Any, size: Any) -> Any:
     """Return a list of another length: cut, or with further elements that are not set."""
@@ -385,6 +398,7 @@ def tensor_list_resize(ctx: Any, handle: Any, size: Any) -> Any:
     num_elements: int = -1
     """,
     shape=_stack_shape,
+    any_device=True,
 )
 def tensor_list_stack(
     ctx: Any, handle: Any, element_shape: Any, *, element_dtype: DType, num_elements: int
@@ -406,6 +420,7 @@ def tensor_list_stack(
     element_dtype: type
     """,
     shape=_gather_shape,
+    any_device=True,
 )
 def tensor_list_gather(
     ctx: Any, handle: Any, indices: Any, element_shape: Any, *, element_dtype: DType
@@ -430,6 +445,7 @@ def tensor_list_gather(
     element_shape: shape = unknown
     """,
     shape=_concat_shape,
+    any_device=True,
 )
 def tensor_list_concat(
     ctx: Any, handle: Any, *, element_dtype: DType, element_shape: TensorShape
@@ -446,6 +462,7 @@ def tensor_list_concat(
     shape_type: type in indices
     """,
     shape=_concat_shape,
+    any_device=True,
 )
 def tensor_list_concat_v2(
     ctx: Any, handle: Any, element_shape: Any, leading_dims: Any, *, element_dtype: DType
@@ -508,6 +525,7 @@ def _each(first: Any, second: Any, function: Any) -> Any:
     element_dtype: type
     """,
     shape=_batch_shape,
+    any_device=True,
 )
 def tensor_list_push_back_batch(
     ctx: Any, handles: Any, tensor: Any, *, element_dtype: DType
@@ -528,6 +546,7 @@ def tensor_list_push_back_batch(
     element_dtype: type
     """,
     shape=_batch_shape,
+    any_device=True,
 )
 def tensor_list_concat_lists(ctx: Any, a: Any, b: Any, *, element_dtype: DType) -> Any:
     """Return the elements of one list and then those of another, for each pair of a batch."""

@@ -64,6 +64,7 @@ def _made_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_made_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array(
     ctx: Any,
@@ -111,6 +112,7 @@ def _gradient_handle(
     """,
     shape=scalar,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_grad(
     ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any, *, source: str
@@ -127,6 +129,7 @@ def tensor_array_grad(
     """,
     shape=scalar,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_grad_with_shape(
     ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any, prepend: Any, *, source: str
@@ -147,6 +150,7 @@ def _read_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_read_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_read(
     ctx: Any, step: Any, handle: ResourceHandle, index: Any, flow_in: Any, *, dtype: DType
@@ -167,6 +171,7 @@ def _write_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_write_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_write(
     ctx: Any, step: Any, handle: ResourceHandle, index: Any, value: Any, flow_in: Any, *, T: DType
@@ -191,6 +196,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_gather_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_gather(
     ctx: Any,
@@ -222,6 +228,7 @@ def _scatter_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_scatter_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_scatter(
     ctx: Any,
@@ -251,6 +258,7 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_concat_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_concat(
     ctx: Any,
@@ -279,6 +287,7 @@ def _split_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_split_shape,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_split(
     ctx: Any,
@@ -299,13 +308,14 @@ def tensor_array_split(
     "TensorArraySizeV3(handle: resource, flow_in: float) -> size: int32",
     shape=scalar,
     stateful=True,
+    any_device=True,
 )
 def tensor_array_size(ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any) -> Any:
     """Return how many elements there are."""
     return np.int32(len(find(step, handle, TensorArrayStore)))
 
 
-@op("TensorArrayCloseV3(handle: resource)", shape=no_outputs, stateful=True)
+@op("TensorArrayCloseV3(handle: resource)", shape=no_outputs, stateful=True, any_device=True)
 def tensor_array_close(ctx: Any, step: Any, handle: ResourceHandle) -> None:
     """Drop an array before its step ends."""
     close(step, handle, TensorArrayStore)

@@ -58,6 +58,7 @@ class Stack:
     """,
     shape=scalar,
     stateful=True,
+    any_device=True,
 )
 def stack(ctx: Any, step: Any, max_size: Any, *, elem_type: DType, stack_name: str) -> Any:
     """Make a stack; a max_size below 0 means no limit."""
@@ -73,6 +74,8 @@ def stack(ctx: Any, step: Any, max_size: Any, *, elem_type: DType, stack_name: s
     """,
     shape=lambda c: [c.shape(1)],
     stateful=True,
+    any_device=True,
+    host_inputs=0,
 )
 def stack_push(ctx: Any, step: Any, handle: ResourceHandle, elem: Any, *, T: DType) -> Any:
     """Put a value on top and pass it on."""
@@ -92,6 +95,8 @@ def stack_push(ctx: Any, step: Any, handle: ResourceHandle, elem: Any, *, T: DTy
     """,
     shape=unknown,
     stateful=True,
+    any_device=True,
+    host_inputs=0,
 )
 def stack_pop(ctx: Any, step: Any, handle: ResourceHandle, *, elem_type: DType) -> Any:
     """Take the value on top."""
@@ -103,7 +108,7 @@ def stack_pop(ctx: Any, step: Any, handle: ResourceHandle, *, elem_type: DType) 
     return found.pop()
 
 
-@op("StackCloseV2(handle: resource)", shape=no_outputs, stateful=True)
+@op("StackCloseV2(handle: resource)", shape=no_outputs, stateful=True, any_device=True)
 def stack_close(ctx: Any, step: Any, handle: ResourceHandle) -> None:
     """Drop a stack before the step ends."""
     close(step, handle, Stack)

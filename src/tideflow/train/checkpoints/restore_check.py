@@ -11,6 +11,7 @@ from typing import Any
 
 from tideflow.formats import BundleReader
 from tideflow.graph.graph import Graph, Operation
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shapes import num_elements
 from tideflow.graph.static_value import static_value
 from tideflow.wire import errors
@@ -100,7 +101,7 @@ def _restored(graph: Graph, saver_def: Any) -> Iterator[tuple[str, str, Operatio
             continue
         seen.add(op)
         waiting += op.control_inputs
-        if op.type != "RestoreV2":
+        if op.op_def.role is not Role.RESTORE:
             waiting += [tensor.op for tensor in op.inputs]
             continue
         names, specs = (static_value(*op.inputs[i].edge) for i in (1, 2))
@@ -117,12 +118,14 @@ def _wanted_dims(op: Operation, port: int) -> tuple[Any, bool]:
     waiting = list(op.outputs[port].consumers())
     while waiting:
         taker = waiting.pop()
-        if taker.type in ("Identity", "Reshape"):
-            reshaped |= taker.type == "Reshape"
+        reshapes = taker.type == "Reshape"
+        if reshapes or taker.op_def.role is Role.IDENTITY:
+            reshaped |= reshapes
             waiting += taker.outputs[0].consumers()
-        elif taker.type == "Assign":
-            return taker.inputs[0].dims, reshaped
-        elif taker.type == "AssignVariableOp":
-            shape = taker.inputs[0].op.attrs.get("shape")
+        elif taker.op_def.role is Role.ASSIGN:
+            variable = taker.inputs[0]
+            if variable.dtype.is_ref_dtype:
+                return variable.dims, reshaped
+            shape = variable.op.attrs.get("shape")
             return (None if shape is None else shape.dims), reshaped
     return None, False

@@ -14,6 +14,7 @@ from typing import Any
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.op_traits import Role
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.array import reshape
 from tideflow.ops.framework import identity, nest
@@ -21,8 +22,8 @@ from tideflow.ops.state import PartitionedVariable, RefVariable, ResourceVariabl
 from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.dtypes import DType
 
-_REFERENCE_OPS = frozenset({"Variable", "VariableV2", "AutoReloadVariable"})
-_VARIABLE_OPS = _REFERENCE_OPS | {"VarHandleOp", "ReadVariableOp"}
+# What a tensor that is saved comes from.
+_SAVED = frozenset({Role.VARIABLE, Role.VARIABLE_HANDLE, Role.READ_VARIABLE})
 
 
 def on_cpu(device: str) -> str:
@@ -170,7 +171,7 @@ def _reader(variable: Any) -> Callable[[], Tensor]:
 
 def variable_saveable(variable: Any, slice_spec: str, name: str) -> SaveableObject:
     """Return the saveable of one variable, or of a tensor that is or reads one."""
-    if variable.op.type in _REFERENCE_OPS:
+    if variable.op.op_def.role is Role.VARIABLE:
         return ReferenceVariableSaveable(variable, slice_spec, name)
     return ResourceVariableSaveable(variable, slice_spec, name)
 
@@ -216,7 +217,7 @@ def _variable_tensor(item: Any) -> Tensor:
     if isinstance(item, RefVariable):
         return item._ref()
     found = item._as_graph_element() if isinstance(item, Variable) else item
-    if not isinstance(found, Tensor) or found.op.type not in _VARIABLE_OPS:
+    if not isinstance(found, Tensor) or found.op.op_def.role not in _SAVED:
         raise TypeError(f"{item!r} is no variable, and so is not saved")
     return found
 
@@ -239,7 +240,7 @@ def by_name(items: Any) -> dict[str, Any]:
         name, thing = item.name, item
         if not isinstance(item, (SaveableObject, PartitionedVariable)):
             thing = _variable_tensor(item)
-            reads = thing.op.type == "ReadVariableOp"
+            reads = thing.op.op_def.role is Role.READ_VARIABLE
             name = thing.op.inputs[0].op.name if reads else thing.op.name
         if name in found:
             raise ValueError(f"at least two of the variables to save are called {name!r}")
