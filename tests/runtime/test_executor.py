@@ -233,8 +233,13 @@ def tanh_of_received(names: list[str]) -> Executor:
 
 
 async def test_what_waits_for_a_value_runs_in_the_turn_that_brings_it():
-    meeting = Rendezvous()
     executor = tanh_of_received(["a", "b"])
+    for _ in range(5):  # it is known to be short then
+        before = Rendezvous()
+        for name in ("a", "b"):
+            before.put(meeting_key(name), np.float32(0.5))
+        await executor.run_async(Step(1, before), [])
+    meeting = Rendezvous()
     step = asyncio.ensure_future(executor.run_async(Step(1, meeting), []))
     await until(lambda: len(meeting.waiting) == 2)
     meeting.put(meeting_key("a"), np.float32(0.5))

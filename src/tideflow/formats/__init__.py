@@ -4,7 +4,7 @@ Everything here raises the protocol's errors (tideflow.wire.errors) and knows no
 
 from __future__ import annotations
 
-from tideflow.formats.files import AtomicFile, StopSignal, file_errors, in_thread, path_of
+from tideflow.formats.files import AtomicFile, file_errors, path_of
 from tideflow.formats.png import encode_png
 from tideflow.formats.progress import FileProgress
 from tideflow.formats.records import (
@@ -31,13 +31,11 @@ __all__ = [
     "FileRecords",
     "RecordFile",
     "RecordWriter",
-    "StopSignal",
     "check_fixed_length",
     "encode_png",
     "file_errors",
     "fixed_length_records",
     "framed",
-    "in_thread",
     "index_path",
     "merge_bundles",
     "path_of",

@@ -1,26 +1,22 @@
-"""Files: what the operating system says of them as errors of the protocol, and work in threads.
+"""Files: what the operating system says of them as errors of the protocol, and whole new ones.
 
 Source: tensorflow/core/platform/error.cc (which errno is which status).
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import fcntl
 import glob
 import os
 import re
-import threading
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from tideflow.platform import clock
 from tideflow.wire import errors
-
-T = TypeVar("T")
 
 _CODES: dict[int, type[errors.OpError]] = {
     errno.ENOENT: errors.NotFoundError,
@@ -53,42 +49,6 @@ def file_errors(doing: str, path: str) -> Iterator[None]:
         raise kind(f"cannot {doing} {path}: {error.strerror or error}") from error
 
 
-class Stopped(Exception):
-    """Work in a thread ends early, since nobody waits for it."""
-
-
-class StopSignal:
-    """Tells work in a thread that whoever waits for it was cancelled."""
-
-    def __init__(self) -> None:
-        self._stopped = threading.Event()
-
-    def stop(self) -> None:
-        """Ask the work to end."""
-        self._stopped.set()
-
-    def check(self) -> None:
-        """Raise Stopped if the work should end; work calls this between pieces."""
-        if self._stopped.is_set():
-            raise Stopped
-
-
-async def in_thread(work: Callable[[StopSignal], T]) -> T:
-    """Return what work gives, which blocks: run it in a thread, beside the event loop.
-
-    Who is cancelled waits until the work has noticed, so that it leaves nothing behind.
-    """
-    signal = StopSignal()
-    running = asyncio.get_running_loop().run_in_executor(None, work, signal)
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        signal.stop()
-        with contextlib.suppress(Stopped, errors.OpError):
-            await running
-        raise
-
-
 def path_of(value: Any, what: str) -> str:
     """Return the path that a string tensor of one element holds.
 
@@ -113,10 +73,16 @@ class AtomicFile:
 
     Use as a context manager: leaving it with an error drops what was written.  With publish=False
     it stays under its temporary name until `publish` is called, or is dropped by `discard`.
+
+    Args:
+      check: called before the file gets its name; may raise, to stop.
     """
 
-    def __init__(self, path: str, publish: bool = True) -> None:
+    def __init__(
+        self, path: str, publish: bool = True, check: Callable[[], None] = lambda: None
+    ) -> None:
         self.path = path
+        self._check = check
         self._temporary = f"{path}{_TEMPORARY}{uuid.uuid4().hex[:16]}"
         self._file: BinaryIO | None = None
         self._publish = publish
@@ -155,6 +121,7 @@ class AtomicFile:
 
     def publish(self, path: str) -> None:
         """Give the file its name, in place of any other file that has it."""
+        self._check()
         with file_errors("write", path):
             os.replace(self._temporary, path)
             sync_directory(os.path.dirname(path))

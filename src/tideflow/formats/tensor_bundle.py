@@ -18,13 +18,13 @@ import os
 import struct
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from io import BufferedReader
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tideflow.blocking import Parts
 from tideflow.formats.files import AtomicFile, file_errors, remove_abandoned
 from tideflow.formats.sorted_table import read_table, write_table
 from tideflow.wire import dtypes, errors
@@ -81,7 +81,7 @@ class BundleWriter:
         self.prefix = prefix
         self._check = check
         self._entries: dict[bytes, pb.BundleEntryProto] = {}
-        self._data = AtomicFile(data_path(prefix, 0, 1), publish=False)
+        self._data = AtomicFile(data_path(prefix, 0, 1), False, lambda: check(0))
         self._offset = 0
         self._checksum = 0
 
@@ -265,7 +265,7 @@ class BundleReader:
 
     Args:
       check: called after each piece with its bytes; may raise, to stop.
-      threads: read what is begun, a piece each; without them it is read when it is waited for.
+      parts: reads what is begun, a piece each; without them it is read when it is waited for.
     Raises: NotFoundError when there is no index file; DataLossError for a damaged one.
     """
 
@@ -273,11 +273,11 @@ class BundleReader:
         self,
         prefix: str,
         check: Callable[[int], None] = _go_on,
-        threads: Executor | None = None,
+        parts: Parts | None = None,
     ) -> None:
         self.prefix = prefix
         self._check = check
-        self._threads = threads
+        self._parts = parts
         self._files: dict[int, BufferedReader] = {}
         self._opening = threading.Lock()
         self.header, self.entries = _read_index(prefix)
@@ -426,7 +426,7 @@ class BundleReader:
         for number, piece in enumerate(pieces):
             at = entry.offset + number * _PIECE_BYTES
             read = functools.partial(self._read_into, file, piece, at, name)
-            reads.append(read if self._threads is None else self._threads.submit(read).result)
+            reads.append(read if self._parts is None else self._parts.start(read))
 
         def finish() -> Any:
             checksum = 0
@@ -552,9 +552,16 @@ def _read_index(prefix: str) -> tuple[pb.BundleHeaderProto, dict[bytes, pb.Bundl
 # ---- merging
 
 
-def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool = False) -> None:
+def merge_bundles(
+    prefixes: Sequence[str],
+    destination: str,
+    allow_missing: bool = False,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Make one bundle of several: their data files are renamed, their indices joined.
 
+    Args:
+      check: called between files, and before anything is changed; may raise, to stop.
     Raises: InvalidArgumentError for a tensor that is in two of them, and for a bundle that is not
     there (unless allow_missing, and another one is).
     """
@@ -562,6 +569,7 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
     moves: list[str] = []
     merged = []
     for prefix in prefixes:
+        check()
         if not os.path.exists(index_path(prefix)):
             if allow_missing:
                 continue
@@ -581,6 +589,7 @@ def merge_bundles(prefixes: Sequence[str], destination: str, allow_missing: bool
         raise errors.InvalidArgumentError(
             f"none of the checkpoints to merge is there: {list(prefixes)}"
         )
+    check()
     make_directory(os.path.dirname(destination))
     with _replaced(destination, entries, max(1, len(moves))) as places:
         for path, place in zip(moves, places):

@@ -108,6 +108,9 @@ class StepContext(Protocol):
     def objects(self) -> dict[str, Any]:
         """Things that live as long as the step: tensor arrays, stacks."""
 
+    def check(self) -> None:
+        """Raise an error that ends the kernel if the step was cancelled."""
+
 
 def bind(node: Node, first: Any) -> Callable[..., Any]:
     """Return the node's kernel as a callable over flat inputs.

@@ -100,7 +100,7 @@ class OpDef:
       is_async: the kernel waits, so it runs on the event loop.
       keeps_state: what it gives may depend on how often it ran, other than through a handle.
       holds_functions: what it gives may call functions of its attrs after it ran.
-    Those from `role` to `partial_value` are explained in tideflow.graph.op_traits.Traits.
+    Those from `role` to `blocks` are explained in tideflow.graph.op_traits.Traits.
     """
 
     name: str
@@ -132,6 +132,7 @@ class OpDef:
     gather: Callable[..., Any] | None = None
     static_value: Callable[..., Any] | None = None
     partial_value: Callable[..., Any] | None = None
+    blocks: str = ""
 
 
 class _Declaration:

@@ -5,15 +5,14 @@ Source: collective_util.cc, ring_alg.cc and base_collective_executor.h (chunks) 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from tideflow.blocking import KERNELS, run_blocking
 from tideflow.ops.collectives import CollectiveCall
-from tideflow.runtime.device import kernel_threads
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -57,7 +56,7 @@ async def off_loop(size_bytes: int, work: Callable[[], T]) -> T:
     """Do work on so many bytes: at once, or in another thread while the loop goes on."""
     if size_bytes < _THREAD_BYTES:
         return work()
-    return await asyncio.get_running_loop().run_in_executor(kernel_threads(), work)
+    return await run_blocking(KERNELS, lambda _: work())
 
 
 def aligned_chunk_elements(count: int, chunks: int, item_bytes: int) -> int:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
+from tideflow.blocking import StopFlag
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.ops.collectives import Collectives
@@ -107,8 +108,8 @@ class NodeContext:
         return Step(0, Rendezvous())
 
 
-class Step:
-    """One run of a graph.
+class Step(StopFlag):
+    """One run of a graph; who is cancelled while it runs stops it.
 
     Attributes:
       step_id: the same on all tasks.
@@ -122,6 +123,7 @@ class Step:
     def __init__(
         self, step_id: int, rendezvous: RendezvousLike, observer: Observer | None = None
     ) -> None:
+        self.is_stopped = False
         self.step_id = step_id
         self.rendezvous = rendezvous
         self.objects: dict[str, Any] = {}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from tideflow.runtime.accelerator import Accelerator, find_accelerators
 from tideflow.runtime.resources import ResourceManager
@@ -105,14 +102,3 @@ class DeviceManager:
 
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
-
-
-@functools.cache
-def kernel_threads() -> ThreadPoolExecutor:
-    """Return the process's threads for long programs and blocking kernels."""
-    return ThreadPoolExecutor(
-        max_workers=max(8, 2 * (os.cpu_count() or 1)), thread_name_prefix="tideflow-kernel"
-    )
-
-
-os.register_at_fork(after_in_child=kernel_threads.cache_clear)

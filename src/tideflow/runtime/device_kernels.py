@@ -6,7 +6,6 @@ region that takes it.  Kernels that only keep tensors or hand them on get them a
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import KERNELS, run_blocking
 from tideflow.compile.device_types import compiles, is_accelerator
 from tideflow.compile.regions import assigns
 from tideflow.graph import shapes
@@ -21,7 +21,6 @@ from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
 from tideflow.ops.state import VariableState
 from tideflow.runtime.accelerator import Accelerator
-from tideflow.runtime.device import kernel_threads
 from tideflow.runtime.device_region import COPIED_BYTES, DeviceRegion
 from tideflow.runtime.jit_compile import load_jax
 from tideflow.runtime.loop import get_loop
@@ -43,7 +42,7 @@ async def fetch(value: Any) -> Any:
     """Return a value for the host; the loop goes on until it is there."""
     if not isinstance(value, load_jax().Array) or value.is_ready():
         return as_host(value)
-    return await asyncio.get_running_loop().run_in_executor(kernel_threads(), as_host, value)
+    return await run_blocking(KERNELS, lambda _: as_host(value))
 
 
 async def fetch_conditions(values: Sequence[Any]) -> list[Any]:
@@ -192,7 +191,7 @@ def offer(step: Any, key: str, node: Node, value: Any) -> None:
     if value.is_ready():
         step.rendezvous.put(key, as_host(value))
         return
-    kernel_threads().submit(_offer_later, step, key, node, value)
+    KERNELS.start(functools.partial(_offer_later, step, key, node, value))
 
 
 def _stays_in_task(node: Node) -> bool:

@@ -1,20 +1,21 @@
 """Run a plan: programs of straight code between the nodes that wait.
 
 `Executor.run` serves plans that never wait, on the caller's thread.  `Executor.run_async` serves
-all, on the loop; programs that are known to be long go to a worker thread meanwhile.
+all, on the loop; programs that are not known to be short go to a worker thread meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import BLOCKING_POOLS, LOOP_BUDGET_S, StopFlag, run_blocking
 from tideflow.compile.plan import Plan, make_plan
 from tideflow.graph.node import Node
 from tideflow.graph.op_traits import Role
@@ -31,8 +32,6 @@ from tideflow.runtime.program import Instruction, Program, explain
 from tideflow.runtime.rendezvous import Received
 from tideflow.wire import errors
 
-# Longer programs would keep the loop from everything else.
-_LOOP_BUDGET_S = 0.001
 # Runs that bring each other values leave the loop to others after this time.
 _MOST_TURN_S = 0.002
 
@@ -43,14 +42,10 @@ class Executor:
     Args:
       nodes: the nodes of one device, without v1 control flow.
       binder: makes them runnable.
-      threads: where long programs run; None keeps them on the loop.
     """
 
-    def __init__(
-        self, nodes: Sequence[Node], binder: Binder, threads: ThreadPoolExecutor | None = None
-    ) -> None:
+    def __init__(self, nodes: Sequence[Node], binder: Binder) -> None:
         self.plan: Plan = make_plan(nodes)
-        self.threads = threads
         maker = InstructionMaker(self.plan, binder)
         self._binder = binder
         groups = [parts_of(group.nodes, maker) for group in self.plan.groups]
@@ -102,13 +97,17 @@ class Executor:
                 made = {s for one in part.instructions for s in one.outputs}
                 kept = {s for s in made if s in results or users.get(s, set()) - {index}}
                 parts.append(self._make_program(part, kept, constants))
-            made_groups.append(GroupCode(parts))
+            made_groups.append(GroupCode(parts, constants.keys()))
         return made_groups
 
     def _make_program(
         self, straight: Straight, kept: set[int], constants: dict[int, Any]
     ) -> Program:
         binder = self._binder
+        if straight.blocks:
+            program = Program(straight.instructions, kept)
+            program.pool = BLOCKING_POOLS[straight.blocks]
+            return program
         if binder.accelerator is not None:
             return DeviceProgram(
                 straight.instructions, kept, straight.nodes, constants, binder.accelerator,
@@ -144,17 +143,24 @@ class Executor:
         """Run the plan on the loop's thread, within the caller's turn, and return its results; None
         when it would wait, or is not known to be short."""
         groups = self._groups
-        if not self.is_synchronous or sum(code.seconds for code in groups) > _LOOP_BUDGET_S:
+        if not self.is_synchronous or sum(code.seconds for code in groups) > LOOP_BUDGET_S:
             return None
         slots = self._start(step, args)
+        # A plan that never waits is one group.
+        weights = [code.weight(slots) for code in groups]
+        if not all(code.is_short(weight) for code, weight in zip(groups, weights)):
+            return None
         count = take_one()
         try:
-            for code in groups:
+            for code, weight in zip(groups, weights):
                 started = clock.monotonic_s()
                 for part in code.parts:
                     assert isinstance(part, Program)
-                    part.run(slots)
-                code.took(clock.monotonic_s() - started)
+                    if step.observer is None:
+                        part.run(slots)
+                    else:
+                        part.run_observed(slots, step.observer)
+                code.took(clock.monotonic_s() - started, weight)
         finally:
             give_back(count)
         return [slots[slot] for slot in self._results]
@@ -316,12 +322,14 @@ class _Run:
                 code = self.executor._groups[index]
                 if index in self.dead:
                     self._skip_group(index)
-                elif code.seconds > _LOOP_BUDGET_S and self.executor.threads is not None:
+                    continue
+                weight = code.weight(self.slots)
+                if not code.is_short(weight):
                     self.long.append(index)
                 else:
                     started = clock.monotonic_s()
                     self._run_here(code.parts)
-                    self._ran(index, clock.monotonic_s() - started)
+                    self._ran(index, clock.monotonic_s() - started, weight)
         except Exception as error:
             self.error = self.error or error
         finally:
@@ -348,18 +356,26 @@ class _Run:
     async def _run_long(self, index: int) -> None:
         """Run a group's programs in a thread."""
         code = self.executor._groups[index]
-        started = clock.monotonic_s()
+        weight = code.weight(self.slots)
+        took = 0.0
         self.busy = True
         for part in code.parts:
             if isinstance(part, Program):
-                await self.loop.run_in_executor(self.executor.threads, self._run_program, part)
+                run = functools.partial(self._run_timed, part)
+                took += await run_blocking(part.pool, run, self.step)
             else:
                 self._launch(part)
         self.busy = False
-        self._ran(index, clock.monotonic_s() - started)
+        self._ran(index, took, weight)
 
-    def _ran(self, index: int, took: float) -> None:
-        self.executor._groups[index].took(took)
+    def _run_timed(self, program: Program, flag: StopFlag) -> float:
+        """Run a program in a thread; return how long it took, without the way there."""
+        started = clock.monotonic_s()
+        self._run_program(program)
+        return clock.monotonic_s() - started
+
+    def _ran(self, index: int, took: float, weight: int) -> None:
+        self.executor._groups[index].took(took, weight)
         self._done(self.executor.plan.groups[index].then)
 
     def _run_here(self, parts: Sequence[Program | Launch]) -> None:

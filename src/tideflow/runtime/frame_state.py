@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideflow.blocking import Durations, weight_of
 from tideflow.graph.node import Node
 
 
@@ -34,6 +36,14 @@ class Item:
     call: Any = None
     key: str = ""
     frame_name: str = ""
+    # How long its kernel takes, if it has one that does not wait.
+    durations: Durations | None = None
+
+    def is_short(self, values: Sequence[Any]) -> bool:
+        """Whether the node may have the loop for a run on these inputs."""
+        if self.durations is None:
+            return True
+        return not self.node.op_def.blocks and self.durations.is_short(weight_of(values))
 
 
 class Arrivals:

@@ -15,11 +15,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import (
+    BLOCKING_POOLS,
+    KERNELS,
+    LOOP_BUDGET_S,
+    Durations,
+    StopFlag,
+    run_blocking,
+    weight_of,
+)
 from tideflow.compile.plan import is_waiting
 from tideflow.graph.node import Node, topological_order
 from tideflow.graph.op_traits import CONTROL_FLOW, Role
@@ -33,9 +41,6 @@ from tideflow.runtime.program import explain
 from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire import errors
 from tideflow.wire.frame_id import child_frame_id
-
-# How long ready nodes may keep the loop before the rest of them goes to a thread.
-_LOOP_BUDGET_S = 0.001
 
 _PASS = frozenset({Role.ENTER, Role.EXIT, Role.NEXT_ITERATION, Role.LOOP_COND})
 # They have no kernel: each is a case of `_compute`.
@@ -55,11 +60,8 @@ class FrameExecutor:
     Args: as those of tideflow.runtime.executor.Executor.
     """
 
-    def __init__(
-        self, nodes: Sequence[Node], binder: Binder, threads: ThreadPoolExecutor | None = None
-    ) -> None:
+    def __init__(self, nodes: Sequence[Node], binder: Binder) -> None:
         order = topological_order(nodes)
-        self.threads = threads
         self.received = binder.received
         # There, to know which branch is taken is to wait for what is computed.
         self.waits_for_device = binder.accelerator is not None
@@ -104,7 +106,7 @@ class FrameExecutor:
         """Run a graph that never waits, on the calling thread."""
         run = _Run(self, step, args)
         run.begin()
-        run.drain(float("inf"))
+        run.drain_here()
         return run.results()
 
     async def run_async(self, step: Step, args: Sequence[Any]) -> list[Any]:
@@ -128,6 +130,7 @@ def _bind(item: Item, binder: Binder) -> None:
         item.call = lambda: value
     elif node.op_def.role not in _CARRIED_OUT_HERE:
         item.call = binder.bind(node)
+        item.durations = None if node.op_def.is_async else Durations()
 
 
 class _Run:
@@ -144,7 +147,6 @@ class _Run:
         self.tasks: set[asyncio.Task[Any]] = set()
         self.changed: asyncio.Future[None] | None = None
         self.error: BaseException | None = None
-        self.is_over = False
         root = Frame("", 0, None, 0, 1)
         self.root = Iteration(root, 0)
         root.iterations[0] = self.root
@@ -174,32 +176,48 @@ class _Run:
                 )
         return self.found
 
-    def drain(self, budget_s: float) -> None:
-        """Run ready nodes that do not wait, until none is left or the time is up."""
+    def drain_here(self) -> None:
+        """Run ready nodes on the thread of a caller, who may be kept for any time."""
         with np.errstate(all="ignore"):
-            self._drain(clock.monotonic_s() + budget_s)
+            while self.ready:
+                self._process(*self.ready.popleft())
 
-    def _drain(self, deadline: float) -> None:
+    def _drain_on_loop(self) -> None:
+        """Run ready nodes that are known to be short, until the loop's time for them is up."""
         ready = self.ready
-        while ready:
-            for _ in range(min(len(ready), 32)):
-                item, iteration, values, dead = ready.popleft()
+        deadline = clock.monotonic_s() + LOOP_BUDGET_S
+        with np.errstate(all="ignore"):
+            while ready and clock.monotonic_s() < deadline:
+                item, iteration, values, dead = ready[0]
+                if not dead and not item.is_short(values):
+                    return
+                ready.popleft()
                 self._process(item, iteration, values, dead)
-            if self.is_over or clock.monotonic_s() > deadline:
-                return
+
+    def _drain_in_thread(self, flag: StopFlag) -> None:
+        """Run ready nodes that end by themselves, until none is left."""
+        ready = self.ready
+        with np.errstate(all="ignore"):
+            while ready and (ready[0][3] or not ready[0][0].node.op_def.blocks):
+                flag.check()
+                self._process(*ready.popleft())
+
+    def _run_blocking_node(self, flag: StopFlag) -> None:
+        """Run the first ready node, which may take any time."""
+        flag.check()
+        self._process(*self.ready.popleft())
 
     async def finish(self) -> list[Any]:
         """Run to the end on the loop."""
         loop = asyncio.get_running_loop()
-        threads = self.executor.threads
         try:
             while True:
                 while self.ready:
-                    if threads is None or not self.executor.waits_for_device:
-                        self.drain(_LOOP_BUDGET_S)
+                    if not self.executor.waits_for_device:
+                        self._drain_on_loop()
                     self._launch_all()
-                    if self.ready and threads is not None:
-                        await loop.run_in_executor(threads, self.drain, float("inf"))
+                    if self.ready:
+                        await self._go_on_in_thread()
                 self._launch_all()
                 self._take_finished()
                 if self.error is not None:
@@ -211,8 +229,14 @@ class _Run:
                 self.changed = loop.create_future()
                 await self.changed
         finally:
-            self.is_over = True  # for a thread that may still be at it
             await end_all(self.tasks)
+
+    async def _go_on_in_thread(self) -> None:
+        blocks = self.ready[0][0].node.op_def.blocks
+        if blocks and not self.ready[0][3]:
+            await run_blocking(BLOCKING_POOLS[blocks], self._run_blocking_node, self.step)
+        else:
+            await run_blocking(KERNELS, self._drain_in_thread, self.step)
 
     # ---- running one node
 
@@ -228,13 +252,27 @@ class _Run:
             self.launches.append((item, iteration, values))
             return
         else:
-            started = clock.wall_ns()
-            outputs = self._compute(item, values)
-            if self.step.observer is not None:
-                self.step.observer.ran(item.node, started, clock.wall_ns(), outputs)
+            outputs = self._compute_timed(item, values)
             # A Merge of dead inputs alone is dead; everything else that got here lives.
             self._propagate(item, iteration, outputs, dead=dead and role is Role.MERGE)
         self._settle(iteration)
+
+    def _compute_timed(self, item: Item, values: list[Any]) -> list[Any]:
+        if item.durations is None:
+            return self._compute_observed(item, values)
+        weight = weight_of(values)
+        started = clock.monotonic_s()
+        outputs = self._compute_observed(item, values)
+        item.durations.took(clock.monotonic_s() - started, weight)
+        return outputs
+
+    def _compute_observed(self, item: Item, values: list[Any]) -> list[Any]:
+        if self.step.observer is None:
+            return self._compute(item, values)
+        started = clock.wall_ns()
+        outputs = self._compute(item, values)
+        self.step.observer.ran(item.node, started, clock.wall_ns(), outputs)
+        return outputs
 
     def _compute(self, item: Item, values: list[Any]) -> list[Any]:
         """Return the outputs of a live node that does not wait."""

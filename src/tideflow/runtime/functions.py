@@ -6,12 +6,12 @@ device and set of attrs, on first use.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from tideflow.blocking import KERNELS, run_blocking
 from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.kernel import Resources
@@ -19,7 +19,7 @@ from tideflow.graph.node import FunctionRef, Node, OwnFunctionRef
 from tideflow.ops.gradients import GRADIENT
 from tideflow.ops.gradients.symbolic import gradient_function
 from tideflow.runtime.context import Function, KernelState, Step
-from tideflow.runtime.device import Device, DeviceManager, kernel_threads
+from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.device_kernels import fetch_conditions
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import JitMode
@@ -32,9 +32,10 @@ class ReadyFunction:
 
     Attributes:
       is_synchronous: whether it never waits; then `run` serves, on any thread.
+      blocks: whether it may take any time, so that `run` must not be called on the event loop.
     """
 
-    __slots__ = ("_anew", "_compiles", "_on_device", "_runner", "is_synchronous")
+    __slots__ = ("_anew", "_compiles", "_on_device", "_runner", "blocks", "is_synchronous")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class ReadyFunction:
         self._runner = runner
         self._anew = anew
         self.is_synchronous = runner.is_synchronous
+        self.blocks = runner.blocks
         self._on_device = on_device
         self._compiles = on_device
 
@@ -62,16 +64,14 @@ class ReadyFunction:
     async def __call__(self, step: Step, *args: Any) -> list[Any]:
         if self._on_device:
             return await fetch_conditions(await self._run_on_device(step, args))
-        if self.is_synchronous:
-            return self._runner.run(step, args)
-        return await self._runner.run_async(step, args)
+        found = self._runner.run_at_once(step, args)
+        return await self._runner.run_async(step, args) if found is None else found
 
     async def _run_on_device(self, step: Step, args: Sequence[Any]) -> list[Any]:
         if not self.is_synchronous:
             return await self._runner.run_async(step, args)
         if self._compiles:
-            loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(kernel_threads(), self._runner.run, step, args)
+            found = await run_blocking(KERNELS, lambda _: self._runner.run(step, args), step)
             self._compiles = False
             return found
         return self._runner.run(step, args)

@@ -19,7 +19,7 @@ from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_traits import Role
 from tideflow.runtime.binding import Binder
 from tideflow.runtime.context import FindFunction, Function, KernelState, Step
-from tideflow.runtime.device import Device, DeviceManager, kernel_threads
+from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.executor import Executor
 from tideflow.runtime.frames import FrameExecutor
 from tideflow.runtime.jit_mode import JitMode, jit_mode
@@ -71,11 +71,13 @@ class GraphRunner:
             found = _on_device(functions, device)
             binder = Binder(name, resources(device), state, found, mode, device.accelerator)
             if has_control_flow(part):
-                self.executors.append(FrameExecutor(part, binder, kernel_threads()))
+                self.executors.append(FrameExecutor(part, binder))
             else:
-                self.executors.append(Executor(part, binder, kernel_threads()))
+                self.executors.append(Executor(part, binder))
         self._route_results(list(parts.values()))
         self.is_synchronous = len(self.executors) == 1 and self.executors[0].is_synchronous
+        # Whether it may take any time, so that `run` must not be called on the event loop.
+        self.blocks = any(node.op_def.blocks for node in nodes)
 
     @property
     def compiled_regions(self) -> int:

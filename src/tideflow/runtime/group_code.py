@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from tideflow.blocking import KERNELS, Durations, weight_of
 from tideflow.compile.plan import is_waiting
 from tideflow.graph.node import Node
 from tideflow.runtime.binding import InstructionMaker, is_receive, send_prefix
-from tideflow.runtime.device_program import DeviceProgram
 from tideflow.runtime.program import Instruction, Program
-
-# Until its own runs tell, a program is guessed from its length.
-_GUESS_PER_INSTRUCTION_S = 20e-6
-# What an accelerator runs is compiled first.
-_COMPILING_S = 1.0
 
 
 @dataclass(slots=True)
@@ -29,28 +25,66 @@ class Launch:
 
 @dataclass(slots=True)
 class Straight:
-    """Nodes without waiting ones between them, before they become a program."""
+    """Nodes without waiting ones between them, before they become a program.
+
+    Attributes:
+      blocks: what may keep its one node for any time (see OpDef.blocks).
+    """
 
     instructions: list[Instruction]
     nodes: list[Node]
+    blocks: str = ""
 
 
 class GroupCode:
-    """The code of one group: programs and launches in order."""
+    """The code of one group.
 
-    __slots__ = ("parts", "seconds")
+    Args:
+      parts: programs and launches, in order.
+      constants: slots whose values are the same in each run.
 
-    def __init__(self, parts: list[Program | Launch]) -> None:
+    Attributes:
+      blocks: whether anything in it may take any time.
+    """
+
+    __slots__ = ("_durations", "_is_trivial", "_outside", "blocks", "parts")
+
+    def __init__(self, parts: list[Program | Launch], constants: Collection[int]) -> None:
         self.parts = parts
-        count = sum(len(p.instructions) for p in parts if isinstance(p, Program))
-        self.seconds = count * _GUESS_PER_INSTRUCTION_S
-        if any(isinstance(p, DeviceProgram) for p in parts):
-            self.seconds = max(self.seconds, _COMPILING_S)
+        programs = [part for part in parts if isinstance(part, Program)]
+        self.blocks = any(program.pool is not KERNELS for program in programs)
+        # To start what waits is short.
+        self._is_trivial = not programs
+        self._durations = Durations()
+        self._outside = _slots_read(programs) - {0, *constants}
 
-    def took(self, seconds: float) -> None:
+    @property
+    def seconds(self) -> float:
+        """How long a run takes, as far as past ones tell."""
+        return 0.0 if self._is_trivial else self._durations.seconds
+
+    def weight(self, slots: Sequence[Any]) -> int:
+        """Return how large the inputs of a run are."""
+        return weight_of([slots[slot] for slot in self._outside])
+
+    def is_short(self, weight: int) -> bool:
+        """Whether a run on inputs of this weight may have the loop."""
+        return self._is_trivial or (not self.blocks and self._durations.is_short(weight))
+
+    def took(self, seconds: float, weight: int) -> None:
         """Take note of a run."""
-        # One quick run shows what the code takes; slow ones may have waited for a thread or a core.
-        self.seconds = min(seconds, self.seconds + 0.3 * (seconds - self.seconds))
+        self._durations.took(seconds, weight)
+
+
+def _slots_read(programs: Sequence[Program]) -> set[int]:
+    """Return the slots that programs read before they write them."""
+    read: set[int] = set()
+    written: set[int] = set()
+    for program in programs:
+        for one in program.instructions:
+            read.update(slot for slot in one.inputs if slot not in written)
+            written.update(one.outputs)
+    return read
 
 
 def instructions_of(part: Straight | Launch) -> list[Instruction]:
@@ -76,6 +110,9 @@ def parts_of(nodes: Sequence[Node], maker: InstructionMaker) -> list[Straight | 
         if is_waiting(node):
             flush()
             parts.append(_launch(node, maker))
+        elif node.op_def.blocks:
+            flush()
+            parts.append(Straight(maker.make([node]), [node], node.op_def.blocks))
         else:
             straight.append(node)
     flush()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tideflow.blocking import KERNELS, Pool, StopFlag, Stopped
 from tideflow.graph.node import Node
 from tideflow.graph.shapes import format_dims
 from tideflow.platform import clock
@@ -24,6 +25,10 @@ from tideflow.wire import errors
 _RUNS_BEFORE_CODE = 3
 # Python compiles long functions slowly, so long programs become several.
 _MOST_LINES = 2000
+# A step is looked at, whether it was stopped, before each instruction of a program whose ones take
+# longer than this, and in others now and then: a look takes a hundredth of it.
+_SLOW_INSTRUCTION_S = 5e-6
+_LOOK_EVERY = 16
 # Calls that are quicker as they are written in Python.
 _SIGNS: dict[Any, str] = {operator.add: "+", operator.sub: "-", operator.mul: "*"}
 _NESTED_LIST = re.compile(r"\[\[(?!\{\{node )")
@@ -58,15 +63,23 @@ class _Piece:
 class Program:
     """Instructions that run one after the other.
 
+    A run ends early, with Stopped, when its step is stopped.
+
     Args:
       instructions: in order.
       kept: slots whose values are wanted after the run (by other programs, or as results).
+
+    Attributes:
+      pool: the threads for runs that are not short.
     """
+
+    pool: Pool = KERNELS
 
     def __init__(self, instructions: list[Instruction], kept: set[int]) -> None:
         self.instructions = instructions
         self.kept = kept
         self.runs = 0
+        self._look_every = _LOOK_EVERY
         self._pieces: list[_Piece] | None = None
         _mark_last_uses(instructions, kept)
 
@@ -79,9 +92,12 @@ class Program:
             if self._pieces is not None:
                 self._run_pieces(self._pieces, slots)
                 return
+            started = clock.monotonic_s()
             self._walk(slots)
         self.runs += 1
         if self.runs >= _RUNS_BEFORE_CODE:
+            if clock.monotonic_s() - started > len(self.instructions) * _SLOW_INSTRUCTION_S:
+                self._look_every = 1
             self.make_code()
 
     def make_code(self, same: Program | None = None) -> None:
@@ -90,19 +106,24 @@ class Program:
             same.make_code()
             self._pieces = same._pieces
         elif self._pieces is None:
-            self._pieces = _generate(self.instructions, self.kept)
+            self._pieces = _generate(self.instructions, self.kept, self._look_every)
 
     def _run_pieces(self, pieces: list[_Piece], slots: list[Any]) -> None:
         for piece in pieces:
             try:
                 piece.run(slots)
+            except Stopped:
+                raise
             except Exception as error:
                 raise self._explain(error, _line_of(error, piece), slots) from error
 
     def _walk(self, slots: list[Any]) -> None:
         at = 0
+        step: StopFlag = slots[0]
         try:
             for at, one in enumerate(self.instructions):  # noqa: B007 - used in the handler
+                if step.is_stopped:
+                    step.check()
                 result = one.call(*[slots[i] for i in one.inputs])
                 outputs = one.outputs
                 if len(outputs) == 1:
@@ -112,6 +133,8 @@ class Program:
                         slots[slot] = value
                 for slot in one.frees:
                     slots[slot] = None
+        except Stopped:
+            raise
         except Exception as error:
             raise self._explain(error, at, slots) from error
 
@@ -122,8 +145,10 @@ class Program:
 
     def _walk_observed(self, slots: list[Any], observer: Observer) -> None:
         at = 0
+        step: StopFlag = slots[0]
         try:
             for at, one in enumerate(self.instructions):  # noqa: B007 - used in the handler
+                step.check()
                 started = clock.wall_ns()
                 result = one.call(*[slots[i] for i in one.inputs])
                 ended = clock.wall_ns()
@@ -131,6 +156,8 @@ class Program:
                 for slot, value in zip(one.outputs, found):
                     slots[slot] = value
                 observer.ran(one.node, started, ended, found)
+        except Stopped:
+            raise
         except Exception as error:
             raise self._explain(error, at, slots) from error
 
@@ -200,17 +227,20 @@ def _line_of(error: BaseException, piece: _Piece) -> int:
     return 0
 
 
-def _generate(instructions: list[Instruction], kept: set[int]) -> list[_Piece]:
-    """Return functions that together do what the instructions do."""
+def _generate(instructions: list[Instruction], kept: set[int], look_every: int) -> list[_Piece]:
+    """Return functions that together do what the instructions do.
+
+    look_every: before how many instructions they look whether the step was stopped.
+    """
     pieces = []
     for first in range(0, len(instructions), _MOST_LINES):
         part = instructions[first : first + _MOST_LINES]
         later = {s for one in instructions[first + _MOST_LINES :] for s in one.inputs}
-        pieces.append(_generate_piece(part, first, kept | later))
+        pieces.append(_generate_piece(part, first, kept | later, look_every))
     return pieces
 
 
-def _generate_piece(part: list[Instruction], first: int, kept: set[int]) -> _Piece:
+def _generate_piece(part: list[Instruction], first: int, kept: set[int], look_every: int) -> _Piece:
     names: dict[str, Any] = {}
     lines = ["def piece(s):"]
     which = [first]
@@ -220,7 +250,11 @@ def _generate_piece(part: list[Instruction], first: int, kept: set[int]) -> _Pie
         lines.append(text)
         which.append(first + index)
 
+    if len(part) > 1:
+        add(" step=s[0]", 0)
     for i, one in enumerate(part):
+        if i and not i % look_every:
+            add(" if step.is_stopped: step.check()", i)
         for slot in one.inputs:
             if slot not in variables.of:
                 add(f" {variables.take(slot)}=s[{slot}]", i)

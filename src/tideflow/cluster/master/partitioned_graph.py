@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tideflow.blocking import StopFlag
 from tideflow.cluster.collectives import collective_key
 from tideflow.cluster.library import FunctionLibrary
 from tideflow.cluster.master.device_discovery import ClusterDevices
@@ -58,6 +59,15 @@ class PartitionedGraph:
     collective_key: int
 
 
+@dataclass(slots=True)
+class Extension:
+    """Nodes and functions that can be added to a graph."""
+
+    nodes: dict[str, Node]
+    library: FunctionLibrary
+    versions: pb.VersionDef
+
+
 class SessionGraph:
     """The graph of a master session.
 
@@ -87,20 +97,29 @@ class SessionGraph:
         self._numbers = itertools.count()
 
     @collection_paused()
-    def extend(self, graph_pb: pb.GraphDef) -> None:
-        """Add nodes and functions, and place the nodes.
+    def read(self, graph_pb: pb.GraphDef, flag: StopFlag) -> Extension:
+        """Return nodes and functions that may be added, the nodes placed; nothing changes yet.
 
-        Raises: OpError for what is wrong with them; then nothing has changed.
+        Args:
+          flag: looked at between the stages.
+        Raises: OpError for what is wrong with them; Stopped.
         """
         library = self.library.extended(graph_pb.library)
+        flag.check()
         made = read_nodes(graph_pb, existing=self.nodes, lookup=library.find_op)
+        flag.check()
         place(list(made.values()), self.devices.names, self._soft, self.nodes)
+        flag.check()
         if self._log_placement:
             tell_placement(made.values())
-        self.nodes.update(made)
-        self.library = library
-        if graph_pb.versions.producer or not self._versions.producer:
-            self._versions.CopyFrom(graph_pb.versions)
+        return Extension(made, library, graph_pb.versions)
+
+    def add(self, extension: Extension) -> None:
+        """Add what `read` has returned, if nothing was added since."""
+        self.nodes.update(extension.nodes)
+        self.library = extension.library
+        if extension.versions.producer or not self._versions.producer:
+            self._versions.CopyFrom(extension.versions)
 
     @collection_paused()
     def split(
@@ -109,16 +128,21 @@ class SessionGraph:
         connections: Connections = (),
         is_partial: bool = False,
         by_value: bool = False,
+        flag: StopFlag | None = None,
     ) -> PartitionedGraph:
         """Return what a signature needs, by task.
 
         Args:
           connections: pairs of tensors, of which the first takes the place of the second.
           by_value: see PartitionedGraph; not for partial runs.
-        Raises: as prune, fold and partition do.
+          flag: looked at between the passes.
+        Raises: as prune, fold and partition do; Stopped.
         """
+        flag = flag or StopFlag()
         client_graph = self._prune(signature, connections)
+        flag.check()
         client_graph.nodes = rewrite(client_graph.nodes, self._rewrites)
+        flag.check()
         for node in client_graph.nodes:
             node.device = node.device or self.devices.client_device
         partial = PartialRun.of(client_graph) if is_partial else None
@@ -135,6 +159,7 @@ class SessionGraph:
             suffix="S",
             numbers=self._numbers,
         )
+        flag.check()
         if not is_partial:
             mark_waves(parts)
         graphs = {task: self._graph_def(nodes) for task, nodes in parts.items()}

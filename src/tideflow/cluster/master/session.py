@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.graph_run import GraphResult
 from tideflow.cluster.master.device_discovery import ClusterDevices, gather_or_cancel
@@ -117,7 +118,7 @@ class MasterSession:
         Raises: OpError; then no worker knows the session any more.
         """
         async with self._graph_lock:
-            await asyncio.to_thread(self.graph.extend, graph_pb)
+            await self._add(graph_pb)
         try:
             await gather_or_cancel([self._create_at(task) for task in self.devices.tasks])
         except BaseException:
@@ -181,9 +182,15 @@ class MasterSession:
                     f"the session's graph has version {self.graph.version}; the extension is made "
                     f"for version {current_version}"
                 )
-            await asyncio.to_thread(self.graph.extend, graph_pb)
+            await self._add(graph_pb)
             self.graph.version += 1
             return self.graph.version
+
+    async def _add(self, graph_pb: pb.GraphDef) -> None:
+        """Add nodes; whoever is cancelled has added none.  The graph's lock is held."""
+        graph = self.graph
+        # What the thread has made is added here, at once: until then the call may still end.
+        graph.add(await run_blocking(GRAPHS, lambda flag: graph.read(graph_pb, flag)))
 
     async def prepare(
         self,
@@ -217,8 +224,11 @@ class MasterSession:
         self._prepared[key] = future
         try:
             async with self._graph_lock:
-                graph = await asyncio.to_thread(
-                    self.graph.split, signature, connections, is_partial, by_value
+                graph = await run_blocking(
+                    GRAPHS,
+                    lambda flag: self.graph.split(
+                        signature, connections, is_partial, by_value, flag
+                    ),
                 )
             made = PreparedStep(graph, await self._register(graph))
         except BaseException as error:

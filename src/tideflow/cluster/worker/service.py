@@ -12,6 +12,7 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveHost
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
@@ -26,7 +27,7 @@ from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.platform import clock
 from tideflow.runtime.context import Step
 from tideflow.runtime.cost_graph import cost_graph
-from tideflow.runtime.device import DeviceManager, kernel_threads
+from tideflow.runtime.device import DeviceManager
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.step_stats import StepStatsCollector
 from tideflow.transport import MethodStatistics, has_pipes
@@ -204,9 +205,8 @@ class Worker(WorkerService):
 
     async def RegisterGraph(self, request: pb.RegisterGraphRequest) -> pb.RegisterGraphResponse:
         session = self._session(request.session_handle, request.create_worker_session_called)
-        loop = asyncio.get_running_loop()
-        graph = await loop.run_in_executor(
-            kernel_threads(), session.prepare, request.graph_def, request.graph_options
+        graph = await run_blocking(
+            GRAPHS, lambda flag: session.prepare(request.graph_def, request.graph_options, flag)
         )
         return pb.RegisterGraphResponse(graph_handle=session.add(graph))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from tideflow.blocking import StopFlag
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.functions import FunctionDefinition, add_to_library, library_lookup
@@ -88,17 +89,24 @@ class WorkerSession:
 
     @collection_paused()
     def prepare(
-        self, graph_pb: pb.GraphDef, options: pb.GraphOptions | None = None
+        self,
+        graph_pb: pb.GraphDef,
+        options: pb.GraphOptions | None = None,
+        flag: StopFlag | None = None,
     ) -> RegisteredGraph:
         """Make a graph ready to run; called on a thread, since it takes long for large graphs.
 
         options: the session's; their global_jit_level says what is compiled.
+        flag: looked at between the stages; nothing is kept of a graph before it is added.
         Raises: InvalidArgumentError for a device that is missing or not here, or a graph that does
         not fit together; NotFoundError for an unknown op.
         """
         library: dict[str, FunctionDefinition] = {}
         add_to_library(library, graph_pb.library)
+        flag = flag or StopFlag()
+        flag.check()
         nodes = list(read_nodes(graph_pb, lookup=library_lookup(library)).values())
+        flag.check()
         self._check_devices(nodes)
         if not nodes:
             return RegisteredGraph(None, 0)

@@ -134,6 +134,7 @@ def _as_declared(token: str, value: Any, dtype: DType) -> Any:
     Tout: list(type) >= 0
     """,
     stateful=True,
+    blocks="functions",
 )
 def py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
     """Call the function."""
@@ -147,6 +148,7 @@ def py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]
     Tin: list(type) >= 0
     Tout: list(type) >= 0
     """,
+    blocks="functions",
 )
 def py_func_stateless_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
     """Call the function."""
@@ -162,6 +164,7 @@ def py_func_stateless_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: l
     Tout: list(type) >= 0
     """,
     stateful=True,
+    blocks="functions",
 )
 def eager_py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
     """Call the function."""

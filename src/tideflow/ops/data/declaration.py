@@ -88,6 +88,7 @@ def dataset_op(
     metadata: bool = True,
     stateful: bool = False,
     shape: Callable[..., Any] = scalar_shape,
+    blocks: str = "",
 ) -> Callable[[K], K]:
     """Register dataset ops with the decorated function as their kernel (see the module's text).
 
@@ -96,13 +97,14 @@ def dataset_op(
         batches where those are.
       structure: whether the ops have attrs for types and shapes of the components.
       metadata: whether they have the attr `metadata`.
+      stateful, shape, blocks: as for `op`.
     """
 
     def register(kernel: K) -> K:
         for signature in signatures:
             full = _complete(signature, structure, metadata)
             run = _kernel_of(full, kernel, same_elements)
-            op(full, shape=shape, stateful=stateful)(run)
+            op(full, shape=shape, stateful=stateful, blocks=blocks)(run)
         return kernel
 
     return register

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from tideflow.formats import BundleReader, BundleWriter, file_errors, index_path
-from tideflow.ops.data.functions import in_data_thread
+from tideflow.ops.data.record_stream import in_file_thread
 from tideflow.ops.data.values import Dataset, Element, Iterator, owned
 from tideflow.platform import clock
 from tideflow.wire import errors
@@ -50,16 +50,16 @@ class _Writing:
         if self._ended:
             return None
         if self._writer is None:
-            await in_data_thread(self._open)
+            await in_file_thread(self._open)
         element = await self._source.next()
         if element is not None:
             element = tuple(owned(value) for value in element)
             self._held.append(element)
         if element is None or len(self._held) >= _AT_ONCE:
-            await in_data_thread(self._write)
+            await in_file_thread(self._write)
         if element is None:
             self._ended = True
-            await in_data_thread(self._close)
+            await in_file_thread(self._close)
         return element
 
     def _open(self) -> None:
@@ -118,7 +118,7 @@ class _Reading:
 
     async def next(self) -> Element | None:
         if not self._ready:
-            await in_data_thread(self._fetch)
+            await in_file_thread(self._fetch)
         return self._ready.pop() if self._ready else None
 
     def _fetch(self) -> None:
@@ -147,6 +147,6 @@ class FileCached:
 
     async def next(self) -> Element | None:
         if self._source is None:
-            exists = await in_data_thread(Path(index_path(self._path)).exists)
+            exists = await in_file_thread(Path(index_path(self._path)).exists)
             self._source = (_Reading if exists else _Writing)(self._dataset, self._path)
         return await self._source.next()

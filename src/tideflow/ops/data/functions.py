@@ -9,13 +9,11 @@ Rule 3: whoever produces many elements lets others have the loop now and then (`
 from __future__ import annotations
 
 import asyncio
-import functools
-import os
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+from tideflow.blocking import DATA, LOOP_BUDGET_S, Durations, run_blocking, weight_of
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.control_flow import truth
 from tideflow.ops.data.values import Element, fail, owned
@@ -23,29 +21,6 @@ from tideflow.platform import clock
 from tideflow.wire import errors
 
 T = TypeVar("T")
-
-# A call that takes longer keeps the loop from everything else.
-_LOOP_BUDGET_S = 0.001
-
-
-@functools.cache
-def data_threads() -> ThreadPoolExecutor:
-    """Return the process's threads for functions and files of datasets."""
-    return ThreadPoolExecutor(
-        max_workers=max(4, os.cpu_count() or 1), thread_name_prefix="tideflow-data"
-    )
-
-
-os.register_at_fork(after_in_child=data_threads.cache_clear)
-
-
-async def in_data_thread(work: Callable[[], T]) -> T:
-    """Return what work in a thread of datasets returns; who is cancelled waits for its end."""
-    running = asyncio.get_running_loop().run_in_executor(data_threads(), work)
-    # The next one to ask must find whole elements.
-    await asyncio.wait([running])
-    return running.result()
-
 
 # Functions of one iterator have state of their own, such as that of random numbers; it is kept by
 # the iterator that somebody asked, and found by all below it, in tasks that they start, too.
@@ -109,7 +84,7 @@ class Turns:
     async def pause(self) -> None:
         """Give up the loop for a moment where it is time to."""
         now = clock.monotonic_s()
-        if now - self._since > _LOOP_BUDGET_S:
+        if now - self._since > LOOP_BUDGET_S:
             await asyncio.sleep(0)
             self._since = clock.monotonic_s()
 
@@ -123,21 +98,23 @@ class Function:
       captured: what follows the element in its arguments.
     """
 
-    __slots__ = ("_captured", "_ctx", "_function", "_ref", "_seconds")
+    __slots__ = ("_captured", "_ctx", "_durations", "_function", "_has_run", "_ref")
 
     def __init__(self, ctx: Any, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
         self._ctx = ctx
         self._ref = ref
         self._captured = tuple(owned(value) for value in captured)
         self._function: Any = None
+        self._durations = Durations()
         # The first call may compile, so it does not count.
-        self._seconds = -1.0
+        self._has_run = False
 
     @property
     def is_quick(self) -> bool:
         """Whether a call is over at once, on the loop, as far as past calls tell."""
         self._ready()
-        return bool(self._function.is_synchronous) and self._seconds <= _LOOP_BUDGET_S
+        is_simple = self._function.is_synchronous and not self._function.blocks
+        return bool(is_simple) and self._durations.seconds <= LOOP_BUDGET_S
 
     def _ready(self) -> Any:
         if self._function is None:
@@ -151,22 +128,21 @@ class Function:
         function = self._ready()
         step = self._ctx.detached_step()
         args += self._captured
-        if not function.is_synchronous:
+        has_loop = _has_loop()
+        found: list[Any]
+        if not function.is_synchronous or (has_loop and function.blocks):
             call = function(step, *args)
-            found: list[Any] = await (call if _has_loop() else OnLoop(call))
+            found = await (call if has_loop else OnLoop(call))
             return found
+        weight = weight_of(args)
         started = clock.monotonic_s()
-        if self._seconds <= _LOOP_BUDGET_S or not _has_loop():
+        if not has_loop or self._durations.is_short(weight):
             found = function.run(step, args)
         else:
-            loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(data_threads(), function.run, step, args)
-        took = clock.monotonic_s() - started
-        if self._seconds < 0:
-            self._seconds = 0.0
-        else:
-            # One quick run shows what it takes; slow ones may have waited for a core.
-            self._seconds = min(took, self._seconds + 0.3 * (took - self._seconds))
+            found = await run_blocking(DATA, lambda _: function.run(step, args), step)
+        if self._has_run:
+            self._durations.took(clock.monotonic_s() - started, weight)
+        self._has_run = True
         return found
 
     async def element(self, *args: Any, preserves_cardinality: bool = False) -> Element | None:

@@ -40,10 +40,9 @@ from tideflow.ops.data.functions import (
     Function,
     Turns,
     enter_scope,
-    in_data_thread,
 )
 from tideflow.ops.data.nested import made_dataset
-from tideflow.ops.data.record_stream import RecordStream
+from tideflow.ops.data.record_stream import RecordStream, in_file_thread
 from tideflow.ops.data.sources import Listed
 from tideflow.ops.data.values import (
     Dataset,
@@ -151,7 +150,7 @@ class _Saving:
         if self._ended:
             return None
         if self._run is None:
-            self._run = await in_data_thread(self._begin)
+            self._run = await in_file_thread(self._begin)
         element = await self._source.next()
         if element is not None:
             element = tuple(owned(value) for value in element)
@@ -159,10 +158,10 @@ class _Saving:
         if element is None or len(self._held) >= _AT_ONCE:
             held, self._held = self._held, []
             run = self._run
-            await in_data_thread(lambda: run.write(held))
+            await in_file_thread(lambda: run.write(held))
         if element is None:
             self._ended = True
-            await in_data_thread(self._run.close)
+            await in_file_thread(self._run.close)
         return element
 
     async def _shard(self, element: Element) -> int:
@@ -313,6 +312,7 @@ class _Loaded:
     """,
     metadata=False,
     stateful=True,
+    blocks="files",
 )
 def load_dataset(
     path: bytes,

@@ -83,6 +83,7 @@ def _unless_eager(made: Operation) -> Operation | None:
     """,
     shape=lambda c: [c.inputs[0]],
     stateful=True,
+    blocks="files",
 )
 def print_kernel(
     ctx: Any, x: Any, data: list[Any], *, message: str, first_n: int, summarize: int
@@ -138,8 +139,9 @@ _LOG_LEVELS = {
     """,
     shape=no_outputs,
     stateful=True,
+    blocks="files",
 )
-def print_v2_kernel(ctx: Any, text: Any, *, output_stream: str, end: str) -> None:
+def print_v2_kernel(ctx: Any, step: Any, text: Any, *, output_stream: str, end: str) -> None:
     """Write a string to standard error or output, to the log, or at the end of a file.
 
     Raises: InvalidArgumentError for an unknown stream or a value that is no scalar.
@@ -156,6 +158,7 @@ def print_v2_kernel(ctx: Any, text: Any, *, output_stream: str, end: str) -> Non
         _log.log(_LOG_LEVELS[output_stream], "%s", line.rstrip("\n"))
     elif output_stream.startswith("file://"):
         with open(output_stream.removeprefix("file://"), "ab") as file:
+            step.check()  # to open a pipe is to wait for who reads it
             file.write(said + end.encode())
     else:
         raise InvalidArgumentError(

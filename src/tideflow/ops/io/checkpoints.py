@@ -8,17 +8,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import FILE_PARTS, FILES, Parts, StopFlag, run_blocking
 from tideflow.formats import (
     BundleReader,
     BundleWriter,
     FileProgress,
-    StopSignal,
-    in_thread,
     merge_bundles,
     path_of,
 )
@@ -58,11 +56,11 @@ def _arguments(
     return path_of(prefix, "prefix"), *found
 
 
-def _watched(signal: StopSignal, progress: FileProgress) -> Callable[[int], None]:
+def _watched(flag: StopFlag, progress: FileProgress) -> Callable[[int], None]:
     """Return what is called after each piece of a file."""
 
     def check(count: int) -> None:
-        signal.check()
+        flag.check()
         progress.advance(count)
 
     return check
@@ -91,11 +89,11 @@ async def save_v2(
     """Write tensors, or slices of larger ones, as a bundle."""
     path, given_names, given_slices = _arguments(prefix, names, slices, len(tensors))
 
-    def work(signal: StopSignal) -> None:
+    def work(flag: StopFlag) -> None:
         size = sum(getattr(tensor, "nbytes", 0) for tensor in tensors)
         with (
             FileProgress("saving", path, size) as progress,
-            BundleWriter(path, _watched(signal, progress)) as writer,
+            BundleWriter(path, _watched(flag, progress)) as writer,
         ):
             for name, spec, value, dtype in zip(given_names, given_slices, tensors, dtypes):
                 if not spec:
@@ -109,7 +107,7 @@ async def save_v2(
                     )
                 writer.add_slice(name, whole, part, value, dtype)
 
-    await in_thread(work)
+    await run_blocking(FILES, work)
 
 
 def _restore_shape(c: ShapeContext) -> list[Dims]:
@@ -145,28 +143,21 @@ async def restore_v2(
     """
     path, given_names, given_slices = _arguments(prefix, names, slices, len(dtypes))
 
-    def work(signal: StopSignal) -> list[Any]:
+    def work(flag: StopFlag) -> list[Any]:
         progress = FileProgress("restoring", path)
-        count = min(_MOST_READERS, os.cpu_count() or 1)
+        # Files stay open until no part reads them any more.
+        parts = Parts(FILE_PARTS, flag)
         with (
             progress,
-            ThreadPoolExecutor(count, "tideflow-restore") as threads,
-            BundleReader(path, _watched(signal, progress), threads) as reader,
+            BundleReader(path, _watched(flag, progress), parts) as reader,
+            parts,
         ):
             _check_all_there(reader, given_names, dtypes)
             progress.total_bytes = sum(reader.stored_bytes(name) for name in given_names)
-            try:
-                reading = [_reading(reader, *item) for item in zip(given_names, given_slices)]
-                return [finish() for finish in reading]
-            except BaseException:
-                threads.shutdown(cancel_futures=True)
-                raise
+            reading = [_reading(reader, *item) for item in zip(given_names, given_slices)]
+            return [finish() for finish in reading]
 
-    return await in_thread(work)
-
-
-# The kernel copies from its cache on as many cores as ask; more threads than these gain nothing.
-_MOST_READERS = 4
+    return await run_blocking(FILES, work)
 
 
 def _check_all_there(reader: BundleReader, names: Sequence[str], types: Sequence[DType]) -> None:
@@ -226,15 +217,15 @@ async def merge_v2_checkpoints(
         )
     destination = path_of(destination_prefix, "destination_prefix")
 
-    def work(signal: StopSignal) -> None:
-        merge_bundles(prefixes, destination, allow_missing_files)
+    def work(flag: StopFlag) -> None:
+        merge_bundles(prefixes, destination, allow_missing_files, flag.check)
         if delete_old_dirs:
             kept = os.path.dirname(destination)
             for old in {os.path.dirname(prefix) for prefix in prefixes} - {kept}:
                 with contextlib.suppress(OSError):  # others' files keep their directory
                     os.rmdir(old)
 
-    await in_thread(work)
+    await run_blocking(FILES, work)
 
 
 @op(

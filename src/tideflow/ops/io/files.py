@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.formats import AtomicFile, StopSignal, file_errors, in_thread, path_of
+from tideflow.blocking import FILES, StopFlag, run_blocking
+from tideflow.formats import AtomicFile, file_errors, path_of
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
@@ -36,13 +37,13 @@ async def read_file_kernel(ctx: Any, filename: Any) -> Any:
     """Return what a file holds."""
     path = path_of(_scalar(filename, "filename"), "filename")
 
-    def work(signal: StopSignal) -> Any:
+    def work(flag: StopFlag) -> Any:
         made = np.empty((), object)
         with file_errors("read", path), open(path, "rb") as file:
             made[()] = file.read()
         return made
 
-    return await in_thread(work)
+    return await run_blocking(FILES, work)
 
 
 @export("io.read_file", "read_file")
@@ -58,13 +59,14 @@ async def write_file_kernel(ctx: Any, filename: Any, contents: Any) -> None:
     path = path_of(_scalar(filename, "filename"), "filename")
     data = _scalar(contents, "contents")
 
-    def work(signal: StopSignal) -> None:
+    def work(flag: StopFlag) -> None:
         with file_errors("make the directory of", path):
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        with AtomicFile(path) as file:
+        flag.check()
+        with AtomicFile(path, check=flag.check) as file:
             file.write(data)
 
-    await in_thread(work)
+    await run_blocking(FILES, work)
 
 
 @export("io.write_file", "write_file")
@@ -90,16 +92,16 @@ async def matching_files_kernel(ctx: Any, pattern: Any) -> Any:
         )
     patterns = np.asarray(pattern, object).reshape(-1).tolist()
 
-    def work(signal: StopSignal) -> Any:
+    def work(flag: StopFlag) -> Any:
         found: list[bytes] = []
         for one in patterns:
-            signal.check()
+            flag.check()
             found += glob.glob(one, include_hidden=True)
         made = np.empty(len(found), object)
         made[:] = sorted(found)
         return made
 
-    return await in_thread(work)
+    return await run_blocking(FILES, work)
 
 
 @export("io.matching_files", "matching_files")

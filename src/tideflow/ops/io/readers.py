@@ -31,7 +31,7 @@ from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims
-from tideflow.ops.data import RecordStream, data_threads
+from tideflow.ops.data import RecordStream, in_file_thread
 from tideflow.ops.queues import Queue
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -124,9 +124,8 @@ class Reader:
         self._damage = None
         if self._records is not None:
             path = self._work.decode("utf-8", "surrogateescape")
-            loop = asyncio.get_running_loop()
-            records = await loop.run_in_executor(data_threads(), self._records, path)
-            self._stream = RecordStream(records)
+            read = self._records
+            self._stream = RecordStream(await in_file_thread(lambda: read(path)))
 
     async def _next(self) -> tuple[bytes, bytes] | None:
         """Return the next record of the file; None at its end."""
