@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from tideflow.runtime.deferring_lock import DeferringLock
 from tideflow.wire import errors
 from tideflow.wire.handles import ResourceHandle
@@ -71,6 +73,9 @@ class ResourceManager:
         return self._lookup_slowly(handle, kind)
 
     def _lookup_slowly(self, handle: Any, kind: type[T]) -> T:
+        if isinstance(handle, np.ndarray) and handle.size == 1:
+            # A handle that came out of a tensor of handles is still wrapped in an array.
+            return self.lookup(handle.item(), kind)
         if not isinstance(handle, ResourceHandle):
             raise errors.InvalidArgumentError(
                 f"a resource handle is wanted, found {type(handle).__name__}"

@@ -19,6 +19,7 @@ from tideflow.graph.op_traits import Effects, Role
 from tideflow.graph.shape_rules import ShapeContext, same_as, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.collectives.calls import CollectiveCall, Kind
+from tideflow.ops.node_resources import add_anonymous
 from tideflow.wire import dtypes, errors
 
 # ---- what the signatures have in common
@@ -508,14 +509,11 @@ async def collective_initialize_communicator(
             rank=made.rank,
         )
     )
-    handle = ctx.resources.anonymous_handle(Communicator)
-    ctx.resources.create(handle.container, handle.name, made)
-    return handle
+    return add_anonymous(ctx, Communicator, made)
 
 
 def _communicator(ctx: Any, handle: Any, group_assignment: Any) -> Communicator:
-    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
-    found: Communicator = ctx.resources.lookup(wanted, Communicator)
+    found: Communicator = ctx.resources.lookup(handle, Communicator)
     if np.ndim(group_assignment) != 2 or np.shape(group_assignment) != (1, found.group_size):
         raise errors.InvalidArgumentError(
             f"group_assignment has shape {list(np.shape(group_assignment))}; it must be [1, "

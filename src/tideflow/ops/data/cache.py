@@ -19,6 +19,7 @@ from tideflow.ops.data.file_cache import FileCached
 from tideflow.ops.data.iterators import Deleter
 from tideflow.ops.data.sources import Listed
 from tideflow.ops.data.values import Dataset, Element, Iterator, owned
+from tideflow.ops.node_resources import add_anonymous
 
 
 class MemoryCache:
@@ -90,8 +91,7 @@ def cache_dataset(ctx: Any, input_dataset: Dataset, filename: bytes, cache: Any 
 )
 def anonymous_memory_cache(ctx: Any) -> Any:
     """Return the handle of a cache, and what deletes it."""
-    handle = ctx.resources.anonymous_handle(MemoryCache)
-    ctx.resources.create(handle.container, handle.name, MemoryCache())
+    handle = add_anonymous(ctx, MemoryCache, MemoryCache())
     return handle, Deleter(handle)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -32,6 +32,7 @@ from tideflow.ops.data.values import (
     fail,
     text,
 )
+from tideflow.ops.node_resources import add_anonymous, open_resource
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -103,9 +104,7 @@ def _check_shapes(shapes: Sequence[Dims], element: Element) -> None:
 
 def find_iterator(ctx: Any, handle: Any) -> IteratorResource:
     """Return the iterator that a handle names.  Raises: as Resources.lookup."""
-    # A handle that came out of a tensor of handles is still wrapped in an array.
-    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
-    found: IteratorResource = ctx.resources.lookup(wanted, IteratorResource)
+    found: IteratorResource = ctx.resources.lookup(handle, IteratorResource)
     return found
 
 
@@ -115,18 +114,18 @@ def find_iterator(ctx: Any, handle: Any) -> IteratorResource:
 def _open(
     ctx: Any, container: str, name: str, types: list[DType], shapes: list[TensorShape]
 ) -> ResourceHandle:
-    found = ctx.resources.lookup_or_create(
-        container, name, IteratorResource, lambda: IteratorResource(types, dims_of(shapes))
+    return open_resource(
+        ctx,
+        IteratorResource,
+        lambda: IteratorResource(types, dims_of(shapes)),
+        container,
+        name,
+        lambda found: check_structure(types, dims_of(shapes), found.types, found.shapes),
     )
-    check_structure(types, dims_of(shapes), found.types, found.shapes)
-    handle: ResourceHandle = ctx.resources.handle(container, name, IteratorResource)
-    return handle
 
 
 def _anonymous(ctx: Any, types: list[DType], shapes: list[TensorShape]) -> ResourceHandle:
-    handle: ResourceHandle = ctx.resources.anonymous_handle(IteratorResource)
-    ctx.resources.create(handle.container, handle.name, IteratorResource(types, dims_of(shapes)))
-    return handle
+    return add_anonymous(ctx, IteratorResource, IteratorResource(types, dims_of(shapes)))
 
 
 @op(
@@ -149,8 +148,6 @@ def iterator(
     output_shapes: list[TensorShape],
 ) -> Any:
     """Return the handle of an iterator that has yet to be given a dataset."""
-    if not shared_name:
-        return ctx.memo(lambda: _anonymous(ctx, output_types, output_shapes))
     return ctx.memo(lambda: _open(ctx, container, shared_name, output_types, output_shapes))
 
 
@@ -257,12 +254,10 @@ async def one_shot_iterator(
             if len(made) != 1:
                 raise fail("The `dataset_factory` function must return exactly one tensor.")
             dataset = as_dataset(made[0])
+            known = None
             if shared_name:
                 known = ctx.resources.find(container, shared_name, IteratorResource)
-                handle = _open(ctx, container, shared_name, output_types, output_shapes)
-            else:
-                known = None
-                handle = _anonymous(ctx, output_types, output_shapes)
+            handle = _open(ctx, container, shared_name, output_types, output_shapes)
             if known is None:
                 find_iterator(ctx, handle).start(dataset)
             state.handle = handle
@@ -335,6 +330,22 @@ def named_handle(ctx: Any, string_handle: Any) -> ResourceHandle:
     return handle
 
 
+class _Structured(Protocol):
+    """An iterator of either kind."""
+
+    types: tuple[DType, ...]
+    shapes: tuple[Dims, ...]
+
+
+def check_declared(types: list[DType], shapes: list[TensorShape], found: _Structured) -> None:
+    """Check that an iterator is what an op declares, if it declares anything.
+
+    Raises: InvalidArgumentError for one of other types or shapes.
+    """
+    if types:
+        check_structure(types, dims_of(shapes) or (None,) * len(types), found.types, found.shapes)
+
+
 @op(
     """
     IteratorToStringHandle(resource_handle: resource) -> string_handle: string
@@ -366,10 +377,7 @@ def iterator_from_string_handle(
     other types.
     """
     handle = named_handle(ctx, string_handle)
-    found = find_iterator(ctx, handle)
-    if output_types:
-        shapes = dims_of(output_shapes) or (None,) * len(output_types)
-        check_structure(output_types, shapes, found.types, found.shapes)
+    check_declared(output_types, output_shapes, find_iterator(ctx, handle))
     return handle
 
 

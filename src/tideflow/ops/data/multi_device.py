@@ -19,7 +19,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.data.functions import enter_scope
-from tideflow.ops.data.iterators import Deleter, end_of_sequence, named_handle
+from tideflow.ops.data.iterators import Deleter, check_declared, end_of_sequence, named_handle
 from tideflow.ops.data.values import (
     Element,
     Iterator,
@@ -30,6 +30,7 @@ from tideflow.ops.data.values import (
     fail,
     text,
 )
+from tideflow.ops.node_resources import add_anonymous
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
 
@@ -109,18 +110,15 @@ class MultiDeviceIterator:
 
 
 def _find(ctx: Any, handle: Any) -> MultiDeviceIterator:
-    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
-    found: MultiDeviceIterator = ctx.resources.lookup(wanted, MultiDeviceIterator)
+    found: MultiDeviceIterator = ctx.resources.lookup(handle, MultiDeviceIterator)
     return found
 
 
 def _anonymous(
     ctx: Any, devices: list[str], types: list[DType], shapes: list[TensorShape]
 ) -> ResourceHandle:
-    handle: ResourceHandle = ctx.resources.anonymous_handle(MultiDeviceIterator)
     made = MultiDeviceIterator(len(devices), types, dims_of(shapes))
-    ctx.resources.create(handle.container, handle.name, made)
-    return handle
+    return add_anonymous(ctx, MultiDeviceIterator, made)
 
 
 @op(
@@ -282,8 +280,5 @@ def multi_device_iterator_from_string_handle(
     Raises: InvalidArgumentError for a string that is no handle, or an iterator of other types.
     """
     handle = named_handle(ctx, string_handle)
-    found = _find(ctx, handle)
-    if output_types:
-        shapes = dims_of(output_shapes) or (None,) * len(output_types)
-        check_structure(output_types, shapes, found.types, found.shapes)
+    check_declared(output_types, output_shapes, _find(ctx, handle))
     return handle

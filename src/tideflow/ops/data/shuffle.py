@@ -28,6 +28,7 @@ from tideflow.ops.data.values import (
     fail,
     scalar,
 )
+from tideflow.ops.node_resources import add_anonymous
 from tideflow.ops.random import random_words
 
 # Groups of four numbers that are made at once.
@@ -115,8 +116,7 @@ class SeedGenerator:
 
 
 def _new_generator(ctx: Any, seeds: Seeds) -> Any:
-    handle = ctx.resources.anonymous_handle(SeedGenerator)
-    ctx.resources.create(handle.container, handle.name, SeedGenerator(seeds))
+    handle = add_anonymous(ctx, SeedGenerator, SeedGenerator(seeds))
     return handle, Deleter(handle)
 
 

@@ -32,6 +32,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims
 from tideflow.ops.data import RecordStream, in_file_thread
+from tideflow.ops.node_resources import open_resource
 from tideflow.ops.queues import Queue
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -206,15 +207,7 @@ def _one_string(name: Any, queue: Queue) -> bytes:
 
 
 def _make(ctx: Any, container: str, shared_name: str, make: Callable[[], Reader]) -> Any:
-    def open_() -> Any:
-        if shared_name:
-            ctx.resources.lookup_or_create(container, shared_name, Reader, make)
-            return ctx.resources.handle(container, shared_name, Reader)
-        handle = ctx.resources.anonymous_handle(Reader)
-        ctx.resources.create(handle.container, handle.name, make())
-        return handle
-
-    return ctx.memo(open_)
+    return ctx.memo(lambda: open_resource(ctx, Reader, make, container, shared_name))
 
 
 def _lines_after(skip: int) -> Records:

@@ -16,6 +16,7 @@ from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as, scalar
 from tideflow.graph.shapes import Dims
+from tideflow.ops.node_resources import open_resource
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -137,23 +138,17 @@ def _make(
 ) -> Any:
     name = shared_name or (ctx.node.name if by_node else "")
 
-    def make(called: str) -> LookupTable:
-        return LookupTable(called, types[0], types[1], is_fixed)
+    def make() -> LookupTable:
+        return LookupTable(name or ctx.node.name, types[0], types[1], is_fixed)
 
-    def open_() -> Any:
-        if not name:
-            handle = ctx.resources.anonymous_handle(LookupTable)
-            ctx.resources.create(handle.container, handle.name, make(ctx.node.name))
-            return handle
-        found = ctx.resources.lookup_or_create(container, name, LookupTable, lambda: make(name))
+    def check(found: LookupTable) -> None:
         if (found.key_dtype, found.value_dtype) != tuple(types):
             raise errors.InvalidArgumentError(
                 f"table {name!r} is there already, from {found.key_dtype.name} to "
                 f"{found.value_dtype.name}; {types[0].name} to {types[1].name} is wanted"
             )
-        return ctx.resources.handle(container, name, LookupTable)
 
-    return ctx.memo(open_)
+    return ctx.memo(lambda: open_resource(ctx, LookupTable, make, container, name, check))
 
 
 _TABLE_ATTRS = """() -> table_handle: resource
@@ -197,8 +192,7 @@ def mutable_hash_table(
 
 def _table(ctx: Any, handle: Any, keys: DType | None = None, values: DType | None = None) -> Any:
     """Return the table of a handle, which must have the element types that the op declares."""
-    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
-    found = ctx.resources.lookup(wanted, LookupTable)
+    found = ctx.resources.lookup(handle, LookupTable)
     if keys not in (None, found.key_dtype) or values not in (None, found.value_dtype):
         raise errors.InvalidArgumentError(
             f"table {found.name!r} is from {found.key_dtype.name} to {found.value_dtype.name}; the "

@@ -18,7 +18,6 @@ from tideflow.graph.shapes import Dims
 from tideflow.ops.export import export
 from tideflow.ops.nn.conv_arithmetic import convolve, filter_gradient, input_gradient
 from tideflow.ops.nn.conv_geometry import (
-    Window,
     check_attrs,
     dims_from_nhwc,
     dims_to_nhwc,
@@ -31,6 +30,7 @@ from tideflow.ops.nn.conv_geometry import (
     to_nhwc,
     windows,
 )
+from tideflow.ops.nn.conv_sizes import check_out_backprop, read_sizes, shape_of_sizes
 from tideflow.wire import errors
 
 _GEOMETRY = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
@@ -74,15 +74,6 @@ def _groups(x: Any, w: Any) -> int:
 def _check_filter(shape: tuple[int, ...]) -> None:
     if len(shape) != 4:
         raise errors.InvalidArgumentError(f"filter must have rank 4; its shape is {list(shape)}")
-
-
-def _check_out_backprop(dy: Any, batch: int, rows: Window, columns: Window, out: int) -> None:
-    wanted = (batch, rows.out, columns.out, out)
-    if dy.shape != wanted:
-        raise errors.InvalidArgumentError(
-            f"out_backprop is {list(dy.shape)}; the sizes given make it {list(wanted)} "
-            "(batch, height, width, channels)"
-        )
 
 
 @op(
@@ -132,16 +123,9 @@ def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
     return [dims_from_nhwc((batch[0], *found[1:]), layout)]
 
 
-def _sizes(values: Any, what: str) -> tuple[int, ...]:
-    sizes = tuple(int(size) for size in values.reshape(-1))
-    if values.ndim != 1 or len(sizes) not in (2, 4) or min(sizes) < 0:
-        raise errors.InvalidArgumentError(f"{what} must be 4 sizes; found {values.tolist()}")
-    return sizes
-
-
 def _input_shape(input_sizes: Any, w: Any, dy: Any, data_format: str) -> tuple[int, int, int, int]:
     """Return the input's sizes in NHWC order, from all four or from height and width."""
-    sizes = _sizes(input_sizes, "input_sizes")
+    sizes = read_sizes(input_sizes, "input_sizes", 4, 2)
     if len(sizes) == 2:
         return dy.shape[0], sizes[0], sizes[1], w.shape[2]
     height, width = spatial(sizes, data_format)
@@ -186,13 +170,8 @@ def conv2d_backprop_input_kernel(
         (height, width), filter.shape[:2], strides, padding, explicit_paddings, data_format,
         dilations,
     )  # fmt: skip
-    _check_out_backprop(dy, batch, rows, columns, filter.shape[3])
+    check_out_backprop(dy, batch, (rows, columns), filter.shape[3])
     return from_nhwc(input_gradient(xp, filter, dy, rows, columns, channels), data_format)
-
-
-def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
-    check_attrs(c.attrs)
-    return [with_rank(c.value_as_shape(1), 4, "filter_sizes")]
 
 
 @op(
@@ -206,7 +185,7 @@ def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
     data_format: string in {NHWC, NCHW} = 'NHWC'
     dilations: list(int) = [1, 1, 1, 1]
     """,
-    shape=_filter_sizes_shape,
+    shape=shape_of_sizes(1, "filter_sizes", 4),
     static=("filter_sizes",),
     compiles=Compiles.ALWAYS,
 )
@@ -223,7 +202,7 @@ def conv2d_backprop_filter_kernel(
     dilations: list[int],
 ) -> Any:
     x, dy = to_nhwc(input, data_format), to_nhwc(out_backprop, data_format)
-    sizes = _sizes(filter_sizes, "filter_sizes")
+    sizes = read_sizes(filter_sizes, "filter_sizes", 4)
     _check_filter(sizes)
     if not sizes[2] or x.shape[3] % sizes[2]:
         raise errors.InvalidArgumentError(
@@ -232,7 +211,7 @@ def conv2d_backprop_filter_kernel(
     rows, columns = windows(
         x.shape[1:3], sizes[:2], strides, padding, explicit_paddings, data_format, dilations
     )
-    _check_out_backprop(dy, x.shape[0], rows, columns, sizes[3])
+    check_out_backprop(dy, x.shape[0], (rows, columns), sizes[3])
     return filter_gradient(xp, x, dy, rows, columns, sizes[2])
 
 

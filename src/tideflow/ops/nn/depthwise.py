@@ -28,6 +28,7 @@ from tideflow.ops.nn.conv_geometry import (
     to_nhwc,
     windows,
 )
+from tideflow.ops.nn.conv_sizes import check_out_backprop, read_sizes, shape_of_sizes
 from tideflow.ops.nn.convolutions import register_gradients
 from tideflow.wire import errors
 
@@ -96,11 +97,6 @@ def depthwise_kernel(
     return from_nhwc(convolve(xp, x, w, rows, columns, channels), data_format)
 
 
-def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
-    check_attrs(c.attrs)
-    return [with_rank(c.value_as_shape(0), 4, "input_sizes")]
-
-
 @op(
     """
     DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> output: T
@@ -111,7 +107,7 @@ def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
     data_format: string in {NHWC, NCHW} = 'NHWC'
     dilations: list(int) = [1, 1, 1, 1]
     """,
-    shape=_input_sizes_shape,
+    shape=shape_of_sizes(0, "input_sizes", 4),
     static=("input_sizes",),
     compiles=Compiles.ALWAYS,
 )
@@ -128,20 +124,15 @@ def depthwise_backprop_input_kernel(
     dilations: list[int],
 ) -> Any:
     dy = to_nhwc(out_backprop, data_format)
-    sizes = _four(input_sizes, "input_sizes")
+    sizes = read_sizes(input_sizes, "input_sizes", 4)
     channels = sizes[1] if data_format == "NCHW" else sizes[3]
     w = _as_grouped(filter, channels)
     rows, columns = windows(
         spatial(sizes, data_format), w.shape[:2], strides, padding, explicit_paddings,
         data_format, dilations,
     )  # fmt: skip
-    _check_out_backprop(dy, (sizes[0], rows.out, columns.out, w.shape[3]))
+    check_out_backprop(dy, sizes[0], (rows, columns), w.shape[3])
     return from_nhwc(input_gradient(xp, w, dy, rows, columns, channels), data_format)
-
-
-def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
-    check_attrs(c.attrs)
-    return [with_rank(c.value_as_shape(1), 4, "filter_sizes")]
 
 
 @op(
@@ -154,7 +145,7 @@ def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
     data_format: string in {NHWC, NCHW} = 'NHWC'
     dilations: list(int) = [1, 1, 1, 1]
     """,
-    shape=_filter_sizes_shape,
+    shape=shape_of_sizes(1, "filter_sizes", 4),
     static=("filter_sizes",),
     compiles=Compiles.ALWAYS,
 )
@@ -171,7 +162,7 @@ def depthwise_backprop_filter_kernel(
     dilations: list[int],
 ) -> Any:
     x, dy = to_nhwc(input, data_format), to_nhwc(out_backprop, data_format)
-    sizes = _four(filter_sizes, "filter_sizes")
+    sizes = read_sizes(filter_sizes, "filter_sizes", 4)
     rows, columns = windows(
         x.shape[1:3], sizes[:2], strides, padding, explicit_paddings, data_format, dilations
     )
@@ -179,23 +170,8 @@ def depthwise_backprop_filter_kernel(
         raise errors.InvalidArgumentError(
             f"the input has {x.shape[3]} channels; filter_sizes is {list(sizes)}"
         )
-    _check_out_backprop(dy, (x.shape[0], rows.out, columns.out, sizes[2] * sizes[3]))
+    check_out_backprop(dy, x.shape[0], (rows, columns), sizes[2] * sizes[3])
     return filter_gradient(xp, x, dy, rows, columns, 1).reshape(sizes)
-
-
-def _four(values: Any, what: str) -> tuple[int, ...]:
-    sizes = tuple(int(size) for size in values.reshape(-1))
-    if values.ndim != 1 or len(sizes) != 4 or min(sizes) < 0:
-        raise errors.InvalidArgumentError(f"{what} must be 4 sizes; found {values.tolist()}")
-    return sizes
-
-
-def _check_out_backprop(dy: Any, wanted: tuple[int, ...]) -> None:
-    if dy.shape != wanted:
-        raise errors.InvalidArgumentError(
-            f"out_backprop is {list(dy.shape)}; the sizes given make it {list(wanted)} "
-            "(batch, height, width, channels)"
-        )
 
 
 register_gradients("DepthwiseConv2dNative")

@@ -24,6 +24,7 @@ from tideflow.ops.export import export
 from tideflow.ops.framework import lax
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.conv_geometry import GeometryError, Window, one_of, tap, window
+from tideflow.ops.nn.conv_sizes import check_out_backprop, read_sizes, shape_of_sizes
 from tideflow.wire import errors
 
 _GEOMETRY = ("strides", "padding", "data_format", "dilations")
@@ -200,15 +201,6 @@ def _check_filter(shape: Sequence[int], channels: int) -> None:
         )
 
 
-def _check_out_backprop(dy: Any, batch: int, along: Windows, out: int) -> None:
-    wanted = (batch, *(w.out for w in along), out)
-    if dy.shape != wanted:
-        raise errors.InvalidArgumentError(
-            f"out_backprop is {list(dy.shape)}; the sizes given make it {list(wanted)} "
-            "(batch, depth, height, width, channels)"
-        )
-
-
 @op(
     """
     Conv3D(input: T, filter: T) -> output: T
@@ -239,13 +231,6 @@ def conv3d_kernel(
     for at, index in taps_of(along):
         total = total + full[index] @ matrices[at]
     return from_ndhwc(total.astype(input.dtype), data_format)
-
-
-def _sizes(values: Any, what: str) -> tuple[int, ...]:
-    sizes = tuple(values.reshape(-1).tolist())
-    if values.ndim != 1 or len(sizes) != 5 or min(sizes) < 0:
-        raise errors.InvalidArgumentError(f"{what} must be 5 sizes; found {values.tolist()}")
-    return sizes
 
 
 def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
@@ -281,23 +266,18 @@ def conv3d_backprop_input_kernel(
     dilations: list[int],
 ) -> Any:
     dy = to_ndhwc(out_backprop, data_format, "out_backprop")
-    batch, *spaces, channels = dims_to_ndhwc(_sizes(input_sizes, "input_sizes"), data_format)
+    batch, *spaces, channels = dims_to_ndhwc(read_sizes(input_sizes, "input_sizes", 5), data_format)
     assert batch is not None
     assert channels is not None
     _check_filter(filter.shape, channels)
     kernel = filter.shape[:3]
     along = windows_of(spaces, kernel, strides, padding, data_format, dilations)  # type: ignore[arg-type]
-    _check_out_backprop(dy, batch, along, filter.shape[4])
+    check_out_backprop(dy, batch, along, filter.shape[4])
     matrices, given = wide(xp, filter), wide(xp, dy)
     spread = Spread(xp, batch, channels, along, matrices.dtype)
     for at, index in taps_of(along):
         spread.add(at, index, given @ matrices[at].T)
     return from_ndhwc(spread.result().astype(out_backprop.dtype), data_format)
-
-
-def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
-    check_attrs(c.attrs)
-    return [with_rank(c.value_as_shape(1), 5, "filter_sizes")]
 
 
 @op(
@@ -309,7 +289,7 @@ def _filter_sizes_shape(c: ShapeContext) -> list[Dims]:
     data_format: string in {NDHWC, NCDHW} = 'NDHWC'
     dilations: list(int) = [1, 1, 1, 1, 1]
     """,
-    shape=_filter_sizes_shape,
+    shape=shape_of_sizes(1, "filter_sizes", 5, check_attrs),
     static=("filter_sizes",),
 )
 def conv3d_backprop_filter_kernel(
@@ -325,10 +305,10 @@ def conv3d_backprop_filter_kernel(
 ) -> Any:
     x = to_ndhwc(input, data_format)
     dy = to_ndhwc(out_backprop, data_format, "out_backprop")
-    sizes = _sizes(filter_sizes, "filter_sizes")
+    sizes = read_sizes(filter_sizes, "filter_sizes", 5)
     _check_filter(sizes, x.shape[4])
     along = windows_of(x.shape[1:4], sizes[:3], strides, padding, data_format, dilations)
-    _check_out_backprop(dy, x.shape[0], along, sizes[4])
+    check_out_backprop(dy, x.shape[0], along, sizes[4])
     full, given = wide(xp, x), wide(xp, dy)
     axes = ((0, 1, 2, 3), (0, 1, 2, 3))
     parts = [

@@ -113,8 +113,7 @@ def _find(ctx: Any, handle: Any, kind: type[Any] = Accumulator, dtype: DType | N
     if isinstance(handle, AccumulatorRef):
         found = handle.accumulator
     else:
-        wanted = handle.item() if isinstance(handle, np.ndarray) else handle
-        found = ctx.resources.lookup(wanted, Accumulator)
+        found = ctx.resources.lookup(handle, Accumulator)
     if not isinstance(found, kind):
         raise errors.InvalidArgumentError(f"{found.name!r} is a {found.kind}, not a {kind.kind}")
     if dtype is not None and found.dtype is not dtype:

@@ -8,189 +8,138 @@ Source: tensorflow/core/ops/data_flow_ops.cc; runtime behaviour of TensorFlow 2.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tideflow.graph.gradient_registry import not_differentiable
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import op, with_attrs
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.ops.node_resources import open_resource
 from tideflow.ops.queues.queues import PaddingFIFOQueue, PriorityQueue, Queue, RandomShuffleQueue
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
-
-
-def _handle(ctx: Any, container: str, shared_name: str, make: Callable[[str], Queue]) -> Any:
-    """Return the handle of a node's queue, made on first use."""
-    return ctx.memo(lambda: _open(ctx, container, shared_name, make))
-
-
-def _open(ctx: Any, container: str, shared_name: str, make: Callable[[str], Queue]) -> Any:
-    if not shared_name:
-        handle = ctx.resources.anonymous_handle(Queue)
-        ctx.resources.create(handle.container, handle.name, make(f"_0_{ctx.node.name}"))
-        return handle
-    wanted = make(shared_name)
-    found = ctx.resources.lookup_or_create(container, shared_name, Queue, lambda: wanted)
-    difference = found.difference(wanted)
-    if difference is not None:
-        raise errors.InvalidArgumentError(
-            f"shared queue {shared_name!r} is there already and {difference}; declare it alike "
-            "everywhere, or choose another shared_name"
-        )
-    return ctx.resources.handle(container, shared_name, Queue)
 
 
 def _dims(shapes: list[TensorShape]) -> list[Dims]:
     return [shape.dims for shape in shapes]
 
 
-@op(
-    """
-    FIFOQueueV2() -> handle: resource
-    component_types: list(type) >= 1
-    shapes: list(shape) >= 0 = []
+# What each queue op has, besides the types and shapes of its components.
+_QUEUE_ATTRS = """
     capacity: int = -1
     container: string = ''
     shared_name: string = ''
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def fifo_queue_v2(
-    ctx: Any,
-    *,
-    component_types: list[DType],
-    shapes: list[TensorShape],
-    capacity: int,
-    container: str,
-    shared_name: str,
-) -> Any:
-    """Return the handle of a first-in, first-out queue."""
-    return _handle(
-        ctx,
-        container,
-        shared_name,
-        lambda name: Queue(name, component_types, _dims(shapes), capacity),
-    )
-
-
-@op(
-    """
-    PaddingFIFOQueueV2() -> handle: resource
+"""
+_COMPONENT_ATTRS = """
     component_types: list(type) >= 1
     shapes: list(shape) >= 0 = []
-    capacity: int = -1
-    container: string = ''
-    shared_name: string = ''
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def padding_fifo_queue_v2(
-    ctx: Any,
-    *,
-    component_types: list[DType],
-    shapes: list[TensorShape],
-    capacity: int,
-    container: str,
-    shared_name: str,
-) -> Any:
-    """Return the handle of a queue whose batches are padded."""
-    if len(shapes) != len(component_types) or None in _dims(shapes):
+"""
+
+M = TypeVar("M", bound=Callable[..., Queue])
+
+
+def _queue_op(name: str, attrs: str = _COMPONENT_ATTRS) -> Callable[[M], M]:
+    """Register the op of a kind of queue; the decorated function makes one.
+
+    The function takes the queue's name, and those attrs by which queues of one shared name must be
+    alike; `shapes` as Dims.
+    """
+
+    def register(make: M) -> M:
+        def kernel(ctx: Any, *, container: str, shared_name: str, **declared: Any) -> Any:
+            declared["shapes"] = _dims(declared["shapes"])
+
+            def made() -> Queue:
+                return make(shared_name or f"_0_{ctx.node.name}", **declared)
+
+            def check(found: Queue) -> None:
+                difference = found.difference(made())
+                if difference is not None:
+                    raise errors.InvalidArgumentError(
+                        f"shared queue {shared_name!r} is there already and {difference}; declare "
+                        "it alike everywhere, or choose another shared_name"
+                    )
+
+            return ctx.memo(lambda: open_resource(ctx, Queue, made, container, shared_name, check))
+
+        taken = [*list(inspect.signature(make).parameters)[1:], "container", "shared_name"]
+        signature = f"{name}() -> handle: resource{attrs}{_QUEUE_ATTRS}"
+        op(signature, shape=scalar, stateful=True)(with_attrs(kernel, taken, first="ctx"))
+        return make
+
+    return register
+
+
+@_queue_op("FIFOQueueV2")
+def _fifo_queue(
+    name: str, component_types: list[DType], shapes: list[Dims], capacity: int
+) -> Queue:
+    """Return a first-in, first-out queue."""
+    return Queue(name, component_types, shapes, capacity)
+
+
+@_queue_op("PaddingFIFOQueueV2")
+def _padding_fifo_queue(
+    name: str, component_types: list[DType], shapes: list[Dims], capacity: int
+) -> Queue:
+    """Return a queue whose batches are padded."""
+    if len(shapes) != len(component_types) or None in shapes:
         raise errors.InvalidArgumentError(
             "a PaddingFIFOQueue needs a shape of known rank for each component; "
             f"found {len(shapes)} shapes for {len(component_types)} components"
         )
-    return _handle(
-        ctx,
-        container,
-        shared_name,
-        lambda name: PaddingFIFOQueue(name, component_types, _dims(shapes), capacity),
-    )
+    return PaddingFIFOQueue(name, component_types, shapes, capacity)
 
 
-@op(
-    """
-    RandomShuffleQueueV2() -> handle: resource
-    component_types: list(type) >= 1
-    shapes: list(shape) >= 0 = []
-    capacity: int = -1
+@_queue_op(
+    "RandomShuffleQueueV2",
+    _COMPONENT_ATTRS
+    + """
     min_after_dequeue: int = 0
     seed: int = 0
     seed2: int = 0
-    container: string = ''
-    shared_name: string = ''
     """,
-    shape=scalar,
-    stateful=True,
 )
-def random_shuffle_queue_v2(
-    ctx: Any,
-    *,
+def _random_shuffle_queue(
+    name: str,
     component_types: list[DType],
-    shapes: list[TensorShape],
+    shapes: list[Dims],
     capacity: int,
     min_after_dequeue: int,
     seed: int,
     seed2: int,
-    container: str,
-    shared_name: str,
-) -> Any:
-    """Return the handle of a queue that mixes its elements."""
+) -> Queue:
+    """Return a queue that mixes its elements."""
     if min_after_dequeue < 0 or 0 <= capacity <= min_after_dequeue:
         raise errors.InvalidArgumentError(
             f"min_after_dequeue is {min_after_dequeue}; it must be at least 0 and less than the "
             f"capacity, {capacity}"
         )
-    seeds = (seed, seed2)
-    return _handle(
-        ctx,
-        container,
-        shared_name,
-        lambda name: RandomShuffleQueue(
-            name, component_types, _dims(shapes), capacity, min_after_dequeue, seeds
-        ),
+    return RandomShuffleQueue(
+        name, component_types, shapes, capacity, min_after_dequeue, (seed, seed2)
     )
 
 
-@op(
+@_queue_op(
+    "PriorityQueueV2",
     """
-    PriorityQueueV2() -> handle: resource
     component_types: list(type) >= 0 = []
     shapes: list(shape) >= 0
-    capacity: int = -1
-    container: string = ''
-    shared_name: string = ''
     """,
-    shape=scalar,
-    stateful=True,
 )
-def priority_queue_v2(
-    ctx: Any,
-    *,
-    component_types: list[DType],
-    shapes: list[TensorShape],
-    capacity: int,
-    container: str,
-    shared_name: str,
-) -> Any:
-    """Return the handle of a queue ordered by its first component, an int64 scalar."""
-    types = [dtypes.int64, *component_types]
-    return _handle(
-        ctx,
-        container,
-        shared_name,
-        lambda name: PriorityQueue(name, types, [(), *_dims(shapes)], capacity),
-    )
+def _priority_queue(
+    name: str, component_types: list[DType], shapes: list[Dims], capacity: int
+) -> Queue:
+    """Return a queue ordered by its first component, an int64 scalar."""
+    return PriorityQueue(name, [dtypes.int64, *component_types], [(), *shapes], capacity)
 
 
 def _lookup(ctx: Any, handle: Any) -> Queue:
-    # A handle that came out of a tensor of handles is still wrapped in an array.
-    wanted = handle.item() if isinstance(handle, np.ndarray) else handle
-    found: Queue = ctx.resources.lookup(wanted, Queue)
+    found: Queue = ctx.resources.lookup(handle, Queue)
     return found
 
 
