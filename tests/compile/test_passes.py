@@ -1,4 +1,4 @@
-"""The passes: pruning, folding, placing, splitting and planning, on small graphs."""
+"""What the manuals of the passes (manuals.py) do not tell: refusals, and passes in a row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tideflow.compile.fold import fold_constants
 from tideflow.compile.merge import merge_equal
 from tideflow.compile.partition import partition
 from tideflow.compile.place import place
-from tideflow.compile.plan import make_plan
 from tideflow.compile.prune import Signature, prune
 from tideflow.compile.rewrite import Rewrites
 from tideflow.graph.node import topological_order
@@ -41,14 +40,6 @@ def names(nodes):
 
 
 # ---- prune
-
-
-def test_pruning_keeps_only_what_the_fetches_need(graph):
-    x = tf.placeholder(tf.float32, [], name="x")
-    y = tf.exp(x, name="y")
-    tf.exp(y, name="unused")
-    found = pruned(graph, ["x:0"], ["y:0"])
-    assert names(found.nodes) == ["_arg_x_0", "y", "_retval_y_0_0"]
 
 
 def test_who_waits_for_a_fed_placeholder_waits_for_its_feed(graph):
@@ -128,15 +119,6 @@ def test_a_partial_run_knows_which_feeds_a_fetch_needs(graph):
 # ---- fold
 
 
-def test_what_does_not_change_is_computed_once(graph):
-    x = tf.placeholder(tf.float32, [], name="x")
-    tf.multiply(x, tf.sqrt(tf.constant(4.0) + 5.0), name="y")
-    found = fold_constants(pruned(graph, ["x:0"], ["y:0"]).nodes)
-    constants = [node for node in found if node.op == "Const"]
-    assert [float(node.attrs["value"]) for node in constants] == [3.0]
-    assert {node.op for node in found} == {"_Arg", "Const", "Mul", "_Retval"}
-
-
 def test_a_folded_constant_waits_for_what_its_node_and_inputs_waited_for(graph):
     first, second = tf.no_op(name="first"), tf.no_op(name="second")
     with tf.control_dependencies([first]):
@@ -150,25 +132,7 @@ def test_a_folded_constant_waits_for_what_its_node_and_inputs_waited_for(graph):
     assert waits == {"first", "second"}
 
 
-def test_random_numbers_and_state_are_not_folded(graph):
-    tf.add(tf.random_uniform([2]), 1.0, name="y")
-    found = fold_constants(pruned(graph, [], ["y:0"]).nodes)
-    assert "RandomUniform" in {node.op for node in found}
-
-
 # ---- merge
-
-
-def test_equal_chains_become_one(graph):
-    x = tf.placeholder(tf.float32, [], name="x")
-    ends = [tf.exp(tf.tanh(x) * 2.0) for _ in range(3)]
-    tf.add_n(ends, name="y")
-    found = merge_equal(pruned(graph, ["x:0"], ["y:0"]).nodes)
-    assert sorted(node.op for node in found) == [
-        "AddN", "Const", "Exp", "Mul", "Tanh", "_Arg", "_Retval",
-    ]  # fmt: skip
-    total = next(node for node in found if node.op == "AddN")
-    assert [source.name for source, _ in total.edges] == ["Exp"] * 3
 
 
 def test_a_fetched_duplicate_answers_with_the_first_ones_value(graph):
@@ -195,36 +159,6 @@ def test_a_fetched_duplicate_answers_with_the_first_ones_value(graph):
 )
 def test_what_may_differ_stays_apart(graph, two):
     first, second = two(tf.placeholder(tf.float32, [], name="x"))
-    found = merge_equal(pruned(graph, [], [first.name, second.name]).nodes)
-    assert {first.op.name, second.op.name} <= set(names(found))
-
-
-def test_devices_and_control_inputs_keep_nodes_apart(graph):
-    x = tf.placeholder(tf.float32, [], name="x")
-    tf.exp(x, name="a")
-    with tf.device("/job:ps/task:0"):
-        tf.exp(x, name="b")
-    with tf.control_dependencies([tf.no_op()]):
-        tf.exp(x, name="c")
-    found = merge_equal(pruned(graph, ["x:0"], ["a:0", "b:0", "c:0"]).nodes)
-    assert {"a", "b", "c"} <= set(names(found))
-
-
-def test_waiting_for_a_merged_node_is_waiting_for_the_one_that_stays(graph):
-    x = tf.placeholder(tf.float32, [], name="x")
-    first = tf.exp(x, name="first")
-    second = tf.exp(x, name="second")
-    with tf.control_dependencies([first, second]):
-        tf.tanh(x, name="y")
-    found = {n.name: n for n in merge_equal(pruned(graph, ["x:0"], ["y:0"]).nodes)}
-    assert names(found["y"].controls) == ["first"]
-    assert "second" not in found
-
-
-def test_reads_of_a_reference_stay_apart(graph):
-    variable = tf.Variable(1.0, use_resource=False)
-    reference = variable.op.outputs[0]
-    first, second = tf.identity(reference), tf.identity(reference)
     found = merge_equal(pruned(graph, [], [first.name, second.name]).nodes)
     assert {first.op.name, second.op.name} <= set(names(found))
 
@@ -281,68 +215,6 @@ def test_the_client_device_is_the_default(graph):
     tf.exp(tf.placeholder(tf.float32, [], name="x"), name="y")
     place(graph.get_operations(), [WORKER1, WORKER0, PS], False)
     assert {op.device for op in graph.get_operations()} == {WORKER1}
-
-
-def test_a_partial_name_prefers_the_own_task_then_name_order(graph):
-    with tf.device("/job:worker"):
-        a = tf.exp(tf.placeholder(tf.float32, [], name="x"), name="a")
-    with tf.device("/job:ps"):
-        b = tf.exp(a, name="b")
-    devices = [WORKER1, full_name("ps", 1), PS, WORKER0]
-    place(graph.get_operations(), devices, False)
-    assert a.op.device == WORKER1
-    assert b.op.device == PS
-
-
-def test_what_uses_a_variable_goes_where_it_is(graph):
-    with tf.device("/job:ps/task:0"):
-        v = tf.get_variable("v", initializer=1.0)
-    with tf.device("/job:worker/task:0"):
-        update = tf.assign_add(v, 1.0)
-    place(graph.get_operations(), [WORKER0, PS], False)
-    assert v.handle.op.device == PS
-    assigns = [op for op in graph.get_operations() if op.type == "AssignAddVariableOp"]
-    assert [op.device for op in assigns] == [PS]
-    assert update is not None
-
-
-def test_colocated_nodes_share_a_device_and_conflicts_are_named(graph):
-    with tf.device("/job:ps/task:0"):
-        a = tf.identity(tf.placeholder(tf.float32, [], name="x"), name="a")
-    with tf.colocate_with(a):
-        b = tf.exp(tf.placeholder(tf.float32, [], name="z"), name="b")
-    place(graph.get_operations(), [WORKER0, PS], False)
-    assert b.op.device == PS
-
-
-def test_a_colocation_conflict_names_both_nodes(graph):
-    with tf.device("/job:ps/task:0"):
-        a = tf.no_op(name="a")
-    with tf.colocate_with(a), tf.device("/job:worker/task:0"):
-        tf.no_op(name="b")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'(a|b)'.*'(a|b)'"):
-        place(graph.get_operations(), [WORKER0, PS], False)
-
-
-def test_soft_placement_drops_type_and_index_but_never_the_task(graph):
-    with tf.device("/job:ps/task:0/device:GPU:3"):
-        a = tf.no_op(name="a")
-    place(graph.get_operations(), [WORKER0, PS], True)
-    assert a.device == PS
-    with tf.device("/job:ps/task:5"):
-        tf.no_op(name="b")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"'b'.*task:5.*devices are"):
-        place(graph.get_operations(), [WORKER0, PS], True)
-
-
-def test_a_constant_goes_with_its_only_consumer(graph):
-    with tf.device("/job:ps/task:0"):
-        x = tf.placeholder(tf.float32, [], name="x")
-        with tf.device(None):
-            one = tf.constant(1.0, name="one")
-        tf.add(x, one, name="y")
-    place(graph.get_operations(), [WORKER0, PS], False)
-    assert one.op.device == PS
 
 
 def test_nodes_that_come_later_go_where_their_variable_is_and_move_nothing(graph):
@@ -404,19 +276,6 @@ def test_one_pair_of_send_and_receive_serves_all_consumers(graph):
     assert by_name["b"].edges == by_name["c"].edges == [(receives[0], 0)]
 
 
-def test_a_control_edge_carries_an_empty_tensor(graph):
-    two_tasks(graph)
-    found = pruned(graph, [], [], ["d"])
-    place(found.nodes, [WORKER0, PS], False)
-    parts = split(found.nodes)
-    on_ps = {node.op: node for node in parts["/job:ps/replica:0/task:0"]}
-    assert on_ps["Const"].controls == [on_ps["Exp"]]
-    assert on_ps["Const"].attrs["value"].shape == (0,)
-    on_worker = {node.op: node for node in parts["/job:worker/replica:0/task:0"]}
-    assert on_worker["NoOp"].controls == [on_worker["Identity"]]
-    assert on_worker["Identity"].edges == [(on_worker["_Recv"], 0)]
-
-
 def test_feeds_and_fetches_pass_through_the_client_device(graph):
     x = tf.placeholder(tf.float32, [], name="x")
     tf.exp(x, name="y")
@@ -430,54 +289,6 @@ def test_feeds_and_fetches_pass_through_the_client_device(graph):
     assert feed.attrs["send_device_incarnation"] == -(2**63) + 5
     assert feed.attrs["client_terminated"] is True
     assert by_name["_send_y_0"].edges == [(by_name["y"], 0)]
-
-
-def test_a_loop_over_two_tasks_gets_a_control_loop(graph):
-    def body(i):
-        with tf.device("/job:ps/task:0"):
-            return i + tf.cast(tf.exp(0.0), tf.int32)
-
-    with tf.device("/job:worker/task:0"):
-        start = tf.placeholder(tf.int32, [], name="start")
-        end = tf.while_loop(lambda i: i < 5, body, [start], name="loop")
-    found = pruned(graph, ["start:0"], [end.name])
-    place(found.nodes, [WORKER0, PS], False)
-    parts = split(found.nodes)
-    on_ps = parts["/job:ps/replica:0/task:0"]
-    loops = [node for node in on_ps if node.name.startswith("_cloop")]
-    assert sorted(node.op for node in loops) == [
-        "Const",
-        "Enter",
-        "Merge",
-        "NextIteration",
-        "Switch",
-    ]
-    merge = next(node for node in loops if node.op == "Merge")
-    inside = [node for node in on_ps if node.op == "_Recv" and merge in node.controls]
-    # The loop variable, the condition and the pivot of constants come once in each iteration.
-    assert sorted(node.name.split("_S")[0] for node in inside) == [
-        "loop/Identity",
-        "loop/Identity/ctrl",
-        "loop/LoopCond",
-    ]
-
-
-# ---- plan
-
-
-def test_nodes_are_grouped_by_what_they_wait_for(graph):
-    queue = tf.FIFOQueue(1, tf.float32)
-    before = tf.exp(tf.placeholder_with_default(1.0, []), name="before")
-    taken = queue.dequeue(name="taken")
-    tf.add(before, taken, name="after")
-    plan = make_plan(pruned(graph, [], ["after:0"]).nodes)
-    first, second = plan.groups
-    assert "before" in names(first.nodes)
-    assert "taken" in names(first.nodes)
-    assert "after" in names(second.nodes)
-    assert first.waits_for == 0
-    assert second.waits_for == 2
-    assert not plan.is_synchronous
 
 
 def test_a_key_is_what_peers_expect():
