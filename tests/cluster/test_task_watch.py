@@ -58,15 +58,15 @@ class Pair:
 class Step:
     """A step in a thread of its own."""
 
-    def __init__(self, session: tf.Session, fetch: Any) -> None:
+    def __init__(self, session: tf.Session, fetch: Any, feeds: Any = None) -> None:
         self.error: BaseException | None = None
         self.value: Any = None
-        self._thread = threading.Thread(target=self._run, args=[session, fetch])
+        self._thread = threading.Thread(target=self._run, args=[session, fetch, feeds])
         self._thread.start()
 
-    def _run(self, session: tf.Session, fetch: Any) -> None:
+    def _run(self, session: tf.Session, fetch: Any, feeds: Any) -> None:
         try:
-            self.value = session.run(fetch)
+            self.value = session.run(fetch, feeds)
         except BaseException as error:
             self.error = error
 

@@ -22,6 +22,7 @@ from tideflow.transport import NotGrpcError, make_channel, methods_of
 from tideflow.transport.channel import BlockingCaller
 from tideflow.transport.h2 import blocking, frames
 from tideflow.transport.h2.channel import H2Channel
+from tideflow.transport.h2.failure_detector import Evidence
 from tideflow.wire import errors
 from transport.contract import PAYLOAD, Pair, Probe
 from transport.ways import AtPort, BetweenHosts, OverTls, OverUnix
@@ -267,13 +268,13 @@ class RawServer:
             one.close()
 
 
-def raw_call(greeting: bytes, keepalive_s: float = 30.0) -> None:
+def raw_call(greeting: bytes, keepalive_s: float = 30.0, timeout_s: float = 20.0) -> None:
     """Make a call to a server that says no more than its greeting."""
     server = RawServer(greeting)
     channel = H2Channel(server.address, keepalive_s=keepalive_s)
     try:
         assert channel.blocking is not None
-        channel.blocking.unary(SPECS["Echo"], BytesValue(), timeout_s=20)
+        channel.blocking.unary(SPECS["Echo"], BytesValue(), timeout_s=timeout_s)
     finally:
         run_sync(channel.close())
         server.close()
@@ -284,8 +285,16 @@ def test_another_protocol_is_recognised() -> None:
         raw_call(b"SSH-2.0-OpenSSH_9.6\r\n")
 
 
-def test_a_silent_peer_is_given_up_after_a_ping(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_peer_that_is_there_is_waited_for() -> None:
+    with pytest.raises(errors.DeadlineExceededError):
+        raw_call(frames.settings_frame({}), keepalive_s=0.01, timeout_s=1.0)
+
+
+def test_where_the_kernel_cannot_tell_a_silent_peer_is_given_up_after_a_ping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(blocking, "PING_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(blocking, "view_of", lambda connection: lambda: Evidence.NONE)
     with pytest.raises(errors.UnavailableError, match=r"did not answer a ping within 0\.05 s"):
         raw_call(frames.settings_frame({}), keepalive_s=0.05)
 

@@ -1,4 +1,4 @@
-"""Peers that say nothing: asked for a sign of life, given up in time, and not before."""
+"""Peers that say nothing: waited for while they are there."""
 
 from __future__ import annotations
 
@@ -13,50 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from real_time import eventually, within
-from tideflow.transport.h2.heartbeat import Finding, Heartbeat, silence_s
+from real_time import eventually
+from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.wire import errors
 
 _ROOT = Path(__file__).parents[2]
 _PATHS = os.pathsep.join([str(_ROOT / "src"), str(_ROOT / "tests")])
 _SILENCE_S = 1.0
-
-
-def frequent() -> Heartbeat:
-    made = Heartbeat(310.0)
-    made.is_frequent = True
-    return made
-
-
-def test_a_silent_peer_is_asked_once_and_given_up_after_twenty_looks() -> None:
-    heartbeat = frequent()
-    found = [heartbeat.look() for _ in range(21)]
-    assert found == [Finding.PING, *[Finding.WAIT] * 19, Finding.GIVE_UP]
-    assert 20 * heartbeat.next_s == silence_s() == 10.0
-
-
-def test_a_peer_that_is_heard_of_is_not_asked() -> None:
-    heartbeat = frequent()
-    for _ in range(50):
-        heartbeat.has_heard = True
-        assert heartbeat.look() is Finding.WAIT
-
-
-def test_one_that_answers_late_is_looked_at_anew() -> None:
-    heartbeat = frequent()
-    for _ in range(20):
-        heartbeat.look()
-    heartbeat.has_heard = True
-    assert [heartbeat.look(), heartbeat.look()] == [Finding.WAIT, Finding.PING]
-
-
-def test_a_plain_peer_is_asked_seldom() -> None:
-    heartbeat = Heartbeat(310.0)
-    assert heartbeat.next_s == 310.0
-    assert heartbeat.look() is Finding.PING
-    assert heartbeat.next_s == 20.0
-    assert heartbeat.look() is Finding.GIVE_UP
-    assert "within 20 s" in heartbeat.reason
 
 
 @pytest.mark.parametrize("setting", ["soon", "0", "-1", "nan", "1e9"])
@@ -72,14 +35,19 @@ def test_an_odd_setting_is_refused(setting: str, monkeypatch: pytest.MonkeyPatch
 
 
 @contextlib.contextmanager
-def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run two_hosts_peer.py."""
+def running(*arguments: str, memory: str = "on") -> Iterator[subprocess.Popen[str]]:
+    """Run two_hosts_peer.py; without shared memory connections are of TCP."""
     script = str(_ROOT / "tests" / "transport" / "two_hosts_peer.py")
-    environment = {"PYTHONPATH": _PATHS, "TIDEFLOW_SILENCE_S": str(_SILENCE_S)}
+    environment = {
+        "PYTHONPATH": _PATHS,
+        "TIDEFLOW_SILENCE_S": str(_SILENCE_S),
+        "TIDEFLOW_SHARED_MEMORY": memory,
+    }
     with subprocess.Popen(
         [sys.executable, script, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment},
     ) as process:
@@ -94,38 +62,79 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def ask(process: subprocess.Popen[str]) -> str:
+def ask(process: subprocess.Popen[str], question: str = "") -> str:
     assert process.stdin is not None
-    process.stdin.write("\n")
+    process.stdin.write(f"{question}\n")
     process.stdin.flush()
     return line_of(process)
 
 
+def wait_for_logged(process: subprocess.Popen[str], words: str) -> None:
+    """Read what a process logs until it says some words."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if words in line:
+            return
+    pytest.fail(f"it never said {words!r}")
+
+
 @pytest.mark.processes
-@pytest.mark.real_time
-def test_a_stopped_server_is_given_up_and_found_again() -> None:
-    with running("serve", "127.0.0.1") as server:
-        with running("wait", f"127.0.0.1:{line_of(server)}") as client:
+@pytest.mark.parametrize("memory", ["on", "off"])
+def test_a_stopped_server_is_waited_for_and_the_log_says_so(memory: str) -> None:
+    with running("serve", "127.0.0.1", memory=memory) as server:
+        with running("wait", f"127.0.0.1:{line_of(server)}", memory=memory) as client:
             assert line_of(client) == "waiting"
+            assert wait_blocked(server, 2)
             server.send_signal(signal.SIGSTOP)
-            with within(10 * _SILENCE_S):
-                assert json.loads(line_of(client)) == ["UnavailableError", "UnavailableError"]
+            for _ in range(4):  # the second time at what peers could once be silent at most
+                wait_for_logged(client, "it is waited for")
             server.send_signal(signal.SIGCONT)
-            assert json.loads(ask(client)) == [True, True]
+            wait_for_logged(client, "answers again")
+            assert wait_blocked(server, 2)
+            server.kill()
+            assert json.loads(line_of(client)) == ["UnavailableError", "UnavailableError"]
 
 
 @pytest.mark.processes
-def test_a_server_gives_up_the_calls_of_a_stopped_client_but_not_of_a_waiting_one() -> None:
+@pytest.mark.parametrize("memory", ["on", "off"])
+def test_a_server_that_was_killed_is_given_up_though_its_child_lives(memory: str) -> None:
+    with running("serve", "127.0.0.1", memory=memory) as server:
+        with running("wait", f"127.0.0.1:{line_of(server)}", memory=memory) as client:
+            assert line_of(client) == "waiting"
+            assert wait_blocked(server, 2)
+            assert ask(server, "fork") == "2"
+            server.kill()
+            assert json.loads(line_of(client)) == ["UnavailableError", "UnavailableError"]
+
+
+@pytest.mark.processes
+def test_a_server_waits_for_a_stopped_client_but_not_for_one_that_was_killed() -> None:
     with running("serve", "127.0.0.1") as server:
         address = f"127.0.0.1:{line_of(server)}"
         with running("wait", address) as client, running("wait", address) as stopped:
             assert (line_of(client), line_of(stopped)) == ("waiting", "waiting")
             assert wait_blocked(server, 4)
             stopped.send_signal(signal.SIGSTOP)
-            assert wait_blocked(server, 2)
+            for _ in range(2):
+                wait_for_logged(server, "it is waited for")
+            assert wait_blocked(server, 4)
             stopped.send_signal(signal.SIGCONT)
-            assert json.loads(line_of(stopped)) == ["UnavailableError", "UnavailableError"]
+            wait_for_logged(server, "answers again")
+            stopped.kill()
             assert wait_blocked(server, 2)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("memory", ["on", "off"])
+def test_a_stopped_server_can_be_connected_to(memory: str) -> None:
+    with running("serve", "127.0.0.1", memory=memory) as server:
+        address = f"127.0.0.1:{line_of(server)}"
+        server.send_signal(signal.SIGSTOP)
+        with running("first", address, memory=memory) as client:
+            for _ in range(2):
+                wait_for_logged(client, "has said nothing")
+            server.send_signal(signal.SIGCONT)
+            assert json.loads(line_of(client)) == [True, True]
 
 
 def wait_blocked(server: subprocess.Popen[str], count: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ def running(host: Host, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         [*host.prefix, sys.executable, script, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": _PATHS, "TIDEFLOW_SILENCE_S": "1"},
     ) as process:
@@ -92,3 +94,21 @@ def test_calls_end_when_the_cable_is_out_and_work_when_it_is_in_again(
         finally:
             hosts[1].plug("up")
         assert ask(client) == [True, True]
+
+
+def test_a_stopped_server_is_waited_for_until_the_cable_is_out(hosts: tuple[Host, Host]) -> None:
+    with running(hosts[1], "serve", hosts[1].address) as server:
+        where = f"{hosts[1].address}:{line_of(server)}"
+        with running(hosts[0], "wait", where) as client:
+            assert line_of(client) == "waiting"
+            while ask(server) != 2:
+                pass
+            server.send_signal(signal.SIGSTOP)
+            assert client.stderr is not None
+            told = (line for line in client.stderr if "it is waited for" in line)
+            assert [next(told), next(told), next(told), next(told)]
+            hosts[1].plug("down")
+            try:
+                assert json.loads(line_of(client)) == ["UnavailableError", "UnavailableError"]
+            finally:
+                hosts[1].plug("up")

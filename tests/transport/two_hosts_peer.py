@@ -1,19 +1,23 @@
 """What runs on the two hosts of test_two_hosts.py, and in test_heartbeat.py.
 
 two_hosts_peer.py serve ADDRESS     prints its port, answers until it is killed; for each line it
-                                    prints how many calls wait
+                                    prints how many calls wait; the line "fork" makes a child that
+                                    stays until its input ends
 two_hosts_peer.py call ADDRESS      makes calls of all sizes and ways, and prints what it saw
 two_hosts_peer.py wait ADDRESS      waits for answers that do not come, and prints how that ended;
                                     then, for each line, whether calls work
+two_hosts_peer.py first ADDRESS     makes the first calls, and prints whether they work
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from google.protobuf.empty_pb2 import Empty
@@ -79,6 +83,14 @@ def wait(address: str) -> None:
         print(json.dumps([succeeds(way) for way in ways(channel)]), flush=True)
 
 
+def first(address: str) -> None:
+    """Make one call in each way, once, over a connection that is new."""
+    channel = run_sync(make_channel(address))
+    with ThreadPoolExecutor() as threads:
+        calls = [threads.submit(way, METHODS["Echo"], BytesValue()) for way in ways(channel)]
+        print(json.dumps([call.result() == BytesValue() for call in calls]), flush=True)
+
+
 def succeeds(way: Callable[[MethodSpec, Message], Message]) -> bool:
     """Whether a call comes through within a while, made again as sessions do."""
     until_s = time.monotonic() + 20
@@ -95,7 +107,10 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         answering = Prober()
         kept = run_sync(serve(sys.argv[2], answering))
-        for _ in sys.stdin:
+        for line in sys.stdin:
+            if line == "fork\n" and not os.fork():
+                os.read(0, 1)  # until the test is over
+                os._exit(0)
             print(answering.blocked_count, flush=True)
     else:
-        {"call": call, "wait": wait}[sys.argv[1]](sys.argv[2])
+        {"call": call, "wait": wait, "first": first}[sys.argv[1]](sys.argv[2])

@@ -1,14 +1,10 @@
 """Finds out what became of tasks that were lost, and tells the sessions that relied on them.
 
+What follows from what is decided in task_health.py; here the questions are asked.
+
 Rule 1: another incarnation is another task, however soon it returned: its state is gone, and
         sessions that relied on the old one are over.
-Rule 2: a lost connection proves nothing; the task is asked.  One that answers in the same
-        incarnation was there all the time.
-Rule 3: one that does not answer for a second is away.  What runs in sessions that rely on it fails,
-        even if it waits for something else: without the task it might wait for ever.
-Rule 4: a task that is slow or stopped keeps its connections, and is not suspected for that; the
-        connections themselves are given up when it says nothing for long (transport/h2/heartbeat).
-Rule 5: a task to which there is no line, as to a plain TensorFlow, is asked twice a second while
+Rule 2: a task to which there is no line, as to a plain TensorFlow, is asked twice a second while
         something runs in a session that relies on it.
 """
 
@@ -19,21 +15,30 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from tideflow.cluster.master.task_health import (
+    Answered,
+    Ask,
+    Event,
+    Interrupt,
+    Judge,
+    Released,
+    Suspected,
+    TaskHealth,
+    TellBack,
+    TellSlow,
+    Unanswered,
+    Unreached,
+)
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.transport import within
-from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 _LOGGER = logging.getLogger(__name__)
 
-_AWAY_AFTER_S = 1.0
 _PATROL_S = 0.5
-_ASK_EVERY_S = 0.1
-_ASK_LESS_EVERY_S = 1.0
-_ANSWER_S = 0.5
 
 
 class Reliant(Protocol):
@@ -73,16 +78,14 @@ class TaskWatch:
     def __init__(self, workers: WorkerCache, sessions: Callable[[], Collection[Reliant]]) -> None:
         self._workers = workers
         self._sessions = sessions
+        self._health = TaskHealth()
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._patrol: asyncio.Task[None] | None = None
 
-    def suspect(self, task: str, patience_s: float = _AWAY_AFTER_S) -> None:
-        """Find out what became of a task, if a session relies on it.
-
-        patience_s: how long it may leave questions unanswered; less if nobody is there.
-        """
-        if task not in self._asking and self._reliant(task):
-            asking = self._asking[task] = spawn(self._find_out(task, patience_s))
+    def suspect(self, task: str) -> None:
+        """Find out what became of a task, if a session relies on it."""
+        if not self._health.is_suspected(task) and self._reliant(task):
+            asking = self._asking[task] = spawn(self._find_out(task))
             asking.add_done_callback(lambda _: self._asking.pop(task, None))
 
     def patrol(self) -> None:
@@ -96,7 +99,7 @@ class TaskWatch:
             for task in {task for one in sessions if one.is_busy for task in one.tasks_relied_on}:
                 link = self._workers.link(task)
                 if link is None or link.line is None:
-                    self.suspect(task, silence_s())
+                    self.suspect(task)
 
     def saw(self, task: str, incarnation: int) -> None:
         """Take note of the incarnation that a task is in."""
@@ -108,39 +111,62 @@ class TaskWatch:
     def _reliant(self, task: str) -> list[Reliant]:
         return [one for one in self._sessions() if one.relied_on(task) is not None]
 
-    async def _find_out(self, task: str, patience_s: float) -> None:
+    async def _find_out(self, task: str) -> None:
         """Ask the task until it answers, or nobody relies on it any more."""
-        since_s = clock.monotonic_s()
-        is_away = False
-        while self._reliant(task):
-            incarnation, error = await self._ask(task)
-            if incarnation is not None:
-                self.saw(task, incarnation)
-                link = self._workers.link(task)
-                if link is not None:
-                    link.greet()  # so that its next end is heard of, too
-                return
-            is_gone = isinstance(error, errors.UnavailableError)
-            if not is_away and clock.monotonic_s() - since_s >= (
-                _AWAY_AFTER_S if is_gone else patience_s
-            ):
-                is_away = True
-                reason = "it has no devices" if error is None else error.message.splitlines()[0]
-                _LOGGER.warning("%s at %s is away: %s", task, self._workers.address(task), reason)
-                for session in self._reliant(task):
-                    session.interrupt(self._away_error(task, reason))
-            await asyncio.sleep(_ASK_LESS_EVERY_S if is_away else _ASK_EVERY_S)
-
-    async def _ask(self, task: str) -> tuple[int | None, errors.OpError | None]:
-        """Return the incarnation of a task, or why there is none."""
+        event: Event = Suspected(task)
         try:
-            status = await within(
-                _ANSWER_S, self._workers.get(task).GetStatus, pb.GetStatusRequest()
-            )
+            while (ask := self._carry_out(event)) is not None:
+                await asyncio.sleep(ask.after_s)
+                event = await self._ask(ask) if self._reliant(task) else Released(task)
+        finally:
+            self._health.handle(Released(task), clock.monotonic_s())
+
+    def _carry_out(self, event: Event) -> Ask | None:
+        """Do what follows from an event; return what is to be asked."""
+        asked = None
+        for instruction in self._health.handle(event, clock.monotonic_s()):
+            task = instruction.task
+            if type(instruction) is Ask:
+                asked = instruction
+            elif type(instruction) is Judge:
+                self._judge(instruction)
+            elif type(instruction) is Interrupt:
+                self._interrupt(instruction)
+            elif type(instruction) is TellSlow:
+                _LOGGER.warning(
+                    "%s has not answered for %.1f s; it can be reached, and is waited for",
+                    task,
+                    instruction.silent_s,
+                )
+            elif type(instruction) is TellBack:
+                _LOGGER.warning("%s answers again, after %.1f s", task, instruction.silent_s)
+        return asked
+
+    def _judge(self, found: Judge) -> None:
+        self.saw(found.task, found.incarnation)
+        link = self._workers.link(found.task)
+        if link is not None:
+            link.greet()  # so that its next end is heard of, too
+
+    def _interrupt(self, found: Interrupt) -> None:
+        task, reason = found.task, found.reason
+        _LOGGER.warning("%s at %s is away: %s", task, self._workers.address(task), reason)
+        for session in self._reliant(task):
+            session.interrupt(self._away_error(task, reason))
+
+    async def _ask(self, ask: Ask) -> Event:
+        """Ask a task who it is; return what came of it."""
+        get_status = self._workers.get(ask.task).GetStatus
+        try:
+            status = await within(ask.answer_s, get_status, pb.GetStatusRequest())
+        except errors.DeadlineExceededError:
+            return Unanswered(ask.task)
         except errors.OpError as error:
-            return None, error
+            return Unreached(ask.task, error.message.splitlines()[0])
         devices = status.device_attributes
-        return (devices[0].incarnation if devices else None), None
+        if not devices:
+            return Unreached(ask.task, "it has no devices")
+        return Answered(ask.task, devices[0].incarnation)
 
     def _restarted_error(self, task: str, relied_on: int, found: int) -> errors.AbortedError:
         return errors.AbortedError(

@@ -21,7 +21,7 @@ from tideflow.transport import network
 from tideflow.transport.channel import deadline_error, unreachable_error
 from tideflow.transport.h2.calling import (
     CLOCK_SLACK_S,
-    CONNECT_TIMEOUT_S,
+    MOST_GREETING_S,
     MOST_TRIES,
     Backoff,
     Calling,
@@ -30,9 +30,24 @@ from tideflow.transport.h2.calling import (
 from tideflow.transport.h2.client_calls import ClientCall, ClientCalls, NotProcessedError
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event, GoAway
+from tideflow.transport.h2.failure_detector import (
+    Evidence,
+    FailureDetector,
+    GiveUp,
+    Look,
+    Ping,
+)
+from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch, silence_s
-from tideflow.transport.h2.link import BETWEEN_BYTES, DIRECT_BYTES, READ_BYTES
+from tideflow.transport.h2.kernel_view import view_of
+from tideflow.transport.h2.link import (
+    BETWEEN_BYTES,
+    DIRECT_BYTES,
+    READ_BYTES,
+    tell_of_late_greeting,
+    tell_of_silence,
+)
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import Assembler, parts_of
 from tideflow.transport.h2.same_host import connect_nowait
@@ -79,29 +94,49 @@ class BlockingConnection(ClientCalls):
 
     Args:
       connection: a connected socket, owned from here on.
-      keepalive_s: after so long without a sign of life the peer is asked for one.
+      peer: what the log calls the other end.
+      keepalive_s: after so long without a word a peer that is no tideflow is asked for one, where
+        the kernel cannot tell whether it is there.
     """
 
-    def __init__(self, connection: socket.socket, keepalive_s: float) -> None:
+    def __init__(self, connection: socket.socket, peer: str, keepalive_s: float) -> None:
         super().__init__(Connection(is_client=True))
         self._socket = connection
-        self._keepalive_s = keepalive_s
+        self._peer = peer
+        keep_from_children(connection)
+        self._view = view_of(connection)
+        self._detector = FailureDetector(silence_s(), keepalive_s, PING_TIMEOUT_S)
+        self._has_heard = False
         self._timeout_s = connection.gettimeout()
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._spin = SocketSpin(connection)
-        self._is_ping_out = False
         self.failure = ""
         self._used_at_s = clock.monotonic_s()
         self.shared.begin(connection.getsockname(), connection.getpeername())
 
-    def greet(self) -> None:
-        """Wait until the peer says that it speaks HTTP/2.  Raises: OSError when it does not."""
-        deadline_s = clock.monotonic_s() + CONNECT_TIMEOUT_S
+    def greet(self, soon_s: float, deadline_s: float | None) -> None:
+        """Wait until the peer says that it speaks HTTP/2; for longer than soon_s only where the
+        kernel can tell that the peer is there.
+
+        Raises: OSError when it does not; OutOfTimeError.
+        """
+        soonest_s = clock.monotonic_s() + soon_s
+        try:
+            self._await_settings(soonest_s if deadline_s is None else min(soonest_s, deadline_s))
+        except OutOfTimeError:
+            if clock.monotonic_s() < soonest_s or self._view() is not Evidence.ALIVE:
+                raise
+            tell_of_late_greeting(self._peer, soon_s, MOST_GREETING_S)
+            latest_s = soonest_s - soon_s + MOST_GREETING_S
+            self._await_settings(latest_s if deadline_s is None else min(latest_s, deadline_s))
+        self._detector.is_tideflow = self.core.has_heartbeat
+        if self.failure or not self.core.can_open:
+            raise ConnectionError(self.failure or "the peer takes no calls now")
+
+    def _await_settings(self, deadline_s: float) -> None:
         self._write(deadline_s)
         while not self.core.has_settings and not self.failure:
             self._read(deadline_s)
-        if self.failure or not self.core.can_open:
-            raise ConnectionError(self.failure or "the peer takes no calls now")
 
     def is_usable(self) -> bool:
         """Whether another call can be made, as far as one can tell without waiting."""
@@ -129,6 +164,7 @@ class BlockingConnection(ClientCalls):
         OutOfTimeError after the deadline.
         """
         core = self.core
+        self._detector.rest()
         try:
             call.stream_id = stream_id = core.open_stream()
             self._calls[stream_id] = call
@@ -153,23 +189,23 @@ class BlockingConnection(ClientCalls):
         core = self.core
         try:
             while core.has_output:
-                self._set_timeout(deadline_s, parts=1)
-                out = core.take_output(_TURN_BYTES)
-                if len(out) == 1:
-                    self._socket.sendall(out[0])
-                else:
-                    self._send_each(out)
-        except TimeoutError:
-            if deadline_s is not None:
-                raise OutOfTimeError from None
-            self._lose(f"the peer took no data for {self._timeout_s:g} s")
+                self._send(core.take_output(_TURN_BYTES), deadline_s)
         except OSError as error:
             self._lose(str(error))
 
-    def _send_each(self, out: list[Buffer]) -> None:
+    def _send(self, out: list[Buffer], deadline_s: float | None) -> None:
+        """Send all, unless the peer is given up meanwhile."""
         views = deque(memoryview(one) for one in out)
-        while views:
-            sent = self._socket.sendmsg(list(views)[:_MOST_BUFFERS])
+        while views and not self.failure:
+            self._set_timeout(deadline_s)
+            try:
+                if len(views) == 1:
+                    sent = self._socket.send(views[0])
+                else:
+                    sent = self._socket.sendmsg(list(views)[:_MOST_BUFFERS])
+            except TimeoutError:
+                self._look_at_peer(deadline_s)
+                continue
             while views and sent >= len(views[0]):
                 sent -= len(views.popleft())
             if sent:
@@ -181,19 +217,22 @@ class BlockingConnection(ClientCalls):
         try:
             self._receive()
         except TimeoutError:
-            if deadline_s is not None and clock.monotonic_s() >= deadline_s:
-                raise OutOfTimeError from None
-            self._ask_for_life(deadline_s)
+            self._look_at_peer(deadline_s)
         if self.core.has_output:
             self._write(deadline_s)
 
-    def _ask_for_life(self, deadline_s: float | None) -> None:
-        if self._is_ping_out:
-            self._lose(f"the peer did not answer a ping within {self._timeout_s:g} s")
-        else:
-            self._is_ping_out = True
-            self.core.ping(_PING)
-            self._write(deadline_s)
+    def _look_at_peer(self, deadline_s: float | None) -> None:
+        """After a while without a word: end the call if it is time, or if the peer is gone."""
+        if deadline_s is not None and clock.monotonic_s() >= deadline_s:
+            raise OutOfTimeError from None
+        has_heard, self._has_heard = self._has_heard, False
+        for instruction in self._detector.look(Look(has_heard, self._view())):
+            if type(instruction) is GiveUp:
+                self._lose(instruction.reason)
+            elif type(instruction) is Ping:
+                self.core.ping(_PING)
+            else:
+                tell_of_silence(self._peer, instruction)
 
     def _receive(self) -> None:
         """Read once, and act on it.  Raises: TimeoutError, BlockingIOError as the socket does."""
@@ -216,7 +255,7 @@ class BlockingConnection(ClientCalls):
         if not size:
             self._lose("the peer closed the connection")
             return
-        self._is_ping_out = False
+        self._has_heard = True
         if place is None:
             events = self.core.receive(into[:size])
         else:
@@ -241,12 +280,8 @@ class BlockingConnection(ClientCalls):
         else:
             super().handle(event)
 
-    def _set_timeout(self, deadline_s: float | None, parts: int = 2) -> None:
-        if self.core.has_heartbeat:
-            # One half of the time to ask in, and one for the answer.
-            wait_s = silence_s() / parts
-        else:
-            wait_s = PING_TIMEOUT_S if self._is_ping_out else self._keepalive_s
+    def _set_timeout(self, deadline_s: float | None) -> None:
+        wait_s = self._detector.next_s
         if deadline_s is not None:
             wait_s = min(wait_s, deadline_s - clock.monotonic_s())
             if wait_s <= 0:
@@ -395,27 +430,33 @@ class BlockingCalls:
     def _connect(self, method: MethodSpec, deadline_s: float | None) -> BlockingConnection:
         if clock.monotonic_s() < self._backoff.retry_at_s:
             raise unreachable_error(method.path, self._calling.target, self._last_failure)
-        timeout_s = CONNECT_TIMEOUT_S
+        since_s = clock.monotonic_s()
+        soon_s = timeout_s = self._backoff.connect_s
         if deadline_s is not None:
             timeout_s = min(timeout_s, deadline_s - clock.monotonic_s())
             if timeout_s <= 0:
                 raise OutOfTimeError
-        connection: BlockingConnection | None = None
         try:
-            connection = BlockingConnection(
-                _open(self._calling.address, timeout_s), self._keepalive_s
-            )
-            connection.greet()
-            return connection
+            return self._greeted(_open(self._calling.address, timeout_s), soon_s, deadline_s)
         except (OSError, OutOfTimeError, errors.OpError) as error:
             if deadline_s is not None and clock.monotonic_s() >= deadline_s:
                 raise OutOfTimeError from None
-            self._backoff.tried(clock.monotonic_s())
             is_late = isinstance(error, OutOfTimeError | TimeoutError)
-            self._last_failure = f"no answer within {timeout_s:g} s" if is_late else str(error)
-            if connection is not None:
-                connection.close()
+            waited_s = clock.monotonic_s() - since_s
+            self._last_failure = f"no answer within {waited_s:.0f} s" if is_late else str(error)
+            self._backoff.tried(clock.monotonic_s(), was_late=is_late)
             raise unreachable_error(method.path, self._calling.target, self._last_failure) from None
+
+    def _greeted(
+        self, connected: socket.socket, soon_s: float, deadline_s: float | None
+    ) -> BlockingConnection:
+        made = BlockingConnection(connected, self._calling.target, self._keepalive_s)
+        try:
+            made.greet(soon_s, deadline_s)
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     def _forget_parents(self) -> None:
         """Leave the connections to the process that we are a fork of."""

@@ -24,7 +24,9 @@ from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors, status
 
-CONNECT_TIMEOUT_S = 5.0
+# How long a peer that could be connected to may take to greet, where the kernel can tell that it is
+# there: it may be stopped, but it may also speak another protocol and wait for us to begin.
+MOST_GREETING_S = 120.0
 # Timers of event loops are of milliseconds: the peer's may be the first to see that a time is over.
 CLOCK_SLACK_S = 0.005
 # How often a call is made anew that the peer never looked at.
@@ -34,6 +36,10 @@ MOST_TRIES = 5
 _FIRST_BACKOFF_S = 0.1
 _MOST_BACKOFF_S = 0.5
 _BACKOFF_GROWTH = 1.6
+
+# How long a host may take to accept a connection: longer after each time that it did not.
+_FIRST_CONNECT_S = 5.0
+_MOST_CONNECT_S = 40.0
 
 
 class OutOfTimeError(Exception):
@@ -48,15 +54,18 @@ class Backoff:
 
     Attributes:
       retry_at_s: the moment, on the caller's clock.
+      connect_s: how long a try may take.
     """
 
     def __init__(self) -> None:
         self.retry_at_s = 0.0
+        self.connect_s = _FIRST_CONNECT_S
         self._backoff_s = 0.0
         self._random = random.Random()
 
-    def tried(self, now_s: float) -> None:
-        """Take note of a try that has ended now."""
+    def tried(self, now_s: float, *, was_late: bool) -> None:
+        """Take note of a try that has ended now; was_late for one that took too long."""
+        self.connect_s = min(2 * self.connect_s, _MOST_CONNECT_S) if was_late else _FIRST_CONNECT_S
         grown_s = self._backoff_s * _BACKOFF_GROWTH or _FIRST_BACKOFF_S
         self._backoff_s = min(grown_s, _MOST_BACKOFF_S)
         self.retry_at_s = now_s + self._backoff_s * self._random.uniform(0.8, 1.0)

@@ -19,7 +19,6 @@ from tideflow.transport.h2 import same_host
 from tideflow.transport.h2.blocking import BlockingCalls
 from tideflow.transport.h2.calling import (
     CLOCK_SLACK_S,
-    CONNECT_TIMEOUT_S,
     MOST_TRIES,
     Backoff,
     Calling,
@@ -321,17 +320,21 @@ class H2Channel(Channel):
     async def _connect(self) -> None:
         """Try once to make the connection; never raises but when cancelled."""
         link: ClientLink | None = None
+        was_late = False
+        since_s = clock.monotonic_s()
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            async with asyncio.timeout(self._backoff.connect_s):
                 link = await self._open()
-                await link.ready
+            link.peer = self.target
+            await link.greeted(self._backoff.connect_s)
             self.link = link
         except (OSError, TimeoutError, errors.OpError) as error:
             self.link = None
+            was_late = isinstance(error, TimeoutError) and not error.args
             found = why_not_connected(
                 error, has_tls=self._tls is not None, was_open=link is not None
             )
-            self._last_failure = found or f"no answer within {CONNECT_TIMEOUT_S:g} s"
+            self._last_failure = found or f"no answer within {clock.monotonic_s() - since_s:.0f} s"
             if link is not None:
                 link.abort(self._last_failure)
         except asyncio.CancelledError:
@@ -341,7 +344,7 @@ class H2Channel(Channel):
         finally:
             self._connecting = None
             # Until a call is answered: a peer may also accept connections and hang up at once.
-            self._backoff.tried(clock.monotonic_s())
+            self._backoff.tried(clock.monotonic_s(), was_late=was_late)
 
     async def _open(self) -> ClientLink:
         make = functools.partial(ClientLink, self._keepalive_s)

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable
 
+from tideflow.transport.h2.calling import MOST_GREETING_S
 from tideflow.transport.h2.client_calls import ClientCall, ClientCalls
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import (
@@ -15,7 +16,7 @@ from tideflow.transport.h2.events import (
 )
 from tideflow.transport.h2.faults import ErrorCode, name_of
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.link import Link
+from tideflow.transport.h2.link import Link, tell_of_late_greeting
 
 
 class ClientLink(ClientCalls, Link):
@@ -35,7 +36,28 @@ class ClientLink(ClientCalls, Link):
 
     @property
     def has_calls(self) -> bool:
-        return bool(self._calls)
+        return bool(self._calls) or not self.ready.done()
+
+    def watch(self) -> str:
+        # How long the greeting may take is up to `greeted`.
+        return super().watch() if self.core.has_settings else ""
+
+    async def greeted(self, soon_s: float) -> None:
+        """Wait until the peer has said that it speaks HTTP/2; for longer than soon_s only where the
+        kernel can tell that the peer is there.
+
+        Raises: TimeoutError; ConnectionError when the connection ends.
+        """
+        self.watch_peer()
+        try:
+            async with asyncio.timeout(soon_s):
+                await asyncio.shield(self.ready)
+        except TimeoutError:
+            if not self.is_known_to_live:
+                raise
+            tell_of_late_greeting(self.peer, soon_s, MOST_GREETING_S)
+            async with asyncio.timeout(MOST_GREETING_S - soon_s):
+                await asyncio.shield(self.ready)
 
     async def wait_slot(self) -> None:
         """Wait until a call has ended, or the connection."""

@@ -14,9 +14,22 @@ from abc import ABC, abstractmethod
 from typing import cast
 from weakref import WeakKeyDictionary
 
+from tideflow.platform import clock
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event
-from tideflow.transport.h2.heartbeat import Finding, Heartbeat, let_kernel_watch
+from tideflow.transport.h2.failure_detector import (
+    Evidence,
+    FailureDetector,
+    GiveUp,
+    Instruction,
+    Look,
+    Ping,
+    TellBack,
+    TellSlow,
+)
+from tideflow.transport.h2.forks import keep_from_children
+from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch, silence_s
+from tideflow.transport.h2.kernel_view import View, peer_pid, view_of
 from tideflow.transport.h2.messages import Assembler
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.transport.h2.tls import fault_of
@@ -59,7 +72,7 @@ class Link(asyncio.BufferedProtocol, ABC):
     Attributes:
       core: the connection without its transport.
       shared: what of it passes through shared memory.
-      heartbeat: how long the peer has been silent.
+      peer: what the log calls the other end.
       is_lost: whether it is over; lost_reason tells why.
     """
 
@@ -67,7 +80,10 @@ class Link(asyncio.BufferedProtocol, ABC):
 
     def __init__(self, core: Connection, keepalive_s: float) -> None:
         self.core = core
-        self.heartbeat = Heartbeat(keepalive_s)
+        self.peer = ""
+        self._detector = FailureDetector(silence_s(), keepalive_s, PING_TIMEOUT_S)
+        self._has_heard = False
+        self._view: View = lambda: Evidence.NONE
         self._next_look: asyncio.TimerHandle | None = None
         self.loop = asyncio.get_running_loop()
         self.is_lost = False
@@ -82,6 +98,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         # Who waits for a stream's data to be written; by -stream, for answers of any stream.
         self._sendable: dict[int, asyncio.Future[None]] = {}
         self._watch: asyncio.TimerHandle | None = None
+        self._watch_due_s = 0.0
         self._progress: tuple[int, int] = (0, 0)
         self._unfinished: tuple[int, int] | None = None
         self._watches_without_progress = 0
@@ -146,15 +163,21 @@ class Link(asyncio.BufferedProtocol, ABC):
         transport = self._transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         connection = transport.get_extra_info("socket")
-        if connection is not None and connection.family != socket.AF_UNIX:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            let_kernel_watch(connection)
+        own, peer = (transport.get_extra_info(name) for name in ("sockname", "peername"))
+        if connection is not None:
+            keep_from_children(connection)
+            self._view = view_of(connection)
+            if connection.family == socket.AF_UNIX:
+                self.peer = self.peer or f"process {peer_pid(connection)}"
+            else:
+                self.peer = self.peer or f"{peer[0]}:{peer[1]}"
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                let_kernel_watch(connection)
         fault = fault_of(transport)
         if fault:
             self.abort(fault)
             return
-        self._watch = self.loop.call_later(self.core.limits.greeting_s, self._on_watch)
-        own, peer = (transport.get_extra_info(name) for name in ("sockname", "peername"))
+        self._watch_in(self.core.limits.greeting_s)
         self.shared.begin(own, peer)
         self.flush()
 
@@ -170,7 +193,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         return self._buffer[: max(BETWEEN_BYTES, count + 9)]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.heartbeat.has_heard = True
+        self._has_heard = True
         if self._place is None:
             events = self.core.receive(self._buffer[:nbytes])
         else:
@@ -297,33 +320,71 @@ class Link(asyncio.BufferedProtocol, ABC):
         self.shared.close()
         self.lost(reason)
 
+    @property
+    def is_known_to_live(self) -> bool:
+        """Whether the kernel says that the peer, or its host, is there."""
+        return self._view() is Evidence.ALIVE
+
     def watch_peer(self) -> None:
         """Look from time to time whether the peer lives, while calls are in flight."""
         if self._next_look is None and not self.is_lost:
-            self.heartbeat.is_frequent = self.core.has_heartbeat
-            self._next_look = self.loop.call_later(self.heartbeat.next_s, self._look_at_peer)
+            self._detector.is_tideflow = self.core.has_heartbeat
+            self._next_look = self.loop.call_later(self._detector.next_s, self._look_at_peer)
 
     def _look_at_peer(self) -> None:
         self._next_look = None
         if self.is_lost:
             return
+        has_heard, self._has_heard = self._has_heard, False
         if not self.has_calls:
-            self.heartbeat.rest()
+            self._detector.rest()
             return
-        finding = self.heartbeat.look()
-        if finding is Finding.GIVE_UP:
-            self.abort(self.heartbeat.reason)
-            return
-        if finding is Finding.PING:
-            self.core.ping(_PING)
-            self.flush()
+        for instruction in self._detector.look(Look(has_heard, self._view())):
+            if type(instruction) is GiveUp:
+                self.abort(instruction.reason)
+                return
+            if type(instruction) is Ping:
+                self.core.ping(_PING)
+                self.flush()
+            else:
+                tell_of_silence(self.peer, instruction)
         self.watch_peer()
 
+    def _watch_in(self, wait_s: float) -> None:
+        self._watch_due_s = clock.monotonic_s() + wait_s
+        self._watch = self.loop.call_later(wait_s, self._on_watch)
+
     def _on_watch(self) -> None:
-        reason = self.watch()
+        # A process that was itself stopped has not read meanwhile, and must not blame its peer.
+        is_late = clock.monotonic_s() - self._watch_due_s > self.core.limits.watch_s / 4
+        reason = "" if is_late else self.watch()
         if reason:
             self.abort(reason)
         elif not self.is_lost:
             self.shared.watch()
             self.flush()
-            self._watch = self.loop.call_later(self.core.limits.watch_s, self._on_watch)
+            self._watch_in(self.core.limits.watch_s)
+
+
+def tell_of_silence(peer: str, instruction: Instruction) -> None:
+    """Write to the log that a peer is slow, or answers again."""
+    if type(instruction) is TellSlow:
+        _LOGGER.warning(
+            "%s has said nothing for %.1f s; its host is there, so it is waited for. "
+            "It is stopped, or has too little of a processor or of memory",
+            peer,
+            instruction.silent_s,
+        )
+    elif type(instruction) is TellBack:
+        _LOGGER.warning("%s answers again, after about %.1f s", peer, instruction.silent_s)
+
+
+def tell_of_late_greeting(peer: str, waited_s: float, most_s: float) -> None:
+    """Write to the log that a peer was connected to, and does not greet."""
+    _LOGGER.warning(
+        "%s was connected to %.0f s ago and has said nothing; it is waited for %.0f s in all. "
+        "Is it stopped, busy, or no server of gRPC?",
+        peer,
+        waited_s,
+        most_s,
+    )

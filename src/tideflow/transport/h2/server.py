@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tideflow.transport.h2 import listening
+from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
@@ -72,6 +73,9 @@ class H2Server(TransportServer):
         self._listening, self.port = await listening.listen(
             lambda: ServerLink(self), self.address, listen_all=self._listen_all, tls=self._tls
         )
+        for server in self._listening:
+            for listened_at in server.sockets:
+                keep_from_children(listened_at)
         self._has_started = True
         if self.address.endswith(":0"):
             self.address = f"{self.address[:-1]}{self.port}"
