@@ -15,9 +15,10 @@ from typing import Any
 import tideflow
 import tideflow.v1  # noqa: F401 - all ops are registered now
 from tideflow.compile import device_types, plan, regions
+from tideflow.graph import roles
 from tideflow.graph.node import FunctionRef, Node, arg_types
 from tideflow.graph.op_def import AttrDef, OpDef, get_op_def, registered_ops
-from tideflow.graph.op_traits import Effects, Role
+from tideflow.graph.op_traits import Effects
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -143,7 +144,7 @@ def _allowed(attr: AttrDef, dtype: DType) -> DType:
 
 def _declared_words(op_def: OpDef) -> Iterator[str]:
     """Yield what passes and executors read from the declaration itself."""
-    if op_def.role is not Role.COMPUTE:
+    if op_def.role is not roles.COMPUTE:
         yield f"role={op_def.role.name.lower()}"
     if op_def.effects is not Effects.ORDERED:
         yield f"effects={op_def.effects.name.lower()}"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
 from tideflow.graph.op_def import get_op_def
-from tideflow.graph.op_traits import Role
 
 # A folded value travels with its graph, so large ones are left to be computed.
 MAX_FOLDED_BYTES = 1 << 20
@@ -50,7 +50,7 @@ def _fold(node: Node) -> list[Any] | None:
         return None
     values = []
     for source, _ in node.edges:
-        if source.op_def.role is not Role.CONST:
+        if source.op_def.role is not roles.CONST:
             return None
         values.append(source.attrs["value"])
     try:
@@ -104,4 +104,4 @@ def _drop_unused(kept: list[Node], constants: dict[int, dict[int, Node]]) -> lis
         return kept
     used = {id(source) for node in kept for source, _ in node.edges}
     used.update(id(source) for node in kept for source in node.controls)
-    return [n for n in kept if n.op_def.role is not Role.CONST or n.controls or id(n) in used]
+    return [n for n in kept if n.op_def.role is not roles.CONST or n.controls or id(n) in used]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from tideflow.graph import roles
 from tideflow.graph.node import Edge, FunctionRef, Node, topological_order
 from tideflow.graph.op_def import get_op_def
-from tideflow.graph.op_traits import Role
 
 
 class Definition(Protocol):
@@ -31,7 +31,7 @@ def inline_calls(nodes: Sequence[Node], find: Callable[[str], Definition | None]
         those of a function within itself.
     The nodes given are changed.
     """
-    if not any(node.op_def.role is Role.CALL for node in nodes):
+    if not any(node.op_def.role is roles.CALL for node in nodes):
         return list(nodes)
     return topological_order(_Inliner(find).inline(topological_order(nodes), ()))
 
@@ -55,7 +55,7 @@ class _Inliner:
             node.controls = [
                 self._done.get(id(c), c)
                 for c in node.controls
-                if c.op_def.role is not Role.ARGUMENT
+                if c.op_def.role is not roles.ARGUMENT
             ]
             ref = _called(node)
             found = None if ref is None or ref.name in chain else self._find(ref.name)
@@ -76,14 +76,14 @@ class _Inliner:
         for node in body:
             node.name = f"{call.name}/{node.name}"
             node.device = node.device or call.device
-            if node.op_def.role is Role.ARGUMENT:
+            if node.op_def.role is roles.ARGUMENT:
                 self._outputs[id(node)] = [call.edges[node.attrs["index"]]]
-        inside = [node for node in body if node.op_def.role is not Role.ARGUMENT]
+        inside = [node for node in body if node.op_def.role is not roles.ARGUMENT]
         made = self.inline(
-            [n for n in inside if n.op_def.role is not Role.RESULT], (*chain, ref.name)
+            [n for n in inside if n.op_def.role is not roles.RESULT], (*chain, ref.name)
         )
         results = sorted(
-            (n for n in inside if n.op_def.role is Role.RESULT), key=lambda n: n.attrs["index"]
+            (n for n in inside if n.op_def.role is roles.RESULT), key=lambda n: n.attrs["index"]
         )
         self._outputs[id(call)] = [self._edge(node.edges[0]) for node in results]
         if call.controls:
@@ -102,7 +102,7 @@ class _Inliner:
 
 def _called(node: Node) -> FunctionRef | None:
     """Return the function that a node calls, if that is all that it does."""
-    if node.op_def.role is Role.CALL:
+    if node.op_def.role is roles.CALL:
         ref: FunctionRef = node.attrs["f"]
         return ref
     return None

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tideflow.graph import roles
 from tideflow.graph.node import Edge, Node
-from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 
 
@@ -51,11 +51,14 @@ class LoopFrames:
     def _enter(self, node: Node) -> None:
         frame = self.root
         for source, _ in node.edges:
-            if source.op_def.role is not Role.NEXT_ITERATION or node.op_def.role is not Role.MERGE:
+            if (
+                source.op_def.role is not roles.NEXT_ITERATION
+                or node.op_def.role is not roles.MERGE
+            ):
                 frame = self._deeper(frame, self.of_output(source))
         for source in node.controls:
             frame = self._deeper(frame, self.of_output(source))
-        if node.op_def.role is Role.ENTER:
+        if node.op_def.role is roles.ENTER:
             name = node.attrs["frame_name"]
             child = self._children.get((id(frame), name))
             if child is None:
@@ -63,7 +66,7 @@ class LoopFrames:
                 self._children[id(frame), name] = child
             self._outside[id(node)] = frame
             frame = child
-        elif node.op_def.role is Role.EXIT:
+        elif node.op_def.role is roles.EXIT:
             assert frame.parent is not None
             self._outside[id(node)] = frame.parent
         self._inside[id(node)] = frame
@@ -74,24 +77,24 @@ class LoopFrames:
 
     def _find_condition(self, node: Node) -> None:
         frame = self._inside[id(node)]
-        if node.op_def.role is Role.LOOP_COND:
+        if node.op_def.role is roles.LOOP_COND:
             frame.condition = (node, 0)
-        elif node.op_def.role is Role.SWITCH and frame.condition is None:
+        elif node.op_def.role is roles.SWITCH and frame.condition is None:
             data, _ = node.edges[0]
-            if data.op_def.role is Role.MERGE and any(
-                s.op_def.role is Role.NEXT_ITERATION for s, _ in data.edges
+            if data.op_def.role is roles.MERGE and any(
+                s.op_def.role is roles.NEXT_ITERATION for s, _ in data.edges
             ):
                 frame.condition = node.edges[1]
 
     def of_input(self, node: Node) -> Frame:
         """Return the frame in which a node's inputs arrive."""
-        if node.op_def.role is Role.ENTER:
+        if node.op_def.role is roles.ENTER:
             return self._outside[id(node)]
         return self._inside.get(id(node), self.root)
 
     def of_output(self, node: Node) -> Frame:
         """Return the frame in which a node's outputs are."""
-        if node.op_def.role is Role.EXIT:
+        if node.op_def.role is roles.EXIT:
             return self._outside[id(node)]
         return self._inside.get(id(node), self.root)
 
@@ -116,10 +119,10 @@ def move_control_flow(nodes: Sequence[Node]) -> None:
     consumer: dict[int, Node] = {}
     for node in nodes:
         for source, _ in node.edges:
-            if source.op_def.role is Role.ENTER or source.op_def.role is Role.NEXT_ITERATION:
+            if source.op_def.role is roles.ENTER or source.op_def.role is roles.NEXT_ITERATION:
                 consumer.setdefault(id(source), node)
     for node in nodes:
-        if node.op_def.role is Role.SWITCH or node.op_def.role is Role.EXIT:
+        if node.op_def.role is roles.SWITCH or node.op_def.role is roles.EXIT:
             node.device = node.edges[0][0].device
     for node in reversed(nodes):
         if id(node) in consumer and not node.output_types[0].is_ref_dtype:

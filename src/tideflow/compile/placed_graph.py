@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from tideflow.compile.place import place
+from tideflow.graph import roles
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Role
 
 
 class PlacedGraph:
@@ -62,7 +62,7 @@ class PlacedGraph:
             for source, _ in node.edges:
                 consumers.setdefault(id(source), set()).add(node.device)
         for node in nodes:
-            if node.op_def.role is Role.ARGUMENT:
+            if node.op_def.role is roles.ARGUMENT:
                 wanted = consumers.get(id(node), set())
                 node.device = wanted.pop() if len(wanted) == 1 else self._devices[0]
         for node in nodes:

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tideflow.graph import roles
 from tideflow.graph.node import Node, topological_order
-from tideflow.graph.op_traits import CONTROL_FLOW, Role
 
 # Their output is their input; they need no instruction of their own.
-FORWARDING = frozenset({Role.IDENTITY, Role.FORWARD})
+FORWARDING = frozenset({roles.IDENTITY, roles.FORWARD})
 # Receives with equal values of this attribute come together (see tideflow.compile.waves).
 WAVE = "_tideflow_wave"
 
@@ -71,12 +71,12 @@ class Plan:
 
 def has_control_flow(nodes: Iterable[Node]) -> bool:
     """Whether v1 control flow decides what runs."""
-    return any(node.op_def.role in CONTROL_FLOW for node in nodes)
+    return any(node.op_def.role in roles.CONTROL_FLOW for node in nodes)
 
 
 def is_waiting(node: Node) -> bool:
     """Whether the node waits for something outside the plan."""
-    return node.op_def.is_async or node.op_def.role is Role.RECEIVE
+    return node.op_def.is_async or node.op_def.role is roles.RECEIVE
 
 
 def forwards(node: Node) -> bool:
@@ -95,10 +95,10 @@ def make_plan(nodes: Sequence[Node]) -> Plan:
     order = topological_order(nodes)
     slots, count = _assign_slots(order)
     groups, waiters = _group(order)
-    args = [(slots[id(n), 0], n.attrs["index"]) for n in order if n.op_def.role is Role.ARGUMENT]
+    args = [(slots[id(n), 0], n.attrs["index"]) for n in order if n.op_def.role is roles.ARGUMENT]
     retvals = []
     for node in order:
-        if node.op_def.role is Role.RESULT:
+        if node.op_def.role is roles.RESULT:
             source, port = node.edges[0]
             slot = slots.get((id(node), 0), slots[id(source), port])
             retvals.append((slot, node.attrs["index"]))
@@ -121,7 +121,7 @@ def _assign_slots(order: Sequence[Node]) -> tuple[dict[tuple[int, int], int], in
 
 def _reads_result(node: Node) -> bool:
     """Whether a node returns the value of a reference."""
-    if node.op_def.role is not Role.RESULT:
+    if node.op_def.role is not roles.RESULT:
         return False
     source, port = node.edges[0]
     return source.output_types[port].is_ref_dtype
@@ -181,7 +181,7 @@ def _waves(order: Sequence[Node]) -> dict[Any, _Wave]:
     found: dict[int, set[int]] = {}
     for node in order:
         wave = node.attrs.get(WAVE)
-        if wave is not None and node.op_def.role is Role.RECEIVE:
+        if wave is not None and node.op_def.role is roles.RECEIVE:
             found.setdefault(wave, set()).add(id(node))
     waves = {}
     receives: set[int] = set()
@@ -213,7 +213,7 @@ def _link(
 
 
 def _starts_first(nodes: list[Node]) -> list[Node]:
-    early = [n for n in nodes if n.op_def.role is Role.RECEIVE and not n.controls]
+    early = [n for n in nodes if n.op_def.role is roles.RECEIVE and not n.controls]
     if not early:
         return nodes
     chosen = {id(n) for n in early}

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tideflow.graph import roles
 from tideflow.graph.graph_def import split_input
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import get_op_def
-from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 
 
@@ -129,7 +129,9 @@ class _Copier:
         self.fed_nodes = {node for node, _ in fed}
         # One with a default value runs all the same for those that only wait for it.
         self.fed_placeholders = {
-            id(node) for node, _ in feeds if node.op_def.role is Role.PLACEHOLDER and not node.edges
+            id(node)
+            for node, _ in feeds
+            if node.op_def.role is roles.PLACEHOLDER and not node.edges
         }
         self.made: dict[int, Node] = {}
         self.args: dict[int, Node] = {}
@@ -158,11 +160,11 @@ class _Copier:
     def _needed(self, node: Node) -> list[Node]:
         """Return the sources still to be copied before a node, first one last."""
         found = []
-        is_merge = node.op_def.role is Role.MERGE
+        is_merge = node.op_def.role is roles.MERGE
         for source, port in node.edges:
             if id(source) in self.fed_nodes and (id(source), port) in self.fed:
                 continue
-            if is_merge and source.op_def.role is Role.NEXT_ITERATION:
+            if is_merge and source.op_def.role is roles.NEXT_ITERATION:
                 continue
             if id(source) not in self.made:
                 found.append(source)

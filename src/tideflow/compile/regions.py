@@ -16,14 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from tideflow.compile.plan import FORWARDING, forwards
+from tideflow.graph import roles
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Compiles, Role
+from tideflow.graph.op_traits import Compiles
 from tideflow.wire.dtypes import DType
 
 VariableKey: TypeAlias = "tuple[str, ...] | tuple[int, int]"
 
 # Nothing happens when they run, so they belong to no region and to every one.
-_IDLE = frozenset({Role.CONST, Role.NO_OP, Role.CONTROL_TRIGGER, Role.ARGUMENT})
+_IDLE = frozenset({roles.CONST, roles.NO_OP, roles.CONTROL_TRIGGER, roles.ARGUMENT})
 
 _KINDS = {
     "float": frozenset({"bfloat16", "float16", "float32", "float64"}),
@@ -43,16 +44,16 @@ def variable_key(node: Node, port: int) -> VariableKey:
     while forwards(node) or (changes_variables(node) and node.output_types[port].is_ref_dtype):
         node, port = node.edges[0]
     role, attrs = node.op_def.role, node.attrs
-    if role is Role.VARIABLE_HANDLE and attrs["shared_name"]:
+    if role is roles.VARIABLE_HANDLE and attrs["shared_name"]:
         return ("resource", attrs["container"], attrs["shared_name"])
-    if role is Role.VARIABLE:
+    if role is roles.VARIABLE:
         return ("ref", attrs["container"], attrs["shared_name"] or node.name)
     return (id(node), port)
 
 
 def is_variable_read(node: Node) -> bool:
     """Whether a node gives the value of a resource variable."""
-    return node.op_def.role is Role.READ_VARIABLE
+    return node.op_def.role is roles.READ_VARIABLE
 
 
 def _only_reads(node: Node) -> bool:
@@ -66,19 +67,19 @@ def is_gather(node: Node) -> bool:
 
 def shape_of_variable(node: Node) -> DType | None:
     """Return the element type of the variable whose shape a node gives; None for other nodes."""
-    if node.op_def.role is not Role.VARIABLE_SHAPE:
+    if node.op_def.role is not roles.VARIABLE_SHAPE:
         return None
     source = node.edges[0][0]
     while forwards(source):
         source = source.edges[0][0]
-    is_handle = source.op_def.role is Role.VARIABLE_HANDLE
+    is_handle = source.op_def.role is roles.VARIABLE_HANDLE
     found: DType | None = source.attrs["dtype"] if is_handle else None
     return found
 
 
 def assigns(node: Node) -> bool:
     """Whether a node stores a value as it is."""
-    return node.op_def.role is Role.ASSIGN
+    return node.op_def.role is roles.ASSIGN
 
 
 def changes_variables(node: Node) -> bool:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tideflow.graph import roles
 from tideflow.graph.node import Edge, Node, topological_order
-from tideflow.graph.op_traits import Role
 
-_REFERENCES = frozenset({Role.VARIABLE, Role.TEMPORARY_VARIABLE})
+_REFERENCES = frozenset({roles.VARIABLE, roles.TEMPORARY_VARIABLE})
 
 # By Identity: the variable that it reads, as a bit.
 _Reads = dict[int, int]
@@ -34,7 +34,7 @@ def reread_after_updates(nodes: Sequence[Node]) -> list[Node]:
     for node in order:
         for source, _ in node.edges:
             bit = bits.get(id(source))
-            if node.op_def.role is Role.IDENTITY and (bit or id(source) in reads):
+            if node.op_def.role is roles.IDENTITY and (bit or id(source) in reads):
                 reads[id(node)] = bit or reads[id(source)]
             elif bit:
                 updates[id(node)] = updates.get(id(node), 0) | bit

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Role
 
 # A larger constant is sent: it would lie in memory once more for each place.
 MAX_COPIED_BYTES = 1024
@@ -31,7 +31,7 @@ def spread_constants(nodes: Sequence[Node], location: Callable[[Node], str]) -> 
     names: set[str] = set()
     for node in nodes:
         for i, (source, port) in enumerate(node.edges):
-            if source.op_def.role is not Role.CONST or source.controls or not _is_small(source):
+            if source.op_def.role is not roles.CONST or source.controls or not _is_small(source):
                 continue
             place = location(node)
             if location(source) == place:

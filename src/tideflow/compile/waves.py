@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tideflow.compile.plan import WAVE, has_control_flow
+from tideflow.graph import roles
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Role
 
 _PAIR = ("tensor_name", "send_device", "recv_device")
 
@@ -24,10 +24,10 @@ _PAIR = ("tensor_name", "send_device", "recv_device")
 def mark_waves(parts: Mapping[str, Sequence[Node]]) -> None:
     """Write into the receives of a split graph which wave they belong to, where that is known."""
     nodes = [node for part in parts.values() for node in part]
-    receives = [node for node in nodes if node.op_def.role is Role.RECEIVE]
+    receives = [node for node in nodes if node.op_def.role is roles.RECEIVE]
     if len(receives) < 2 or has_control_flow(nodes):
         return
-    sends = {_pair(node): node for node in nodes if node.op_def.role is Role.SEND}
+    sends = {_pair(node): node for node in nodes if node.op_def.role is roles.SEND}
     waves = _Waves(sends)
     for node in receives:
         found = waves.of(node)
@@ -69,7 +69,7 @@ class _Waves:
         for source, _ in node.edges:
             yield source
         yield from node.controls
-        if node.op_def.role is Role.RECEIVE and not node.attrs.get("client_terminated"):
+        if node.op_def.role is roles.RECEIVE and not node.attrs.get("client_terminated"):
             send = self._sends.get(_pair(node))
             if send is not None:
                 yield send
@@ -80,6 +80,6 @@ class _Waves:
             if wave is None:
                 return None
             latest = max(latest, wave)
-        if node.op_def.role is Role.RECEIVE:
+        if node.op_def.role is roles.RECEIVE:
             return latest + 1
         return None if node.op_def.is_async else latest

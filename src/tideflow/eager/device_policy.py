@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow import logging
+from tideflow.graph import roles
 from tideflow.graph.op_def import OpDef
-from tideflow.graph.op_traits import Role
 from tideflow.wire import dtypes, errors
 from tideflow.wire.device_name import task_name
 
 _HANDLES = (dtypes.resource, dtypes.variant)
 # What is there to copy.
-_COPIES = frozenset({Role.IDENTITY, Role.IDENTITY_N})
+_COPIES = frozenset({roles.IDENTITY, roles.IDENTITY_N})
 
 
 class DevicePolicy(enum.Enum):

@@ -18,13 +18,12 @@ from tideflow.eager.device_policy import check_places
 from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote import Cluster, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
-from tideflow.graph import defaults
+from tideflow.graph import defaults, roles
 from tideflow.graph.building import convert_inputs
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.node import arg_sizes
 from tideflow.graph.op_def import OpDef, get_op_def
-from tideflow.graph.op_traits import Role
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
 from tideflow.runtime.jit_memory import aligned_copy
@@ -272,7 +271,7 @@ class EagerGraph(Graph):
     ) -> Operation:
         """Call an op whose inputs and attrs are complete; returns what it looks like to a graph."""
         op_def = get_op_def(op_type) if isinstance(op_type, str) else op_type
-        if op_def.role is Role.CONST:
+        if op_def.role is roles.CONST:
             return EagerTensor(_own(attrs["value"]), attrs["dtype"], self._constant_device()).op
         return self._call(op_def, list(inputs), attrs)
 

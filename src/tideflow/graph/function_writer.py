@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tideflow.graph import roles
 from tideflow.graph.graph_def import node_to_def, split_input
 from tideflow.graph.node import Node, arg_sizes
-from tideflow.graph.op_traits import Role
 from tideflow.wire import messages as pb
 
 _NOT_IN_ARG_NAMES = re.compile(r"[^a-z0-9_]")
@@ -27,8 +27,8 @@ class _NodesWriter:
 
     def __init__(self, name: str, nodes: Sequence[Node]) -> None:
         self.name = name
-        self.args = sorted((n for n in nodes if n.op_def.role is Role.ARGUMENT), key=_index)
-        self.retvals = sorted((n for n in nodes if n.op_def.role is Role.RESULT), key=_index)
+        self.args = sorted((n for n in nodes if n.op_def.role is roles.ARGUMENT), key=_index)
+        self.retvals = sorted((n for n in nodes if n.op_def.role is roles.RESULT), key=_index)
         ends = {id(node) for node in (*self.args, *self.retvals)}
         self.bodies = [node for node in nodes if id(node) not in ends]
         self.by_name = {node.name: node for node in nodes}

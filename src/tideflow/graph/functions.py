@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.attr_value import decode_attr, encode_attr
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_def import (
@@ -27,7 +28,6 @@ from tideflow.graph.graph_def import (
 )
 from tideflow.graph.node import FunctionRef, Node, arg_sizes, topological_order
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def, is_registered
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import handle_data_of
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
@@ -374,7 +374,7 @@ class FuncGraph(Graph):
     def _bring_in(self, tensor: Tensor) -> Tensor:
         # Sizes and axes are copied, so that shapes inside are known; what may be differentiated
         # stays outside.
-        if tensor.op.op_def.role is Role.CONST and _is_parameter(tensor):
+        if tensor.op.op_def.role is roles.CONST and _is_parameter(tensor):
             with self.control_dependencies(None):
                 attrs = dict(tensor.op.attrs)
                 attrs.pop("_class", None)
@@ -439,7 +439,7 @@ def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:
     results: dict[int, Tensor] = {}
     for node in topological_order(definition.instantiate({})):
         inputs = [made[id(source)].outputs[port] for source, port in node.edges]
-        if node.op_def.role is Role.RESULT:
+        if node.op_def.role is roles.RESULT:
             results[node.attrs["index"]] = inputs[0]
             continue
         op = graph.create_op(node.op_def, inputs, dict(node.attrs), node.name + "/")
@@ -447,7 +447,7 @@ def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:
         for control in node.controls:
             op.add_control_input(made[id(control)])
         made[id(node)] = op
-    arguments = [op for op in made.values() if op.op_def.role is Role.ARGUMENT]
+    arguments = [op for op in made.values() if op.op_def.role is roles.ARGUMENT]
     graph.inputs = [op.outputs[0] for op in sorted(arguments, key=lambda op: op.attrs["index"])]
     graph.outputs = [results[index] for index in sorted(results)]
     return graph
@@ -491,7 +491,7 @@ class _Writer:
 
     def write(self) -> pb.FunctionDef:
         graph = self.graph
-        bodies = [op for op in graph.get_operations() if op.op_def.role is not Role.ARGUMENT]
+        bodies = [op for op in graph.get_operations() if op.op_def.role is not roles.ARGUMENT]
         self.names.update(op.name for op in bodies)
         function_pb = pb.FunctionDef(
             signature=pb.OpDef(
@@ -530,7 +530,7 @@ class _Writer:
 
     def _source(self, tensor: Tensor) -> str:
         op = tensor.op
-        if op.op_def.role is Role.ARGUMENT:
+        if op.op_def.role is roles.ARGUMENT:
             return self.args[id(tensor)]
         at = 0
         for arg, size in zip(op.op_def.outputs, arg_sizes(op.op_def.outputs, op.attrs)):

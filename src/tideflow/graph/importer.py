@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tideflow.graph import roles
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_def import (
     NodeReader,
@@ -15,7 +16,6 @@ from tideflow.graph.graph_def import (
 )
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import OpDef, role_of
-from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -131,11 +131,11 @@ def _input_names(
 ) -> list[str]:
     sources = [(text, split_input(text)[0]) for text in node_pb.input]
     names = [n for text, n in sources if _canonical(text) not in mapped]
-    if role_of(node_pb.op) is Role.MERGE:
+    if role_of(node_pb.op) is roles.MERGE:
         return [
             name
             for name in names
-            if name not in by_name or role_of(by_name[name].op) is not Role.NEXT_ITERATION
+            if name not in by_name or role_of(by_name[name].op) is not roles.NEXT_ITERATION
         ]
     return names
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from tideflow.graph import roles
 from tideflow.graph.op_def import ArgDef, OpDef
-from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -151,9 +151,9 @@ def topological_order(nodes: Iterable[Node]) -> list[Node]:
 
 
 def _sources(node: Node) -> Iterable[Node]:
-    is_merge = node.op_def.role is Role.MERGE
+    is_merge = node.op_def.role is roles.MERGE
     for source, _ in node.edges:
-        if not (is_merge and source.op_def.role is Role.NEXT_ITERATION):
+        if not (is_merge and source.op_def.role is roles.NEXT_ITERATION):
             yield source
     yield from node.controls
 

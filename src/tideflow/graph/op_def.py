@@ -36,7 +36,9 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from tideflow.graph.op_traits import WITHOUT_COMPUTATION, Compiles, Effects, Role, Rows, Traits
+from tideflow.graph import roles
+from tideflow.graph.op_traits import Compiles, Effects, Rows, Traits
+from tideflow.graph.roles import Role
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.update_rule import Update
 from tideflow.wire import dtypes, errors
@@ -120,7 +122,7 @@ class OpDef:
     kernel_attrs: tuple[str, ...] = ()
     keeps_state: bool = False
     holds_functions: bool = False
-    role: Role = Role.COMPUTE
+    role: Role = roles.COMPUTE
     compiles: Compiles = Compiles.NEVER
     divides: bool = False
     rows: Rows | None = None
@@ -245,7 +247,7 @@ def is_registered(name: str) -> bool:
 
 def role_of(name: str) -> Role:
     """Return the role of an op by its name; of one that is not registered, that of a kernel."""
-    return get_op_def(name).role if name in _declared else Role.COMPUTE
+    return get_op_def(name).role if name in _declared else roles.COMPUTE
 
 
 def get_op_def(name: str) -> OpDef:
@@ -285,7 +287,7 @@ def _derive_traits(parsed: OpDef, declared: Mapping[str, Any]) -> None:
     if "compiles" not in declared and parsed.is_pure:
         parsed.compiles = Compiles.ON_ACCELERATORS
     if "any_device" not in declared:
-        parsed.any_device = parsed.role in WITHOUT_COMPUTATION
+        parsed.any_device = parsed.role in roles.WITHOUT_COMPUTATION
     # A dataset is a variant: its functions are called, and its state is, by what iterates over it.
     takes_variants = any(arg.dtype is dtypes.variant for arg in parsed.inputs)
     gives_variants = [arg.dtype is dtypes.variant for arg in parsed.outputs]

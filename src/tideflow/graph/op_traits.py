@@ -11,82 +11,8 @@ import enum
 from collections.abc import Callable
 from typing import Any, TypedDict
 
+from tideflow.graph.roles import Role
 from tideflow.graph.update_rule import Update
-
-
-class Role(enum.Enum):
-    """What an op is to those who do not simply run its kernel."""
-
-    # Executors look this up for each node; members are equal only to themselves.
-    __hash__ = object.__hash__
-
-    COMPUTE = "its kernel is all there is to it"
-    CONST = "gives the value of its attr"
-    PLACEHOLDER = "stands for a value that may be fed"
-    NO_OP = "only orders others"
-    CONTROL_TRIGGER = "only orders others, and lives even where they are dead"
-    # Where values enter and leave a graph.
-    ARGUMENT = "an argument of a function or a feed, by its attr index"
-    RESULT = "a result of a function or a fetch, by its attr index"
-    SEND = "puts its input into the rendezvous"
-    RECEIVE = "waits for a tensor in the rendezvous"
-    # v1 control flow: it decides what runs at all, so only the frames executor carries it out.
-    SWITCH = "hands input 0 to one of two outputs, as input 1 says"
-    SWITCH_N = "hands input 0 to one of many outputs, as input 1 says"
-    MERGE = "gives the one input that lives"
-    ENTER = "brings its input into a loop"
-    EXIT = "brings its input out of a loop"
-    NEXT_ITERATION = "brings its input into the next iteration"
-    LOOP_COND = "says whether a loop goes on"
-    # Their outputs are their inputs.
-    IDENTITY = "gives its input, a handle too, and the value of a reference as it then is"
-    IDENTITY_N = "gives its inputs, each at its place"
-    FORWARD = "gives its input, and means something to gradients or to those who rewrite graphs"
-    # Functions.
-    CALL = "calls the function of its attr f, and nothing else"
-    HIGHER_ORDER = "runs functions of its attrs when it runs"
-    # Variables; those that update them by a rule declare that (Update).
-    VARIABLE = "gives a reference to a variable"
-    TEMPORARY_VARIABLE = "gives a reference to a variable of the step, which has no name"
-    VARIABLE_HANDLE = "gives the handle of a variable"
-    READ_VARIABLE = "gives the value of the variable of a handle"
-    VARIABLE_SHAPE = "gives the shape of the variable of a handle"
-    ASSIGN = "stores a value in a variable as it is"
-    # Those that a pass over whole graphs looks for.
-    SAVE = "writes a checkpoint"
-    RESTORE = "reads a checkpoint"
-    COLLECTIVE = "meets the members of a group in a step of theirs"
-
-
-CONTROL_FLOW = frozenset(
-    {
-        Role.SWITCH,
-        Role.SWITCH_N,
-        Role.MERGE,
-        Role.ENTER,
-        Role.EXIT,
-        Role.NEXT_ITERATION,
-        Role.LOOP_COND,
-    }
-)
-# They have no computation of their own, so they run wherever their tensors are.
-WITHOUT_COMPUTATION = CONTROL_FLOW | {
-    Role.CONST,
-    Role.PLACEHOLDER,
-    Role.NO_OP,
-    Role.CONTROL_TRIGGER,
-    Role.ARGUMENT,
-    Role.RESULT,
-    Role.SEND,
-    Role.RECEIVE,
-    Role.IDENTITY,
-    Role.CALL,
-    Role.HIGHER_ORDER,
-    Role.VARIABLE,
-    Role.VARIABLE_HANDLE,
-    Role.VARIABLE_SHAPE,
-    Role.ASSIGN,
-}
 
 
 class Compiles(enum.Enum):

@@ -11,14 +11,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.node import Node, arg_sizes
-from tideflow.graph.op_traits import CONTROL_FLOW, Role
 from tideflow.graph.shapes import Dims
 from tideflow.wire.dtypes import DType
 
 # Their outputs are inputs of theirs, handles too.
-_HANDING_ON = (CONTROL_FLOW - {Role.LOOP_COND}) | {Role.IDENTITY, Role.IDENTITY_N}
+_HANDING_ON = (roles.CONTROL_FLOW - {roles.LOOP_COND}) | {roles.IDENTITY, roles.IDENTITY_N}
 
 ShapeRule: TypeAlias = "Callable[[ShapeContext], list[Dims]]"
 
@@ -93,9 +92,9 @@ class ShapeContext:
 def handle_data_of(source: Node, port: int) -> tuple[DType, Dims] | None:
     """Return element type and shape of the variable that a handle (an output) stands for."""
     while source.op_def.role in _HANDING_ON and source.edges:
-        source, port = source.edges[port if source.op_def.role is Role.IDENTITY_N else 0]
+        source, port = source.edges[port if source.op_def.role is roles.IDENTITY_N else 0]
     attrs = source.attrs
-    if source.op_def.role is Role.VARIABLE_HANDLE:
+    if source.op_def.role is roles.VARIABLE_HANDLE:
         return attrs["dtype"], attrs["shape"].dims
     known = attrs.get("_handle_dtypes"), attrs.get("_handle_shapes")
     if known[0] and known[1]:

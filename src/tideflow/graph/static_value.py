@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.kernel import bind
-from tideflow.graph.op_traits import Role
 
 # Larger values are left to the runtime; shape rules ask for axes and sizes only.
 _MAX_ELEMENTS = 4096
@@ -31,11 +30,11 @@ def static_value(node: Any, port: int) -> Any:
 
 def _evaluate(node: Any, port: int) -> Any:
     op_def = node.op_def
-    if op_def.role is Role.CONST:
+    if op_def.role is roles.CONST:
         return node.attrs["value"]
     if not op_def.is_pure or len(op_def.outputs) == 0:
         return None
-    if op_def.role is Role.PLACEHOLDER:  # may be fed with something else
+    if op_def.role is roles.PLACEHOLDER:  # may be fed with something else
         return None
     if op_def.static_value is not None:
         return op_def.static_value(node, port)

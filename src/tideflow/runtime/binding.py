@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tideflow.compile.plan import Plan, forwards
+from tideflow.graph import roles
 from tideflow.graph.kernel import Resources, bind
 from tideflow.graph.node import FunctionRef, Node
-from tideflow.graph.op_traits import Role
 from tideflow.ops.state import bind_update
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.context import Function, KernelState, NodeContext
@@ -22,7 +22,7 @@ from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire.rendezvous_key import key_prefix
 
 _WITHOUT_INSTRUCTION = frozenset(
-    {Role.ARGUMENT, Role.RESULT, Role.CONST, Role.NO_OP, Role.CONTROL_TRIGGER}
+    {roles.ARGUMENT, roles.RESULT, roles.CONST, roles.NO_OP, roles.CONTROL_TRIGGER}
 )
 
 
@@ -118,7 +118,7 @@ class InstructionMaker:
         # What the slots hold when a run begins: constants.
         self.initial: dict[int, Any] = {}
         for node in plan.order:
-            if node.op_def.role is Role.CONST:
+            if node.op_def.role is roles.CONST:
                 self.initial[plan.slots[id(node), 0]] = binder.constant(node)
 
     def make(self, nodes: Sequence[Node]) -> list[Instruction]:
@@ -134,7 +134,7 @@ class InstructionMaker:
 
     def _read_retval(self, node: Node, made: list[Instruction]) -> None:
         """Let a fetched reference be read at the end of its group."""
-        if node.op_def.role is Role.RESULT and any(reads_reference(node)):
+        if node.op_def.role is roles.RESULT and any(reads_reference(node)):
             inputs, outputs = (self.slot(node.edges[0]),), (self.slot((node, 0)),)
             made.append(Instruction(read_reference, inputs, outputs, node))
 
@@ -165,7 +165,7 @@ class InstructionMaker:
 
     def _call(self, node: Node) -> Instruction:
         inputs = tuple(self._inputs)
-        if node.op_def.role is Role.SEND:
+        if node.op_def.role is roles.SEND:
             return Instruction(bind_send(node, self.binder), (0, *inputs), (), node)
         if node.op_def.takes_step:
             inputs = (0, *inputs)
@@ -174,4 +174,4 @@ class InstructionMaker:
 
 def is_receive(node: Node) -> bool:
     """Whether a node takes a tensor from the rendezvous."""
-    return node.op_def.role is Role.RECEIVE
+    return node.op_def.role is roles.RECEIVE

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from tideflow.compile.device_types import compile_together, compiles
 from tideflow.compile.regions import number_nodes
+from tideflow.graph import roles
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Role
 from tideflow.ops.state import ANONYMOUS_NAME
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_kernels import compiled_alone
@@ -166,7 +166,7 @@ class DeviceProgram(Program):
 
 def _names_variable(node: Node) -> bool:
     """Whether a node gives the same handle in each step."""
-    return node.op_def.role is Role.VARIABLE_HANDLE and node.attrs["shared_name"] not in (
+    return node.op_def.role is roles.VARIABLE_HANDLE and node.attrs["shared_name"] not in (
         "",
         ANONYMOUS_NAME,
     )

@@ -17,8 +17,8 @@ import numpy as np
 
 from tideflow.blocking import BLOCKING_POOLS, LOOP_BUDGET_S, StopFlag, run_blocking
 from tideflow.compile.plan import Plan, make_plan
+from tideflow.graph import roles
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Role
 from tideflow.platform import clock
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
@@ -401,9 +401,9 @@ class _Run:
             if isinstance(part, Launch)
         }
         for node in group.nodes:
-            if node.op_def.role is Role.SEND:
+            if node.op_def.role is roles.SEND:
                 self.step.rendezvous.put(send_prefix(node) + "0:0", None, is_dead=True)
-            elif node.op_def.role is Role.RESULT:
+            elif node.op_def.role is roles.RESULT:
                 name = node.edges[0][0].name
                 raise errors.InternalError(
                     f"the fetched tensor of {name!r} is dead: the branch that makes it was not "

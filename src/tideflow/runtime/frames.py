@@ -29,8 +29,8 @@ from tideflow.blocking import (
     weight_of,
 )
 from tideflow.compile.plan import is_waiting
+from tideflow.graph import roles
 from tideflow.graph.node import Node, topological_order
-from tideflow.graph.op_traits import CONTROL_FLOW, Role
 from tideflow.graph.shapes import format_dims
 from tideflow.platform import clock
 from tideflow.runtime.begun import Resumed, cancel_rest, end_all
@@ -42,16 +42,16 @@ from tideflow.runtime.references import read_reference, reads_reference
 from tideflow.wire import errors
 from tideflow.wire.frame_id import child_frame_id
 
-_PASS = frozenset({Role.ENTER, Role.EXIT, Role.NEXT_ITERATION, Role.LOOP_COND})
+_PASS = frozenset({roles.ENTER, roles.EXIT, roles.NEXT_ITERATION, roles.LOOP_COND})
 # They have no kernel: each is a case of `_compute`.
-_CARRIED_OUT_HERE = CONTROL_FLOW | {
-    Role.NO_OP,
-    Role.CONTROL_TRIGGER,
-    Role.ARGUMENT,
-    Role.RESULT,
+_CARRIED_OUT_HERE = roles.CONTROL_FLOW | {
+    roles.NO_OP,
+    roles.CONTROL_TRIGGER,
+    roles.ARGUMENT,
+    roles.RESULT,
 }
 # What is dead runs all the same: it may live, or it says that it is dead.
-_RUN_WHERE_DEAD = frozenset({Role.MERGE, Role.CONTROL_TRIGGER, Role.RECEIVE})
+_RUN_WHERE_DEAD = frozenset({roles.MERGE, roles.CONTROL_TRIGGER, roles.RECEIVE})
 
 
 class FrameExecutor:
@@ -77,12 +77,12 @@ class FrameExecutor:
                 self.enters[item.frame_name] = self.enters.get(item.frame_name, 0) + 1
         self.roots = [i for i in self.items if not i.input_count and not i.control_count]
         indices = sorted(
-            i.node.attrs["index"] for i in self.items if i.node.op_def.role is Role.RESULT
+            i.node.attrs["index"] for i in self.items if i.node.op_def.role is roles.RESULT
         )
         self.result_rank = {index: rank for rank, index in enumerate(indices)}
         # A loop may never end, so it runs where a timeout or a closing session can stop it.
         self.is_synchronous = not any(
-            is_waiting(item.node) or item.node.op_def.role is Role.NEXT_ITERATION
+            is_waiting(item.node) or item.node.op_def.role is roles.NEXT_ITERATION
             for item in self.items
         )
 
@@ -96,10 +96,10 @@ class FrameExecutor:
             producer.consumers[port].append((item, at))
         for source in node.controls:
             by_node[id(source)].control_consumers.append(item)
-        if node.op_def.role is Role.MERGE:
-            from_next = sum(source.op_def.role is Role.NEXT_ITERATION for source, _ in node.edges)
+        if node.op_def.role is roles.MERGE:
+            from_next = sum(source.op_def.role is roles.NEXT_ITERATION for source, _ in node.edges)
             item.merge_inputs = len(node.edges) - from_next
-        if node.op_def.role is Role.ENTER:
+        if node.op_def.role is roles.ENTER:
             item.frame_name = node.attrs["frame_name"]
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
@@ -122,10 +122,10 @@ class FrameExecutor:
 def _bind(item: Item, binder: Binder) -> None:
     node = item.node
     item.reads = [i for i, reads in enumerate(reads_reference(node)) if reads]
-    if node.op_def.role is Role.SEND or node.op_def.role is Role.RECEIVE:
+    if node.op_def.role is roles.SEND or node.op_def.role is roles.RECEIVE:
         item.key = send_prefix(node)
         item.call = binder.bind_send(node)
-    elif node.op_def.role is Role.CONST:
+    elif node.op_def.role is roles.CONST:
         value = binder.constant(node)
         item.call = lambda: value
     elif node.op_def.role not in _CARRIED_OUT_HERE:
@@ -167,7 +167,7 @@ class _Run:
                 names = [
                     i.node.edges[0][0].name
                     for i in self.executor.items
-                    if i.node.op_def.role is Role.RESULT and i.node.attrs["index"] == index
+                    if i.node.op_def.role is roles.RESULT and i.node.attrs["index"] == index
                 ]
                 raise errors.InternalError(
                     f"the fetched tensor of {names[0]!r} is dead: the branch or loop that makes it "
@@ -242,19 +242,19 @@ class _Run:
 
     def _process(self, item: Item, iteration: Iteration, values: list[Any], dead: bool) -> None:
         role = item.node.op_def.role
-        if role is Role.SEND:
+        if role is roles.SEND:
             self._send(item, iteration, values, dead)
         elif dead and role not in _RUN_WHERE_DEAD:
-            if role is Role.RESULT:
+            if role is roles.RESULT:
                 self._keep(item, DEAD)
             self._propagate(item, iteration, [DEAD] * len(item.consumers), dead=True)
-        elif role is Role.RECEIVE or item.node.op_def.is_async:
+        elif role is roles.RECEIVE or item.node.op_def.is_async:
             self.launches.append((item, iteration, values))
             return
         else:
             outputs = self._compute_timed(item, values)
             # A Merge of dead inputs alone is dead; everything else that got here lives.
-            self._propagate(item, iteration, outputs, dead=dead and role is Role.MERGE)
+            self._propagate(item, iteration, outputs, dead=dead and role is roles.MERGE)
         self._settle(iteration)
 
     def _compute_timed(self, item: Item, values: list[Any]) -> list[Any]:
@@ -279,7 +279,7 @@ class _Run:
         node = item.node
         role = node.op_def.role
         try:
-            if role is Role.MERGE:
+            if role is roles.MERGE:
                 return _merge(values, item.reads)
             for i in item.reads:
                 values[i] = read_reference(values[i])
@@ -289,9 +289,9 @@ class _Run:
                 else:
                     result = item.call(*values)
                 return [result] if len(item.consumers) == 1 else list(result or ())
-            if role is Role.SWITCH:
+            if role is roles.SWITCH:
                 return [DEAD, values[0]] if bool(_scalar(values[1])) else [values[0], DEAD]
-            if role is Role.SWITCH_N:
+            if role is roles.SWITCH_N:
                 count = len(item.consumers)
                 number = int(_scalar(values[1]))
                 taken = number if 0 <= number < count else count - 1
@@ -300,9 +300,9 @@ class _Run:
             raise explain(error, node, values) from error
         if role in _PASS:
             return [values[0]]
-        if role is Role.ARGUMENT:
+        if role is roles.ARGUMENT:
             return [self.args[node.attrs["index"]]]
-        if role is Role.RESULT:
+        if role is roles.RESULT:
             self._keep(item, values[0])
         return []
 
@@ -395,11 +395,11 @@ class _Run:
         self, item: Item, iteration: Iteration, outputs: Sequence[Any], dead: bool
     ) -> None:
         role = item.node.op_def.role
-        if role is Role.ENTER:
+        if role is roles.ENTER:
             self._enter(item, iteration, outputs[0])
-        elif role is Role.EXIT:
+        elif role is roles.EXIT:
             self._exit(item, iteration, outputs[0])
-        elif role is Role.NEXT_ITERATION:
+        elif role is roles.NEXT_ITERATION:
             if outputs[0] is not DEAD:
                 self._next(item, iteration, outputs[0])
         else:
@@ -472,7 +472,7 @@ class _Run:
 
     def _arrive(self, item: Item, iteration: Iteration, at: int, value: Any) -> None:
         arrivals = self._arrivals(item, iteration)
-        if item.node.op_def.role is Role.MERGE:
+        if item.node.op_def.role is roles.MERGE:
             self._arrive_at_merge(item, iteration, arrivals, at, value)
             return
         if value is DEAD:
@@ -485,7 +485,7 @@ class _Run:
     def _arrive_control(self, item: Item, iteration: Iteration, dead: bool) -> None:
         arrivals = self._arrivals(item, iteration)
         arrivals.missing -= 1
-        if item.node.op_def.role is Role.MERGE:
+        if item.node.op_def.role is roles.MERGE:
             arrivals.controls -= 1
             self._fire_merge(item, iteration, arrivals)
             return
@@ -497,7 +497,7 @@ class _Run:
         found = iteration.arrivals.get(item.index)
         if found is None:
             found = iteration.arrivals[item.index] = Arrivals(item)
-            if item.node.op_def.role is Role.MERGE:
+            if item.node.op_def.role is roles.MERGE:
                 found.values = []
         return found
 

@@ -13,10 +13,10 @@ from typing import Any
 from tideflow.compile.partition import partition
 from tideflow.compile.plan import has_control_flow
 from tideflow.compile.reread import reread_after_updates
+from tideflow.graph import roles
 from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
-from tideflow.graph.op_traits import Role
 from tideflow.runtime.binding import Binder
 from tideflow.runtime.context import FindFunction, Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager
@@ -89,7 +89,7 @@ class GraphRunner:
         """Note for each result which executor gives it, and as which of its results."""
         where: dict[int, tuple[int, int]] = {}
         for at, part in enumerate(parts):
-            indices = sorted(n.attrs["index"] for n in part if n.op_def.role is Role.RESULT)
+            indices = sorted(n.attrs["index"] for n in part if n.op_def.role is roles.RESULT)
             for rank, index in enumerate(indices):
                 where[index] = (at, rank)
         self._results = [where[index] for index in sorted(where)]
@@ -143,7 +143,7 @@ class GraphRunner:
             n.attrs["index"]
             for part in self.partitions.values()
             for n in part
-            if n.op_def.role is Role.ARGUMENT
+            if n.op_def.role is roles.ARGUMENT
         )
 
 

@@ -28,9 +28,9 @@ from tideflow.compile.regions import (
     variable_key,
     variables_of,
 )
+from tideflow.graph import roles
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Role
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference
 from tideflow.wire import errors
@@ -166,7 +166,7 @@ def plan_region(
 
 def _tensor_name(node: Node, port: int) -> str:
     """Return what the user calls a tensor; a fed one has a stand-in named after it."""
-    if node.op_def.role is Role.ARGUMENT and node.name.startswith("_arg_"):
+    if node.op_def.role is roles.ARGUMENT and node.name.startswith("_arg_"):
         return ":".join(node.name.removeprefix("_arg_").rsplit("_", 1))
     return f"{node.name}:{port}"
 

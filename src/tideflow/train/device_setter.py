@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.graph import Operation
-from tideflow.graph.op_traits import Role
 from tideflow.ops.export import export
 from tideflow.wire.device_name import DeviceSpec
 
@@ -71,7 +70,7 @@ def byte_size_load_fn(op: Operation) -> float:
 
     Raises: ValueError when its shape is not known in full.
     """
-    if op.op_def.role is Role.VARIABLE_HANDLE:
+    if op.op_def.role is roles.VARIABLE_HANDLE:
         dtype, dims = op.attrs["dtype"], op.attrs["shape"].dims
     elif len(op.outputs) == 1:
         dtype, dims = op.outputs[0].dtype.base_dtype, op.outputs[0].dims

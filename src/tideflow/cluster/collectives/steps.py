@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from tideflow.cluster.step_sequences import StepSequences
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.graph import roles
 from tideflow.graph.op_def import role_of
-from tideflow.graph.op_traits import Role
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -30,7 +30,7 @@ def collective_key(parts: Iterable[pb.GraphDef]) -> int:
         bodies = [graph_pb.node, *(function.node_def for function in graph_pb.library.function)]
         for nodes in bodies:
             for node_pb in nodes:
-                if role_of(node_pb.op) is not Role.COLLECTIVE:
+                if role_of(node_pb.op) is not roles.COLLECTIVE:
                     continue
                 found = True
                 if "instance_key" in node_pb.attr:

@@ -23,8 +23,8 @@ from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
+from tideflow.graph import roles
 from tideflow.graph.op_def import role_of
-from tideflow.graph.op_traits import Role
 from tideflow.runtime.binding import transfer_prefix
 from tideflow.runtime.collectives import CollectiveEngine
 from tideflow.runtime.context import Step
@@ -267,7 +267,7 @@ class EagerWorker(EagerService):
                 return pb.EagerQueueResponse()
             dtype = dtypes.as_dtype(operation.attrs["T"].type)
             return pb.EagerQueueResponse(tensor=[encode_tensor(inputs[0], dtype)])
-        if role_of(operation.name) in (Role.SEND, Role.RECEIVE):
+        if role_of(operation.name) in (roles.SEND, roles.RECEIVE):
             values = await self._transfer(context, operation, inputs)
         else:
             bound = context.bind(operation.name, context.device(operation.device), operation.attrs)
@@ -365,7 +365,7 @@ class EagerWorker(EagerService):
         step = self._step(context)
         attrs = context.attrs(context.op_def(operation.name), operation.attrs)
         key = transfer_prefix(attrs) + "0:0"
-        if role_of(operation.name) is Role.SEND:
+        if role_of(operation.name) is roles.SEND:
             step.rendezvous.put(key, inputs[0])
             return []
         received = await step.rendezvous.take(key, attrs["send_device"])

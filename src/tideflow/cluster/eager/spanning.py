@@ -22,10 +22,11 @@ from tideflow.cluster.worker import StepRecord, StepTable, WorkerSession
 from tideflow.compile.inline import inline_calls
 from tideflow.compile.partition import partition
 from tideflow.compile.place import place
+from tideflow.graph import roles
 from tideflow.graph.function_writer import function_of_nodes
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.node import FunctionRef, Node
-from tideflow.graph.op_traits import Role
+from tideflow.graph.roles import Role
 from tideflow.runtime.context import FindFunction, Step
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.wire import dtypes, errors
@@ -140,7 +141,7 @@ class SpanningFunction:
         self._name = ref.name
         nodes = inline_calls(home.library[ref.name].instantiate(ref.attrs), home.library.get)
         for node in nodes:
-            if node.op_def.role is Role.ARGUMENT:
+            if node.op_def.role is roles.ARGUMENT:
                 node.device = arg_devices[node.attrs["index"]]
         names = [default_device, *(n for n in home.cluster_devices if n != default_device)]
         place(nodes, names, allow_soft_placement=True)
@@ -174,8 +175,8 @@ class SpanningFunction:
 
     def _make_own(self, nodes: list[Node]) -> tuple[GraphRunner | None, Part]:
         session = self._home.session
-        part = Part(session.workers.own_task, self._name, _indices(nodes, Role.ARGUMENT), [])
-        part.results = _indices(nodes, Role.RESULT)
+        part = Part(session.workers.own_task, self._name, _indices(nodes, roles.ARGUMENT), [])
+        part.results = _indices(nodes, roles.RESULT)
         _number_from_zero(nodes)
         if not nodes:
             return None, part
@@ -185,7 +186,7 @@ class SpanningFunction:
         return runner, part
 
     def _describe(self, name: str, task: str, nodes: list[Node]) -> Part:
-        part = Part(task, name, _indices(nodes, Role.ARGUMENT), _indices(nodes, Role.RESULT))
+        part = Part(task, name, _indices(nodes, roles.ARGUMENT), _indices(nodes, roles.RESULT))
         part.function_pb = function_of_nodes(name, nodes)
         part.library = functions_needed(names_in(part.function_pb.node_def), self._home.library)
         return part
@@ -362,7 +363,7 @@ def _indices(nodes: Sequence[Node], role: Role) -> list[int]:
 
 def _number_from_zero(nodes: Sequence[Node]) -> None:
     """Let the arguments of a part be its first, second and so on."""
-    for role in (Role.ARGUMENT, Role.RESULT):
+    for role in (roles.ARGUMENT, roles.RESULT):
         for at, node in enumerate(
             sorted((n for n in nodes if n.op_def.role is role), key=lambda n: n.attrs["index"])
         ):
@@ -373,7 +374,7 @@ def _result_devices(nodes: Sequence[Node], default_device: str) -> list[str]:
     """Let handles stay where they were made, and all other results come to the caller."""
     found: dict[int, str] = {}
     for node in nodes:
-        if node.op_def.role is Role.RESULT:
+        if node.op_def.role is roles.RESULT:
             source, port = node.edges[0]
             stays = source.output_types[port] in (dtypes.resource, dtypes.variant)
             node.device = source.device if stays else default_device

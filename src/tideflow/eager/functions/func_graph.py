@@ -15,16 +15,17 @@ from typing import Any
 from tideflow.eager.eager_graph import EagerGraph
 from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.variable import EagerVariable, variable_of
+from tideflow.graph import roles
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import OpDef
-from tideflow.graph.op_traits import Effects, Role
+from tideflow.graph.op_traits import Effects
 from tideflow.graph.trace_library import TraceLibrary
 from tideflow.wire import dtypes
 
 # What they do beside using their handles cannot be seen from outside.
-_CALLS = frozenset({Role.CALL, Role.HIGHER_ORDER})
+_CALLS = frozenset({roles.CALL, roles.HIGHER_ORDER})
 
 
 class FunctionGraph(FuncGraph):

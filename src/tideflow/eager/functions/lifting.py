@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.graph import roles
 from tideflow.graph.defaults import eager_graph
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Operation, Tensor
-from tideflow.graph.op_traits import Role
 from tideflow.ops.state import init_scope, outermost_graph
 
 
@@ -49,7 +49,7 @@ def compute(tensor: Tensor) -> Tensor:
 
 
 def _call(home: Any, op: Operation, values_of: Callable[[Operation], list[Tensor]]) -> list[Tensor]:
-    if op.op_def.role is Role.ARGUMENT:
+    if op.op_def.role is roles.ARGUMENT:
         graph = op.graph
         assert isinstance(graph, FuncGraph)
         for outer, inner in graph.captures:

@@ -17,10 +17,10 @@ from tideflow.eager.remote.function_calls import FunctionCalls
 from tideflow.eager.remote.task import RemoteTask
 from tideflow.eager.remote.tensor import Made, RemoteTensor
 from tideflow.eager.remote.transfers import Transfers
+from tideflow.graph import roles
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import OpDef
-from tideflow.graph.op_traits import Role
 from tideflow.runtime.loop import run_sync
 from tideflow.runtime.rendezvous import RendezvousLike
 from tideflow.wire import dtypes, errors
@@ -93,7 +93,7 @@ class RemoteOperations:
         made = task.queue.put(item)
         del held
         names = None
-        if op_def.role is Role.VARIABLE_HANDLE:
+        if op_def.role is roles.VARIABLE_HANDLE:
             names = (attrs["dtype"], attrs["shape"].dims)
         return [
             RemoteTensor(self, dtype, device, op_id, i, made, names)

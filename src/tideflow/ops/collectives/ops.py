@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Effects, Role
+from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, same_as, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.collectives.calls import CollectiveCall, Kind
@@ -172,7 +173,7 @@ def _with_rows(rows_of: Callable[[int, int], int]) -> Callable[[ShapeContext], l
     """,
     shape=same_as(),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     effects=Effects.UNORDERED,
 )
 async def collective_reduce(
@@ -196,7 +197,7 @@ async def collective_reduce(
     """,
     shape=same_as(),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
 )
 async def collective_reduce_v2(
     ctx: Any,
@@ -229,7 +230,7 @@ async def collective_reduce_v2(
     """,
     shape=_with_rows(lambda rows, size: rows // max(size, 1)),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
 )
 async def collective_reduce_scatter_v2(
     ctx: Any, step: Any, input: Any, *keys_and_tokens: Any, merge_op: str, final_op: str
@@ -261,7 +262,7 @@ async def collective_reduce_scatter_v2(
     """,
     shape=_declared,
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     any_device=True,
     effects=Effects.UNORDERED,
 )
@@ -281,7 +282,7 @@ async def collective_gather(ctx: Any, step: Any, input: Any) -> Any:
     """,
     shape=_with_rows(lambda rows, size: rows * size),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     any_device=True,
 )
 async def collective_gather_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
@@ -313,7 +314,7 @@ async def _receive(ctx: Any, step: Any, keys: dict[str, int], shape: tuple[int, 
     """,
     shape=_declared,
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     effects=Effects.UNORDERED,
 )
 async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: TensorShape) -> Any:
@@ -337,7 +338,7 @@ async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: Tenso
     """,
     shape=_declared,
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     effects=Effects.UNORDERED,
 )
 async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> Any:
@@ -353,7 +354,7 @@ async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> A
     """,
     shape=same_as(),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     any_device=True,
     effects=Effects.UNORDERED,
 )
@@ -371,7 +372,7 @@ async def collective_bcast_send_v2(ctx: Any, step: Any, input: Any, *keys: Any) 
     """,
     shape=_asked,
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     any_device=True,
     effects=Effects.UNORDERED,
 )
@@ -394,7 +395,7 @@ async def collective_bcast_recv_v2(ctx: Any, step: Any, *keys_and_shape: Any) ->
     """,
     shape=same_as(),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     any_device=True,
 )
 async def collective_all_to_all_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
@@ -534,7 +535,7 @@ _COMMUNICATOR_INPUTS = "communicator: resource, group_assignment: int32"
     """,
     shape=same_as(),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
 )
 async def collective_reduce_v3(
     ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any, *, reduction: str
@@ -554,7 +555,7 @@ async def collective_reduce_v3(
     """,
     shape=same_as(),
     stateful=True,
-    role=Role.COLLECTIVE,
+    role=roles.COLLECTIVE,
     any_device=True,
 )
 async def collective_all_to_all_v3(

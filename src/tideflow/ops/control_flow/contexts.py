@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tideflow.graph import roles
 from tideflow.graph.building import constant_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.op_def import OpDef
-from tideflow.graph.op_traits import Role
 from tideflow.ops.control_flow.primitives import enter, switch
 from tideflow.ops.framework import identity
 from tideflow.wire import dtypes
@@ -290,4 +290,4 @@ class LoopVariable:
 
 def is_invariant(op: Operation) -> bool:
     """Whether an op is an Enter of a loop invariant."""
-    return op.op_def.role is Role.ENTER and bool(op.attrs["is_constant"])
+    return op.op_def.role is roles.ENTER and bool(op.attrs["is_constant"])

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext, from_attr, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import dtypes, errors
@@ -40,12 +40,12 @@ def _call_signature(name: str) -> str:
     """
 
 
-@op(_call_signature("PartitionedCall"), shape=_declared_shapes, role=Role.CALL, host_inputs=0)
+@op(_call_signature("PartitionedCall"), shape=_declared_shapes, role=roles.CALL, host_inputs=0)
 @op(
     _call_signature("StatefulPartitionedCall"),
     shape=_declared_shapes,
     stateful=True,
-    role=Role.CALL,
+    role=roles.CALL,
     host_inputs=0,
 )
 async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionRef) -> Any:
@@ -62,7 +62,7 @@ async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionR
     """,
     shape=_declared_shapes,
     stateful=True,
-    role=Role.HIGHER_ORDER,
+    role=roles.HIGHER_ORDER,
     any_device=False,
 )
 async def remote_call(ctx: Any, step: Any, target: Any, args: list[Any], *, f: FunctionRef) -> Any:
@@ -98,12 +98,12 @@ def _if_signature(name: str) -> str:
     """
 
 
-@op(_if_signature("StatelessIf"), shape=_declared_shapes, role=Role.HIGHER_ORDER, host_inputs=1)
+@op(_if_signature("StatelessIf"), shape=_declared_shapes, role=roles.HIGHER_ORDER, host_inputs=1)
 @op(
     _if_signature("If"),
     shape=_declared_shapes,
     stateful=True,
-    role=Role.HIGHER_ORDER,
+    role=roles.HIGHER_ORDER,
     host_inputs=1,
 )
 async def if_kernel(
@@ -129,12 +129,14 @@ def _case_signature(name: str) -> str:
     """
 
 
-@op(_case_signature("StatelessCase"), shape=_declared_shapes, role=Role.HIGHER_ORDER, host_inputs=1)
+@op(
+    _case_signature("StatelessCase"), shape=_declared_shapes, role=roles.HIGHER_ORDER, host_inputs=1
+)
 @op(
     _case_signature("Case"),
     shape=_declared_shapes,
     stateful=True,
-    role=Role.HIGHER_ORDER,
+    role=roles.HIGHER_ORDER,
     host_inputs=1,
 )
 async def case_kernel(
@@ -162,12 +164,12 @@ def _while_signature(name: str) -> str:
     """
 
 
-@op(_while_signature("StatelessWhile"), shape=_while_shape, role=Role.HIGHER_ORDER, host_inputs=0)
+@op(_while_signature("StatelessWhile"), shape=_while_shape, role=roles.HIGHER_ORDER, host_inputs=0)
 @op(
     _while_signature("While"),
     shape=_while_shape,
     stateful=True,
-    role=Role.HIGHER_ORDER,
+    role=roles.HIGHER_ORDER,
     host_inputs=0,
 )
 async def while_kernel(
@@ -193,7 +195,7 @@ async def while_kernel(
     body: func
     """,
     shape=_declared_shapes,
-    role=Role.HIGHER_ORDER,
+    role=roles.HIGHER_ORDER,
     host_inputs=3,
 )
 async def for_kernel(

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import declare
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as
 from tideflow.graph.shapes import Dims
 
@@ -56,7 +55,7 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
         T: type
         """,
         shape_rule=_switch_shape,
-        role=Role.SWITCH,
+        role=roles.SWITCH,
         allows_uninitialized_input=_uninitialized,
     )
     declare(
@@ -66,7 +65,7 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
         N: int >= 1
         """,
         shape_rule=_merge_shape,
-        role=Role.MERGE,
+        role=roles.MERGE,
     )
     declare(
         f"""
@@ -77,9 +76,9 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
         parallel_iterations: int = 10
         """,
         shape_rule=_enter_shape,
-        role=Role.ENTER,
+        role=roles.ENTER,
     )
-    for _name, _role in (("Exit", Role.EXIT), ("NextIteration", Role.NEXT_ITERATION)):
+    for _name, _role in (("Exit", roles.EXIT), ("NextIteration", roles.NEXT_ITERATION)):
         declare(
             f"""
             {_prefix}{_name}(data: {_kind}T) -> output: {_kind}T
@@ -89,8 +88,8 @@ for _prefix, _kind, _uninitialized in (("", "", False), ("Ref", "Ref ", True)):
             role=_role,
         )
 
-declare("LoopCond(input: bool) -> output: bool", shape_rule=_scalar_pred, role=Role.LOOP_COND)
-declare("ControlTrigger()", shape_rule=no_outputs, role=Role.CONTROL_TRIGGER)
+declare("LoopCond(input: bool) -> output: bool", shape_rule=_scalar_pred, role=roles.LOOP_COND)
+declare("ControlTrigger()", shape_rule=no_outputs, role=roles.CONTROL_TRIGGER)
 declare(
     """
     _SwitchN(data: T, output_index: int32) -> outputs: num_outs * T
@@ -98,7 +97,7 @@ declare(
     T: type
     """,
     shape_rule=_switch_n_shape,
-    role=Role.SWITCH_N,
+    role=roles.SWITCH_N,
 )
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from tideflow.graph import roles
 from tideflow.graph.function_writer import function_of_nodes
 from tideflow.graph.functions import FunctionDefinition, add_to_library, library_lookup
 from tideflow.graph.graph_def import read_nodes
 from tideflow.graph.node import OwnFunctionRef
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.data.values import Dataset, as_dataset, fail
 from tideflow.ops.data.values import scalar as as_scalar
@@ -30,7 +30,7 @@ def _function(graph_pb: pb.GraphDef) -> OwnFunctionRef:
     library: dict[str, FunctionDefinition] = {}
     add_to_library(library, graph_pb.library)
     nodes = list(read_nodes(graph_pb, lookup=library_lookup(library)).values())
-    results = [node for node in nodes if node.op_def.role is Role.RESULT]
+    results = [node for node in nodes if node.op_def.role is roles.RESULT]
     if len(results) != 1:
         found = len(results)
         raise errors.NotFoundError(f"a dataset's graph has one _Retval node; this one has {found}")

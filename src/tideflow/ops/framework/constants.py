@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.building import (
     apply_op,
     constant_tensor,
@@ -19,7 +20,7 @@ from tideflow.graph.building import (
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Compiles, Role, Rows
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext, from_attr, no_outputs, same_as
 from tideflow.graph.shapes import Dims, TensorShape, as_dims, format_dims, merge
 from tideflow.graph.static_value import same_sizes, static_value
@@ -42,7 +43,7 @@ def _const_shape(c: ShapeContext) -> list[Dims]:
     dtype: type
     """,
     shape=_const_shape,
-    role=Role.CONST,
+    role=roles.CONST,
 )
 def const(xp: Any, *, value: Any) -> Any:
     """Return the attr."""
@@ -124,7 +125,7 @@ def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
     shape: shape = unknown
     """,
     shape=from_attr("shape"),
-    role=Role.PLACEHOLDER,
+    role=roles.PLACEHOLDER,
 )
 def placeholder_kernel(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
     """Refuse: a placeholder has no value of its own."""
@@ -162,7 +163,7 @@ def _with_default_shape(c: ShapeContext) -> list[Dims]:
     shape: shape
     """,
     shape=_with_default_shape,
-    role=Role.PLACEHOLDER,
+    role=roles.PLACEHOLDER,
 )
 def placeholder_with_default_kernel(xp: Any, x: Any) -> Any:
     """Return the default; a fed value takes the output's place."""
@@ -183,7 +184,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     """,
     shape=same_as(0),
     compiles=Compiles.ALWAYS,
-    role=Role.IDENTITY,
+    role=roles.IDENTITY,
     rows=Rows.ELEMENTWISE,
     partial_value=same_sizes,
 )
@@ -198,7 +199,7 @@ def identity_kernel(xp: Any, x: Any) -> Any:
     T: type
     """,
     shape=same_as(0),
-    role=Role.FORWARD,
+    role=roles.FORWARD,
 )
 def eager_const_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on; TensorFlow's eager clients wrap their constants in it."""
@@ -224,7 +225,7 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     T: type
     """,
     shape=same_as(0),
-    role=Role.FORWARD,
+    role=roles.FORWARD,
 )
 def snapshot(xp: Any, x: Any) -> Any:
     """Pass the value on."""
@@ -242,7 +243,7 @@ def _same_each(c: ShapeContext) -> list[Dims]:
     """,
     shape=_same_each,
     compiles=Compiles.ALWAYS,
-    role=Role.IDENTITY_N,
+    role=roles.IDENTITY_N,
 )
 def identity_n_kernel(xp: Any, values: list[Any]) -> Any:
     """Pass the values on."""
@@ -262,7 +263,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
     return made if isinstance(made, list) else [made]
 
 
-@op("NoOp()", shape=no_outputs, role=Role.NO_OP)
+@op("NoOp()", shape=no_outputs, role=roles.NO_OP)
 def no_op_kernel(xp: Any) -> Any:
     """Do nothing; the op is there for its control edges."""
 
@@ -286,7 +287,7 @@ def no_op_v2(name: str | None = None) -> Operation | None:
     T: type
     """,
     shape=same_as(0),
-    role=Role.FORWARD,
+    role=roles.FORWARD,
 )
 def stop_gradient_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on."""
@@ -310,7 +311,7 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     message: string = ''
     """,
     shape=same_as(0),
-    role=Role.FORWARD,
+    role=roles.FORWARD,
 )
 def prevent_gradient_kernel(xp: Any, x: Any) -> Any:
     """Pass the value on."""

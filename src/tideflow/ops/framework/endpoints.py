@@ -6,8 +6,9 @@ Source: runtime facts on rendezvous keys and partition graphs.
 
 from __future__ import annotations
 
+from tideflow.graph import roles
 from tideflow.graph.op_def import declare
-from tideflow.graph.op_traits import Effects, Role
+from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import no_outputs, unknown
 
 for _name in ("_Arg", "_DeviceArg"):
@@ -19,7 +20,7 @@ for _name in ("_Arg", "_DeviceArg"):
         """,
         shape_rule=unknown,
         is_stateful=True,
-        role=Role.ARGUMENT,
+        role=roles.ARGUMENT,
         effects=Effects.UNSEEN,
     )
 
@@ -32,7 +33,7 @@ for _name in ("_Retval", "_DeviceRetval"):
         """,
         shape_rule=no_outputs,
         is_stateful=True,
-        role=Role.RESULT,
+        role=roles.RESULT,
     )
 
 _ADDRESS = """
@@ -53,7 +54,7 @@ for _name, _any_device in (("_Send", True), ("_HostSend", False)):
         """,
         shape_rule=no_outputs,
         is_stateful=True,
-        role=Role.SEND,
+        role=roles.SEND,
         any_device=_any_device,
     )
 
@@ -66,6 +67,6 @@ for _name, _any_device in (("_Recv", True), ("_HostRecv", False)):
         """,
         shape_rule=unknown,
         is_stateful=True,
-        role=Role.RECEIVE,
+        role=roles.RECEIVE,
         any_device=_any_device,
     )

@@ -17,9 +17,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shapes import Dims
 from tideflow.ops.control_flow import (
     CondContext,
@@ -41,7 +41,7 @@ from tideflow.ops.gradients.walk import Unit, Walk, WalkOptions, is_trainable, z
 from tideflow.ops.gradients.zeros import HANDLES, zeros_for
 
 # An Exit is an op of the walk only where its loop is walked in.
-_ITERATION_ENDS = frozenset({Role.EXIT, Role.NEXT_ITERATION})
+_ITERATION_ENDS = frozenset({roles.EXIT, roles.NEXT_ITERATION})
 
 
 class ControlFlowGradients:
@@ -70,7 +70,7 @@ class ControlFlowGradients:
     def unit(self, op: Operation) -> Unit:
         """Return the loop that an op belongs to, seen from the walk's level, or the op."""
         context = op.control_flow_context
-        is_exit = op.op_def.role is Role.EXIT
+        is_exit = op.op_def.role is roles.EXIT
         if context is None and not is_exit:
             return op
         if is_exit:
@@ -143,11 +143,11 @@ class ControlFlowGradients:
     def gradient_function(self, op: Operation) -> Callable[..., Any] | None:
         """Return the gradient of Switch, Merge or Enter; None for any other op."""
         role = op.op_def.role
-        if role is Role.SWITCH:
+        if role is roles.SWITCH:
             return self._switch_grad
-        if role is Role.MERGE:
+        if role is roles.MERGE:
             return self._merge_grad
-        if role is Role.ENTER:
+        if role is roles.ENTER:
             return _pass
         return None
 
@@ -207,8 +207,8 @@ def _where(chosen: Tensor, part: Tensor) -> Tensor:
 
 
 def _is_loop_merge(op: Operation) -> bool:
-    return op.op_def.role is Role.MERGE and any(
-        source.op_def.role is Role.NEXT_ITERATION for source, _ in op.edges
+    return op.op_def.role is roles.MERGE and any(
+        source.op_def.role is roles.NEXT_ITERATION for source, _ in op.edges
     )
 
 

@@ -12,11 +12,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from tideflow.graph import gradient_registry
+from tideflow.graph import gradient_registry, roles
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
-from tideflow.graph.op_traits import Role
 from tideflow.ops.export import export
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -188,7 +187,7 @@ def _variables_between(inputs: list[Tensor], results: list[Tensor]) -> list[Tens
         if op in seen:
             continue
         seen.add(op)
-        if op.op_def.role is Role.VARIABLE_HANDLE:
+        if op.op_def.role is roles.VARIABLE_HANDLE:
             found[op] = None
         stack.extend(t.op for t in op.inputs)
     return [op.outputs[0] for op in found]

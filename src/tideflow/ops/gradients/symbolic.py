@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op
 from tideflow.graph.functions import FunctionDefinition, body_graph
 from tideflow.graph.graph import Graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.ops.control_flow import Body, define_body
@@ -37,7 +37,7 @@ def _shapes_of_arguments(c: ShapeContext) -> list[Dims]:
     f: func
     """,
     shape=_shapes_of_arguments,
-    role=Role.HIGHER_ORDER,
+    role=roles.HIGHER_ORDER,
     any_device=False,
 )
 async def symbolic_gradient(ctx: Any, step: Any, inputs: list[Any], *, f: FunctionRef) -> Any:

@@ -20,10 +20,9 @@ from tideflow.formats import (
     merge_bundles,
     path_of,
 )
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.wire import errors
@@ -81,7 +80,7 @@ def _save_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_save_shape,
     stateful=True,
-    role=Role.SAVE,
+    role=roles.SAVE,
 )
 async def save_v2(
     ctx: Any, prefix: Any, names: Any, slices: Any, tensors: list[Any], *, dtypes: list[DType]
@@ -131,7 +130,7 @@ def _restore_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_restore_shape,
     stateful=True,
-    role=Role.RESTORE,
+    role=roles.RESTORE,
 )
 async def restore_v2(
     ctx: Any, prefix: Any, names: Any, slices: Any, *, dtypes: list[DType]

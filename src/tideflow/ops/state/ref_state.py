@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shape_rules import from_attr, same_as, scalar
 from tideflow.graph.shapes import TensorShape, compatible, format_dims
 from tideflow.ops.state.cells import RefVariableState
@@ -51,7 +51,7 @@ def variable(
     return state
 
 
-op("VariableV2" + _VARIABLE, shape=from_attr("shape"), stateful=True, role=Role.VARIABLE)(variable)
+op("VariableV2" + _VARIABLE, shape=from_attr("shape"), stateful=True, role=roles.VARIABLE)(variable)
 
 
 def _legacy_shape(c: Any) -> list[Any]:
@@ -60,7 +60,7 @@ def _legacy_shape(c: Any) -> list[Any]:
     return [dims or None]
 
 
-op("Variable" + _VARIABLE, shape=_legacy_shape, stateful=True, role=Role.VARIABLE)(variable)
+op("Variable" + _VARIABLE, shape=_legacy_shape, stateful=True, role=roles.VARIABLE)(variable)
 
 
 def assign_shape(c: Any) -> list[Any]:
@@ -81,7 +81,7 @@ use_locking: bool = true
 """,
     shape=assign_shape,
     allows_uninitialized_input=True,
-    role=Role.ASSIGN,
+    role=roles.ASSIGN,
 )
 def assign(ctx: KernelContext, ref: Any, value: Any, *, validate_shape: bool) -> Any:
     """Give the variable a value.
@@ -179,7 +179,7 @@ var_name: string = ''
 """,
     shape=from_attr("shape"),
     stateful=True,
-    role=Role.TEMPORARY_VARIABLE,
+    role=roles.TEMPORARY_VARIABLE,
 )
 def temporary_variable(
     ctx: KernelContext, step: Any, *, shape: TensorShape, dtype: DType, var_name: str

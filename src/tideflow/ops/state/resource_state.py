@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Effects, Role, Rows
+from tideflow.graph.op_traits import Effects, Rows
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import TensorShape, format_dims
 from tideflow.graph.update_rule import Update, check_rows_inside
@@ -46,7 +47,7 @@ allowed_devices: list(string) = []
 """,
     shape=scalar,
     stateful=True,
-    role=Role.VARIABLE_HANDLE,
+    role=roles.VARIABLE_HANDLE,
     effects=Effects.UNSEEN,
 )
 def var_handle_op(
@@ -103,7 +104,7 @@ dtype: type
 """,
     shape=state_shapes.read,
     stateful=True,
-    role=Role.READ_VARIABLE,
+    role=roles.READ_VARIABLE,
     only_reads=True,
 )
 def read_variable_op(ctx: KernelContext, resource: Any, *, dtype: DType) -> Any:
@@ -139,7 +140,7 @@ validate_shape: bool = false
 """,
     shape=state_shapes.assigned,
     stateful=True,
-    role=Role.ASSIGN,
+    role=roles.ASSIGN,
 )
 def assign_variable_op(
     ctx: KernelContext, resource: Any, value: Any, *, dtype: DType, validate_shape: bool
@@ -198,7 +199,7 @@ out_type: type in indices = int32
 """,
     shape=state_shapes.rank_of_variable,
     stateful=True,
-    role=Role.VARIABLE_SHAPE,
+    role=roles.VARIABLE_SHAPE,
     only_reads=True,
 )
 def variable_shape(ctx: KernelContext, input: Any, *, out_type: DType) -> Any:

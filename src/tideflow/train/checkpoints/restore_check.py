@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideflow.formats import BundleReader
+from tideflow.graph import roles
 from tideflow.graph.graph import Graph, Operation
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shapes import num_elements
 from tideflow.graph.static_value import static_value
 from tideflow.wire import errors
@@ -101,7 +101,7 @@ def _restored(graph: Graph, saver_def: Any) -> Iterator[tuple[str, str, Operatio
             continue
         seen.add(op)
         waiting += op.control_inputs
-        if op.op_def.role is not Role.RESTORE:
+        if op.op_def.role is not roles.RESTORE:
             waiting += [tensor.op for tensor in op.inputs]
             continue
         names, specs = (static_value(*op.inputs[i].edge) for i in (1, 2))
@@ -119,10 +119,10 @@ def _wanted_dims(op: Operation, port: int) -> tuple[Any, bool]:
     while waiting:
         taker = waiting.pop()
         reshapes = taker.type == "Reshape"
-        if reshapes or taker.op_def.role is Role.IDENTITY:
+        if reshapes or taker.op_def.role is roles.IDENTITY:
             reshaped |= reshapes
             waiting += taker.outputs[0].consumers()
-        elif taker.op_def.role is Role.ASSIGN:
+        elif taker.op_def.role is roles.ASSIGN:
             variable = taker.inputs[0]
             if variable.dtype.is_ref_dtype:
                 return variable.dims, reshaped

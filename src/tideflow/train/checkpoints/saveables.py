@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.graph.op_traits import Role
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.array import reshape
 from tideflow.ops.framework import identity, nest
@@ -23,7 +23,7 @@ from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.dtypes import DType
 
 # What a tensor that is saved comes from.
-_SAVED = frozenset({Role.VARIABLE, Role.VARIABLE_HANDLE, Role.READ_VARIABLE})
+_SAVED = frozenset({roles.VARIABLE, roles.VARIABLE_HANDLE, roles.READ_VARIABLE})
 
 
 def on_cpu(device: str) -> str:
@@ -171,7 +171,7 @@ def _reader(variable: Any) -> Callable[[], Tensor]:
 
 def variable_saveable(variable: Any, slice_spec: str, name: str) -> SaveableObject:
     """Return the saveable of one variable, or of a tensor that is or reads one."""
-    if variable.op.op_def.role is Role.VARIABLE:
+    if variable.op.op_def.role is roles.VARIABLE:
         return ReferenceVariableSaveable(variable, slice_spec, name)
     return ResourceVariableSaveable(variable, slice_spec, name)
 
@@ -240,7 +240,7 @@ def by_name(items: Any) -> dict[str, Any]:
         name, thing = item.name, item
         if not isinstance(item, (SaveableObject, PartitionedVariable)):
             thing = _variable_tensor(item)
-            reads = thing.op.op_def.role is Role.READ_VARIABLE
+            reads = thing.op.op_def.role is roles.READ_VARIABLE
             name = thing.op.inputs[0].op.name if reads else thing.op.name
         if name in found:
             raise ValueError(f"at least two of the variables to save are called {name!r}")

@@ -15,13 +15,13 @@ from typing import Any
 from google.protobuf import any_pb2
 
 from tideflow import __version__, logging
+from tideflow.graph import roles
 from tideflow.graph.attr_value import encode_attr
 from tideflow.graph.functions import add_to_library, library_lookup
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.importer import import_graph_def
 from tideflow.graph.op_def import get_op_def, is_registered, role_of
-from tideflow.graph.op_traits import Role
 from tideflow.train.graphs.collection_protos import collection_proto
 from tideflow.train.graphs.graph_io import read_message, write_graph
 from tideflow.wire import messages as pb
@@ -164,14 +164,14 @@ def _rename(node_pb: pb.NodeDef, scope: str, unbound: list[str]) -> None:
         groups = [item.decode() for item in node_pb.attr["_class"].list.s]
         inside = [without_scope(g, scope) for g in groups if _inside(g.partition("@")[2], scope)]
         node_pb.attr["_class"].list.s[:] = [group.encode() for group in inside]
-    if role_of(node_pb.op) is Role.ENTER:
+    if role_of(node_pb.op) is roles.ENTER:
         frame = node_pb.attr["frame_name"].s.decode()
         node_pb.attr["frame_name"].s = without_scope(frame, scope).encode()
 
 
 def _extraneous_savers(graph_pb: pb.GraphDef, saver_def: pb.SaverDef | None) -> set[str]:
     """Return the names of the nodes below the scopes of savers other than the one given."""
-    savers = (Role.SAVE, Role.RESTORE)
+    savers = (roles.SAVE, roles.RESTORE)
     names = {node_pb.name for node_pb in graph_pb.node if role_of(node_pb.op) in savers}
     scopes = {_scope_of(name) for name in names} - names
     if saver_def is not None:

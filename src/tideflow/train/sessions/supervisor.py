@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 from tideflow import logging
 from tideflow.client import Session
+from tideflow.graph import roles
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
-from tideflow.graph.op_traits import Role
 from tideflow.ops.export import export
 from tideflow.train.sessions.chief_records import ChiefRecords
 from tideflow.train.sessions.session_layers import LOST
@@ -140,7 +140,7 @@ class Supervisor:
     def _check_devices(self) -> None:
         """See that all variables are placed: each task would have its own of the others."""
         for op in self._graph.get_operations():
-            if op.op_def.role is Role.VARIABLE and not op.device:
+            if op.op_def.role is roles.VARIABLE and not op.device:
                 raise ValueError(
                     f"When using replicas, all Variables must have their device set: {op}"
                 )
