@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import types
+from collections.abc import Iterator
 
 import pytest
 
@@ -21,8 +22,10 @@ class Owner:
 
 
 @pytest.fixture
-def table() -> StepTable:
-    return StepTable(RpcLog())
+def table() -> Iterator[StepTable]:
+    made = StepTable(RpcLog())
+    yield made
+    made.validate()
 
 
 async def run(table: StepTable, step_id: int, until: asyncio.Event) -> str:

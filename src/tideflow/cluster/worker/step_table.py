@@ -1,42 +1,22 @@
-"""The steps of a worker, from the first mention of a step to its clean-up.
+"""The steps of a worker: their rendezvous and tasks; step_states decides what becomes of them.
 
-Rule 1: a step's rendezvous is made when anybody first names the step; a RecvTensor may come
-        before the RunGraph.  A step that nobody started is gone with its last waiter.
-Rule 2: a step that was started stays, with its values or its error, until CleanupGraph.  Of those
-        that a dead master left behind, the oldest go when there are too many.
-Rule 3: clean-up fails what still runs or waits, and afterwards the step's number is new again.
-Rule 4: a value that a peer pushes before the step has started waits for it, within bounds; of an
-        ended step it is refused.
 Source: runtime facts on RunGraph, CleanupGraph and RecvTensor.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
 
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker.remote_rendezvous import Peers, RemoteRendezvous
+from tideflow.cluster.worker.step_states import MOST_ENDED, Fail, Instruction, Offered, StepStates
 from tideflow.platform import clock
 from tideflow.runtime.rendezvous import Received, Rendezvous
 from tideflow.wire import errors
 from tideflow.wire.status import mark_derived
 from tideflow.wire.tensor_codec import Value
-
-_MOST_ENDED = 10_000
-_MOST_CLEANED = 10_000
-# Of steps that have not started: a master starts a step's parts at the same time, so what waits
-# for longer is of one that died meanwhile.
-_MOST_EARLY_STEPS = 10_000
-_MOST_EARLY_BYTES = 64 << 20
-_EARLY_S = 60.0
-
-
-class _Early(NamedTuple):
-    since_s: float
-    size_bytes: int
 
 
 class StepRecord:
@@ -47,12 +27,11 @@ class StepRecord:
       rendezvous: what kernels use; None until the step is started here.
       owner: the worker session that started it.
       advised: keys of values that a peer keeps to be asked for.
-      waiting: how many RecvTensor calls are in progress.
       partial: the executors of a partial run, which go on between its calls.
     """
 
     __slots__ = (
-        "advised", "error", "local", "owner", "partial", "rendezvous", "runs", "step_id", "waiting",
+        "advised", "error", "local", "owner", "partial", "rendezvous", "runs", "step_id",
     )  # fmt: skip
 
     def __init__(self, step_id: int) -> None:
@@ -61,7 +40,6 @@ class StepRecord:
         self.rendezvous: RemoteRendezvous | None = None
         self.owner: Peers | None = None
         self.advised: set[str] = set()
-        self.waiting = 0
         self.runs: set[asyncio.Task[object]] = set()
         self.partial: asyncio.Task[None] | None = None
         self.error: errors.OpError | None = None
@@ -90,36 +68,31 @@ class StepTable:
       most_ended: how many steps that have ended may wait to be cleaned up.
     """
 
-    def __init__(self, log: RpcLog, most_ended: int = _MOST_ENDED) -> None:
+    def __init__(self, log: RpcLog, most_ended: int = MOST_ENDED) -> None:
         self._log = log
-        self._most_ended = most_ended
-        self._steps: dict[int, StepRecord] = {}
-        # Started steps in which nothing runs, oldest first.
-        self._ended: dict[int, None] = {}
-        # Steps that were cleaned up, oldest first, for which peers may still push.
-        self._cleaned: dict[int, None] = {}
-        # Pushed values of steps that have not started, oldest first.
-        self._early: dict[int, _Early] = {}
-        self._early_bytes = 0
+        self._states = StepStates(most_ended)
+        self._records: dict[int, StepRecord] = {}
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._records)
 
     @property
     def running_count(self) -> int:
         """How many steps run now."""
-        return sum(record.is_running for record in self._steps.values())
+        return self._states.running_count
 
     def find(self, step_id: int) -> StepRecord | None:
         """Return what is known of a step."""
-        return self._steps.get(step_id)
+        return self._records.get(step_id)
+
+    def story(self, step_id: int) -> str:
+        """Return what is remembered of a step, as one line."""
+        return self._states.stories.tell(step_id, clock.monotonic_s())
 
     def start(self, step_id: int, owner: Peers) -> StepRecord:
         """Return a step's record, ready for kernels of the given worker session."""
         record = self._mention(step_id)
-        if record.rendezvous is None:
-            self._forget_early(step_id)
-            self._cleaned.pop(step_id, None)
+        if self._states.start(step_id, clock.monotonic_s()):
             record.owner = owner
             record.rendezvous = RemoteRendezvous(
                 step_id, record.local, record.advised, owner, self._log
@@ -127,9 +100,9 @@ class StepTable:
         return record
 
     def _mention(self, step_id: int) -> StepRecord:
-        record = self._steps.get(step_id)
+        record = self._records.get(step_id)
         if record is None:
-            record = self._steps[step_id] = StepRecord(step_id)
+            record = self._records[step_id] = StepRecord(step_id)
         return record
 
     @asynccontextmanager
@@ -142,7 +115,8 @@ class StepTable:
         task = asyncio.current_task()
         assert task is not None
         record.runs.add(task)
-        self._ended.pop(record.step_id, None)
+        if self._is_known(record):
+            self._states.run_began(record.step_id)
         cancelling_before = task.cancelling()
         try:
             yield
@@ -165,14 +139,14 @@ class StepTable:
             raise
         finally:
             record.runs.discard(task)
-            self._note_ended(record)
+            if self._is_known(record):
+                self._carry_out(
+                    self._states.run_ended(record.step_id, clock.monotonic_s(), record.error)
+                )
 
-    def _note_ended(self, record: StepRecord) -> None:
-        if record.runs or self._steps.get(record.step_id) is not record:
-            return
-        self._ended[record.step_id] = None
-        while len(self._ended) > self._most_ended:
-            self.clean_up(next(iter(self._ended)))
+    def _is_known(self, record: StepRecord) -> bool:
+        """Whether a step was not forgotten since, and its number given to another."""
+        return self._records.get(record.step_id) is record
 
     async def receive(self, step_id: int, key: str) -> Received:
         """Wait for a value of a step that is made here.
@@ -180,112 +154,85 @@ class StepTable:
         Raises: the step's error, marked as derived, since its root is told to the step's owner.
         """
         record = self._mention(step_id)
-        record.waiting += 1
+        self._states.wait_began(step_id)
         try:
             return await record.local.take(key)
         except errors.OpError as error:
             raise mark_derived(error.with_message(error.message)) from error
         finally:
-            record.waiting -= 1
-            if record.rendezvous is None:
-                self._drop_unstarted(step_id)
+            if self._is_known(record):
+                self._carry_out(self._states.wait_ended(step_id))
 
     def accept(self, step_id: int, key: str, value: Value, is_dead: bool) -> bool:
         """Take in a value that a peer pushes; return whether it is ours now."""
-        if step_id in self._cleaned:
-            return False
-        record = self._mention(step_id)
-        if record.rendezvous is not None:
-            record.rendezvous.give(key, Received(value, is_dead))
-            return True
-        if not self._hold_early(step_id, getattr(value, "nbytes", 0) + len(key)):
-            return False
-        record.local.put(key, value, is_dead)
-        return True
+        found = self._offered(step_id, getattr(value, "nbytes", 0) + len(key))
+        if found is Offered.GIVE:
+            rendezvous = self._records[step_id].rendezvous
+            assert rendezvous is not None
+            rendezvous.give(key, Received(value, is_dead))
+        elif found is Offered.HOLD:
+            self._mention(step_id).local.put(key, value, is_dead)
+        return found is not Offered.REFUSE
 
     def advise_asking(self, step_id: int, key: str) -> None:
         """Note that a peer has a value of a step, and is to be asked for it."""
-        if step_id in self._cleaned:
-            return
-        record = self._mention(step_id)
-        if record.rendezvous is not None:
-            record.rendezvous.advise_asking(key)
-        elif self._hold_early(step_id, len(key)):
-            record.advised.add(key)
+        found = self._offered(step_id, len(key))
+        if found is Offered.GIVE:
+            rendezvous = self._records[step_id].rendezvous
+            assert rendezvous is not None
+            rendezvous.advise_asking(key)
+        elif found is Offered.HOLD:
+            self._mention(step_id).advised.add(key)
 
-    def _hold_early(self, step_id: int, size_bytes: int) -> bool:
-        """Count a value of a step that has not started; False when there is no room for it."""
-        now_s = clock.monotonic_s()
-        held = self._early.get(step_id, _Early(now_s, 0))
-        while self._early and (
-            self._early_bytes + size_bytes > _MOST_EARLY_BYTES
-            or len(self._early) >= _MOST_EARLY_STEPS
-        ):
-            oldest_id, oldest = next(iter(self._early.items()))
-            if oldest_id == step_id or now_s - oldest.since_s < _EARLY_S:
-                break
-            self._forget_early(oldest_id)
-            self._drop_unstarted(oldest_id)
-        fits = (
-            self._early_bytes + size_bytes <= _MOST_EARLY_BYTES
-            and len(self._early) < _MOST_EARLY_STEPS
-        )
-        if fits:
-            self._early[step_id] = _Early(held.since_s, held.size_bytes + size_bytes)
-            self._early_bytes += size_bytes
-        else:
-            self._drop_unstarted(step_id)
-        return fits
-
-    def _drop_unstarted(self, step_id: int) -> None:
-        record = self._steps.get(step_id)
-        if record is not None and not record.waiting and step_id not in self._early:
-            self._forget(record)
-
-    def _forget_early(self, step_id: int) -> None:
-        held = self._early.pop(step_id, None)
-        if held is not None:
-            self._early_bytes -= held.size_bytes
+    def _offered(self, step_id: int, size_bytes: int) -> Offered:
+        found, instructions = self._states.offered(step_id, size_bytes, clock.monotonic_s())
+        if instructions:
+            self._carry_out(instructions)
+        return found
 
     def end_if_empty(self, step_id: int) -> bool:
         """Clean up an ended step of which nothing is left to be asked for; return whether so."""
-        record = self._steps.get(step_id)
-        if record is None or record.runs or record.waiting or record.partial is not None:
+        record = self._records.get(step_id)
+        if record is None or record.partial is not None or not record.local.is_empty:
             return False
-        if not record.local.is_empty:
+        if not self._states.may_end(step_id):
             return False
         self.clean_up(step_id)
         return True
 
     def clean_up(self, step_id: int) -> None:
         """Drop a step that was started here; what still runs or waits in it fails."""
-        self._cleaned[step_id] = None
-        if len(self._cleaned) > _MOST_CLEANED:
-            del self._cleaned[next(iter(self._cleaned))]
-        self._forget_early(step_id)
-        record = self._steps.get(step_id)
-        if record is None or record.rendezvous is None:
-            self._drop_unstarted(step_id)
-            return
-        self._forget(record)
-        if record.runs or record.waiting:
-            record.fail(
-                mark_derived(
-                    errors.AbortedError(f"step {step_id} was cleaned up before it had ended here")
-                )
-            )
+        self._carry_out(self._states.clean_up(step_id, clock.monotonic_s()))
 
     def fail_where(self, predicate: Callable[[StepRecord], bool], error: errors.OpError) -> None:
         """Fail and drop the started steps that match."""
-        for record in list(self._steps.values()):
+        now_s = clock.monotonic_s()
+        for step_id, record in list(self._records.items()):
             if record.rendezvous is not None and predicate(record):
-                self._forget(record)
+                self._states.lost(step_id, now_s, error.message)
+                del self._records[step_id]
                 record.fail(error)
 
-    def _forget(self, record: StepRecord) -> None:
-        if self._steps.get(record.step_id) is record:
-            del self._steps[record.step_id]
-        self._ended.pop(record.step_id, None)
+    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            record = self._records.pop(instruction.step_id, None)
+            if record is not None and isinstance(instruction, Fail):
+                record.fail(
+                    mark_derived(
+                        errors.AbortedError(
+                            f"step {record.step_id} was cleaned up before it had ended here: "
+                            f"{instruction.story}"
+                        )
+                    )
+                )
+
+    def validate(self) -> None:
+        """Check that what is kept is what was decided.  Raises: AssertionError."""
+        self._states.validate()
+        assert len(self._records) == len(self._states), (self._records.keys(), "are kept")
+        for step_id, record in self._records.items():
+            is_started = self._states.is_started(step_id)
+            assert is_started == (record.rendezvous is not None), f"step {step_id}: {is_started}"
 
 
 def _was_failed(task: asyncio.Task[object], cancelling_before: int) -> bool:
