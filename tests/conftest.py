@@ -1,17 +1,17 @@
-"""Coroutine tests run on the process's event loop; leaked tasks fail the test that left them."""
+"""Coroutine tests run on the process's event loop; what tests leave behind fails them."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import signal
-from collections.abc import Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 import real_time
+from leaks import is_ours, watching
 from tideflow.runtime.loop import run_sync
 
 # How long tasks may take to end that nobody waits for, such as a clean-up in the background.
@@ -42,13 +42,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 async def _leaving_no_task(test: Coroutine[Any, Any, None]) -> None:
     before = asyncio.all_tasks()
     await test
-    left = {task for task in asyncio.all_tasks() - before if _is_ours(task)}
+    left = {task for task in asyncio.all_tasks() - before if is_ours(task)}
     if left:
         _, left = await asyncio.wait(left, timeout=_ENDING_S)
     assert not left, f"the test left tasks behind: {left}"
 
 
-def _is_ours(task: asyncio.Task[Any]) -> bool:
-    """Whether a task runs our code; grpcio's servers end theirs when it suits them."""
-    code = getattr(task.get_coro(), "cr_code", None)
-    return code is not None and "tideflow" in Path(code.co_filename).parts
+@pytest.fixture(scope="module", autouse=True)
+def leaves_nothing() -> Iterator[Callable[[str], None]]:
+    """Fail a module whose tests leave sockets, files, threads or tasks behind, and say which."""
+    yield from watching()
+
+
+@pytest.fixture(autouse=True)
+def noted(request: pytest.FixtureRequest, leaves_nothing: Callable[[str], None]) -> Iterator[None]:
+    """Note what is there after a test and was not before."""
+    yield
+    leaves_nothing(request.node.name)

@@ -11,6 +11,7 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import LocalCluster
+from leaks import Watch
 from tideflow.cluster.services import MasterService, WorkerService
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, stub
@@ -473,3 +474,55 @@ def test_a_cluster_must_hold_the_master_once_and_under_a_new_name(
         cluster_def = tf.train.ClusterSpec(jobs).as_cluster_def()
         with pytest.raises(errors.InvalidArgumentError, match=word):
             client.create(tf.Graph(), cluster_def=cluster_def)
+
+
+def test_a_graph_that_is_refused_leaves_no_connection_of_its_clusters(
+    cluster: LocalCluster, client: Client
+) -> None:
+    client.call("ListDevices", pb.ListDevicesRequest())  # so that the servers know each other
+    watch = Watch()
+    bad_pb = pb.GraphDef(node=[pb.NodeDef(name="x", op="NoSuchOp")])
+    request = pb.CreateSessionRequest(
+        graph_def=bad_pb,
+        config=pb.ConfigProto(cluster_def=propagated(cluster)),
+        target=client.target,
+    )
+    with pytest.raises(errors.OpError, match="NoSuchOp"):
+        client.call("CreateSession", request)
+    watch.require_nothing_left()
+
+
+# ---- clients that die
+
+
+def test_sessions_of_clients_that_have_left_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, make_cluster: Callable[..., LocalCluster]
+) -> None:
+    monkeypatch.setattr("tideflow.cluster.master.service.LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("tideflow.cluster.master.service.MOST_WITHOUT_CLIENT", 2)
+    monkeypatch.setattr("tideflow.cluster.master.service.RECONNECT_S", 0.0)
+    cluster = make_cluster({"worker": 1})
+    target = cluster.target("worker")
+    staying, leaving = Client(target), Client(target)
+    staying.create(tf.Graph())
+    handles = [leaving.create(tf.Graph()) for _ in range(4)]
+    leaving.close()
+    for handle in handles[:2]:
+        refused = errors.OK
+        while refused != errors.ABORTED:
+            staying.handle, kept = handle, staying.handle
+            refused = asked(staying)
+            staying.handle = kept
+    assert asked(staying) == errors.OK
+    for staying.handle in handles[2:]:
+        assert asked(staying) == errors.OK
+    staying.close()
+
+
+def asked(client: Client) -> int:
+    """Ask for a session's devices; return the code of the answer."""
+    try:
+        client.call("ListDevices", pb.ListDevicesRequest(session_handle=client.handle))
+    except errors.OpError as error:
+        return errors.ABORTED if "no session" in str(error) else int(error.error_code)
+    return errors.OK

@@ -125,7 +125,8 @@ class PlainServer:
 
     def __init__(self) -> None:
         self.behaviour: Callable[[bytes, grpc.ServicerContext], bytes] = lambda data, context: data
-        self._server = grpc.server(futures.ThreadPoolExecutor(2))
+        self._threads = futures.ThreadPoolExecutor(2)
+        self._server = grpc.server(self._threads)
         self._server.add_generic_rpc_handlers((self,))  # type: ignore[arg-type]
         self.port = self._server.add_insecure_port("127.0.0.1:0")
         self._server.start()
@@ -135,6 +136,7 @@ class PlainServer:
 
     def stop(self) -> None:
         self._server.stop(None).wait()
+        self._threads.shutdown()
 
 
 class TestOurChannel:

@@ -88,7 +88,8 @@ class Server:
       start: whether to start at once.
       listen_all: listen on every interface instead of the address that the cluster names.
       session_gc_s: close sessions that no client used for so long, as those of a client that died;
-        0 keeps them until they are closed.
+        0 keeps them until they are closed, but for those whose client's connection has ended: they
+        go after a day, and the ones unused for longest once there are more than 100.
       peer_extensions: whether to push tensors to other tideflow servers instead of being asked;
         None for what the environment variable TIDEFLOW_PEER says, on or off (the default).
     Raises: ValueError for a bad cluster or place in it; InvalidArgumentError for an unknown

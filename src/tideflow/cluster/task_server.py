@@ -5,10 +5,6 @@ Everything here is on the event loop; `tideflow.cluster.server` is the door for 
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable
-
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.coordination import Coordinator, coordination_config
@@ -16,17 +12,15 @@ from tideflow.cluster.eager import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
 from tideflow.cluster.status import StatusPage
+from tideflow.cluster.stopping import stop_in_turn
 from tideflow.cluster.worker import Worker
 from tideflow.cluster.worker_cache import worker_name
 from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.transport import Service, TransportServer, make_server
-from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
-_LOGGER = logging.getLogger(__name__)
-
-# The parts of stopping together stay below the five seconds that a user is promised.
-_STOP_PART_S = 1.5
+# A user is promised five seconds.
+_STOP_S = 4.5
 
 
 class TaskServer:
@@ -107,17 +101,14 @@ class TaskServer:
         if self._is_stopping:
             return
         self._is_stopping = True
-        if self._transport is not None:
-            await _within(self._transport.stop(), "the calls in flight")
-        await _within(self.master.close(), "the master's sessions")
-        await _within(self.coordinator.close(), "the coordination service")
-        await _within(self.eager.close(), "the eager contexts")
-        await _within(self.worker.close(), "the worker's sessions")
-
-
-async def _within(work: Awaitable[None], what: str) -> None:
-    try:
-        async with asyncio.timeout(_STOP_PART_S):
-            await work
-    except (TimeoutError, errors.OpError) as error:
-        _LOGGER.warning("stopping: %s did not end in time: %s", what, error)
+        transport = self._transport
+        await stop_in_turn(
+            _STOP_S,
+            {
+                **({} if transport is None else {"the calls in flight": transport.stop}),
+                "the master's sessions": self.master.close,
+                "the coordination service": self.coordinator.close,
+                "the eager contexts": self.eager.close,
+                "the worker's sessions": self.worker.close,
+            },
+        )

@@ -56,6 +56,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
 
 
+def loop_has_started() -> bool:
+    """Whether the process's loop runs already."""
+    return _loop is not None
+
+
 def on_loop() -> bool:
     """Whether the calling thread is the loop's own."""
     return threading.current_thread() is _thread

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tideflow.transport.callers import Caller, current_caller
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
 from tideflow.transport.h2 import lend_memory
 from tideflow.transport.inprocess import LocalChannel
@@ -18,6 +19,7 @@ from tideflow.transport.statistics import MethodStatistics
 
 __all__ = [
     "AtOnce",
+    "Caller",
     "Channel",
     "LocalChannel",
     "MethodSpec",
@@ -27,6 +29,7 @@ __all__ = [
     "PipeReceiver",
     "Service",
     "TransportServer",
+    "current_caller",
     "free_ports",
     "growing_pauses_s",
     "has_pipes",

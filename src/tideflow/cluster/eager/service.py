@@ -7,11 +7,10 @@ Source: runtime facts on EagerService.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -20,6 +19,7 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager.context import ANSWERED, EagerContext, is_on, shape_of
 from tideflow.cluster.eager.spanning import Remote
 from tideflow.cluster.graph_run import ComponentRun
+from tideflow.cluster.owned import Owned
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
@@ -47,24 +47,22 @@ class EagerWorker(EagerService):
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self.contexts: dict[int, EagerContext] = {}
-        self._sweeper: asyncio.Task[None] | None = None
+        self.contexts: Owned[int, EagerContext] = Owned(self._end, self._abandoned, _SWEEP_S)
         worker.serve_components(self._run_for_peer)
 
     # ---- contexts
 
     async def CreateContext(self, request: pb.CreateContextRequest) -> pb.CreateContextResponse:
         if request.clear_existing_contexts:
-            for context_id in list(self.contexts):
-                await self._close(context_id)
-        known = self.contexts.get(request.context_id)
-        if known is not None:
+            await self.contexts.close_all()
+        # Another call may make one while an older one ends.
+        while (known := self.contexts.get(request.context_id)) is not None:
             if request.context_view_id <= known.view_id:
                 raise errors.InvalidArgumentError(
                     f"EagerService:CreateContext failed. Context id: <{request.context_id}> "
                     f"already exists with view id {known.view_id}."
                 )
-            await self._close(request.context_id)
+            await self.contexts.close(request.context_id)
         session = self._make_session(request)
         keep_alive_s = float(request.keep_alive_secs) or None
         incarnations = self._incarnations(request.cluster_device_attributes)
@@ -72,13 +70,11 @@ class EagerWorker(EagerService):
             request.context_id, request.context_view_id, session, keep_alive_s, incarnations
         )
         self.add(made)
-        if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         return pb.CreateContextResponse(device_attributes=self._device_attributes(made))
 
     def add(self, context: EagerContext) -> None:
         """Keep a context."""
-        self.contexts[context.context_id] = context
+        self.contexts.add(context.context_id, context)
         self._worker.adopt(context.session)
 
     def _make_session(self, request: pb.CreateContextRequest) -> WorkerSession:
@@ -145,7 +141,7 @@ class EagerWorker(EagerService):
     async def CloseContext(self, request: pb.CloseContextRequest) -> pb.CloseContextResponse:
         known = self.contexts.get(request.context_id)
         if known is not None and request.context_view_id >= known.view_id:
-            await self._close(request.context_id)
+            await self.contexts.close(request.context_id)
         return pb.CloseContextResponse()
 
     def _context(self, context_id: int) -> EagerContext:
@@ -159,20 +155,18 @@ class EagerWorker(EagerService):
         found.touch()
         return found
 
-    async def _sweep(self) -> None:
-        """Close the contexts whose clients are gone."""
-        while self.contexts:
-            await asyncio.sleep(_SWEEP_S)
-            for context_id, context in list(self.contexts.items()):
-                if context.is_abandoned:
-                    await self._close(context_id)
-        self._sweeper = None
+    def _abandoned(self, contexts: Mapping[int, EagerContext]) -> list[tuple[int, str]]:
+        """Return the contexts whose clients are gone."""
+        return [
+            (context_id, "its client has not been heard of")
+            for context_id, context in contexts.items()
+            if context.is_abandoned
+        ]
 
-    async def _close(self, context_id: int) -> None:
-        context = self.contexts.pop(context_id)
+    async def _end(self, context: EagerContext) -> None:
         self._worker.steps.fail_where(
             lambda record: record.owner is context.session,
-            errors.CancelledError(f"context {context_id} was closed"),
+            errors.CancelledError(f"context {context.context_id} was closed"),
         )
         context.tensors.clear()
         self._worker.release(context.session)
@@ -180,12 +174,7 @@ class EagerWorker(EagerService):
 
     async def close(self) -> None:
         """Close all contexts."""
-        for context_id in list(self.contexts):
-            await self._close(context_id)
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._sweeper
+        await self.contexts.stop()
 
     # ---- the queue
 

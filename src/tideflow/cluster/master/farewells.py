@@ -32,21 +32,36 @@ class Farewells:
     def __init__(self) -> None:
         self._telling: set[asyncio.Task[None]] = set()
 
-    async def tell(self, workers: WorkerCache, tasks: Sequence[str], handle: str) -> None:
+    async def tell(
+        self, workers: WorkerCache, tasks: Sequence[str], handle: str, owns_workers: bool = False
+    ) -> None:
         """Tell tasks that a session is over.
 
         Returns after a second at most; what is left goes on until `close`.
+        owns_workers: whether the connections are closed once all are told.
         """
-        telling = [spawn(_tell(workers, task, handle)) for task in tasks]
-        for one in telling:
-            self._telling.add(one)
-            one.add_done_callback(self._telling.discard)
-        await asyncio.wait(telling, timeout=_WAIT_S)
+        telling = spawn(_tell_all(workers, tasks, handle, owns_workers))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+        await asyncio.wait([telling], timeout=_WAIT_S)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Give up what is left."""
-        for one in list(self._telling):
+        telling = list(self._telling)
+        for one in telling:
             one.cancel()
+        if telling:
+            await asyncio.wait(telling)
+
+
+async def _tell_all(
+    workers: WorkerCache, tasks: Sequence[str], handle: str, owns_workers: bool
+) -> None:
+    try:
+        await asyncio.gather(*(_tell(workers, task, handle) for task in tasks))
+    finally:
+        if owns_workers:
+            await workers.close()
 
 
 async def _tell(workers: WorkerCache, task: str, handle: str) -> None:

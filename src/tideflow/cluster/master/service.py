@@ -24,12 +24,13 @@ from tideflow.cluster.master.partial_steps import PartialSteps
 from tideflow.cluster.master.run_metadata import step_options
 from tideflow.cluster.master.session import MasterSession
 from tideflow.cluster.master.task_watch import TaskWatch
+from tideflow.cluster.owned import Owned
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.compile.prune import Signature
 from tideflow.platform import clock
-from tideflow.transport import AtOnce
+from tideflow.transport import AtOnce, Caller, current_caller
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
@@ -37,7 +38,12 @@ from tideflow.wire.tensor_codec import Value, decode_tensor
 
 _LOGGER = logging.getLogger(__name__)
 _RECENT_REQUESTS = 10_000
-_CLOSE_TIMEOUT_S = 4.0
+# Sessions whose clients' connections have ended.  They may come back, as TensorFlow's do after half
+# an hour in which they had nothing to say; but what clients leave behind when they die is bounded.
+CLIENT_GONE_S = 24 * 3600.0
+MOST_WITHOUT_CLIENT = 100
+RECONNECT_S = 60.0
+LOOK_EVERY_S = 10.0
 
 
 class Master(MasterService):
@@ -47,7 +53,8 @@ class Master(MasterService):
       workers: the cluster's workers.  The own task's worker is called directly: its steps by
         `run_graph(GraphRun) -> GraphResult`, the rest by its RPC methods.
       default_config: merged under each client's ConfigProto (ServerDef.default_session_config).
-      session_gc_s: sessions that nobody used for so long are closed; 0 keeps them for ever.
+      session_gc_s: sessions that nobody used for so long are closed; 0 keeps those whose clients
+        are there, and bounds the others.
       collective_steps: chooses the ids of steps with collectives.
 
     Make it anywhere, use it on the event loop.  A server calls `await master.close()` at its end,
@@ -65,9 +72,12 @@ class Master(MasterService):
         self._collective_steps = collective_steps
         self.default_config = default_config or pb.ConfigProto()
         self.session_gc_s = session_gc_s
-        self.sessions: dict[str, OpenSession] = {}
+        self.sessions: Owned[str, OpenSession] = Owned(
+            OpenSession.close,
+            self._abandoned,
+            min(session_gc_s / 4 if session_gc_s > 0 else LOOK_EVERY_S, LOOK_EVERY_S),
+        )
         self._requests = RecentRequests(_RECENT_REQUESTS)
-        self._collector: asyncio.Task[None] | None = None
         self._closed = False
         self._farewells = Farewells()
         self._waiting: list[tuple[WorkerCache, dict[str, str]]] = []
@@ -109,8 +119,7 @@ class Master(MasterService):
         if self._closed:
             await session.close()
             self._check_open()
-        self.sessions[session.handle] = OpenSession(session)
-        self._start_collector()
+        self.sessions.add(session.handle, OpenSession(session, current_caller()))
         self._watch.patrol()
         return pb.CreateSessionResponse(session_handle=session.handle)
 
@@ -155,9 +164,8 @@ class Master(MasterService):
         return pb.ExtendSessionResponse(new_graph_version=version)
 
     async def CloseSession(self, request: pb.CloseSessionRequest) -> pb.CloseSessionResponse:
-        found = self._find(request.session_handle)
-        del self.sessions[request.session_handle]
-        await found.close()
+        self._find(request.session_handle)
+        await self.sessions.close(request.session_handle)
         return pb.CloseSessionResponse()
 
     def _find(self, handle: str) -> OpenSession:
@@ -265,7 +273,7 @@ class Master(MasterService):
 
     async def Reset(self, request: pb.ResetRequest) -> pb.ResetResponse:
         tasks = allowed_tasks(self.workers, request.device_filters)
-        await self._close_sessions()
+        await self.sessions.close_all()
         cleanup = pb.CleanupAllRequest(container=request.container)
         await asyncio.gather(*(self.workers.get(task).CleanupAll(cleanup) for task in tasks))
         return pb.ResetResponse()
@@ -276,50 +284,61 @@ class Master(MasterService):
         """Close all sessions; their running steps fail with CancelledError."""
         self._closed = True
         self._watch.close()
-        if self._collector is not None:
-            self._collector.cancel()
         try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await self._close_sessions()
-        except TimeoutError:
-            _LOGGER.warning("workers did not end their sessions in %g s", _CLOSE_TIMEOUT_S)
+            await self.sessions.stop()
         finally:
-            self._farewells.close()
-
-    async def _close_sessions(self) -> None:
-        found = list(self.sessions.values())
-        self.sessions.clear()
-        await asyncio.gather(*(one.close() for one in found))
+            await self._farewells.close()
 
     def _check_open(self) -> None:
         if self._closed:
             raise errors.UnavailableError(f"the server {self.workers.own_task} is stopping")
 
-    def _start_collector(self) -> None:
-        if self.session_gc_s > 0 and self._collector is None:
-            self._collector = asyncio.get_running_loop().create_task(self._collect_abandoned())
-
-    async def _collect_abandoned(self) -> None:
-        """Close the sessions that nobody used for session_gc_s."""
-        while True:
-            await asyncio.sleep(self.session_gc_s / 4)
-            for handle, found in list(self.sessions.items()):
-                idle_s = clock.monotonic_s() - found.session.last_used_s
-                if idle_s >= self.session_gc_s and not found.session.is_busy:
-                    _LOGGER.info("closing session %s, unused for %.0f s", handle, idle_s)
-                    del self.sessions[handle]
-                    await found.close()
+    def _abandoned(self, sessions: Mapping[str, OpenSession]) -> list[tuple[str, str]]:
+        """Return the sessions that nobody is going to use, each with the reason."""
+        now_s = clock.monotonic_s()
+        idle = {
+            handle: now_s - found.session.last_used_s
+            for handle, found in sessions.items()
+            if not found.session.is_busy
+        }
+        if self.session_gc_s > 0:
+            return [
+                (handle, f"unused for {idle_s:.0f} s")
+                for handle, idle_s in idle.items()
+                if idle_s >= self.session_gc_s
+            ]
+        left = [
+            (idle_s, handle)
+            for handle, idle_s in idle.items()
+            if sessions[handle].client_has_left and idle_s >= RECONNECT_S
+        ]
+        left.sort()  # those used last stay
+        return [
+            (handle, f"its client has left, {idle_s:.0f} s after using it")
+            for place, (idle_s, handle) in enumerate(left)
+            if place >= MOST_WITHOUT_CLIENT or idle_s >= CLIENT_GONE_S
+        ]
 
 
 class OpenSession:
-    """A session with its partial runs and callables."""
+    """A session with its partial runs and callables.
 
-    __slots__ = ("callables", "partial_steps", "session")
+    Args:
+      client: the connection on which it was made, if that is known.
+    """
 
-    def __init__(self, session: MasterSession) -> None:
+    __slots__ = ("_client", "callables", "partial_steps", "session")
+
+    def __init__(self, session: MasterSession, client: Caller | None = None) -> None:
         self.session = session
+        self._client = client
         self.partial_steps = PartialSteps(session)
         self.callables = Callables(session)
+
+    @property
+    def client_has_left(self) -> bool:
+        """Whether the connection on which the session was made has ended."""
+        return self._client is not None and self._client.has_left
 
     async def close(self) -> None:
         """End the session."""

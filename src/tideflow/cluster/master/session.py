@@ -115,10 +115,16 @@ class MasterSession:
     async def create(self, graph_pb: pb.GraphDef) -> None:
         """Take the first nodes, and make the session known to its workers.
 
-        Raises: OpError; then no worker knows the session any more.
+        Raises: OpError; then no worker knows the session any more, and its own connections are
+        closed.
         """
-        async with self._graph_lock:
-            await self._add(graph_pb)
+        try:
+            async with self._graph_lock:
+                await self._add(graph_pb)
+        except BaseException:
+            if self._owns_workers:
+                await self.workers.close()
+            raise
         try:
             await gather_or_cancel([self._create_at(task) for task in self.devices.tasks])
         except BaseException:
@@ -164,9 +170,9 @@ class MasterSession:
         await self._delete_everywhere()
 
     async def _delete_everywhere(self) -> None:
-        await self._farewells.tell(self.workers, self.devices.tasks, self.handle)
-        if self._owns_workers:
-            await self.workers.close()
+        await self._farewells.tell(
+            self.workers, self.devices.tasks, self.handle, self._owns_workers
+        )
 
     # ---- the graph
 

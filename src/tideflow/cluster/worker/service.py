@@ -16,6 +16,7 @@ from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveHost
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
+from tideflow.cluster.owned import Owned
 from tideflow.cluster.peers import PeerLinks, peer_extensions_enabled
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
@@ -82,7 +83,7 @@ class Worker(WorkerService):
         self.legacy_session = WorkerSession(
             "", devices, self.workers, collectives=self._own_collectives
         )
-        self.sessions: dict[str, WorkerSession] = {}
+        self.sessions: Owned[str, WorkerSession] = Owned(self._end_session)
         self._run_requests = RecentRequests(_RECENT_REQUESTS)
         self._receive_requests = RecentRequests(_RECENT_REQUESTS)
 
@@ -103,7 +104,8 @@ class Worker(WorkerService):
             raise errors.InvalidArgumentError("CreateWorkerSession needs a session_handle")
         if handle not in self.sessions:
             await self._drop_older(request.master_task, request.master_incarnation)
-            self.sessions[handle] = self._make_session(request)
+        if handle not in self.sessions:  # another call may have made it meanwhile
+            self.sessions.add(handle, self._make_session(request))
         return pb.CreateWorkerSessionResponse()
 
     async def _drop_older(self, master_task: str, incarnation: int) -> None:
@@ -112,7 +114,7 @@ class Worker(WorkerService):
             return
         for session in list(self.sessions.values()):
             if session.master_task == master_task and session.master_incarnation != incarnation:
-                await self._drop_session(session)
+                await self.sessions.close(session.handle)
 
     def _make_session(self, request: pb.CreateWorkerSessionRequest) -> WorkerSession:
         server_pb = request.server_def
@@ -145,27 +147,26 @@ class Worker(WorkerService):
         return maker(devices, workers, isolated=True, owns_workers=True, collectives=collectives)
 
     def adopt(self, session: WorkerSession) -> None:
-        """Keep a session that something else of this task made, as the eager service does."""
+        """Know a session that something else of this task owns, as the eager service does."""
         if self._host is not None:
             session.workers.link_peers(session.handle, self._host)
-        self.sessions[session.handle] = session
+        if session.handle not in self.sessions:
+            self.sessions.add(session.handle, session)
 
     def release(self, session: WorkerSession) -> None:
-        """Keep an adopted session no longer, nor its collectives."""
+        """Know a session no longer, nor its collectives."""
         if self.sessions.get(session.handle) is session:
-            del self.sessions[session.handle]
+            self.sessions.disown(session.handle)
         if session.state.collectives is not self._own_collectives:
             self.collectives.drop(session.state.collectives)
 
     async def DeleteWorkerSession(
         self, request: pb.DeleteWorkerSessionRequest
     ) -> pb.DeleteWorkerSessionResponse:
-        session = self.sessions.get(request.session_handle)
-        if session is not None:
-            await self._drop_session(session)
+        await self.sessions.close(request.session_handle)
         return pb.DeleteWorkerSessionResponse()
 
-    async def _drop_session(self, session: WorkerSession) -> None:
+    async def _end_session(self, session: WorkerSession) -> None:
         error = errors.AbortedError(f"{self.task} dropped session {session.handle!r}")
         self.steps.fail_where(lambda record: record.owner is session, mark_derived(error))
         self.release(session)
@@ -400,9 +401,8 @@ class Worker(WorkerService):
         """Fail all steps, drop all sessions and close all connections."""
         error = errors.CancelledError(f"{self.task} is shutting down")
         self.steps.fail_where(lambda record: True, error)
-        for session in [*self.sessions.values(), self.legacy_session]:
-            await session.close()
-        self.sessions.clear()
+        await self.sessions.stop()
+        await self.legacy_session.close()
         self.collectives.close()
         await self.workers.close()
 

@@ -103,7 +103,7 @@ class Cluster:
             await self._wait_for(tasks)
             await self._make_contexts(tasks)
         except BaseException:
-            await self._server.stop()  # so that its port is free for the next attempt
+            await self._leave()
             raise
         self.home = self._own_context(server_pb)
         self.operations = RemoteOperations(
@@ -145,7 +145,11 @@ class Cluster:
 
     async def _make_contexts(self, tasks: Sequence[RemoteTask]) -> None:
         devices = self.devices.attributes()
-        await asyncio.gather(*(self._contexts.make(t, self.view_id, devices) for t in tasks))
+        making = (self._contexts.make(task, self.view_id, devices) for task in tasks)
+        # Nothing is left in the making where one fails.
+        for error in await asyncio.gather(*making, return_exceptions=True):
+            if error is not None:
+                raise error
 
     async def _wait_for(self, tasks: Sequence[RemoteTask]) -> None:
         """Learn the devices of tasks; wait for those that are not there yet, and say so."""
@@ -259,7 +263,13 @@ class Cluster:
         """Close the contexts on the other tasks, and the own server."""
         self._keeper.cancel()
         self.operations.close()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Let go of all that connecting has made, however far it came."""
         await asyncio.gather(
             *(self._contexts.close(task, self.view_id) for task in self._tasks.values())
         )
+        # Its port is free then for the next attempt.
         await self._server.stop()
+        await self._workers.close()

@@ -66,6 +66,7 @@ class RemoteContexts:
             task.name,
             functools.partial(self._is_peer, task.name),
         )
+        task.has_context = True
         task.view_id = request.context_view_id
         task.functions = set()
 
@@ -106,7 +107,10 @@ class RemoteContexts:
         task.view_id = request.context_view_id
 
     async def close(self, task: RemoteTask, view_id: int) -> None:
-        """Close a task's context; a task that is away finds out by itself."""
+        """Close a task's context, if it has one; a task that is away finds out by itself."""
+        if not task.has_context:
+            return
+        task.queue.close()
         request = pb.CloseContextRequest(context_id=self._context_id, context_view_id=view_id)
         with contextlib.suppress(TimeoutError, errors.OpError):
             async with asyncio.timeout(_ANSWER_S):

@@ -12,6 +12,7 @@ class RemoteTask:
 
     Attributes:
       devices: incarnations by full name.
+      has_context: whether one was made on it.
       view_id: the version of the cluster that its context is known to have.
       queue: what it is to do.
       first_op_id: what operations before it have made went with an earlier life of the task.
@@ -25,6 +26,7 @@ class RemoteTask:
         self.devices: dict[str, int] = {}
         self.attributes: list[pb.DeviceAttributes] = []
         self.queue: RemoteQueue
+        self.has_context = False
         self.view_id = 0
         self.first_op_id = 0
         self.functions: set[str] = set()

@@ -105,9 +105,10 @@ class H2Server(TransportServer):
                     [asyncio.ensure_future(link.closed.wait()) for link in self.links],
                     timeout=_CLEAN_UP_S,
                 )
+        finally:
+            # Also where the caller had no more time.
             for link in list(self.links):
                 link.abort("the server stopped")
-        finally:
             self._stopped.set()
 
     async def _end_calls(self) -> None:

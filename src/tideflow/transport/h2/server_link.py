@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from google.protobuf.message import DecodeError, Message
 
 from tideflow.transport.answer import answer, answer_stream, as_op_error, begin_answer
+from tideflow.transport.callers import Caller
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import (
@@ -93,6 +94,7 @@ class ServerLink(Link):
         self._spin = loop_spin(self.loop)
         self._server = server
         self._calls: dict[int, Call] = {}
+        self._caller = Caller()
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -104,6 +106,7 @@ class ServerLink(Link):
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
         self._server.links.discard(self)
+        self._caller.has_left = True
         self.closed.set()
 
     @property
@@ -249,7 +252,7 @@ class ServerLink(Link):
     # ---- answers
 
     def _start(self, call: Call, work: Any) -> None:
-        task = call.task = self.loop.create_task(work)
+        task = call.task = self.loop.create_task(work, context=self._caller.context.copy())
         self._server.tasks.add(task)
         task.add_done_callback(functools.partial(self._on_task_done, call))
 
