@@ -6,6 +6,7 @@ import asyncio
 import functools
 import itertools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from interleaving import run_preempted
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peers import VERSION, PeerLine, PeerLinks
 from tideflow.cluster.peers import line as peer_line
+from tideflow.cluster.peers.line_state import MOST_PUSHED_BYTES
 from tideflow.cluster.peers.link import ASK_AFTER_S
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker import StepTable
@@ -97,10 +99,23 @@ class Host:
         self.cleaned.append(step_id)
 
 
+# Ends of lines that the current test has made; all are checked when it ends.
+_made: list[PeerLine] = []
+
+
+@pytest.fixture(autouse=True)
+def valid_lines() -> Iterator[None]:
+    _made.clear()
+    yield
+    for line in _made:
+        line.validate()
+
+
 def end_of_line(host: Host) -> tuple[PeerLine, Wire]:
     wire = Wire()
     wire.near = PeerLine(host, lambda line, hello: None, lambda line, error: None)
     wire.near.pipe = wire
+    _made.append(wire.near)
     return wire.near, wire
 
 
@@ -180,7 +195,7 @@ async def test_values_arrive_as_they_are():
 async def test_more_than_may_be_under_way_stays_to_be_asked_for():
     line, wire = end_of_line(Host())
     local = Rendezvous()
-    value = np.zeros(peer_line.MOST_PUSHED_BYTES, np.uint8)
+    value = np.zeros(MOST_PUSHED_BYTES, np.uint8)
     for i in range(16):
         line.put(7, local, f"key{i}", value, False)
     await turns()
@@ -196,7 +211,7 @@ async def test_more_than_may_be_under_way_stays_to_be_asked_for():
 async def test_what_is_larger_than_is_pushed_stays_to_be_asked_for():
     host, local = Host(), Rendezvous()
     line, _ = joined(Host(), host)
-    line.put(7, local, "key", np.zeros(peer_line.MOST_PUSHED_BYTES + 1, np.uint8), False)
+    line.put(7, local, "key", np.zeros(MOST_PUSHED_BYTES + 1, np.uint8), False)
     await turns()
     assert host.advised == ["key"]
     assert local.take_nowait("key") is not None

@@ -2,12 +2,8 @@
 
 Both ends do the same: they push tensors, ask for runs and answer them, and say which steps are
 over.  What comes up in one turn of the loop goes in one frame; the end of a run goes at once, with
-all that the run has made.
-
-Rule 1: what the peer has not seen yet when the line ends, and what it refuses, goes back to where
-        it can be asked for.
-Rule 2: what may be on its way is bounded; beyond it, and above a size, the peer is told to ask.
-Rule 3: runs that were asked for fail when the line ends, and those that the peer asked for end.
+all that the run has made.  What is said, and what becomes of it, is decided in line_state; the
+pipe, timers, tasks and futures are here.
 Source: tideflow/wire/proto/peer.proto
 """
 
@@ -16,12 +12,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
+from tideflow.cluster.peers.line_state import (
+    Accept,
+    Advise,
+    CancelRun,
+    CleanUp,
+    EndAsked,
+    FlushLater,
+    FlushSoon,
+    Greet,
+    Instruction,
+    Leave,
+    LineState,
+    Offer,
+    Send,
+    Serve,
+    TellEnd,
+)
 from tideflow.cluster.peers.service import exchange_method
+from tideflow.platform import clock
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.rendezvous import Rendezvous
 from tideflow.transport import Pipe
@@ -30,19 +43,6 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.peer_frame import PeerFrame
 from tideflow.wire.tensor_codec import Value
-
-# Larger tensors are asked for: a question more does not count beside their transfer.
-MOST_PUSHED_BYTES = 4 << 20
-_MOST_UNSEEN_BYTES = 32 << 20
-_OVERHEAD_BYTES = 256
-
-# What the peer is told of having been seen rides along with other news, until it is so much.
-_MOST_OWED_BYTES = 256 * 1024
-_MOST_OWED_COUNT = 256
-
-# How long the word that a step is over waits for company.
-_OVER_S = 0.002
-_MOST_OVER_HERE = 10_000
 
 
 class PeerHost(Protocol):
@@ -67,24 +67,6 @@ class PeerHost(Protocol):
         """Forget a step."""
 
 
-@dataclass(slots=True)
-class _Offer:
-    """A value on its way; local is where it is to wait if it cannot go."""
-
-    step_id: int
-    local: Rendezvous
-    key: str
-    value: Value
-    is_dead: bool
-    size_bytes: int
-
-    def leave(self) -> None:
-        """Put the value where the peer can ask for it."""
-        # Nobody wants what a failed step made.
-        with contextlib.suppress(errors.OpError):
-            self.local.put(self.key, self.value, self.is_dead)
-
-
 class PeerLine:
     """One end of a line; the PipeReceiver of its pipe.  Use it on the loop, but for `put`.
 
@@ -93,7 +75,6 @@ class PeerLine:
       on_hello: is given the peer's first frame; may raise OpError to end the line.
       on_end: is told when the line is over, and why.
     Attributes:
-      pipe: must be set before anything is sent.
       sent_count, received_count: frames.
       has_unseen_elsewhere: whether tensors of a step are on their way on other lines of the host.
     """
@@ -104,34 +85,35 @@ class PeerLine:
         on_hello: Callable[[PeerLine, pb.PeerHello], None],
         on_end: Callable[[PeerLine, errors.OpError | None], None],
     ) -> None:
-        self.pipe: Pipe | None = None
-        self.has_ended = False
         self.sent_count = self.received_count = 0
         self.has_unseen_elsewhere: Callable[[PeerLine, int], bool] = lambda line, step_id: False
         self._host = host
         self._on_hello = on_hello
         self._on_end = on_end
         self._loop = get_loop()
-        self._has_hello = False
-        # The next frame, and whether there is anything in it.
-        self._frame = PeerFrame()
-        self._has_news = False
-        self._is_flush_set = False
-        self._over_timer: asyncio.TimerHandle | None = None
-        self._offers: list[_Offer] = []
+        self._pipe: Pipe | None = None
+        self._state = LineState()
+        self._later: asyncio.TimerHandle | None = None
         # What threads have offered, and whether the loop was called to take it.
-        self._from_threads: deque[_Offer] = deque()
+        self._from_threads: deque[Offer] = deque()
         self._is_called = False
-        # What was sent and not seen so far; None for what the peer was told to ask for.
-        self._unseen: deque[_Offer | None] = deque()
-        self._unseen_steps: dict[int, int] = {}
-        self._seen_count = 0
-        self._unseen_bytes = 0
-        self._tensor_count = 0
-        self._owed_count = self._owed_bytes = 0
         self._asked: dict[int, asyncio.Future[GraphResult]] = {}
-        self._over_there: set[int] = set()
         self._served: dict[int, asyncio.Task[None]] = {}
+
+    @property
+    def pipe(self) -> Pipe | None:
+        """What frames go through; None until it is open."""
+        return self._pipe
+
+    @pipe.setter
+    def pipe(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._state.is_open = True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the line is over."""
+        return self._state.has_ended
 
     # ---- tensors
 
@@ -142,9 +124,9 @@ class PeerLine:
         """
         if local.put_if_wanted(key, value, is_dead):
             return
-        offer = _Offer(step_id, local, key, value, is_dead, getattr(value, "nbytes", 0))
+        offer = Offer(step_id, local, key, value, is_dead, getattr(value, "nbytes", 0))
         if _runs_on(self._loop):
-            self._add(offer)
+            self._carry_out(self._state.offered(offer))
             return
         # First the value, then the look at the flag; the loop does both the other way around, so
         # that no order of threads leaves a value behind.
@@ -156,73 +138,11 @@ class PeerLine:
     def _take_from_threads(self) -> None:
         self._is_called = False
         while self._from_threads:
-            self._add(self._from_threads.popleft())
-
-    def _add(self, offer: _Offer) -> None:
-        if self.has_ended:
-            offer.leave()
-            return
-        self._offers.append(offer)
-        self._flush_soon()
-
-    def _write_offers(self) -> None:
-        frame = self._frame
-        steps = self._unseen_steps
-        offers, self._offers = self._offers, []
-        self._has_news = True
-        for offer in offers:
-            size_bytes = offer.size_bytes + _OVERHEAD_BYTES
-            if (
-                offer.size_bytes <= MOST_PUSHED_BYTES
-                and self._unseen_bytes + size_bytes <= _MOST_UNSEEN_BYTES
-                and _add_to(frame, offer)
-            ):
-                self._unseen_bytes += size_bytes
-                self._unseen.append(offer)
-                steps[offer.step_id] = steps.get(offer.step_id, 0) + 1
-                continue
-            frame.message.tensor.add(step_id=offer.step_id, rendezvous_key=offer.key, ask=True)
-            self._unseen.append(None)
-            offer.leave()
-
-    def _note_seen(self, message: pb.PeerFrame) -> None:
-        """Let go of what the peer has seen; take back what it refuses."""
-        unseen = self._unseen
-        for number in message.refused:
-            at = number - self._seen_count
-            if 0 <= at < len(unseen):
-                refused = unseen[at]
-                if refused is not None:
-                    refused.leave()
-        while self._seen_count < message.seen_count and unseen:
-            self._seen_count += 1
-            seen = unseen.popleft()
-            if seen is not None:
-                self._unseen_bytes -= seen.size_bytes + _OVERHEAD_BYTES
-                left = self._unseen_steps.pop(seen.step_id) - 1
-                if left:
-                    self._unseen_steps[seen.step_id] = left
+            self._carry_out(self._state.offered(self._from_threads.popleft()))
 
     def has_unseen(self, step_id: int) -> bool:
         """Whether tensors of a step are on their way, for all that is known."""
-        return step_id in self._unseen_steps or bool(self._offers)
-
-    def _take_tensors(self, frame: PeerFrame) -> None:
-        host = self._host
-        for entry_pb in frame.message.tensor:
-            step_id, key = entry_pb.step_id, entry_pb.rendezvous_key
-            if entry_pb.ask:
-                host.advise_asking(step_id, key)
-            else:
-                value = None if entry_pb.is_dead else frame.value(entry_pb)
-                if not host.accept(step_id, key, value, entry_pb.is_dead):
-                    self._frame.message.refused.append(self._tensor_count)
-                    self._flush_soon()
-            self._tensor_count += 1
-            self._owed_count += 1
-            self._owed_bytes += entry_pb.size
-        if self._owed_bytes > _MOST_OWED_BYTES or self._owed_count > _MOST_OWED_COUNT:
-            self._flush_soon()
+        return self._state.has_unseen(step_id)
 
     # ---- runs
 
@@ -251,56 +171,47 @@ class PeerLine:
         step_id = run_pb.step_id
         self._asked[step_id] = future
         future.add_done_callback(lambda done: self._give_up(step_id, done))
-        self._frame.message.run.append(run_pb)
-        self._has_news = True
-        self.flush()
+        self._carry_out(self._state.asked(run_pb, clock.monotonic_s()))
         return future
 
     def _give_up(self, step_id: int, future: asyncio.Future[GraphResult]) -> None:
         if future.cancelled() and self._asked.get(step_id) is future:
             del self._asked[step_id]
-            self._frame.message.given_up_step.append(step_id)
-            self._flush_soon()
+            self._carry_out(self._state.given_up(step_id))
 
     def clean_up(self, step_id: int) -> None:
         """Let the peer forget a step, if it has not done so by itself."""
-        if step_id in self._over_there:
-            self._over_there.discard(step_id)
-        elif not self.has_ended:
-            self._frame.message.over_step.append(step_id)
-            self._has_news = True
-            if self._over_timer is None:
-                self._over_timer = self._loop.call_later(_OVER_S, self._flush_over)
+        self._carry_out(self._state.step_over(step_id))
 
-    def _flush_over(self) -> None:
-        self._over_timer = None
-        self.flush()
-
-    def _end_asked(self, end_pb: pb.PeerRunEnd) -> None:
-        future = self._asked.pop(end_pb.step_id, None)
+    def _end_asked(self, step_id: int, error: errors.OpError | None) -> None:
+        future = self._asked.pop(step_id, None)
         if future is None or future.done():
             return
-        if end_pb.code:
-            error = errors.error_for_code(end_pb.code)(
-                end_pb.message, code=end_pb.code, payloads=dict(end_pb.payloads)
-            )
+        if error is None:
+            future.set_result(GraphResult([]))
+        else:
             future.set_exception(error)
-            return
-        if end_pb.is_over:
-            self._over_there.add(end_pb.step_id)
-            if len(self._over_there) > _MOST_OVER_HERE:  # nobody cleans up there
-                self._over_there.clear()
-        future.set_result(GraphResult([]))
 
     def _serve(self, run_pb: pb.PeerRun) -> None:
         step_id = run_pb.step_id
         task = self._served[step_id] = self._loop.create_task(self._run(run_pb))
         # Given up before it began, it has no other way to be forgotten.
-        task.add_done_callback(lambda _: self._served.pop(step_id, None))
+        task.add_done_callback(lambda done: self._forget(step_id, done))
+
+    def _forget(self, step_id: int, task: asyncio.Task[None]) -> None:
+        if self._served.get(step_id) is task:
+            del self._served[step_id]
+            self._state.run_dropped(step_id)
+
+    def _cancel_run(self, step_id: int) -> None:
+        task = self._served.get(step_id)
+        if task is not None:
+            task.cancel()
 
     async def _run(self, run_pb: pb.PeerRun) -> None:
         step_id = run_pb.step_id
         error: errors.OpError | None = None
+        is_over = False
         try:
             if run_pb.component:
                 run = ComponentRun(run_pb.component, step_id, run_pb.op_id)
@@ -317,118 +228,88 @@ class PeerLine:
         if self.has_ended:
             return
         if error is None:
-            if self._offers:
-                # What is too large to be pushed stays in the step, which must then be kept.
-                self._write_offers()
+            self._carry_out(self._state.run_ending())
             elsewhere = self.has_unseen_elsewhere(self, step_id)
             is_over = not elsewhere and self._host.end_step(step_id)
-            self._frame.message.run_end.add(step_id=step_id, is_over=is_over)
-        else:
-            self._frame.message.run_end.add(
-                step_id=step_id,
-                code=error.error_code,
-                message=error.message,
-                payloads=error.payloads,
-            )
-        self._has_news = True
-        self.flush()
+        self._carry_out(self._state.run_ended(step_id, error, is_over))
 
     # ---- frames
 
     def say_hello(self, hello: pb.PeerHello) -> None:
         """Say who this worker is."""
-        self._frame.message.hello.CopyFrom(hello)
-        self._has_news = True
-        self.flush()
-
-    def _flush_soon(self) -> None:
-        self._has_news = True
-        if not self._is_flush_set:
-            self._is_flush_set = True
-            self._loop.call_soon(self._flush_turn)
-
-    def _flush_turn(self) -> None:
-        self._is_flush_set = False
-        self.flush()
-
-    def flush(self) -> None:
-        """Send what there is to tell."""
-        pipe = self.pipe
-        if self.has_ended or pipe is None:
-            return
-        if self._offers:
-            self._write_offers()
-        if not self._has_news:
-            return
-        frame, self._frame = self._frame, PeerFrame()
-        self._has_news = False
-        if self._owed_count:
-            frame.message.seen_count = self._tensor_count
-            self._owed_count = self._owed_bytes = 0
-        self.sent_count += 1
-        pipe.send(frame)
+        self._carry_out(self._state.greeted(hello))
 
     def received(self, message: PeerFrame) -> None:
         """Take a frame from the pipe.  Raises: OpError for a peer that does not keep the rules."""
         self.received_count += 1
-        found = message.message
-        if not self._has_hello:
-            if not found.HasField("hello"):
-                raise errors.InvalidArgumentError("the first frame of a line has no hello")
-            self._has_hello = True
-            self._on_hello(self, found.hello)
-        if found.seen_count or found.refused:
-            self._note_seen(found)
-        if found.tensor:
-            self._take_tensors(message)
-        for run_pb in found.run:
-            self._serve(run_pb)
-        for step_id in found.given_up_step:
-            task = self._served.get(step_id)
-            if task is not None:
-                task.cancel()
-        for end_pb in found.run_end:
-            self._end_asked(end_pb)
-        for step_id in found.over_step:
-            self._host.clean_up(step_id)
+        self._carry_out(self._state.received(message, clock.monotonic_s()))
 
     # ---- the end
 
     def close(self, error: errors.OpError | None = None) -> None:
         """End the line."""
-        if self.pipe is not None:
-            self.pipe.close(error)
+        if self._pipe is not None:
+            self._pipe.close(error)
 
     def ended(self, error: errors.OpError | None) -> None:
         """Take note that the pipe has ended."""
-        self.has_ended = True
-        if self._over_timer is not None:
-            self._over_timer.cancel()
-            self._over_timer = None
-        # First of all, so that whoever asks instead of waiting finds no line, but the values.
-        for offer in [*self._unseen, *self._offers]:
-            if offer is not None:
-                offer.leave()
-        self._unseen.clear()
-        self._unseen_steps.clear()
-        self._offers.clear()
-        self._on_end(self, error)
-        for task in list(self._served.values()):
-            task.cancel()
-        reason = error or errors.UnavailableError("the peer has ended the connection")
-        asked, self._asked = self._asked, {}
-        for future in asked.values():
-            if not future.done():
-                future.set_exception(reason.with_message(reason.message))
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        self._carry_out(self._state.ended(error, clock.monotonic_s()))
 
+    # ---- instructions
 
-def _add_to(frame: PeerFrame, offer: _Offer) -> bool:
-    """Add a value to a frame; False for one that no tensor can hold, as RecvTensor will say."""
-    try:
-        frame.add(offer.step_id, offer.key, offer.value, offer.is_dead)
-    except errors.OpError:
-        return False
-    return True
+    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            # Those of every step come first.
+            match instruction:
+                case Accept():
+                    self._accept(instruction)
+                case Send(frame):
+                    self._send(frame)
+                case FlushSoon():
+                    self._loop.call_soon(self._turn_ended)
+                case Serve(run_pb):
+                    self._serve(run_pb)
+                case EndAsked(step_id, error):
+                    self._end_asked(step_id, error)
+                case CleanUp(step_id):
+                    self._host.clean_up(step_id)
+                case FlushLater(delay_s):
+                    self._later = self._loop.call_later(delay_s, self._later_came)
+                case Advise(step_id, key):
+                    self._host.advise_asking(step_id, key)
+                case Leave(offer):
+                    # Nobody wants what a failed step made.
+                    with contextlib.suppress(errors.OpError):
+                        offer.local.put(offer.key, offer.value, offer.is_dead)
+                case CancelRun(step_id):
+                    self._cancel_run(step_id)
+                case Greet(hello):
+                    self._on_hello(self, hello)
+                case TellEnd(error):
+                    self._on_end(self, error)
+
+    def _send(self, frame: PeerFrame) -> None:
+        assert self._pipe is not None
+        self.sent_count += 1
+        self._pipe.send(frame)
+
+    def _accept(self, one: Accept) -> None:
+        if not self._host.accept(one.step_id, one.key, one.value, one.is_dead):
+            self._carry_out(self._state.refused(one.number))
+
+    def _turn_ended(self) -> None:
+        self._carry_out(self._state.turn_ended())
+
+    def _later_came(self) -> None:
+        self._later = None
+        self._carry_out(self._state.later_came())
+
+    def validate(self) -> None:
+        """Check that what is kept is what was decided.  Raises: AssertionError."""
+        self._state.validate()
 
 
 def _runs_on(loop: asyncio.AbstractEventLoop) -> bool:
