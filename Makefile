@@ -61,7 +61,7 @@ bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as
 
 docs: $(VENV)/.ready-tensorflow  ## the generated parts of the documentation (compares all ops with TensorFlow)
 	@rm -f docs/ops_compared.json
-	@TIDEFLOW_OPS_COMPARED=docs/ops_compared.json $(RUN) -m pytest -q -n auto -m tensorflow tests/ops
+	@TIDEFLOW_TEST_OPS_COMPARED=docs/ops_compared.json $(RUN) -m pytest -q -n auto -m tensorflow tests/ops
 	@$(RUN) tools/op_table.py docs/ops.md
 	@$(RUN) -m tools.compatibility
 

@@ -22,6 +22,7 @@ from rich.table import Table
 
 from benchmarks.processes import Cluster
 from benchmarks.report import show
+from tideflow.platform.settings import process_settings
 from tideflow.runtime.accelerator import find_accelerators
 from tideflow.wire import messages as pb
 
@@ -199,7 +200,7 @@ def step_of_jax(sizes: Sizes, device: jax.Device | None = None) -> Callable[[], 
 def device_of_jax(device: str) -> jax.Device | None:
     """Return jax's device that a session calls /device:GPU:i; None for any other name."""
     _, is_gpu, index = device.rpartition("GPU:")
-    found = find_accelerators(pb.ConfigProto()) if is_gpu else []
+    found = find_accelerators(pb.ConfigProto(), process_settings()) if is_gpu else []
     return found[int(index)].device if is_gpu and int(index) < len(found) else None
 
 

@@ -6,12 +6,14 @@ import asyncio
 import inspect
 import signal
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 import real_time
 from leaks import is_ours, watching
+from tideflow.platform.settings import process_settings, using
 from tideflow.runtime.loop import run_sync
 
 # How long tasks may take to end that nobody waits for, such as a clean-up in the background.
@@ -59,3 +61,14 @@ def noted(request: pytest.FixtureRequest, leaves_nothing: Callable[[str], None])
     """Note what is there after a test and was not before."""
     yield
     leaves_nothing(request.node.name)
+
+
+@pytest.fixture
+def set_settings() -> Iterator[Callable[..., None]]:
+    """Give this process other settings, `set_settings(peer=False)`, until the test's end."""
+    with ExitStack() as stack:
+
+        def change(**changes: Any) -> None:
+            stack.enter_context(using(process_settings().replace(**changes)))
+
+        yield change

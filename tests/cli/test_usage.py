@@ -14,7 +14,7 @@ ONE_PS = '{"ps": ["localhost:2222"]}'
 PLACE = ("--job", "ps", "--task", "0")
 
 
-@pytest.mark.parametrize("command", ["demo", "serve", "run", "status"])
+@pytest.mark.parametrize("command", ["demo", "serve", "run", "status", "settings"])
 def test_help_of_each_command_has_examples_and_exit_codes(invoke: Invoke, command: str) -> None:
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -25,7 +25,7 @@ def test_help_of_each_command_has_examples_and_exit_codes(invoke: Invoke, comman
 def test_help_names_the_commands(invoke: Invoke) -> None:
     result = invoke("--help")
     assert result.exit_code == 0
-    for command in ("demo", "serve", "run", "status"):
+    for command in ("demo", "serve", "run", "status", "settings"):
         assert f"tideflow {command}" in result.output
 
 

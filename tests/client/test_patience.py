@@ -12,6 +12,7 @@ import pytest
 import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_spec
 from tideflow.client import patience
+from tideflow.platform.settings import Settings
 from tideflow.wire import errors
 
 
@@ -72,18 +73,10 @@ def test_a_missing_master_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     assert f"waits for grpc://{address} (no server can be reached there" in capfd.readouterr().err
 
 
-def test_the_environment_bounds_a_wait_that_nobody_bounded(
-    worker: tf.train.Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIDEFLOW_WAIT_S", "0.3")
-    patience.most_wait_s.cache_clear()
-    try:
-        with tf.Session(worker.target) as session:
-            with pytest.raises(errors.DeadlineExceededError, match=r"0\.3 s.*TIDEFLOW_WAIT_S"):
-                session.run(tf.constant(1.0))
-    finally:
-        monkeypatch.undo()
-        patience.most_wait_s.cache_clear()
+def test_the_settings_bound_a_wait_that_nobody_bounded(worker: tf.train.Server) -> None:
+    with tf.Session(worker.target, settings=Settings(wait_s=0.3)) as session:
+        with pytest.raises(errors.DeadlineExceededError, match=r"0\.3 s.*TIDEFLOW_WAIT_S"):
+            session.run(tf.constant(1.0))
 
 
 @pytest.mark.processes

@@ -22,10 +22,10 @@ LARGE = 2_500_001
 def make_members(
     request: pytest.FixtureRequest,
     make_cluster: Callable[..., LocalCluster],
-    monkeypatch: pytest.MonkeyPatch,
+    set_settings: Callable[..., None],
 ) -> Callable[..., LocalCluster]:
     """Starts workers that push buffers to each other, or ask for them as TensorFlow's do."""
-    monkeypatch.setenv("TIDEFLOW_PEER", "on" if request.param == "pushed" else "off")
+    set_settings(peer=request.param == "pushed")
 
     def make(tasks: int, devices: int = 1) -> LocalCluster:
         config = tf.ConfigProto(device_count={"CPU": devices})

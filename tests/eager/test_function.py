@@ -6,6 +6,7 @@ import gc
 import itertools
 import threading
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -219,9 +220,9 @@ def test_first_calls_from_several_threads_trace_once() -> None:
 
 
 def test_a_large_argument_of_compiled_code_moves_once_to_where_that_takes_it(
-    monkeypatch: pytest.MonkeyPatch,
+    set_settings: Callable[..., None],
 ) -> None:
-    monkeypatch.setenv("TIDEFLOW_JIT", "always")
+    set_settings(jit="always")
     added = tf.function(lambda x, y: 2.0 * x + y)
     held = [tf.fill([1 << 20], float(i)) for i in range(4)]
     views = [np.asarray(x) for x in held]

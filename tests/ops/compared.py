@@ -1,8 +1,8 @@
 """What was compared with TensorFlow: a record that the table of ops shows.
 
-With TIDEFLOW_OPS_COMPARED=FILE in the environment, a run of the tests adds to that file which op
-agreed with TensorFlow's kernel on which types, and on how many calls that TensorFlow refuses; and
-which ops, on which types, were part of whole programs whose results agreed.
+With TIDEFLOW_TEST_OPS_COMPARED=FILE in the environment, a run of the tests adds to that file which
+op agreed with TensorFlow's kernel on which types, and on how many calls that TensorFlow refuses;
+and which ops, on which types, were part of whole programs whose results agreed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from tideflow.runtime.graph_runner import GraphRunner
 
-SETTING = "TIDEFLOW_OPS_COMPARED"
+SETTING = "TIDEFLOW_TEST_OPS_COMPARED"
 
 _types: dict[str, set[str]] = {}
 _refusals: dict[str, int] = {}

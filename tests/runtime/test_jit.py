@@ -16,6 +16,7 @@ import tideflow.v1 as tf
 from real_time import duration_s
 from tideflow.graph.building import apply_op
 from tideflow.ops.state import OwnMemory
+from tideflow.platform.settings import Settings
 from tideflow.runtime import jit_compile
 from tideflow.runtime.jit_mode import JitMode, jit_mode
 from tideflow.runtime.jit_program import JitProgram
@@ -438,15 +439,13 @@ def test_closed_sessions_leave_no_programs_behind(graph):
     assert not programs_with("closed_probe")
 
 
-def test_the_environment_comes_before_the_option(monkeypatch):
+def test_the_setting_comes_before_the_option(set_settings):
     assert jit_mode(ALWAYS.graph_options) is JitMode.ALWAYS
     assert jit_mode(AUTO.graph_options) is JitMode.AUTO
     assert jit_mode(tf.ConfigProto().graph_options) is jit_mode() is JitMode.AUTO
-    monkeypatch.setenv("TIDEFLOW_JIT", "never")
-    assert jit_mode(ALWAYS.graph_options) is JitMode.NEVER
-    monkeypatch.setenv("TIDEFLOW_JIT", "sometimes")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="never, auto, always"):
-        jit_mode()
+    set_settings(jit="never")
+    assert jit_mode(ALWAYS.graph_options) is jit_mode() is JitMode.NEVER
+    assert jit_mode(None, Settings(jit="always")) is JitMode.ALWAYS
 
 
 def test_regions_that_differ_in_a_large_constant_alone_keep_their_own(graph):

@@ -17,10 +17,9 @@ from tideflow.runtime.jit_compile import forget_compiled
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, set_settings):
     made = tmp_path / "compiled"
-    monkeypatch.setenv("TIDEFLOW_JIT", "always")
-    monkeypatch.setenv("TIDEFLOW_JIT_CACHE", str(made))
+    set_settings(jit="always", jit_cache=str(made))
     return made
 
 

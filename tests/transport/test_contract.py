@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import tideflow.transport
+from tideflow.platform.settings import Settings
 from tideflow.transport.registry import DEFAULT_SCHEME, schemes
 from transport.contract import CallContract, Pair, TransportContract, run_pair
 from transport.ways import WAYS, AtPort
@@ -57,6 +57,8 @@ def test_every_state_of_a_switch_keeps_the_contract(switch: str) -> None:
 
 
 def test_every_switch_of_the_transports_is_known_here() -> None:
+    variables = {one.name: one.variable for one in Settings().described()}
     folder = Path(tideflow.transport.__file__).parent
     text = "".join(file.read_text() for file in folder.rglob("*.py"))
-    assert set(re.findall(r"\bTIDEFLOW_[A-Z_]*[A-Z]\b", text)) == STATES.keys() | DURATIONS
+    used = {variables[name] for name in variables if f"settings.{name}" in text}
+    assert used == STATES.keys() | DURATIONS

@@ -78,14 +78,6 @@ def test_a_message_of_any_size_comes_back(pair: Pair, size: int) -> None:
     assert echo(pair, value) == value
 
 
-def test_a_large_message_comes_back_where_memory_is_not_shared(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TIDEFLOW_SHARED_MEMORY", "off")
-    value = os.urandom(1000) * 20_000
-    assert echo(pair, value) == value
-
-
 def test_an_error_arrives_with_its_class_text_and_payloads(pair: Pair) -> None:
     with pytest.raises(errors.NotFoundError, match=r"as asked\nAdditional.*Probe/Fail") as caught:
         call(pair, "Fail", Int32Value(value=errors.NOT_FOUND))

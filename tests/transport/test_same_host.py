@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
+from tideflow.platform.settings import Settings
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import stub
 from tideflow.transport.h2 import H2Channel, H2Server, same_host
@@ -94,12 +95,12 @@ async def test_with_tls_everybody_comes_by_tcp() -> None:
         assert await way_to(server, tls=made.client_context()) == {socket.AF_INET}
 
 
-async def test_it_is_switched_off_with_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_switched_off_with_shared_memory() -> None:
+    without = Settings(shared_memory=False)
     async with served() as server:
-        monkeypatch.setattr(same_host, "is_possible", lambda: False)
-        assert await way_to(server) == {socket.AF_INET}
-    async with served() as server:
-        monkeypatch.undo()
+        assert await way_to(server, settings=without) == {socket.AF_INET}
+        assert await way_to(server) == {socket.AF_UNIX}
+    async with served(settings=without) as server:
         assert await way_to(server) == {socket.AF_INET}
 
 

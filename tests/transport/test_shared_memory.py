@@ -24,7 +24,6 @@ from tideflow.transport.h2.shared_memory import (
     SegmentPool,
 )
 from tideflow.transport.h2.shared_memory_limit import (
-    SWITCH,
     is_possible,
     most_shared_bytes,
     usable_bytes,
@@ -191,7 +190,7 @@ together = threading.Barrier(8)
 
 def get(_):
     together.wait()
-    return pool()
+    return pool(1 << 20)
 
 with ThreadPoolExecutor(8) as threads:
     print(len(set(threads.map(get, range(8)))))
@@ -240,20 +239,13 @@ def test_what_comes_after_a_fork_is_returned_as_ever(
 # ---- how much
 
 
-@pytest.mark.parametrize(
-    ("setting", "limit_bytes"), [("off", 0), ("0", 0), ("12", 12 * MIB), ("OFF", 0)]
-)
-def test_the_environment_sets_the_limit(
-    setting: str, limit_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(SWITCH, setting)
-    assert most_shared_bytes.__wrapped__() == limit_bytes
+@pytest.mark.parametrize(("setting", "limit_bytes"), [(False, 0), (0, 0), (1, MIB), (12, 12 * MIB)])
+def test_a_setting_says_the_limit(setting: bool | int, limit_bytes: int) -> None:
+    assert most_shared_bytes(setting) == limit_bytes
 
 
-def test_a_senseless_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "maybe")
-    with pytest.raises(errors.InvalidArgumentError, match="TIDEFLOW_SHARED_MEMORY is 'maybe'"):
-        most_shared_bytes.__wrapped__()
+def test_without_a_limit_it_is_a_part_of_the_memory() -> None:
+    assert MIB < most_shared_bytes(True) <= 4096 * MIB
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
@@ -19,7 +19,7 @@ from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import PingAnswered, SettingsReceived
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES, SegmentPool
-from tideflow.transport.h2.shared_memory_limit import SWITCH, is_possible, most_shared_bytes
+from tideflow.transport.h2.shared_memory_limit import is_possible
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies, is_within_host
 from tideflow.wire import errors
 
@@ -35,7 +35,7 @@ ELSEWHERE = ("192.0.2.7", 1)
 def pool(monkeypatch: pytest.MonkeyPatch) -> SegmentPool:
     """The pool of all links that the test makes."""
     made = SegmentPool(64 * MIB)
-    monkeypatch.setattr(shared_memory_link, "pool", lambda: made)
+    monkeypatch.setattr(shared_memory_link, "pool", lambda limit_bytes: made)
     return made
 
 
@@ -48,8 +48,8 @@ class Ends:
     def __init__(self, own: object = LOCAL, peer: object = LOCAL) -> None:
         self.client_core = Connection(is_client=True)
         self.server_core = Connection(is_client=False)
-        self.client = SharedBodies(self.client_core)
-        self.server = SharedBodies(self.server_core)
+        self.client = SharedBodies(self.client_core, MIB)
+        self.server = SharedBodies(self.server_core, MIB)
         for end in (self.client, self.server):
             end.begin(own, peer)
         self.pump()
@@ -123,7 +123,7 @@ def test_what_is_within_a_host(own: object, peer: object, is_within: bool) -> No
 def test_nothing_is_offered_to_other_hosts(pool: SegmentPool) -> None:
     plain = Connection(is_client=True)
     distant = Connection(is_client=True)
-    SharedBodies(distant).begin(ELSEWHERE, ("192.0.2.8", 1))
+    SharedBodies(distant, MIB).begin(ELSEWHERE, ("192.0.2.8", 1))
     assert b"".join(map(bytes, distant.take_output())) == b"".join(map(bytes, plain.take_output()))
     ends = Ends(ELSEWHERE, ("192.0.2.8", 1))
     assert not ends.client.can_lend
@@ -131,7 +131,7 @@ def test_nothing_is_offered_to_other_hosts(pool: SegmentPool) -> None:
 
 
 def test_an_offer_from_elsewhere_is_not_looked_at(pool: SegmentPool) -> None:
-    server = SharedBodies(Connection(is_client=False))
+    server = SharedBodies(Connection(is_client=False), MIB)
     server.begin(ELSEWHERE, ("192.0.2.8", 1))
     server.on_settings(shared_memory_link.make_offer() | {shared_memory_link.CAN_OPEN: 1})
     assert not server.can_lend
@@ -141,7 +141,7 @@ def test_an_offer_from_elsewhere_is_not_looked_at(pool: SegmentPool) -> None:
 
 def test_a_peer_that_offers_nothing_hears_nothing_of_it(pool: SegmentPool) -> None:
     core = Connection(is_client=False)
-    server = SharedBodies(core)
+    server = SharedBodies(core, MIB)
     server.begin(LOCAL, LOCAL)
     core.take_output()
     server.on_settings({0xFE03: 1})
@@ -157,7 +157,7 @@ def test_a_wrong_offer_is_as_none(word: int, value: int, pool: SegmentPool) -> N
     if offer[number] == value:
         value = 77
     core = Connection(is_client=False)
-    server = SharedBodies(core)
+    server = SharedBodies(core, MIB)
     server.begin(LOCAL, LOCAL)
     core.take_output()
     server.on_settings(offer | {number: value})
@@ -274,11 +274,10 @@ async def test_a_cancelled_loan_comes_back_when_its_copy_is_made(pool: SegmentPo
     with pytest.raises(asyncio.CancelledError):
         await lending
     # The copier's threads end their work in order of its coming; this one comes later.
-    jobs = [shared_memory.helpers().submit(int) for _ in range(8)]
+    jobs = [shared_memory.helpers.submit(int) for _ in range(8)]
     for job in jobs:
         await asyncio.wrap_future(job)
-    shared_memory.helpers().shutdown()
-    shared_memory.helpers.cache_clear()
+    shared_memory.helpers.wait()
     assert pool.lent_count == 0
     assert pool.held_bytes > 0
 
@@ -390,7 +389,7 @@ async def test_beyond_the_limit_the_socket_takes_over(
     pool: SegmentPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = SegmentPool(4 * MIB)
-    monkeypatch.setattr(shared_memory_link, "pool", lambda: small)
+    monkeypatch.setattr(shared_memory_link, "pool", lambda limit_bytes: small)
     async with Pair() as pair:
         before = pair.socket_bytes
         body = b"large" * (2 * MIB)
@@ -430,21 +429,8 @@ async def test_a_stopping_server_waits_until_its_answers_are_taken(pool: Segment
         await stopping
 
 
-def test_an_odd_setting_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SWITCH, "maybe")
-    most_shared_bytes.cache_clear()
-    try:
-        with pytest.raises(errors.InvalidArgumentError, match="TIDEFLOW_SHARED_MEMORY is 'maybe'"):
-            H2Channel("127.0.0.1:1")
-        with pytest.raises(errors.InvalidArgumentError, match="TIDEFLOW_SHARED_MEMORY is 'maybe'"):
-            H2Server([Echoing()], "127.0.0.1:0")
-    finally:
-        monkeypatch.undo()
-        most_shared_bytes.cache_clear()
-
-
-async def test_it_can_be_switched_off(pool: SegmentPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_memory_link, "is_possible", lambda: False)
+async def test_it_can_be_switched_off(pool: SegmentPool, set_settings: Callable[..., None]) -> None:
+    set_settings(shared_memory=False)
     async with Pair() as pair:
         before = pair.socket_bytes
         assert len((await pair.stub.One(BytesValue(value=bytes(MIB)))).value) == MIB

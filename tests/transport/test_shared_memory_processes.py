@@ -17,7 +17,7 @@ import pytest
 
 from tideflow.transport import stub
 from tideflow.transport.h2 import H2Channel, shared_memory
-from tideflow.transport.h2.shared_memory_limit import SWITCH, is_possible
+from tideflow.transport.h2.shared_memory_limit import is_possible, most_shared_bytes
 from tideflow.wire import errors
 from tideflow.wire.tensor_reply import TensorReply
 from transport.shared_memory_peer import Tensors, numbers
@@ -104,11 +104,11 @@ async def test_a_killed_server_leaves_nothing_but_what_is_held() -> None:
         with pytest.raises(errors.UnavailableError):
             await tensors.Echo(TensorReply(numbers()))
         np.testing.assert_array_equal(held, numbers())
-        assert shared_memory.pool().lent_count == 0
+        assert shared_memory.pool(most_shared_bytes(True)).lent_count == 0
         del held
         gc.collect()
         # Free segments of our own are kept for the next peer; of the killed one nothing is left.
-        shared_memory.pool().trim(unused_s=0.0)
+        shared_memory.pool(most_shared_bytes(True)).trim(unused_s=0.0)
         assert not segments_of(os.getpid()) - before
         await channel.close()
 
@@ -135,7 +135,7 @@ async def test_what_two_processes_view_after_a_fork_stays_as_it_was() -> None:
 
 
 async def test_a_peer_that_shares_nothing_gets_all_by_the_socket() -> None:
-    async with process("serve", **{SWITCH: "off"}) as (server, port):
+    async with process("serve", TIDEFLOW_SHARED_MEMORY="off") as (server, port):
         channel = H2Channel(f"127.0.0.1:{port}")
         tensors = stub(Tensors, channel)
         for _ in range(3):

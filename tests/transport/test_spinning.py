@@ -11,10 +11,7 @@ import pytest
 
 from clocks import ManualClock
 from tideflow.platform import clock
-from tideflow.transport import make_channel, make_server
-from tideflow.transport.h2 import spinning
 from tideflow.transport.h2.spinning import Habit, LoopSpin, SocketSpin, spin_s
-from tideflow.wire import errors
 
 TWO_CORES = {0, 1}
 
@@ -51,12 +48,11 @@ class Turns:
 @pytest.fixture
 def cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: TWO_CORES, raising=False)
-    monkeypatch.delenv(spinning.SWITCH, raising=False)
 
 
 @pytest.fixture
 def ticking(cores: None) -> Iterator[TickingClock]:
-    made = TickingClock(spin_s() / 4)
+    made = TickingClock(spin_s(True) / 4)
     with clock.using(made):
         yield made
 
@@ -80,7 +76,7 @@ def test_waits_that_do_not_pay_are_left_out_for_longer_and_longer() -> None:
 def test_a_loop_stays_awake_until_it_hears_something(ticking: TickingClock) -> None:
     ticking.step_s = 0.0
     turns = Turns()
-    spin = LoopSpin(cast(Any, turns))
+    spin = LoopSpin(cast(Any, turns), spin_s(True))
     spin.answered()
     spin.answered()
     assert [turns.turn() for _ in range(5)] == [1] * 5
@@ -94,7 +90,7 @@ def test_a_loop_goes_to_sleep_when_nothing_comes_and_the_next_time_at_once(
     ticking: TickingClock,
 ) -> None:
     turns = Turns()
-    spin = LoopSpin(cast(Any, turns))
+    spin = LoopSpin(cast(Any, turns), spin_s(True))
     spin.answered()
     taken = 0
     while turns.turn():
@@ -110,7 +106,7 @@ def test_a_loop_goes_to_sleep_when_nothing_comes_and_the_next_time_at_once(
 def test_a_loop_that_hears_and_answers_within_a_turn_spins_once(ticking: TickingClock) -> None:
     ticking.step_s = 0.0
     turns = Turns()
-    spin = LoopSpin(cast(Any, turns))
+    spin = LoopSpin(cast(Any, turns), spin_s(True))
     for _ in range(5):
         spin.answered()
         spin.heard()
@@ -123,39 +119,25 @@ def test_a_thread_stops_to_look_when_something_is_there_or_the_time_is_over(
 ) -> None:
     near, far = socket.socketpair()
     with near, far:
-        spin = SocketSpin(near)
+        spin = SocketSpin(near, spin_s(True))
         far.send(b"x")
         spin.wait()
         assert ticking.now_s == ticking.step_s
         near.recv(1)
         spin.wait()
         looked_until_s = ticking.now_s
-        assert looked_until_s > spin_s()
+        assert looked_until_s > spin_s(True)
         spin.wait()
         assert ticking.now_s == looked_until_s
 
 
 @pytest.mark.parametrize(
-    ("setting", "wanted_s"), [("on", 500e-6), ("off", 0.0), ("0", 0.0), ("40", 40e-6)]
+    ("setting", "wanted_s"), [(True, 500e-6), (False, 0.0), (0, 0.0), (40, 40e-6)]
 )
-def test_a_setting_says_for_how_long(
-    cores: None, monkeypatch: pytest.MonkeyPatch, setting: str, wanted_s: float
-) -> None:
-    monkeypatch.setenv(spinning.SWITCH, setting)
-    assert spin_s() == wanted_s
+def test_a_setting_says_for_how_long(cores: None, setting: bool | int, wanted_s: float) -> None:
+    assert spin_s(setting) == wanted_s
 
 
 def test_nobody_spins_on_the_only_core(cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
-    assert spin_s() == 0.0
-
-
-@pytest.mark.parametrize("setting", ["yes", "-1", "10001", "1.5"])
-def test_an_odd_setting_is_refused_where_channels_and_servers_are_made(
-    monkeypatch: pytest.MonkeyPatch, setting: str
-) -> None:
-    monkeypatch.setenv(spinning.SWITCH, setting)
-    with pytest.raises(errors.InvalidArgumentError, match=spinning.SWITCH):
-        make_channel("localhost:1")
-    with pytest.raises(errors.InvalidArgumentError, match=spinning.SWITCH):
-        make_server("grpc", [], "localhost:0")
+    assert spin_s(True) == 0.0

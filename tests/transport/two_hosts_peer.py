@@ -28,6 +28,7 @@ from tideflow.runtime.loop import run_sync
 from tideflow.transport import MethodSpec
 from tideflow.transport.h2 import H2Channel, H2Server
 from tideflow.transport.h2.shared_memory import pool
+from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.service import bind
 from tideflow.wire import errors
 from transport.contract import Prober
@@ -59,7 +60,7 @@ def call(address: str) -> None:
             assert way(METHODS["Echo"], request) == request
     link = channel.link
     assert link is not None
-    seen = {"sent": link.core.data_bytes_sent, "lent": pool().held_bytes}
+    seen = {"sent": link.core.data_bytes_sent, "lent": pool(most_shared_bytes(True)).held_bytes}
     print(json.dumps(seen), flush=True)
 
 

@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
-import pytest
 from google.protobuf.message import Message
 
+from tideflow.platform.settings import Settings
 from tideflow.transport import Channel, LocalChannel, MethodSpec, make_channel, make_server
-from tideflow.transport.h2.shared_memory_limit import SWITCH, most_shared_bytes
 from tideflow.wire import errors
 from transport.certificates import certificates
 from transport.contract import Pair, Prober, ProberAtOnce
@@ -53,10 +52,13 @@ class AtPort(Pair):
         self.server = self.prober()
         server_tls, channel_tls = self.contexts()
         address = self.address()
-        self.transport = make_server(self.scheme, [self.server], address, tls=server_tls)
+        settings = Settings.from_environment(self.environment)
+        self.transport = make_server(
+            self.scheme, [self.server], address, tls=server_tls, settings=settings
+        )
         port = await self.transport.start()
         where = f"127.0.0.1:{port}" if port else address
-        self.channel = make_channel(f"{self.scheme}://{where}", tls=channel_tls)
+        self.channel = make_channel(f"{self.scheme}://{where}", tls=channel_tls, settings=settings)
 
     async def stop_server(self) -> None:
         await self.transport.stop()
@@ -93,19 +95,10 @@ class OverTls(AtPort):
 class BetweenHosts(AtPort):
     """As if the ends were on two hosts: every byte goes through a TCP socket."""
 
-    environment: ClassVar[dict[str, str]] = {SWITCH: "off", "TIDEFLOW_SPIN": "off"}
-
-    async def start(self) -> None:
-        self._changed = pytest.MonkeyPatch()
-        for name, value in self.environment.items():
-            self._changed.setenv(name, value)
-        most_shared_bytes.cache_clear()
-        await super().start()
-
-    async def close(self) -> None:
-        await super().close()
-        self._changed.undo()
-        most_shared_bytes.cache_clear()
+    environment: ClassVar[dict[str, str]] = {
+        "TIDEFLOW_SHARED_MEMORY": "off",
+        "TIDEFLOW_SPIN": "off",
+    }
 
 
 class _FromThreads(Channel):

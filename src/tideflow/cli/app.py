@@ -8,6 +8,7 @@ import tideflow
 from tideflow.cli.demo import demo
 from tideflow.cli.run import run
 from tideflow.cli.serve import serve
+from tideflow.cli.settings import settings
 from tideflow.cli.status import status
 
 
@@ -26,6 +27,7 @@ def main() -> None:
       tideflow serve --cluster c.json --job ps --task 0
                                                      be one task of a cluster
       tideflow status grpc://localhost:2222          look into a running cluster
+      tideflow settings                              what can be set, and what it is
     """
 
 
@@ -33,3 +35,4 @@ main.add_command(demo)
 main.add_command(serve)
 main.add_command(run)
 main.add_command(status)
+main.add_command(settings)

@@ -11,7 +11,9 @@ from types import FrameType
 import click
 
 from tideflow.cli.problems import UsageProblem, told_to_user
+from tideflow.cli.settings import set_option, settings_from
 from tideflow.cluster import ClusterSpec, Server, TaskConfig
+from tideflow.platform.settings import using
 from tideflow.wire import messages as pb
 
 _EXAMPLE = '{"ps": ["localhost:2222"], "worker": ["localhost:2223", "localhost:2224"]}'
@@ -21,7 +23,7 @@ or set TF_CONFIG."""
 _CLUSTER = f"Give --cluster JSON like {_EXAMPLE}\nor a file with such text."
 
 
-@click.command(short_help="Be one task of a cluster.")
+@click.command(short_help="Be one task of a cluster.", params=[set_option()])
 @click.option("--cluster", metavar="JSON|FILE", help=f"The cluster: JSON like {_EXAMPLE}.")
 @click.option("--job", help="The job of this task, such as ps or worker.")
 @click.option("--task", type=int, help="The index of this task in its job.")
@@ -53,6 +55,7 @@ def serve(
     listen_all: bool,
     cpus: int,
     session_gc: float,
+    words: tuple[str, ...],
 ) -> None:
     """Run one task of a cluster until it is stopped by Ctrl-C or SIGTERM.
 
@@ -63,22 +66,27 @@ def serve(
     \b
     Examples:
       tideflow serve --cluster '{"ps": ["localhost:2222"]}' --job ps --task 0
-      tideflow serve --cluster cluster.json --job worker --task 1 --cpus 2
+      tideflow serve --cluster cluster.json --job worker --task 1 --cpus 2 --set jit=never
 
     \b
     Exit codes:
       0  stopped by Ctrl-C or SIGTERM
       1  the server could not start, such as when its port is taken
-      2  the cluster or the task's place in it is wrong
+      2  the cluster, the task's place in it or a setting is wrong
     """
-    with _stopped_by_signals() as stop:
+    with using(settings_from(words)), _stopped_by_signals() as stop:
         spec, job, task = _place(cluster, job, task)
         with told_to_user("Correct --job or --task, or add the task to the cluster.", UsageProblem):
             spec.task_address(job, task)
         config = pb.ConfigProto(device_count={"CPU": cpus})
         with told_to_user("Look at the address that the cluster gives this task."):
             server = Server(
-                spec, job, task, config=config, listen_all=listen_all, session_gc_s=session_gc
+                spec,
+                job,
+                task,
+                config=config,
+                listen_all=listen_all,
+                session_gc_s=session_gc,
             )
         try:
             click.echo(f"/job:{job}/task:{task} is ready at {server.target} ({_devices(cpus)})")

@@ -22,6 +22,7 @@ from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Graph
 from tideflow.ops.state import held_only_here
+from tideflow.platform.settings import Settings
 from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
 from tideflow.runtime.context import KernelState, Step
 from tideflow.runtime.device import DeviceManager, make_devices
@@ -43,14 +44,15 @@ class LocalBackend:
     Args:
       config: device_count["CPU"], allow_soft_placement, operation_timeout_in_ms, the
         optimizer's global_jit_level and what turns rewrites off have a meaning.
+      settings: of the session.
     Attributes:
       devices: those of the session.
       runners: the graphs that were made ready, by signature.
     """
 
-    def __init__(self, config: pb.ConfigProto) -> None:
+    def __init__(self, config: pb.ConfigProto, settings: Settings) -> None:
         self._config = config
-        self.devices = DeviceManager(make_devices("localhost", 0, config))
+        self.devices = DeviceManager(make_devices("localhost", 0, config, settings))
         self._state = KernelState(
             CollectiveEngine(
                 task_name(self.devices.client_device.name),
@@ -60,7 +62,7 @@ class LocalBackend:
         )
         self._library: dict[str, Any] = {}
         self._rewrites = Rewrites.asked(config.graph_options)
-        self._jit = jit_mode(config.graph_options)
+        self._jit = jit_mode(config.graph_options, settings)
         self._functions = FunctionRuntime(
             self._library, self.devices, self._state, lambda device: device.resources, self._jit
         )

@@ -17,11 +17,12 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from tideflow.client.patience import SWITCH, Progress, most_wait_s
+from tideflow.client.patience import Progress
 from tideflow.cluster import local_servers
 from tideflow.cluster.master import Master
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.status import StatusService
+from tideflow.platform.settings import Settings
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.transport import (
     Channel,
@@ -52,15 +53,19 @@ class MasterChannel:
 
     Args:
       target: `grpc://host:port`.
+      settings: of the connection, and of how long the master is waited for.
     Attributes:
       local: the master itself, if its server runs in this process.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, settings: Settings) -> None:
         self.target = target
+        self._wait_s = settings.wait_s
         server = local_servers.find(target)
         self.local: MasterService | None = None if server is None else server.master
-        self._channel: Channel | None = make_channel(target) if server is None else None
+        self._channel: Channel | None = (
+            make_channel(target, settings=settings) if server is None else None
+        )
         self._waiting: set[asyncio.Task[Any]] = set()
         self._given_up = threading.Event()
 
@@ -164,7 +169,7 @@ class MasterChannel:
         task = asyncio.current_task()
         assert task is not None
         self._waiting.add(task)
-        limit_s = most_wait_s() if timeout_s is None else timeout_s
+        limit_s = self._wait_s if timeout_s is None else timeout_s
         progress = Progress(method, self.target, limit_s, self._missing_tasks)
         before = task.cancelling()
         try:
@@ -173,7 +178,7 @@ class MasterChannel:
         except TimeoutError:
             if not scope.expired():
                 raise
-            hint = f"; {SWITCH} says how long to wait" if timeout_s is None else ""
+            hint = "; TIDEFLOW_WAIT_S says how long to wait" if timeout_s is None else ""
             raise errors.DeadlineExceededError(
                 f"{method} at {self.target} gave up after {limit_s:g} s; it waited for "
                 f"{progress.what}{hint}"

@@ -3,43 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import math
-import os
 import sys
 from collections.abc import Awaitable, Callable
 
 from tideflow.platform import clock
 from tideflow.wire import errors
 
-SWITCH = "TIDEFLOW_WAIT_S"
-_DEFAULT_WAIT_S = 7200.0
-
 # When the user is told for the first time, and how often then.
 REPORT_AFTER_S = 3.0
 REPORT_EVERY_S = 10.0
 _NOT_ANSWERED = "the server has not answered"
-
-
-@functools.cache
-def most_wait_s() -> float:
-    """Return how long a session waits for its cluster where it was not told: two hours, as
-    TensorFlow's training sessions do, or what TIDEFLOW_WAIT_S says.
-
-    Raises: InvalidArgumentError for a setting that is not a number of seconds.
-    """
-    setting = os.environ.get(SWITCH, "")
-    if not setting:
-        return _DEFAULT_WAIT_S
-    try:
-        found = float(setting)
-    except ValueError:
-        found = math.nan
-    if not found > 0:
-        raise errors.InvalidArgumentError(
-            f"{SWITCH} is {setting!r}; it is a number of seconds above 0"
-        )
-    return found
 
 
 class Progress:

@@ -20,6 +20,7 @@ from tideflow.cluster.master import Master
 from tideflow.compile.prune import Signature
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_def import nodes_to_graph_def
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -41,12 +42,13 @@ class RemoteBackend:
     Args:
       target: the master's address, `grpc://host:port`.
       config: sent to the master; operation_timeout_in_ms is the deadline of all calls.
+      settings: of the connection, and of how long the master is waited for.
     """
 
-    def __init__(self, target: str, config: pb.ConfigProto) -> None:
+    def __init__(self, target: str, config: pb.ConfigProto, settings: Settings) -> None:
         self._target = target
         self._config = config
-        self._channel = MasterChannel(target)
+        self._channel = MasterChannel(target, settings)
         self._graph_lock = threading.Lock()
         self._handle = ""
         self._version = 0
@@ -276,7 +278,7 @@ def reset(
         timeout_ms = config.operation_timeout_in_ms
 
     async def call() -> None:
-        channel = MasterChannel(target)
+        channel = MasterChannel(target, process_settings())
         try:
             await channel.call("Reset", request, timeout_ms / 1000 if timeout_ms else None, True)
         finally:

@@ -26,13 +26,14 @@ from tideflow.graph.shapes import compatible, format_dims
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.platform import threads
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 
 _MOST_CACHED_CALLS = 512
 _VARIABLE_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES)
 
-RemoteFactory = Callable[[str, pb.ConfigProto], Backend]
+RemoteFactory = Callable[[str, pb.ConfigProto, Settings], Backend]
 RemoteReset = Callable[[str, "list[str] | None", "pb.ConfigProto | None"], None]
 _remote_factories: dict[str, tuple[RemoteFactory, RemoteReset]] = {}
 
@@ -62,6 +63,7 @@ class Session:
       target: "" for this process, or a master's address, grpc://host:port.
       graph: the graph whose parts are run; the default graph if left out.
       config: a ConfigProto; see docs for the fields that have a meaning here.
+      settings: see `tideflow settings`; None for the process's.  A server has its own.
 
     Attributes:
       backend: what runs the steps, for tools that look into it (see tideflow.client.backend).
@@ -75,6 +77,8 @@ class Session:
         target: str | bytes = "",
         graph: Graph | None = None,
         config: pb.ConfigProto | None = None,
+        *,
+        settings: Settings | None = None,
     ) -> None:
         if not isinstance(target, (str, bytes)):
             raise TypeError(f"target must be a str such as 'grpc://host:port', not {target!r}")
@@ -85,7 +89,7 @@ class Session:
         self._target = target.decode() if isinstance(target, bytes) else target
         self._graph = graph if graph is not None else get_default_graph()
         self._config = config if config is not None else pb.ConfigProto()
-        self.backend = self._connect()
+        self.backend = self._connect(settings or process_settings())
         # A session that is dropped ends as one that is closed does.
         self._dropped = weakref.finalize(self, _close_aside, self.backend)
         self._dropped.atexit = False
@@ -94,11 +98,11 @@ class Session:
         self._lock = threading.Lock()
         self._contexts: list[Any] = []
 
-    def _connect(self) -> Backend:
+    def _connect(self, settings: Settings) -> Backend:
         if not self._target:
-            return LocalBackend(self._config)
+            return LocalBackend(self._config, settings)
         factory, _ = _find_remote(self._target)
-        return factory(self._target, self._config)
+        return factory(self._target, self._config, settings)
 
     @staticmethod
     def reset(

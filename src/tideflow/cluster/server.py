@@ -21,6 +21,7 @@ from tideflow.cluster.services import MasterService
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker import Worker
 from tideflow.ops.export import export
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -90,8 +91,9 @@ class Server:
       session_gc_s: close sessions that no client used for so long, as those of a client that died;
         0 keeps them until they are closed, but for those whose client's connection has ended: they
         go after a day, and the ones unused for longest once there are more than 100.
-      peer_extensions: whether to push tensors to other tideflow servers instead of being asked;
-        None for what the environment variable TIDEFLOW_PEER says, on or off (the default).
+      settings: of this server and the sessions on it (see `tideflow settings`); None for the
+        process's.
+      peer_extensions: short for settings that differ in `peer` alone.
     Raises: ValueError for a bad cluster or place in it; InvalidArgumentError for an unknown
     protocol; what `start` raises.
     """
@@ -107,6 +109,7 @@ class Server:
         *,
         listen_all: bool = False,
         session_gc_s: float = 0.0,
+        settings: Settings | None = None,
         peer_extensions: bool | None = None,
     ) -> None:
         server_pb = make_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
@@ -116,7 +119,9 @@ class Server:
                 f"no server for protocol {server_pb.protocol!r}; there is: "
                 f"{', '.join(sorted(_factories))}"
             )
-        options = ServerOptions(listen_all, session_gc_s, peer_extensions)
+        if peer_extensions is not None:
+            settings = (settings or process_settings()).replace(peer=peer_extensions)
+        options = ServerOptions(listen_all, session_gc_s, settings)
         self._runtime = factory(server_pb, options)
         self._state = ServerState.NEW
         self._lock = threading.Lock()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.platform.settings import Settings
 from tideflow.wire import messages as pb
 
 
@@ -20,13 +21,12 @@ class ServerOptions:
     Attributes:
       listen_all: listen on every interface, not on the address that the cluster gives the task.
       session_gc_s: its master closes sessions that nobody used for so long; 0: never.
-      peer_extensions: whether it uses what only tideflow servers have with those that have it;
-        None for what the environment variable TIDEFLOW_PEER says.
+      settings: its own; None for the process's.
     """
 
     listen_all: bool = False
     session_gc_s: float = 0.0
-    peer_extensions: bool | None = None
+    settings: Settings | None = None
 
 
 def make_server_def(

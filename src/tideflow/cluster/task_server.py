@@ -15,6 +15,7 @@ from tideflow.cluster.status import StatusPage
 from tideflow.cluster.stopping import stop_in_turn
 from tideflow.cluster.worker import Worker
 from tideflow.cluster.worker_cache import worker_name
+from tideflow.platform.settings import process_settings
 from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.transport import Service, TransportServer, make_server
 from tideflow.wire import messages as pb
@@ -43,12 +44,13 @@ class TaskServer:
         self.server_pb = server_pb
         self.task = worker_name(job, task)
         self.address = listen_address(server_pb)
-        self.devices = devices or DeviceManager(make_devices(job, task, config))
+        settings = options.settings or process_settings()
+        self.devices = devices or DeviceManager(make_devices(job, task, config, settings))
         self.worker = Worker(
             self.task,
             self.devices,
             ClusterSpec(server_pb.cluster),
-            peer_extensions=options.peer_extensions,
+            settings=settings,
             collective_leader=config.experimental.collective_group_leader,
         )
         collectives = self.worker.collectives
@@ -88,7 +90,11 @@ class TaskServer:
         if lines is not None:
             services.append(lines)
         transport = make_server(
-            self.server_pb.protocol, services, self.address, listen_all=self._listen_all
+            self.server_pb.protocol,
+            services,
+            self.address,
+            listen_all=self._listen_all,
+            settings=self.worker.settings,
         )
         port = await transport.start()
         self._transport = transport

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.peers import PeerHost, PeerLink, PeerLinks
 from tideflow.cluster.services import WorkerService
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import Channel, make_channel, stub
 from tideflow.wire import errors
 from tideflow.wire.device_name import DeviceSpec, parse_device_name
 
-ChannelMaker = Callable[[str, str], Channel]
+ChannelMaker = Callable[[str, str, Settings], Channel]
 
 
 def worker_name(job: str, task: int) -> str:
@@ -20,8 +21,8 @@ def worker_name(job: str, task: int) -> str:
     return DeviceSpec(job, 0, task).to_string()
 
 
-def _make_channel(address: str, peer_name: str) -> Channel:
-    return make_channel(address, peer_name=peer_name)
+def _make_channel(address: str, peer_name: str, settings: Settings) -> Channel:
+    return make_channel(address, peer_name=peer_name, settings=settings)
 
 
 class WorkerCache:
@@ -34,9 +35,11 @@ class WorkerCache:
       own_task: this task's name in the cluster, `/job:worker/replica:0/task:0`.
       own_worker: the worker of this process; `get(own_task)` returns it itself.
       cluster: the tasks and their addresses.
-      channel_maker: makes a channel from an address and the peer's name.
+      settings: of the server that this is for; the process's by default.
+      channel_maker: makes a channel from an address, the peer's name and the settings.
 
     Attributes:
+      settings: as given.
       links: what is known of the tasks as tideflow peers; None where the extensions are off.
     """
 
@@ -45,8 +48,10 @@ class WorkerCache:
         own_task: str,
         own_worker: WorkerService,
         cluster: ClusterSpec,
+        settings: Settings | None = None,
         channel_maker: ChannelMaker = _make_channel,
     ) -> None:
+        self.settings = settings or process_settings()
         self.own_task = own_task
         self.own_worker = own_worker
         self.cluster = cluster
@@ -120,7 +125,9 @@ class WorkerCache:
             raise errors.CancelledError(f"the connections of {self.own_task} were closed")
         found = self._channels.get(task)
         if found is None:
-            found = self._channels[task] = self._channel_maker(self.address(task), task)
+            found = self._channels[task] = self._channel_maker(
+                self.address(task), task, self.settings
+            )
         return found
 
     async def close(self) -> None:

@@ -12,6 +12,7 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.eager.context import context
 from tideflow.eager.device_policy import DevicePolicy
 from tideflow.ops.export import export_v2
+from tideflow.platform.settings import process_settings
 from tideflow.runtime.accelerator import find_accelerators
 from tideflow.wire.device_name import parse_device_name
 
@@ -45,7 +46,7 @@ class LogicalDeviceConfiguration(NamedTuple):
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """Return the devices of this machine."""
     found = [PhysicalDevice("/physical_device:CPU:0", "CPU")]
-    for i, accelerator in enumerate(find_accelerators(context().config)):
+    for i, accelerator in enumerate(find_accelerators(context().config, process_settings())):
         kind = accelerator.device_type
         found.append(PhysicalDevice(f"/physical_device:{kind}:{i}", kind))
     return [device for device in found if device_type in (None, device.device_type)]

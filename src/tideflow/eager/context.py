@@ -25,6 +25,7 @@ from tideflow.eager.remote import Cluster
 from tideflow.graph import defaults
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.trace_library import TraceLibrary
+from tideflow.platform.settings import process_settings
 from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device, DeviceManager, make_devices
 from tideflow.runtime.functions import FunctionRuntime
@@ -76,7 +77,9 @@ class Context:
 
     def _make_devices(self, job: str, task: int) -> None:
         """Make the devices under the names of a place in a cluster."""
-        self._use(DeviceManager(make_devices(job, task, self.config)), KernelState())
+        self._use(
+            DeviceManager(make_devices(job, task, self.config, process_settings())), KernelState()
+        )
 
     def _use(self, devices: DeviceManager, state: KernelState) -> None:
         self.state = state

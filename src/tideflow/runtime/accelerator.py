@@ -17,6 +17,7 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
+from tideflow.platform.settings import Settings
 from tideflow.runtime.jit_compile import load_jax
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -65,7 +66,7 @@ class Accelerator:
         return f"device: {self.device.id}, name: {self.device.device_kind}"
 
 
-def find_accelerators(config: pb.ConfigProto) -> list[Accelerator]:
+def find_accelerators(config: pb.ConfigProto, settings: Settings) -> list[Accelerator]:
     """Return the accelerators that a session or server with these options has.
 
     device_count["GPU"] is the most that are wanted, gpu_options.visible_device_list names them by
@@ -73,10 +74,10 @@ def find_accelerators(config: pb.ConfigProto) -> list[Accelerator]:
     Raises: InvalidArgumentError for a malformed visible_device_list.
     """
     most = config.device_count.get("GPU", -1)
-    if most == 0 or not _platform():
+    if most == 0 or not _platform(settings):
         return []
     _limit_memory(config.gpu_options)
-    found = list(_discover(*_platform()))
+    found = list(_discover(*_platform(settings)))
     chosen = config.gpu_options.visible_device_list
     if chosen:
         found = _choose(found, chosen)
@@ -96,16 +97,10 @@ def _choose(found: list[Accelerator], chosen: str) -> list[Accelerator]:
     return [found[at] for at in positions]
 
 
-def _platform() -> tuple[str, ...]:
+def _platform(settings: Settings) -> tuple[str, ...]:
     """Return jax's platform and our device type; empty when there is nothing to be found."""
-    asked = os.environ.get("TIDEFLOW_ACCELERATORS", "")
-    if asked:
-        platform, _, device_type = asked.partition("=")
-        if not platform or not device_type:
-            raise errors.InvalidArgumentError(
-                f"TIDEFLOW_ACCELERATORS is {asked!r}; it must name a platform of jax and a device "
-                "type, such as cpu=GPU"
-            )
+    if settings.accelerators:
+        platform, _, device_type = settings.accelerators.partition("=")
         return platform, device_type
     return ("gpu", "GPU") if _may_have_gpu() else ()
 

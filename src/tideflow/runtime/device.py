@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tideflow.platform.settings import Settings
 from tideflow.runtime.accelerator import Accelerator, find_accelerators
 from tideflow.runtime.resources import ResourceManager
 from tideflow.wire import errors
@@ -62,13 +63,13 @@ def make_cpu_devices(job: str, task: int, count: int = 1) -> list[Device]:
     return [Device(full_name(job, task, "CPU", i), "CPU", job) for i in range(count)]
 
 
-def make_devices(job: str, task: int, config: pb.ConfigProto) -> list[Device]:
+def make_devices(job: str, task: int, config: pb.ConfigProto, settings: Settings) -> list[Device]:
     """Return the devices of a task: CPUs as many as device_count["CPU"] says, then accelerators.
 
     Raises: InvalidArgumentError for options that make no sense (see find_accelerators).
     """
     devices = make_cpu_devices(job, task, max(1, config.device_count.get("CPU", 1)))
-    for i, found in enumerate(find_accelerators(config)):
+    for i, found in enumerate(find_accelerators(config, settings)):
         name = full_name(job, task, found.device_type, i)
         devices.append(Device(name, found.device_type, job, found))
     return devices

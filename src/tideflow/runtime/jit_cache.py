@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import tideflow
+from tideflow.platform.settings import process_settings
 
 _LOGGER = logging.getLogger(__name__)
 _MAGIC = b"tideflow executable 1\n"
@@ -55,8 +56,8 @@ class ExecutableFolder:
 
 
 def asked_folder() -> ExecutableFolder | None:
-    """Return the folder that the environment names, made if need be; None without one."""
-    path = os.environ.get("TIDEFLOW_JIT_CACHE", "")
+    """Return the folder that the process's settings name, made if need be; None without one."""
+    path = process_settings().jit_cache
     return _open_folder(path) if path else None
 
 

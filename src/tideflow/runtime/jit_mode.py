@@ -9,9 +9,8 @@ always  regions are compiled when they first run
 from __future__ import annotations
 
 import enum
-import os
 
-from tideflow.wire import errors
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.wire import messages as pb
 
 
@@ -31,19 +30,13 @@ _LEVELS = {
 }
 
 
-def jit_mode(options: pb.GraphOptions | None = None) -> JitMode:
-    """Return the mode that the environment (TIDEFLOW_JIT), or else a session's options, ask for.
+def jit_mode(options: pb.GraphOptions | None = None, settings: Settings | None = None) -> JitMode:
+    """Return the mode that settings, or else a session's options, ask for.
 
-    Raises: InvalidArgumentError for an unknown word in TIDEFLOW_JIT.
+    settings: the process's by default.
     """
-    word = os.environ.get("TIDEFLOW_JIT", "")
-    if word:
-        try:
-            return JitMode(word.lower())
-        except ValueError:
-            known = ", ".join(mode.value for mode in JitMode)
-            raise errors.InvalidArgumentError(
-                f"TIDEFLOW_JIT is {word!r}; it must be one of {known}"
-            ) from None
+    settings = settings or process_settings()
+    if settings.jit is not None:
+        return JitMode(settings.jit)
     level = options.optimizer_options.global_jit_level if options is not None else 0
     return _LEVELS.get(level, DEFAULT_MODE)

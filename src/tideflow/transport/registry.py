@@ -7,11 +7,11 @@ in the contract suite, which fails while it lacks one.
 from __future__ import annotations
 
 import importlib
-import os
 import ssl
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport.channel import Channel
 from tideflow.transport.h2 import H2Channel, H2Server
 from tideflow.transport.server import TransportServer
@@ -30,12 +30,18 @@ class Transport(Protocol):
         listen_all: bool,
         max_message_bytes: int | None,
         tls: ssl.SSLContext | None,
+        settings: Settings,
     ) -> TransportServer:
         """Return a server, not started."""
         ...
 
     def make_channel(
-        self, address: str, *, peer_name: str | None, tls: ssl.SSLContext | None
+        self,
+        address: str,
+        *,
+        peer_name: str | None,
+        tls: ssl.SSLContext | None,
+        settings: Settings,
     ) -> Channel:
         """Return a channel, not connected."""
         ...
@@ -52,6 +58,7 @@ class GrpcioTransport:
         listen_all: bool,
         max_message_bytes: int | None,
         tls: ssl.SSLContext | None,
+        settings: Settings,
     ) -> TransportServer:
         _refuse_tls(tls)
         made: TransportServer = _import_grpcio("grpc_server").GrpcServer(
@@ -60,7 +67,12 @@ class GrpcioTransport:
         return made
 
     def make_channel(
-        self, address: str, *, peer_name: str | None, tls: ssl.SSLContext | None
+        self,
+        address: str,
+        *,
+        peer_name: str | None,
+        tls: ssl.SSLContext | None,
+        settings: Settings,
     ) -> Channel:
         _refuse_tls(tls)
         made: Channel = _import_grpcio("grpc_channel").GrpcChannel(address, peer_name=peer_name)
@@ -78,6 +90,7 @@ class H2Transport:
         listen_all: bool,
         max_message_bytes: int | None,
         tls: ssl.SSLContext | None,
+        settings: Settings,
     ) -> TransportServer:
         return H2Server(
             services,
@@ -85,34 +98,33 @@ class H2Transport:
             listen_all=listen_all,
             max_message_bytes=max_message_bytes,
             tls=tls,
+            settings=settings,
         )
 
     def make_channel(
-        self, address: str, *, peer_name: str | None, tls: ssl.SSLContext | None
+        self,
+        address: str,
+        *,
+        peer_name: str | None,
+        tls: ssl.SSLContext | None,
+        settings: Settings,
     ) -> Channel:
-        return H2Channel(address, peer_name=peer_name, tls=tls)
+        return H2Channel(address, peer_name=peer_name, tls=tls, settings=settings)
 
 
 DEFAULT_SCHEME = "grpc"
 
 _TRANSPORTS: dict[str, Transport] = {"grpcio": GrpcioTransport(), "h2": H2Transport()}
-# Both speak gRPC; the variable says which one answers to its name.
-_chosen = os.environ.get("TIDEFLOW_GRPC", "h2")
-if _chosen not in _TRANSPORTS:
-    raise errors.InvalidArgumentError(
-        f"TIDEFLOW_GRPC is {_chosen!r}; it must be one of {', '.join(sorted(_TRANSPORTS))}"
-    )
-_TRANSPORTS[DEFAULT_SCHEME] = _TRANSPORTS[_chosen]
 
 
 def schemes() -> tuple[str, ...]:
     """Return the schemes that have a transport, in order of the alphabet."""
-    return tuple(sorted(_TRANSPORTS))
+    return tuple(sorted((DEFAULT_SCHEME, *_TRANSPORTS)))
 
 
-def has_pipes() -> bool:
+def has_pipes(settings: Settings) -> bool:
     """Whether the transport that serves gRPC addresses has pipes."""
-    return _chosen == "h2"
+    return settings.grpc == "h2"
 
 
 def make_server(
@@ -123,6 +135,7 @@ def make_server(
     listen_all: bool = False,
     max_message_bytes: int | None = None,
     tls: ssl.SSLContext | None = None,
+    settings: Settings | None = None,
 ) -> TransportServer:
     """Return a server for some services, not started yet.
 
@@ -130,31 +143,44 @@ def make_server(
     address listened at, unless listen_all asks for that port on every interface.  Requests over
     max_message_bytes are refused with RESOURCE_EXHAUSTED; None means no limit.  tls is a context
     for servers, with a certificate loaded; one with verify_mode CERT_REQUIRED asks clients for
-    theirs.  It offers nothing but "h2" by ALPN from here on.
+    theirs.  It offers nothing but "h2" by ALPN from here on.  settings: the process's by default.
     Raises: InvalidArgumentError for a scheme that no transport has, or tls on one that cannot.
     """
-    return _find(scheme).make_server(
-        services, host_port, listen_all=listen_all, max_message_bytes=max_message_bytes, tls=tls
+    settings = settings or process_settings()
+    return _find(scheme, settings).make_server(
+        services,
+        host_port,
+        listen_all=listen_all,
+        max_message_bytes=max_message_bytes,
+        tls=tls,
+        settings=settings,
     )
 
 
 def make_channel(
-    address: str, *, peer_name: str | None = None, tls: ssl.SSLContext | None = None
+    address: str,
+    *,
+    peer_name: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    settings: Settings | None = None,
 ) -> Channel:
     """Return a channel to `HOST:PORT` or `SCHEME://HOST:PORT`; it connects on first use.
 
     tls is a context for clients: whom it trusts, and our certificate where the server wants one.
-    It offers nothing but "h2" by ALPN from here on.
+    It offers nothing but "h2" by ALPN from here on.  settings: the process's by default.
     Raises: InvalidArgumentError for a scheme that no transport has, or tls on one that cannot.
     """
+    settings = settings or process_settings()
     scheme, separator, rest = address.partition("://")
     if not separator:
         scheme, rest = DEFAULT_SCHEME, address
-    return _find(scheme).make_channel(rest, peer_name=peer_name, tls=tls)
+    transport = _find(scheme, settings)
+    return transport.make_channel(rest, peer_name=peer_name, tls=tls, settings=settings)
 
 
-def _find(scheme: str) -> Transport:
-    found = _TRANSPORTS.get(scheme)
+def _find(scheme: str, settings: Settings) -> Transport:
+    # Both speak gRPC; the setting says which one answers to its name.
+    found = _TRANSPORTS.get(settings.grpc if scheme == DEFAULT_SCHEME else scheme)
     if found is None:
         raise errors.InvalidArgumentError(
             f"no transport for {scheme!r}; there is: {', '.join(schemes())}"

@@ -23,6 +23,7 @@ from tideflow.platform import clock
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
 from tideflow.runtime.functions import FunctionRuntime
+from tideflow.runtime.jit_mode import jit_mode
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -66,7 +67,11 @@ class EagerContext:
         self.tensors: dict[tuple[int, int], Value] = {}
         self.library: MutableMapping[str, FunctionDefinition] = {}
         self.function_runtime = FunctionRuntime(
-            self.library, session.devices, session.state, session.resources
+            self.library,
+            session.devices,
+            session.state,
+            session.resources,
+            jit_mode(None, session.workers.settings),
         )
         self.functions = self.function_runtime.get
         self.cluster_devices = cluster_devices

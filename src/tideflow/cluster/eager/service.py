@@ -102,7 +102,7 @@ class EagerWorker(EagerService):
             cluster = ClusterSpec(server_pb.cluster)
         except ValueError as error:
             raise errors.InvalidArgumentError(f"the context's server_def: {error}") from None
-        return WorkerCache(self._worker.task, self._worker, cluster)
+        return WorkerCache(self._worker.task, self._worker, cluster, self._worker.settings)
 
     def _incarnations(self, listed: Iterable[pb.DeviceAttributes]) -> dict[str, int]:
         """Return the incarnations of all devices that a context sees, this task's first."""

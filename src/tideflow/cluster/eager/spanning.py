@@ -29,6 +29,7 @@ from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.roles import Role
 from tideflow.runtime.context import FindFunction, Step
 from tideflow.runtime.graph_runner import GraphRunner
+from tideflow.runtime.jit_mode import jit_mode
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
@@ -181,7 +182,12 @@ class SpanningFunction:
         if not nodes:
             return None, part
         runner = GraphRunner(
-            nodes, session.devices, session.state, session.resources, self._home.functions
+            nodes,
+            session.devices,
+            session.state,
+            session.resources,
+            self._home.functions,
+            jit_mode(None, session.workers.settings),
         )
         return runner, part
 

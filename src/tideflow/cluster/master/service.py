@@ -156,7 +156,7 @@ class Master(MasterService):
                 f"ConfigProto.cluster_def calls this server {own}, the name that it was started "
                 "with; a cluster_def is for servers that take part under other names"
             )
-        return WorkerCache(own, self.workers.own_worker, cluster), True
+        return WorkerCache(own, self.workers.own_worker, cluster, self.workers.settings), True
 
     async def ExtendSession(self, request: pb.ExtendSessionRequest) -> pb.ExtendSessionResponse:
         found = self._find(request.session_handle)

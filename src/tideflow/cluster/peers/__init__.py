@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideflow.cluster.peers.line import PeerHost, PeerLine
 from tideflow.cluster.peers.link import PeerLink, PeerLinks, PushWait
-from tideflow.cluster.peers.service import VERSION, PeerService, peer_extensions_enabled
+from tideflow.cluster.peers.service import VERSION, PeerService
 
 __all__ = [
     "VERSION",
@@ -14,5 +14,4 @@ __all__ = [
     "PeerLinks",
     "PeerService",
     "PushWait",
-    "peer_extensions_enabled",
 ]

@@ -17,7 +17,7 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveHost
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.owned import Owned
-from tideflow.cluster.peers import PeerLinks, peer_extensions_enabled
+from tideflow.cluster.peers import PeerLinks
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.services import WorkerService
@@ -26,6 +26,7 @@ from tideflow.cluster.worker.session import RegisteredGraph, WorkerSession, rena
 from tideflow.cluster.worker.step_table import StepRecord, StepTable
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.platform import clock
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.context import Step
 from tideflow.runtime.cost_graph import cost_graph
 from tideflow.runtime.device import DeviceManager
@@ -54,7 +55,7 @@ class Worker(WorkerService):
       task: this task's name, `/job:worker/replica:0/task:0`.
       devices: its devices, named for that task.
       cluster: the tasks that the worker may fetch tensors from.
-      peer_extensions: whether to use them with tideflow peers; None for what the environment says.
+      settings: of its server; the process's by default.
       collective_leader: the task that leads groups of collectives; "" to choose one.
     """
 
@@ -64,20 +65,21 @@ class Worker(WorkerService):
         devices: DeviceManager,
         cluster: ClusterSpec,
         *,
-        peer_extensions: bool | None = None,
+        settings: Settings | None = None,
         collective_leader: str = "",
     ) -> None:
         self.task = task
         self.devices = devices
-        self.workers = WorkerCache(task, self, cluster)
+        self.settings = settings or process_settings()
+        self.workers = WorkerCache(task, self, cluster, self.settings)
         self.log = RpcLog()
         self.steps = StepTable(self.log)
         self._host: WorkerHost | None = None
-        if peer_extensions_enabled() if peer_extensions is None else peer_extensions:
+        if self.settings.peer:
             runs = self.statistics.setdefault("RunGraph", MethodStatistics())
             self._host = WorkerHost(self.steps, self.run_graph, runs)
             self.workers.link_peers("", self._host)
-        has_lines = self._host is not None and has_pipes()
+        has_lines = self._host is not None and has_pipes(self.settings)
         self.collectives = CollectiveHost(collective_leader, has_lines)
         self._own_collectives = self.collectives.engine(self.workers, devices)
         self.legacy_session = WorkerSession(
@@ -140,7 +142,7 @@ class Worker(WorkerService):
                 f"CreateWorkerSession's server_def: {error}"
             ) from None
         devices = renamed_devices(self.devices, job, task)
-        workers = WorkerCache(worker_name(job, task), self, cluster)
+        workers = WorkerCache(worker_name(job, task), self, cluster, self.settings)
         if self._host is not None:
             workers.link_peers(request.session_handle, self._host)
         collectives = self.collectives.engine(workers, devices)

@@ -110,7 +110,7 @@ class WorkerSession:
         self._check_devices(nodes)
         if not nodes:
             return RegisteredGraph(None, 0)
-        jit = jit_mode(options)
+        jit = jit_mode(options, self.workers.settings)
         functions = FunctionRuntime(library, self.devices, self.state, self.resources, jit)
         runner = GraphRunner(nodes, self.devices, self.state, self.resources, functions.get, jit)
         return RegisteredGraph(runner, len(nodes))

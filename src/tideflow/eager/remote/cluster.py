@@ -14,7 +14,7 @@ import secrets
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
-from tideflow.client.patience import Progress, most_wait_s
+from tideflow.client.patience import Progress
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager import EagerContext
 from tideflow.cluster.master import describe, discover_devices
@@ -91,7 +91,10 @@ class Cluster:
         """
         server_pb = await self._start_server()
         self._workers = WorkerCache(
-            self.own_task, self._server.worker, ClusterSpec(server_pb.cluster)
+            self.own_task,
+            self._server.worker,
+            ClusterSpec(server_pb.cluster),
+            self._server.worker.settings,
         )
         self._contexts = RemoteContexts(self.context_id, server_pb, self._workers, self._is_peer)
         for name in self._workers.task_names():
@@ -156,7 +159,7 @@ class Cluster:
         if not tasks:
             return
         missing: dict[str, str] = {}
-        limit_s = most_wait_s()
+        limit_s = self._server.worker.settings.wait_s
 
         async def tell() -> list[str]:
             return describe(self._workers, missing)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from google.protobuf.message import Message
 
 from tideflow.platform import clock
+from tideflow.platform.settings import Settings
 from tideflow.transport import network
 from tideflow.transport.channel import deadline_error, unreachable_error
 from tideflow.transport.h2.calling import (
@@ -39,7 +40,7 @@ from tideflow.transport.h2.failure_detector import (
 )
 from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.frames import Buffer
-from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch, silence_s
+from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch
 from tideflow.transport.h2.kernel_view import view_of
 from tideflow.transport.h2.link import (
     BETWEEN_BYTES,
@@ -51,7 +52,7 @@ from tideflow.transport.h2.link import (
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.messages import Assembler, parts_of
 from tideflow.transport.h2.same_host import connect_nowait
-from tideflow.transport.h2.spinning import SocketSpin
+from tideflow.transport.h2.spinning import SocketSpin, spin_s
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
@@ -97,19 +98,22 @@ class BlockingConnection(ClientCalls):
       peer: what the log calls the other end.
       keepalive_s: after so long without a word a peer that is no tideflow is asked for one, where
         the kernel cannot tell whether it is there.
+      settings: how it is used.
     """
 
-    def __init__(self, connection: socket.socket, peer: str, keepalive_s: float) -> None:
-        super().__init__(Connection(is_client=True))
+    def __init__(
+        self, connection: socket.socket, peer: str, keepalive_s: float, settings: Settings
+    ) -> None:
+        super().__init__(Connection(is_client=True), settings)
         self._socket = connection
         self._peer = peer
         keep_from_children(connection)
         self._view = view_of(connection)
-        self._detector = FailureDetector(silence_s(), keepalive_s, PING_TIMEOUT_S)
+        self._detector = FailureDetector(settings.silence_s, keepalive_s, PING_TIMEOUT_S)
         self._has_heard = False
         self._timeout_s = connection.gettimeout()
         self._buffer = memoryview(bytearray(READ_BYTES))
-        self._spin = SocketSpin(connection)
+        self._spin = SocketSpin(connection, spin_s(settings.spin))
         self.failure = ""
         self._used_at_s = clock.monotonic_s()
         self.shared.begin(connection.getsockname(), connection.getpeername())
@@ -437,7 +441,7 @@ class BlockingCalls:
             if timeout_s <= 0:
                 raise OutOfTimeError
         try:
-            return self._greeted(_open(self._calling.address, timeout_s), soon_s, deadline_s)
+            return self._greeted(_open(self._calling, timeout_s), soon_s, deadline_s)
         except (OSError, OutOfTimeError, errors.OpError) as error:
             if deadline_s is not None and clock.monotonic_s() >= deadline_s:
                 raise OutOfTimeError from None
@@ -450,7 +454,9 @@ class BlockingCalls:
     def _greeted(
         self, connected: socket.socket, soon_s: float, deadline_s: float | None
     ) -> BlockingConnection:
-        made = BlockingConnection(connected, self._calling.target, self._keepalive_s)
+        made = BlockingConnection(
+            connected, self._calling.target, self._keepalive_s, self._calling.settings
+        )
         try:
             made.greet(soon_s, deadline_s)
         except BaseException:
@@ -478,16 +484,16 @@ class BlockingCalls:
                 self._free.pop().close()
 
 
-def _open(address: str, timeout_s: float) -> socket.socket:
-    path = unix_path(address)
+def _open(calling: Calling, timeout_s: float) -> socket.socket:
+    path = unix_path(calling.address)
     if path is None:
-        host, port = split_host_port(address)
-        beside = connect_nowait(host, port)
+        host, port = split_host_port(calling.address)
+        beside = connect_nowait(host, port) if calling.shares_host else None
         if beside is not None:
             beside.settimeout(timeout_s)
             return beside
         made = network.open_tcp(host, port, timeout_s)
-        let_kernel_watch(made)
+        let_kernel_watch(made, calling.settings.silence_s)
         return made
     return network.open_unix(path, timeout_s)
 

@@ -10,16 +10,15 @@ import random
 
 from google.protobuf.message import DecodeError, Message
 
+from tideflow.platform.settings import Settings
 from tideflow.transport.channel import Metadata
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.client_calls import ClientCall, Outcome
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
-from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
-from tideflow.transport.h2.spinning import spin_s
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors, status
@@ -82,18 +81,21 @@ class Calling:
       target: the peer as error messages name it.
       address: `HOST:PORT` or `unix:PATH`.
       is_secure: whether the connection has TLS.
+      settings: how connections are used.
     """
 
-    def __init__(self, target: str, address: str, *, is_secure: bool) -> None:
-        # Odd settings are refused here, not by each connection.
-        most_shared_bytes()
-        spin_s()
-        silence_s()
+    def __init__(self, target: str, address: str, *, is_secure: bool, settings: Settings) -> None:
+        self.settings = settings
         self.target = target
         self.address = address
         self._is_secure = is_secure
         self._authority = "localhost" if unix_path(address) is not None else address
         self._parsers: dict[str, Parser] = {}
+
+    @property
+    def shares_host(self) -> bool:
+        """Whether a server of this host is reached by the socket beside its port."""
+        return not self._is_secure and most_shared_bytes(self.settings.shared_memory) > 0
 
     def new_call(self, method: MethodSpec, done: Outcome | None) -> ClientCall:
         """Return a call of a method, not begun; `done` gets its answer if it is unary."""

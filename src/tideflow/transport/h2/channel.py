@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from google.protobuf.message import Message
 
 from tideflow.platform import clock
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.loop import spawn
 from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
@@ -61,12 +62,18 @@ class H2Channel(Channel):
         peer_name: str | None = None,
         keepalive_s: float = KEEPALIVE_S,
         tls: ssl.SSLContext | None = None,
+        settings: Settings | None = None,
     ) -> None:
         super().__init__(f"{peer_name} ({address})" if peer_name else address)
         self._address = address
         self._keepalive_s = keepalive_s
         self._tls = offer_h2(tls)
-        self._calling = Calling(self.target, address, is_secure=tls is not None)
+        self._calling = Calling(
+            self.target,
+            address,
+            is_secure=tls is not None,
+            settings=settings or process_settings(),
+        )
         # Not with TLS, whose own work outweighs what there is to save.
         self._blocking: BlockingCalls | None = None
         if tls is None:
@@ -347,12 +354,12 @@ class H2Channel(Channel):
             self._backoff.tried(clock.monotonic_s(), was_late=was_late)
 
     async def _open(self) -> ClientLink:
-        make = functools.partial(ClientLink, self._keepalive_s)
+        make = functools.partial(ClientLink, self._keepalive_s, self._calling.settings)
         path = unix_path(self._address)
         if path is not None:
             return await network.connect_unix(make, path, self._tls)
         host, port = split_host_port(self._address)
-        beside = None if self._tls is not None else await same_host.connect(host, port)
+        beside = await same_host.connect(host, port) if self._calling.shares_host else None
         if beside is not None:
             return await network.adopt_unix(make, beside)
         return await network.connect_tcp(make, host, port, self._tls)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from tideflow.platform.settings import Settings
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import (
@@ -24,6 +25,7 @@ from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.inbox import Messages
 from tideflow.transport.h2.messages import Assembler, Parser
+from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.wire import errors
 
@@ -108,9 +110,9 @@ class ClientCalls:
       shared: what of it passes through shared memory.
     """
 
-    def __init__(self, core: Connection) -> None:
+    def __init__(self, core: Connection, settings: Settings) -> None:
         self.core = core
-        self.shared = SharedBodies(core)
+        self.shared = SharedBodies(core, most_shared_bytes(settings.shared_memory))
         self._calls: dict[int, ClientCall] = {}
 
     def handle(self, event: Event) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable
 
+from tideflow.platform.settings import Settings
 from tideflow.transport.h2.calling import MOST_GREETING_S
 from tideflow.transport.h2.client_calls import ClientCall, ClientCalls
 from tideflow.transport.h2.connection import Connection
@@ -22,10 +23,10 @@ from tideflow.transport.h2.link import Link, tell_of_late_greeting
 class ClientLink(ClientCalls, Link):
     """One connection that a channel has made."""
 
-    def __init__(self, keepalive_s: float) -> None:
+    def __init__(self, keepalive_s: float, settings: Settings) -> None:
         core = Connection(is_client=True)
-        Link.__init__(self, core, keepalive_s)
-        ClientCalls.__init__(self, core)
+        Link.__init__(self, core, keepalive_s, settings)
+        ClientCalls.__init__(self, core, settings)
         self.ready: asyncio.Future[None] = self.loop.create_future()
         self._slots: list[asyncio.Future[None]] = []
 

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import math
-import os
 import socket
 import sys
-
-from tideflow.wire import errors
-
-SWITCH = "TIDEFLOW_SILENCE_S"
-
-# Long enough for a process that a debugger, a virtual machine's move or a full machine holds up.
-_DEFAULT_SILENCE_S = 10.0
-_LEAST_SILENCE_S, _MOST_SILENCE_S = 0.2, 3600.0
 
 # How often a peer is pinged that is no tideflow, where the kernel cannot tell whether its host is
 # there, and how long it may take to answer.
@@ -25,36 +14,14 @@ PING_TIMEOUT_S = 20.0
 _KERNEL_ASKS = 3
 
 
-@functools.cache
-def silence_s() -> float:
-    """Return how long the host of a peer that owes an answer may be silent: 10 seconds, or what
-    TIDEFLOW_SILENCE_S says.
-
-    Raises: InvalidArgumentError for a setting that is not a number of seconds in reason.
-    """
-    setting = os.environ.get(SWITCH, "")
-    if not setting:
-        return _DEFAULT_SILENCE_S
-    try:
-        found = float(setting)
-    except ValueError:
-        found = math.nan
-    if not _LEAST_SILENCE_S <= found <= _MOST_SILENCE_S:
-        raise errors.InvalidArgumentError(
-            f"{SWITCH} is {setting!r}; it is a number of seconds from {_LEAST_SILENCE_S:g} to "
-            f"{_MOST_SILENCE_S:g}"
-        )
-    return found
-
-
-def let_kernel_watch(connection: socket.socket) -> None:
+def let_kernel_watch(connection: socket.socket, silence_s: float) -> None:
     """Have the kernel end an idle TCP connection whose other host does not answer.
 
     The failure detector looks after those on which something is on its way.  TCP_USER_TIMEOUT would
     not do: it also ends the connection to a process that is stopped while its buffers are full.
     """
     # The first question after two fifths of the time, and three that are not answered.
-    first_s, next_s = (max(1, round(silence_s() * share)) for share in (0.4, 0.2))
+    first_s, next_s = (max(1, round(silence_s * share)) for share in (0.4, 0.2))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, next_s)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _KERNEL_ASKS)

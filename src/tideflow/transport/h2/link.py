@@ -15,6 +15,7 @@ from typing import cast
 from weakref import WeakKeyDictionary
 
 from tideflow.platform import clock
+from tideflow.platform.settings import Settings
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import ConnectionFailed, Event
 from tideflow.transport.h2.failure_detector import (
@@ -28,7 +29,7 @@ from tideflow.transport.h2.failure_detector import (
     TellSlow,
 )
 from tideflow.transport.h2.forks import keep_from_children
-from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch, silence_s
+from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch
 from tideflow.transport.h2.kernel_view import View, peer_pid, view_of
 from tideflow.transport.h2.messages import Assembler
 from tideflow.transport.h2.shared_memory_link import SharedBodies
@@ -78,10 +79,11 @@ class Link(asyncio.BufferedProtocol, ABC):
 
     shared: SharedBodies
 
-    def __init__(self, core: Connection, keepalive_s: float) -> None:
+    def __init__(self, core: Connection, keepalive_s: float, settings: Settings) -> None:
         self.core = core
         self.peer = ""
-        self._detector = FailureDetector(silence_s(), keepalive_s, PING_TIMEOUT_S)
+        self._silence_s = settings.silence_s
+        self._detector = FailureDetector(settings.silence_s, keepalive_s, PING_TIMEOUT_S)
         self._has_heard = False
         self._view: View = lambda: Evidence.NONE
         self._next_look: asyncio.TimerHandle | None = None
@@ -172,7 +174,7 @@ class Link(asyncio.BufferedProtocol, ABC):
             else:
                 self.peer = self.peer or f"{peer[0]}:{peer[1]}"
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                let_kernel_watch(connection)
+                let_kernel_watch(connection, self._silence_s)
         fault = fault_of(transport)
         if fault:
             self.abort(fault)

@@ -46,10 +46,11 @@ async def listen(
     *,
     listen_all: bool,
     tls: ssl.SSLContext | None,
+    shares_host: bool = False,
 ) -> tuple[list[asyncio.Server], int]:
     """Listen at an address, or at its port on every interface; return the servers and the port.
 
-    Without TLS, peers of this host come in by a Unix socket beside the port (see same_host.py).
+    shares_host: peers of this host come in by a Unix socket beside the port (see same_host.py).
 
     Raises: as TransportServer.start.
     """
@@ -68,7 +69,7 @@ async def listen(
         servers, port = await _listen_at(
             make_protocol, hosts, port, tls=tls, needs_all=not listen_all
         )
-        if tls is None:
+        if shares_host:
             servers += await listen_beside(make_protocol, servers)
         return servers, port
     except socket.gaierror as error:

@@ -8,14 +8,13 @@ import ssl
 from collections.abc import Iterable
 from typing import Any
 
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport.h2 import listening
 from tideflow.transport.h2.forks import keep_from_children
-from tideflow.transport.h2.heartbeat import silence_s
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
-from tideflow.transport.h2.spinning import spin_s
 from tideflow.transport.h2.tls import offer_h2
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import Binding, Service, bind
@@ -46,11 +45,9 @@ class H2Server(TransportServer):
         max_message_bytes: int | None = None,
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
+        settings: Settings | None = None,
     ) -> None:
-        # Odd settings are refused here, not by each connection.
-        most_shared_bytes()
-        spin_s()
-        silence_s()
+        self.settings = settings or process_settings()
         self.bindings: dict[str, Binding] = bind(services)
         self.address = host_port
         self.max_message_bytes = max_message_bytes
@@ -71,7 +68,11 @@ class H2Server(TransportServer):
 
     async def start(self) -> int:
         self._listening, self.port = await listening.listen(
-            lambda: ServerLink(self), self.address, listen_all=self._listen_all, tls=self._tls
+            lambda: ServerLink(self),
+            self.address,
+            listen_all=self._listen_all,
+            tls=self._tls,
+            shares_host=self._tls is None and most_shared_bytes(self.settings.shared_memory) > 0,
         )
         for server in self._listening:
             for listened_at in server.sockets:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError, Message
 
+from tideflow.platform.settings import Settings
 from tideflow.transport.answer import answer, answer_stream, as_op_error, begin_answer
 from tideflow.transport.callers import Caller
 from tideflow.transport.h2 import grpc
@@ -30,8 +31,9 @@ from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.messages import Assembler, Parser, parts_of
 from tideflow.transport.h2.pipes import LinkPipe
+from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
-from tideflow.transport.h2.spinning import loop_spin
+from tideflow.transport.h2.spinning import loop_spin, spin_s
 from tideflow.transport.service import AtOnce, Binding
 from tideflow.wire import errors
 
@@ -44,6 +46,7 @@ class Host(Protocol):
     tasks: set[asyncio.Task[Any]]
     links: set[ServerLink]
     limits: Limits
+    settings: Settings
     max_message_bytes: int | None
     is_ending: bool
 
@@ -89,9 +92,11 @@ class ServerLink(Link):
     """One connection that a server has accepted."""
 
     def __init__(self, server: Host) -> None:
-        super().__init__(Connection(is_client=False, limits=server.limits), KEEPALIVE_S)
-        self.shared = SharedBodies(self.core)
-        self._spin = loop_spin(self.loop)
+        settings = server.settings
+        core = Connection(is_client=False, limits=server.limits)
+        super().__init__(core, KEEPALIVE_S, settings)
+        self.shared = SharedBodies(core, most_shared_bytes(settings.shared_memory))
+        self._spin = loop_spin(self.loop, spin_s(settings.spin))
         self._server = server
         self._calls: dict[int, Call] = {}
         self._caller = Caller()

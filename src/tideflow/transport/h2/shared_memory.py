@@ -24,7 +24,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tideflow.platform import clock, threads
-from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 
 MAGIC = b"tideflow"
 KEY_BYTES = 16
@@ -310,14 +309,14 @@ def _class_of(size: int) -> int:
 
 
 # Of this process; a fork's child starts with none.
-_pools: dict[str, SegmentPool] = {}
+_pools: dict[int, SegmentPool] = {}
 _probes: dict[str, Segment] = {}
 
 
-def pool() -> SegmentPool:
-    """Return the pool of this process."""
+def pool(limit_bytes: int) -> SegmentPool:
+    """Return the pool of this process for a limit; all that have that limit share it."""
     # Threads that come at once get the same one.
-    return _pools.get("") or _pools.setdefault("", SegmentPool(most_shared_bytes()))
+    return _pools.get(limit_bytes) or _pools.setdefault(limit_bytes, SegmentPool(limit_bytes))
 
 
 def probe_segment() -> Segment:

@@ -7,39 +7,24 @@ import os
 import sys
 from pathlib import Path
 
-from tideflow.wire import errors
-
-SWITCH = "TIDEFLOW_SHARED_MEMORY"
-
 _MOST_BYTES = 4 << 30
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def is_possible() -> bool:
-    """Whether this process can and may share memory with others: on Linux, unless switched off.
+    """Whether this process can share memory with others: on Linux."""
+    return hasattr(os, "memfd_create") and sys.platform == "linux"
 
-    Raises: as most_shared_bytes.
+
+@functools.lru_cache(typed=True)
+def most_shared_bytes(setting: bool | int) -> int:
+    """Return how much this process may share by a setting (Settings.shared_memory); 0 for nothing.
+
+    By default that is a quarter of the memory that the process may use, but at most 4 GiB.
     """
-    return hasattr(os, "memfd_create") and sys.platform == "linux" and most_shared_bytes() > 0
-
-
-@functools.cache
-def most_shared_bytes() -> int:
-    """Return the limit on what this process shares: a quarter of the memory that it may use, but at
-    most 4 GiB, or what TIDEFLOW_SHARED_MEMORY says in MiB.
-
-    Raises: InvalidArgumentError for a setting that is not on, off or a number.
-    """
-    setting = os.environ.get(SWITCH, "on").lower()
-    if setting == "on":
-        return min(usable_bytes() // 4, _MOST_BYTES)
-    if setting == "off":
+    if not setting or not is_possible():
         return 0
-    if setting.isdecimal():
-        return int(setting) << 20
-    raise errors.InvalidArgumentError(
-        f"{SWITCH} is {setting!r}; it is on, off, or how many MiB may be shared at most"
-    )
+    return min(usable_bytes() // 4, _MOST_BYTES) if setting is True else setting << 20
 
 
 def usable_bytes(memberships: str | None = None, mounted: Path = _CGROUPS) -> int:

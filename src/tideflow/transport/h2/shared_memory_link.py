@@ -38,7 +38,6 @@ from tideflow.transport.h2.shared_memory import (
     pool,
     probe_segment,
 )
-from tideflow.transport.h2.shared_memory_limit import is_possible
 from tideflow.transport.h2.shared_memory_views import PeerSegments
 from tideflow.wire import errors
 
@@ -77,8 +76,9 @@ class SharedBodies:
       can_lend: whether the peer views what this end lends.
     """
 
-    def __init__(self, core: Connection) -> None:
+    def __init__(self, core: Connection, limit_bytes: int) -> None:
         self.can_lend = False
+        self._limit_bytes = limit_bytes
         self._core = core
         self._is_local = False
         self._is_leaving = False
@@ -91,7 +91,7 @@ class SharedBodies:
 
     def begin(self, own_address: Any, peer_address: Any) -> None:
         """Take note of where the two ends are, as sockets name them; a client offers."""
-        self._is_local = is_possible() and is_within_host(own_address, peer_address)
+        self._is_local = self._limit_bytes > 0 and is_within_host(own_address, peer_address)
         if self._is_local and self._core.is_client:
             self._core.say(make_offer())
 
@@ -100,7 +100,7 @@ class SharedBodies:
         self._is_over = True
         self.can_lend = False
         for segment, loan in self._loans.items():
-            pool().drop(segment, loan.number)
+            pool(self._limit_bytes).drop(segment, loan.number)
         self._loans.clear()
         self._asked.clear()
         if self._peer is not None:
@@ -169,7 +169,7 @@ class SharedBodies:
         except BaseException:
             self._loans.pop(segment, None)
             # The copying may still go on.
-            job.add_done_callback(lambda _: pool().take_back(segment, number))
+            job.add_done_callback(lambda _: pool(self._limit_bytes).take_back(segment, number))
             raise
         return self._sent(segment, descriptor)
 
@@ -186,10 +186,10 @@ class SharedBodies:
         if size < LEAST_BYTES:
             return None
         self._settle()
-        segment = pool().lend(size)
+        segment = pool(self._limit_bytes).lend(size)
         if segment is not None:
             self._loans[segment] = _Loan(segment.number)
-            _keep_trimmed(pool())
+            _keep_trimmed(pool(self._limit_bytes))
         return segment
 
     def _sent(self, segment: Segment, descriptor: Descriptor) -> list[Buffer]:
@@ -226,7 +226,7 @@ class SharedBodies:
         for segment, number in self._asked.items():
             if segment.number == number and not segment.is_claimed:
                 self._loans.pop(segment, None)
-                pool().take_back(segment, number)
+                pool(self._limit_bytes).take_back(segment, number)
         self._asked = {}
 
     def leave(self) -> None:

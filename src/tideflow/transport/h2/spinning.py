@@ -19,35 +19,19 @@ import socket
 from weakref import WeakKeyDictionary
 
 from tideflow.platform import clock
-from tideflow.wire import errors
-
-SWITCH = "TIDEFLOW_SPIN"
 
 # An unmodified TensorFlow client takes 250 us from an answer to its next request.
 _DEFAULT_US = 500
-_MOST_US = 10_000
 # A long step after many short ones costs a spin; many long ones cost one of so many.
 _MOST_SKIPPED = 64
 
 
-def spin_s() -> float:
-    """Return for how long a wait may spin; 0.0 for not at all.
-
-    Raises: InvalidArgumentError for a setting that is none.
-    """
-    setting = os.environ.get(SWITCH, "on").lower()
-    if setting == "off" or not hasattr(os, "sched_getaffinity"):
+def spin_s(setting: bool | int) -> float:
+    """Return for how long a wait may spin by a setting (Settings.spin); 0.0 for not at all."""
+    if not setting or not hasattr(os, "sched_getaffinity"):
         return 0.0
-    most_us = _DEFAULT_US if setting == "on" else _microseconds(setting)
+    most_us = _DEFAULT_US if setting is True else setting
     return most_us / 1e6 if len(os.sched_getaffinity(0)) > 1 else 0.0
-
-
-def _microseconds(setting: str) -> int:
-    if not setting.isdecimal() or int(setting) > _MOST_US:
-        raise errors.InvalidArgumentError(
-            f"{SWITCH} is {setting!r}; it is on, off, or up to {_MOST_US} microseconds"
-        )
-    return int(setting)
 
 
 class Habit:
@@ -81,8 +65,8 @@ class SocketSpin:
 
     __slots__ = ("_habit", "_most_s", "_poll")
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._most_s = spin_s()
+    def __init__(self, connection: socket.socket, most_s: float) -> None:
+        self._most_s = most_s
         self._habit = Habit()
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
@@ -103,9 +87,9 @@ class SocketSpin:
 class LoopSpin:
     """Keeps an event loop from sleeping between an answer and the next request."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_s: float) -> None:
         self._loop = loop
-        self._most_s = spin_s()
+        self._most_s = most_s
         self._habit = Habit()
         self._until_s = 0.0
         self._is_on = False
@@ -136,12 +120,12 @@ class LoopSpin:
             self._loop.call_soon(self._turn)
 
 
-_spins: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopSpin] = WeakKeyDictionary()
+_spins: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[float, LoopSpin]] = WeakKeyDictionary()
 
 
-def loop_spin(loop: asyncio.AbstractEventLoop) -> LoopSpin:
-    """Return the spin of a loop, which all its connections share."""
-    found = _spins.get(loop)
-    if found is None:
-        found = _spins[loop] = LoopSpin(loop)
-    return found
+def loop_spin(loop: asyncio.AbstractEventLoop, most_s: float) -> LoopSpin:
+    """Return the spin of a loop, which all its connections share that may spin for so long."""
+    of_loop = _spins.setdefault(loop, {})
+    if most_s not in of_loop:
+        of_loop[most_s] = LoopSpin(loop, most_s)
+    return of_loop[most_s]
