@@ -17,7 +17,7 @@ from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peers import VERSION, PeerLine, PeerLinks
 from tideflow.cluster.peers import line as peer_line
 from tideflow.cluster.peers.line_state import MOST_PUSHED_BYTES
-from tideflow.cluster.peers.link import ASK_AFTER_S
+from tideflow.cluster.peers.link_state import ASK_AFTER_S
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker import StepTable
 from tideflow.runtime.rendezvous import Rendezvous
@@ -99,16 +99,16 @@ class Host:
         self.cleaned.append(step_id)
 
 
-# Ends of lines that the current test has made; all are checked when it ends.
-_made: list[PeerLine] = []
+# Lines and links that the current test has made; all are checked when it ends.
+_made: list[PeerLine | PeerLinks] = []
 
 
 @pytest.fixture(autouse=True)
 def valid_lines() -> Iterator[None]:
     _made.clear()
     yield
-    for line in _made:
-        line.validate()
+    for one in _made:
+        one.validate()
 
 
 def end_of_line(host: Host) -> tuple[PeerLine, Wire]:
@@ -342,7 +342,9 @@ def links_of(task: str, host: Host) -> PeerLinks:
     def channel(name: str) -> Any:
         raise errors.UnavailableError(f"{name} is not there")
 
-    return PeerLinks(channel, task, frozenset([PS, WORKER]), "", host)
+    links = PeerLinks(channel, task, frozenset([PS, WORKER]), "", host)
+    _made.append(links)
+    return links
 
 
 async def pushing_link(host: Host | None = None) -> tuple[PeerLinks, PeerLine]:
@@ -397,7 +399,8 @@ async def test_a_newer_line_takes_the_place_of_an_older_one():
 async def test_of_two_lines_opened_at_once_one_stays():
     first, second = links_of(PS, Host()), links_of(WORKER, Host())
     line, _ = end_of_line(Host())
-    first.link(WORKER).is_opening = second.link(PS).is_opening = True
+    first.link(WORKER).greet()
+    second.link(PS).greet()
     with pytest.raises(errors.AbortedError, match="itself"):
         first.accept(line, pb.PeerHello(version=VERSION, task=WORKER))
     second.accept(line, pb.PeerHello(version=VERSION, task=PS))

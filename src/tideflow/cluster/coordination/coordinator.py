@@ -10,8 +10,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from tideflow.cluster.coordination.membership import TaskRecord
 from tideflow.cluster.coordination.service import CoordinationService
-from tideflow.cluster.coordination.tasks import CoordinatedTasks, TaskRecord
+from tideflow.cluster.coordination.tasks import CoordinatedTasks
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.runtime.loop import spawn
 from tideflow.transport import stub

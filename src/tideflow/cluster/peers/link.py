@@ -1,24 +1,27 @@
 """What one worker knows of the others of a cluster as tideflow peers, and its waits for them.
 
 There is one line at most between two workers; whoever first wants something of the other opens it,
-and both use it.
-
-Rule 1: nobody waits for a line; until there is one, and always with plain peers, the protocol of
-        TensorFlow does.  A value that is pushed meanwhile ends the question for it.
-Rule 2: a consumer that waits for long asks after all: so a lost value, a producer that does not
-        push, and one that is dead are all found out, by the answer to a plain question.
-Rule 3: when two workers open lines to each other at the same time, the one of the worker that is
-        named first stays.
+and both use it.  When, and how long who waits for it, is decided in link_state.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
 
 from tideflow.cluster.peers.line import PeerHost, PeerLine
+from tideflow.cluster.peers.link_state import (
+    Ask,
+    Close,
+    LinkState,
+    LookAfter,
+    LookNoMore,
+    Open,
+    SettleAfter,
+    TellLost,
+)
 from tideflow.cluster.peers.service import VERSION, exchange_method
 from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
@@ -29,17 +32,15 @@ from tideflow.wire import messages as pb
 
 _LOGGER = logging.getLogger(__name__)
 
-# How long a consumer waits to be given a value before it asks.  Well below the second within which
-# a dead producer must be noticed, well above the time of a step that is of interest.
-ASK_AFTER_S = 0.2
-# From one that is heard of meanwhile, it waits longer.
-_ASK_BUSY_AFTER_S = 2.0
-# A value made before the line was there stays with its producer: the first steps ask.
-_SETTLE_S = 0.05
-
-# When a line is tried again with a plain peer, and with one that could not be reached.
-_PLAIN_S = 30.0
-_RETRY_S = 0.1
+Instruction: TypeAlias = (
+    Open
+    | Close[PeerLine]
+    | SettleAfter[PeerLine]
+    | LookAfter
+    | LookNoMore
+    | Ask["PushWait"]
+    | TellLost
+)
 
 
 class PushAnswer(Protocol):
@@ -58,11 +59,10 @@ class PushAnswer(Protocol):
 class PushWait:
     """A consumer's wait for one value; its future gives None when it is better to ask."""
 
-    __slots__ = ("future", "since_s")
+    __slots__ = ("future",)
 
-    def __init__(self, future: PushAnswer, since_s: float) -> None:
+    def __init__(self, future: PushAnswer) -> None:
         self.future = future
-        self.since_s = since_s
 
     def ask(self) -> None:
         """Let the consumer ask."""
@@ -71,37 +71,39 @@ class PushWait:
 
 
 class PeerLink:
-    """What a worker knows of one other.
+    """What a worker knows of one other; decided in link_state, carried out here.
 
     Args:
       links: those that it belongs to.
       task: the other's name in the cluster.
-    Attributes:
-      line: what to push and to ask for runs on; None where there is none.
-      pushes: whether values come without being asked for.
     """
 
     def __init__(self, links: PeerLinks, task: str) -> None:
-        self.line: PeerLine | None = None
-        self.pushes = False
-        self.is_opening = False
+        self._state: LinkState[PeerLine, PushWait] = LinkState()
         self._links = links
         self._task = task
-        self._retry_at_s = 0.0
-        self._waits: dict[PushWait, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        # How many frames had come when it was last looked at who waits.
-        self._last_count = 0
+
+    @property
+    def line(self) -> PeerLine | None:
+        """What to push and to ask for runs on; None where there is none."""
+        return self._state.line
+
+    @property
+    def pushes(self) -> bool:
+        """Whether values come without being asked for."""
+        return self._state.pushes
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether this worker is opening a line."""
+        return self._state.is_opening
 
     # ---- the line
 
     def greet(self) -> None:
         """Begin to open a line, if there is none and it makes sense."""
-        if self.line is not None or self.is_opening or self._links.is_closed:
-            return
-        if clock.monotonic_s() >= self._retry_at_s:
-            self.is_opening = True
-            spawn(self._open())
+        self._carry_out(self._state.wanted(clock.monotonic_s()))
 
     async def _open(self) -> None:
         line = PeerLine(self._links.host, self._on_hello, self._on_end)
@@ -116,82 +118,81 @@ class PeerLink:
     def _on_hello(self, line: PeerLine, hello: pb.PeerHello) -> None:
         if hello.version != VERSION:
             raise errors.UnimplementedError(f"the peer speaks version {hello.version}")
-        self.is_opening = False
-        self.attach(line)
+        self._use(line, is_own=True)
 
     def _on_end(self, line: PeerLine, error: errors.OpError | None) -> None:
         _LOGGER.debug("no line to %s: %s", self._task, error)
-        self.is_opening = False
-        plain = isinstance(error, errors.UnimplementedError)
-        self._retry_at_s = clock.monotonic_s() + (_PLAIN_S if plain else _RETRY_S)
+        is_plain = isinstance(error, errors.UnimplementedError)
+        self._state.opening_ended(is_plain, clock.monotonic_s())
         self.detach(line)
 
-    def attach(self, line: PeerLine) -> None:
-        """Use a line on which the peer has said hello, in place of an older one."""
-        line.has_unseen_elsewhere = self._links.has_unseen
-        older, self.line = self.line, line
-        if older is not None:
-            older.close()
-        asyncio.get_running_loop().call_later(_SETTLE_S, self._settle, line)
+    def accept(self, line: PeerLine) -> None:
+        """Use a line that the other worker has opened, in place of an older one.
 
-    def _settle(self, line: PeerLine) -> None:
-        self.pushes = self.pushes or self.line is line
+        Raises: AbortedError where the line that this worker opens is to stay.
+        """
+        if self._state.keeps_own(self._links.own_task, self._task):
+            raise errors.AbortedError(
+                f"{self._links.own_task} is opening a line to {self._task} itself"
+            )
+        self._use(line, is_own=False)
+
+    def _use(self, line: PeerLine, is_own: bool) -> None:
+        line.has_unseen_elsewhere = self._links.has_unseen
+        self._carry_out(self._state.use(line, is_own))
 
     def detach(self, line: PeerLine) -> None:
         """Take note that a line has ended; whoever waits for what comes on it asks."""
-        if self.line is line:
-            self.line = None
-            self.pushes = False
-            self.end_waits()
-            if not self._links.is_closed:
-                self._links.on_lost(self._task)
+        self._carry_out(self._state.ended(line))
 
     def close(self) -> None:
         """End the line; let all waits go on by asking."""
-        if self.line is not None:
-            self.line.close()
-        self.end_waits()
+        self._carry_out(self._state.closed())
 
     # ---- waits
 
     def wait(self, answer: PushAnswer | None = None) -> PushWait:
         """Begin to wait for a value; by default it becomes the result of a future."""
-        loop = asyncio.get_running_loop()
-        made = PushWait(answer or loop.create_future(), clock.monotonic_s())
-        self._waits[made] = None
-        if self._timer is None:
-            self._timer = loop.call_later(ASK_AFTER_S, self._look)
+        made = PushWait(answer or asyncio.get_running_loop().create_future())
+        self._carry_out(self._state.wait_began(made, clock.monotonic_s()))
         return made
 
     def forget(self, wait: PushWait) -> None:
         """Note the end of a wait."""
-        self._waits.pop(wait, None)
+        self._state.forget(wait)
 
     def _look(self) -> None:
-        """Let those ask who have waited for long; come back while somebody waits."""
         self._timer = None
-        now_s = clock.monotonic_s()
-        # Who gets frames from the producer knows that it is alive; it may have much to do.
         count = 0 if self.line is None else self.line.received_count
-        patience_s = ASK_AFTER_S if count == self._last_count else _ASK_BUSY_AFTER_S
-        self._last_count = count
-        for wait in list(self._waits):
-            left_s = min(wait.since_s + patience_s - now_s, ASK_AFTER_S)
-            if left_s > 0.001:
-                # Waits are in the order of their beginnings.
-                self._timer = asyncio.get_running_loop().call_later(left_s, self._look)
-                return
-            wait.ask()
-            self.forget(wait)
+        self._carry_out(self._state.looked(clock.monotonic_s(), count))
 
-    def end_waits(self) -> None:
-        """Let all waits go on by asking; the timer ends."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for wait in list(self._waits):
-            wait.ask()
-        self._waits.clear()
+    # ---- instructions
+
+    def _carry_out(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case LookAfter(delay_s):
+                    loop = asyncio.get_running_loop()
+                    self._timer = loop.call_later(delay_s, self._look)
+                case Ask(wait):
+                    wait.ask()
+                case LookNoMore():
+                    if self._timer is not None:
+                        self._timer.cancel()
+                        self._timer = None
+                case Open():
+                    spawn(self._open())
+                case SettleAfter(delay_s, line):
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(delay_s, self._state.settled, line)
+                case Close(line):
+                    line.close()
+                case TellLost():
+                    self._links.on_lost(self._task)
+
+    def validate(self) -> None:
+        """Check that what is kept is what was decided.  Raises: AssertionError."""
+        self._state.validate()
 
 
 class PeerLinks:
@@ -233,6 +234,8 @@ class PeerLinks:
         found = self._links.get(task)
         if found is None:
             found = self._links[task] = PeerLink(self, task)
+            if self.is_closed:
+                found.close()
         return found
 
     def line(self, task: str) -> PeerLine | None:
@@ -257,11 +260,14 @@ class PeerLinks:
         if task not in self._tasks or task == self.own_task:
             raise errors.InvalidArgumentError(f"{self.own_task} has no peer {task!r}")
         link = self.link(task)
-        if link.is_opening and self.own_task < task:
-            raise errors.AbortedError(f"{self.own_task} is opening a line to {task} itself")
-        link.attach(line)
+        link.accept(line)
         line.say_hello(self.hello())
         return link
+
+    def validate(self) -> None:
+        """Check all links.  Raises: AssertionError."""
+        for link in self._links.values():
+            link.validate()
 
     def close(self) -> None:
         """End all lines."""
