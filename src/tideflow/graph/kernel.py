@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tideflow.graph.node import Node, arg_sizes
+from tideflow.graph.node import FunctionRef, Node, arg_sizes
 from tideflow.graph.op_def import OpDef
 from tideflow.wire import errors
 
@@ -56,6 +56,27 @@ class Resources(Protocol):
         """Return a handle to a new name; what is kept under it goes when the handle goes."""
 
 
+class KernelFunction(Protocol):
+    """A function of the library, ready to be called by kernels with a step and its arguments.
+
+    Attributes:
+      is_synchronous: whether it never waits, so that `run` serves, on any thread.
+      blocks: whether it may take any time, so that `run` must not be called on the event loop.
+    """
+
+    is_synchronous: bool
+    blocks: bool
+
+    def __call__(self, step: Any, *args: Any) -> Awaitable[list[Any]]:
+        """Return its results, once they are awaited."""
+
+    def run(self, step: Any, args: Sequence[Any]) -> list[Any]:
+        """Return its results; only where it is synchronous."""
+
+    def anew(self, scope: Any) -> KernelFunction:
+        """Return the same function with kernel state of a scope, a dict that the caller keeps."""
+
+
 class KernelContext(Protocol):
     """What a host kernel may use.  One exists for each node of a plan."""
 
@@ -78,14 +99,11 @@ class KernelContext(Protocol):
     def collectives(self) -> Any:
         """The other devices that collective ops compute with (see ops.collective_calls)."""
 
-    def function(self, ref: Any, device: str = "") -> Callable[..., Any]:
+    def function(self, ref: FunctionRef, device: str = "") -> KernelFunction:
         """Return a function of the library: `await f(step, *args)` gives its list of results.
 
-        It runs on the node's device, or on another of the task that `device` names.
-
-        It may be called from an async kernel only.  Where its `is_synchronous` holds, it never
-        waits, and `f.run(step, args)` runs it on any thread.  `f.anew(scope)`, for a dict kept by
-        whoever calls it, is the same function with kernel state of the scope's own.
+        It runs on the node's device, or on another of the task that `device` names.  It may be
+        called from an async kernel only.
         """
 
     def detached_step(self) -> StepContext:

@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import as_dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2, export_value
 from tideflow.ops.framework import Assert, IndexedSlices, check_numerics, no_op
 from tideflow.ops.sparse import SparseTensor
@@ -59,8 +60,8 @@ def _assertion(
 
 def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
     def check(
-        x: Any,
-        y: Any,
+        x: TensorLike,
+        y: TensorLike,
         data: Sequence[Any] | None = None,
         summarize: int | None = None,
         message: str | None = None,
@@ -99,7 +100,7 @@ for _name, _op, _sign, _words in (
 
 def _export_sign(name: str, op_name: str, words: str) -> None:
     def check(
-        x: Any,
+        x: TensorLike,
         data: Sequence[Any] | None = None,
         summarize: int | None = None,
         message: str | None = None,
@@ -130,10 +131,10 @@ for _name, _op, _words in (
 
 @export("assert_near", "debugging.assert_near")
 def assert_near(
-    x: Any,
-    y: Any,
-    rtol: Any = None,
-    atol: Any = None,
+    x: TensorLike,
+    y: TensorLike,
+    rtol: TensorLike | None = None,
+    atol: TensorLike | None = None,
     data: Sequence[Any] | None = None,
     summarize: int | None = None,
     message: str | None = None,
@@ -162,8 +163,8 @@ def assert_near(
 
 def _export_rank(name: str, fits: Callable[[int, int], bool], op_name: str, words: str) -> None:
     def check(
-        x: Any,
-        rank: Any,
+        x: TensorLike,
+        rank: TensorLike,
         data: Sequence[Any] | None = None,
         summarize: int | None = None,
         message: str | None = None,
@@ -202,7 +203,7 @@ _export_rank("assert_rank_at_least", lambda have, want: have >= want, "GreaterEq
 
 @export("assert_rank_in", "debugging.assert_rank_in")
 def assert_rank_in(
-    x: Any,
+    x: TensorLike,
     ranks: Sequence[int],
     data: Sequence[Any] | None = None,
     summarize: int | None = None,
@@ -230,7 +231,9 @@ def assert_rank_in(
 
 
 @export("assert_scalar", "debugging.assert_scalar")
-def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
+def assert_scalar(
+    tensor: TensorLike, name: str | None = None, message: str | None = None
+) -> Tensor:
     """Return the tensor.  Raises: ValueError unless it is known to be a scalar."""
     given = convert_to_tensor(tensor, name=name)
     if given.dims != ():
@@ -239,14 +242,16 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
 
 
 @export_v2("debugging.assert_scalar")
-def assert_scalar_v2(tensor: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_scalar_v2(
+    tensor: TensorLike, message: str | None = None, name: str | None = None
+) -> None:
     """Raise ValueError unless the tensor is known to be a scalar."""
     assert_scalar(tensor, name, message)
 
 
 @export("assert_type", "debugging.assert_type")
 def assert_type(
-    tensor: Any, tf_type: Any, message: str | None = None, name: str | None = None
+    tensor: TensorLike, tf_type: DTypeLike, message: str | None = None, name: str | None = None
 ) -> Any:
     """Return an op that does nothing.  Raises: TypeError when the tensor has another type."""
     given, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
@@ -257,7 +262,7 @@ def assert_type(
 
 
 @export("debugging.assert_integer", "assert_integer")
-def assert_integer(x: Any, message: str | None = None, name: str | None = None) -> Any:
+def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> Any:
     """Return an op that does nothing.  Raises: TypeError when x is not of integers."""
     given = convert_to_tensor(x)
     if not given.dtype.base_dtype.is_integer:
@@ -267,13 +272,13 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
 
 
 @export_v2("debugging.assert_integer")
-def assert_integer_v2(x: Any, message: str | None = None, name: str | None = None) -> None:
+def assert_integer_v2(x: TensorLike, message: str | None = None, name: str | None = None) -> None:
     """Raise TypeError when x is not of integers."""
     assert_integer(x, message, name)
 
 
 @export("debugging.assert_proper_iterable", "assert_proper_iterable")
-def assert_proper_iterable(values: Any) -> None:
+def assert_proper_iterable(values: TensorLike) -> None:
     """Raise TypeError for what is no list of things: a tensor, an array, text, or not iterable."""
     single = (Tensor, IndexedSlices, SparseTensor, np.ndarray, str, bytes)
     if isinstance(values, single) or not isinstance(values, Iterable):
@@ -282,7 +287,11 @@ def assert_proper_iterable(values: Any) -> None:
 
 @export("debugging.assert_all_finite", "verify_tensor_all_finite")
 def verify_tensor_all_finite(
-    t: Any = None, msg: Any = None, name: str | None = None, x: Any = None, message: Any = None
+    t: TensorLike | None = None,
+    msg: Any = None,
+    name: str | None = None,
+    x: TensorLike | None = None,
+    message: Any = None,
 ) -> Tensor:
     """Return a tensor; running it fails with the message if it holds a NaN or an infinity.
 
@@ -293,7 +302,7 @@ def verify_tensor_all_finite(
 
 
 @export_v2("debugging.assert_all_finite")
-def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
+def assert_all_finite(x: TensorLike, message: str, name: str | None = None) -> Tensor:
     """Return a tensor; running it fails with the message if it holds a NaN or an infinity."""
     return verify_tensor_all_finite(x, message, name)
 
@@ -353,12 +362,12 @@ def assert_shapes(
 
 
 @export("is_numeric_tensor", "debugging.is_numeric_tensor")
-def is_numeric_tensor(tensor: Any) -> bool:
+def is_numeric_tensor(tensor: TensorLike) -> bool:
     """Whether the value is a tensor of numbers."""
     return isinstance(tensor, Tensor) and tensor.dtype.base_dtype.is_numeric
 
 
 @export("is_tensor")
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: TensorLike) -> bool:
     """Whether the value is a tensor, or something that stands for one, such as a variable."""
     return isinstance(x, Tensor) or hasattr(x, "_as_graph_element")

@@ -35,7 +35,7 @@ def export(*names: str) -> Callable[[T], T]:
     return register
 
 
-def export_value(name: str, thing: Any) -> None:
+def export_value(name: str, thing: object) -> None:
     """Give a public name to something that cannot be decorated."""
     if _exports.get(name, thing) is not thing:
         raise ValueError(f"tf.{name} is exported twice")
@@ -61,7 +61,7 @@ def export_v2(*names: str) -> Callable[[T], T]:
     return register
 
 
-def export_value_v2(name: str, thing: Any) -> None:
+def export_value_v2(name: str, thing: object) -> None:
     """Give a public name of the TF2 shape to something that cannot be decorated."""
     if _exports_v2.get(name, thing) is not thing:
         raise ValueError(f"tf.{name} is exported twice")

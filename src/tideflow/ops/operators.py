@@ -12,6 +12,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.linalg import products as matmul
 from tideflow.ops.math import arithmetic, comparison, elementwise, powers
@@ -20,23 +21,23 @@ from tideflow.wire import dtypes
 Binary = Callable[[Any, Any, str], Any]
 
 
-def _add(x: Any, y: Any, name: str) -> Any:
+def _add(x: Tensor, y: Tensor, name: str) -> Any:
     return arithmetic.add(x, y, name)
 
 
-def _multiply(x: Any, y: Any, name: str) -> Any:
+def _multiply(x: TensorLike, y: TensorLike, name: str) -> Any:
     # Slices times a number stay slices.
     if isinstance(y, IndexedSlices):
         return arithmetic.scalar_mul(x, y, name)
     return arithmetic.multiply(x, y, name)
 
 
-def _matmul(x: Any, y: Any, name: str) -> Any:
+def _matmul(x: Tensor, y: Tensor, name: str) -> Any:
     return matmul.matmul(x, y, name=name)
 
 
 def _logical(on_bools: Binary, on_integers: Binary) -> Binary:
-    def combine(x: Any, y: Any, name: str) -> Any:
+    def combine(x: Any, y: TensorLike, name: str) -> Any:
         is_bool = x.dtype.base_dtype == dtypes.bool_
         return (on_bools if is_bool else on_integers)(x, y, name)
 
@@ -67,7 +68,7 @@ def defer_to(kind: type) -> None:
 
 
 def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
-    def operate(self: Any, other: Any) -> Any:
+    def operate(self: Any, other: TensorLike) -> Any:
         if type(other) in _deferred:
             return NotImplemented
         with get_default_graph().name_scope(name) as scope:
@@ -81,7 +82,7 @@ def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
 
 
 def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:
-    def operate(self: Any, other: Any) -> Any:
+    def operate(self: Any, other: TensorLike) -> Any:
         with get_default_graph().name_scope(name) as scope:
             y = convert_to_tensor(self)
             return function(convert_to_tensor(other, y.dtype.base_dtype), y, scope)
@@ -91,7 +92,7 @@ def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:
 
 
 def _comparison(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    def compare(self: Any, other: Any) -> Any:
+    def compare(self: Any, other: TensorLike) -> Any:
         if type(other) in _deferred:
             return NotImplemented
         x = convert_to_tensor(self)

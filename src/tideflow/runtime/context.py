@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from tideflow.blocking import StopFlag
-from tideflow.graph.kernel import Resources
+from tideflow.graph.kernel import KernelFunction, Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.ops.collectives import Collectives
 from tideflow.runtime.device import Device
@@ -17,7 +17,7 @@ from tideflow.wire import errors
 
 T = TypeVar("T")
 
-Function = Callable[..., Awaitable[list[Any]]]
+Function: TypeAlias = KernelFunction
 
 # Finds a function for a device: what the second string names from there, where it names anything.
 FindFunction: TypeAlias = Callable[[FunctionRef, Device, str], Function]

@@ -21,6 +21,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar
 from tideflow.wire import dtypes
@@ -39,7 +40,9 @@ from tideflow.wire.errors import InvalidArgumentError
     shape=same_as(0),
     compiles=Compiles.ALWAYS,
 )
-def matrix_band_part_kernel(xp: Any, x: Any, num_lower: Any, num_upper: Any) -> Any:
+def matrix_band_part_kernel(
+    xp: ArrayNamespace, x: Array, num_lower: Array, num_upper: Array
+) -> Any:
     """Return x with zeros outside a band; a negative number keeps all diagonals on that side.
 
     Raises: InvalidArgumentError below rank 2 or (by NumPy) for a band wider than the matrix.
@@ -62,14 +65,16 @@ def matrix_band_part_kernel(xp: Any, x: Any, num_lower: Any, num_upper: Any) -> 
 
 
 @gradient("MatrixBandPart")
-def matrix_band_part_grad(op: Operation, grad: Any) -> list[Any]:
+def matrix_band_part_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Take the same band of the gradient."""
     _, lower, upper = op.inputs
     return [apply_op("MatrixBandPart", grad, lower, upper), None, None]
 
 
 @export("matrix_band_part", "linalg.band_part")
-def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+def matrix_band_part(
+    input: TensorLike, num_lower: TensorLike, num_upper: TensorLike, name: str | None = None
+) -> Tensor:
     """Return matrices with zeros outside a band of diagonals; negative numbers keep all."""
     made: Tensor = apply_op("MatrixBandPart", input, num_lower, num_upper, name=name)
     return made
@@ -143,7 +148,9 @@ def _diag_part_shape(c: ShapeContext) -> list[Dims]:
     shape=_diag_part_shape,
     static=("k",),
 )
-def matrix_diag_part_v3_kernel(xp: Any, x: Any, k: Any, padding: Any, *, align: str) -> Any:
+def matrix_diag_part_v3_kernel(
+    xp: ArrayNamespace, x: Array, k: Array, padding: Array, *, align: str
+) -> Any:
     """Return diagonals low to high (k) of matrices; one alone is given without a dimension."""
     if np.ndim(x) < 2:
         raise InvalidArgumentError(f"MatrixDiagPartV3 wants matrices; found {list(np.shape(x))}")
@@ -156,7 +163,7 @@ def matrix_diag_part_v3_kernel(xp: Any, x: Any, k: Any, padding: Any, *, align: 
 
 
 @gradient("MatrixDiagPartV3")
-def matrix_diag_part_v3_grad(op: Operation, grad: Any) -> list[Any]:
+def matrix_diag_part_v3_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Put the gradient on the diagonals of zeros."""
     given, k, _ = op.inputs
     zeros = apply_op("ZerosLike", given)
@@ -234,12 +241,12 @@ def _diag_shape(c: ShapeContext) -> list[Dims]:
     static=("k", "num_rows", "num_cols"),
 )
 def matrix_diag_v3_kernel(
-    xp: Any,
-    diagonal: Any,
-    k: Any,
-    num_rows: Any,
-    num_cols: Any,
-    padding: Any,
+    xp: ArrayNamespace,
+    diagonal: Array,
+    k: Array,
+    num_rows: Array,
+    num_cols: Array,
+    padding: Array,
     *,
     align: str,
 ) -> Any:
@@ -256,7 +263,9 @@ def matrix_diag_v3_kernel(
     return _with_diagonals(xp, whole, diagonal, (low, high), align)
 
 
-def _with_diagonals(xp: Any, whole: Any, diagonal: Any, bounds: tuple[int, int], align: str) -> Any:
+def _with_diagonals(
+    xp: ArrayNamespace, whole: Any, diagonal: Any, bounds: tuple[int, int], align: str
+) -> Any:
     """Return matrices with their diagonals replaced."""
     if bounds[0] == bounds[1]:
         diagonal = diagonal[..., None, :]
@@ -271,7 +280,7 @@ def _with_diagonals(xp: Any, whole: Any, diagonal: Any, bounds: tuple[int, int],
 
 
 @gradient("MatrixDiagV3")
-def matrix_diag_v3_grad(op: Operation, grad: Any) -> list[Any]:
+def matrix_diag_v3_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Take the diagonals of the gradient."""
     k = op.inputs[1]
     zero = np.zeros((), grad.dtype.as_numpy_dtype)
@@ -291,7 +300,9 @@ def matrix_diag_v3_grad(op: Operation, grad: Any) -> list[Any]:
     shape=same_as(0),
     static=("k",),
 )
-def matrix_set_diag_v3_kernel(xp: Any, x: Any, diagonal: Any, k: Any, *, align: str) -> Any:
+def matrix_set_diag_v3_kernel(
+    xp: ArrayNamespace, x: Array, diagonal: Array, k: Array, *, align: str
+) -> Any:
     """Return matrices with diagonals low to high (k) replaced."""
     if np.ndim(x) < 2:
         raise InvalidArgumentError(f"MatrixSetDiagV3 wants matrices; found {list(np.shape(x))}")
@@ -308,7 +319,7 @@ def matrix_set_diag_v3_kernel(xp: Any, x: Any, diagonal: Any, k: Any, *, align: 
 
 
 @gradient("MatrixSetDiagV3")
-def matrix_set_diag_v3_grad(op: Operation, grad: Any) -> list[Any]:
+def matrix_set_diag_v3_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Clear the gradient on the diagonals; give it to what replaced them."""
     _, diagonal, k = op.inputs
     align = op.attrs["align"]
@@ -321,7 +332,7 @@ def matrix_set_diag_v3_grad(op: Operation, grad: Any) -> list[Any]:
 # ---- public functions
 
 
-def _padding(value: Any, tensor: Tensor) -> Tensor:
+def _padding(value: TensorLike, tensor: Tensor) -> Tensor:
     if isinstance(value, Tensor):
         return value
     if tensor.dtype.base_dtype is dtypes.bool_:
@@ -331,12 +342,12 @@ def _padding(value: Any, tensor: Tensor) -> Tensor:
 
 @export("matrix_diag", "linalg.diag")
 def matrix_diag(
-    diagonal: Any,
+    diagonal: object,
     name: str = "diag",
-    k: Any = 0,
-    num_rows: Any = -1,
-    num_cols: Any = -1,
-    padding_value: Any = 0,
+    k: TensorLike = 0,
+    num_rows: TensorLike = -1,
+    num_cols: TensorLike = -1,
+    padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Return matrices with the diagonals k (one, or lowest and highest) and padding elsewhere."""
@@ -350,10 +361,10 @@ def matrix_diag(
 
 @export("matrix_diag_part", "linalg.diag_part")
 def matrix_diag_part(
-    input: Any,
+    input: TensorLike,
     name: str = "diag_part",
-    k: Any = 0,
-    padding_value: Any = 0,
+    k: TensorLike = 0,
+    padding_value: TensorLike = 0,
     align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Return the diagonals k (one, or lowest and highest) of matrices."""
@@ -365,7 +376,11 @@ def matrix_diag_part(
 
 @export("matrix_set_diag", "linalg.set_diag")
 def matrix_set_diag(
-    input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT"
+    input: TensorLike,
+    diagonal: TensorLike,
+    name: str = "set_diag",
+    k: TensorLike = 0,
+    align: str = "RIGHT_LEFT",
 ) -> Tensor:
     """Return matrices with their diagonals k (one, or lowest and highest) replaced."""
     made: Tensor = apply_op("MatrixSetDiagV3", input, diagonal, k, align=align, name=name)
@@ -425,7 +440,7 @@ _DIAG_TYPES = "{bfloat16, half, float, double, int32, int64, complex64, complex1
     """,
     shape=_diag_tensor_shape,
 )
-def diag_kernel(xp: Any, x: Any) -> Any:
+def diag_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return a tensor [*s, *s] that is x where both halves of the index agree, zero elsewhere."""
     sizes = np.shape(x)
     if not sizes:
@@ -454,7 +469,7 @@ def _halves_agree(sizes: tuple[int | None, ...], half: int) -> bool:
     """,
     shape=_diag_part_tensor_shape,
 )
-def diag_part_kernel(xp: Any, x: Any) -> Any:
+def diag_part_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return the elements of x where both halves of the index agree."""
     sizes = np.shape(x)
     half = sizes[: len(sizes) // 2]
@@ -465,26 +480,26 @@ def diag_part_kernel(xp: Any, x: Any) -> Any:
 
 
 @gradient("Diag")
-def diag_grad(op: Operation, grad: Any) -> list[Any]:
+def diag_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Take the diagonal of the gradient."""
     return [apply_op("DiagPart", grad)]
 
 
 @gradient("DiagPart")
-def diag_part_grad(op: Operation, grad: Any) -> list[Any]:
+def diag_part_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Put the gradient on a diagonal."""
     return [apply_op("Diag", grad)]
 
 
 @export("diag", "linalg.tensor_diag")
-def diag(diagonal: Any, name: str | None = None) -> Tensor:
+def diag(diagonal: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor with the values given where both halves of the index agree."""
     made: Tensor = apply_op("Diag", diagonal, name=name)
     return made
 
 
 @export("diag_part", "linalg.tensor_diag_part")
-def diag_part(input: Any, name: str | None = None) -> Tensor:
+def diag_part(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the elements of a tensor where both halves of the index agree."""
     made: Tensor = apply_op("DiagPart", input, name=name)
     return made

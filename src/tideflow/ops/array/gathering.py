@@ -22,6 +22,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, check_scalar
 from tideflow.wire import dtypes
@@ -29,7 +30,7 @@ from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
 
 
-def check_indices(indices: Any, size: int, what: str) -> None:
+def check_indices(indices: Array, size: int, what: str) -> None:
     """Raise InvalidArgumentError unless all indices (a NumPy array) lie in [0, size)."""
     # Read as unsigned, a negative index is a very large one.
     if np.size(indices) and indices.view(f"u{indices.itemsize}").max() >= size:
@@ -99,7 +100,9 @@ def _gather_v2_shape(c: ShapeContext) -> list[Dims]:
     static=("axis",),
     compiles=Compiles.KNOWN_INPUTS,
 )
-def gather_v2_kernel(xp: Any, params: Any, indices: Any, axis: Any, *, batch_dims: int) -> Any:
+def gather_v2_kernel(
+    xp: ArrayNamespace, params: Array, indices: Array, axis: Array, *, batch_dims: int
+) -> Any:
     """Return the slices of params that indices name along an axis.
 
     Raises: InvalidArgumentError for an axis that is not there or (by NumPy) an index that is not.
@@ -131,7 +134,9 @@ def take_at(xp: Any, params: Any, index: tuple[Any, ...]) -> Any:
     return xp.asarray(params).at[index].get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
-def _gather_in_batches(xp: Any, params: Any, indices: Any, axis: int, batch: int) -> Any:
+def _gather_in_batches(
+    xp: ArrayNamespace, params: Array, indices: Array, axis: int, batch: int
+) -> Any:
     """Gather where the first `batch` dimensions of params and indices go together."""
     rank = np.ndim(indices)
     grids = [
@@ -170,7 +175,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     shape=_gather_shape,
     compiles=Compiles.KNOWN_INPUTS,
 )
-def gather_kernel(xp: Any, params: Any, indices: Any) -> Any:
+def gather_kernel(xp: ArrayNamespace, params: Array, indices: Array) -> Any:
     """Return the slices of params that indices name along the first axis."""
     return gather_v2_kernel(xp, params, indices, np.zeros((), np.int32), batch_dims=0)
 
@@ -192,14 +197,14 @@ def sparse_rows_grad(grad: Tensor, indices: Tensor, sizes: Tensor) -> IndexedSli
 
 
 @gradient("Gather")
-def gather_grad(op: Operation, grad: Any) -> list[Any]:
+def gather_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give the slices' gradients with their indices."""
     params, indices = op.inputs
     return [sparse_rows_grad(grad, indices, apply_op("Shape", params)), None]
 
 
 @gradient("GatherV2")
-def gather_v2_grad(op: Operation, grad: Any) -> list[Any]:
+def gather_v2_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give the slices' gradients with their indices, or sum them into a whole tensor.
 
     Raises: ValueError where the axis or the ranks are not known now.
@@ -270,11 +275,11 @@ def _batched_segments(
 
 @export("gather")
 def gather(
-    params: Any,
-    indices: Any,
+    params: object,
+    indices: object,
     validate_indices: bool | None = None,
     name: str | None = None,
-    axis: Any = None,
+    axis: TensorLike | None = None,
     batch_dims: int = 0,
 ) -> Tensor:
     """Return the slices of params that indices name along an axis (by default the last of the
@@ -291,7 +296,7 @@ def gather(
 
 
 @export("batch_gather")
-def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
     """Return slices of the last dimension of indices, batch by batch."""
     given = convert_to_tensor(indices)
     if given.dims is None:
@@ -324,7 +329,9 @@ def _gather_nd_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_gather_nd_shape,
 )
-def gather_nd_kernel(xp: Any, params: Any, indices: Any, *, bad_indices_policy: str) -> Any:
+def gather_nd_kernel(
+    xp: ArrayNamespace, params: Array, indices: Array, *, bad_indices_policy: str
+) -> Any:
     """Return the slices of params at index vectors, which lie along the last axis of indices.
 
     Slices out of bounds are zeros under the policy "IGNORE".
@@ -352,12 +359,12 @@ def gather_nd_kernel(xp: Any, params: Any, indices: Any, *, bad_indices_policy: 
     return _slices_at(xp, params, indices)
 
 
-def _slices_at(xp: Any, params: Any, indices: Any) -> Any:
+def _slices_at(xp: ArrayNamespace, params: Array, indices: Array) -> Any:
     return take_at(xp, params, tuple(indices[..., axis] for axis in range(indices.shape[-1])))
 
 
 @gradient("GatherNd")
-def gather_nd_grad(op: Operation, grad: Any) -> list[Any]:
+def gather_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Add the gradients up at their indices."""
     params, indices = op.inputs
     sizes = apply_op("Shape", params, out_type=indices.dtype.base_dtype)
@@ -370,8 +377,8 @@ def gather_nd_grad(op: Operation, grad: Any) -> list[Any]:
 
 @export("gather_nd", "manip.gather_nd")
 def gather_nd(
-    params: Any,
-    indices: Any,
+    params: TensorLike,
+    indices: TensorLike,
     name: str | None = None,
     batch_dims: int = 0,
     bad_indices_policy: str = "",
@@ -427,7 +434,13 @@ def _one_hot_shape(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
 )
 def one_hot_kernel(
-    xp: Any, indices: Any, depth: Any, on_value: Any, off_value: Any, *, axis: int
+    xp: ArrayNamespace,
+    indices: Array,
+    depth: Array,
+    on_value: Array,
+    off_value: Array,
+    *,
+    axis: int,
 ) -> Any:
     """Return off_value everywhere but on_value where a new axis of size depth meets its index."""
     if np.ndim(depth) or depth.item() < 0 or np.ndim(on_value) or np.ndim(off_value):
@@ -448,12 +461,12 @@ not_differentiable("OneHot")
 
 @export("one_hot")
 def one_hot(
-    indices: Any,
-    depth: Any,
-    on_value: Any = None,
-    off_value: Any = None,
+    indices: TensorLike,
+    depth: TensorLike,
+    on_value: TensorLike | None = None,
+    off_value: TensorLike | None = None,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return a tensor that is on_value (1) at each index along a new axis, off_value (0) elsewhere.
@@ -470,7 +483,7 @@ def one_hot(
     return made
 
 
-def _one_hot_dtype(on_value: Any, off_value: Any, dtype: Any) -> dtypes.DType | None:
+def _one_hot_dtype(on_value: object, off_value: object, dtype: Any) -> dtypes.DType | None:
     if dtype is not None:
         wanted = as_dtype(dtype)
         for value in (on_value, off_value):
@@ -488,7 +501,7 @@ def _one_hot_dtype(on_value: Any, off_value: Any, dtype: Any) -> dtypes.DType | 
 
 @export("boolean_mask")
 def boolean_mask(
-    tensor: Any, mask: Any, name: str = "boolean_mask", axis: int | None = None
+    tensor: object, mask: object, name: str = "boolean_mask", axis: int | None = None
 ) -> Tensor:
     """Return the slices of a tensor for which mask is true, as a list along one dimension.
 
@@ -517,7 +530,10 @@ def boolean_mask(
 
 @export("sequence_mask")
 def sequence_mask(
-    lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None
+    lengths: TensorLike,
+    maxlen: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.bool_,
+    name: str | None = None,
 ) -> Tensor:
     """Return a mask whose rows are true in the first `lengths[i]` of maxlen places.
 

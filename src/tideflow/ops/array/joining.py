@@ -20,6 +20,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import joined_sizes, packed_sizes
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.array import shapes as array
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar, check_vector
@@ -59,7 +60,7 @@ def _pack_shape(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
     partial_value=packed_sizes,
 )
-def pack_kernel(xp: Any, values: list[Any], *, axis: int, T: DType) -> Any:
+def pack_kernel(xp: ArrayNamespace, values: list[Any], *, axis: int, T: DType) -> Any:
     """Return the values along a new axis.
 
     Raises: InvalidArgumentError for values of different shapes, or an axis that is not there.
@@ -77,7 +78,7 @@ def pack_kernel(xp: Any, values: list[Any], *, axis: int, T: DType) -> Any:
 
 
 @gradient("Pack")
-def pack_grad(op: Operation, grad: Any) -> list[Any]:
+def pack_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Take the gradient apart."""
     parts: list[Any] = apply_op("Unpack", grad, num=op.attrs["N"], axis=op.attrs["axis"])
     return parts
@@ -98,7 +99,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
 
 @export("parallel_stack")
-def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
+def parallel_stack(values: TensorLike, name: str = "parallel_stack") -> Tensor:
     """Return tensors of one shape joined along a new first axis.
 
     Raises: RuntimeError where operations are called at once, as TensorFlow's does.
@@ -146,7 +147,7 @@ def _unpack_shape(c: ShapeContext) -> list[Dims]:
     shape=_unpack_shape,
     compiles=Compiles.ALWAYS,
 )
-def unpack_kernel(xp: Any, value: Any, *, num: int, axis: int) -> Any:
+def unpack_kernel(xp: ArrayNamespace, value: Any, *, num: int, axis: int) -> Any:
     """Return the slices of value along an axis, without that axis.
 
     Raises: InvalidArgumentError when the axis has not size num.
@@ -163,7 +164,7 @@ def unpack_kernel(xp: Any, value: Any, *, num: int, axis: int) -> Any:
 
 
 @gradient("Unpack")
-def unpack_grad(op: Operation, *grads: Any) -> list[Any]:
+def unpack_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Put the gradients together."""
     axis = op.attrs["axis"]
     filled = [
@@ -175,7 +176,7 @@ def unpack_grad(op: Operation, *grads: Any) -> list[Any]:
 
 @export("unstack")
 def unstack(
-    value: Any, num: int | None = None, axis: int = 0, name: str = "unstack"
+    value: TensorLike, num: int | None = None, axis: int = 0, name: str = "unstack"
 ) -> list[Tensor]:
     """Return the slices of a tensor along an axis.
 
@@ -237,7 +238,7 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
     partial_value=joined_sizes,
 )
-def concat_v2_kernel(xp: Any, values: list[Any], axis: Any) -> Any:
+def concat_v2_kernel(xp: ArrayNamespace, values: list[Any], axis: Array) -> Any:
     """Return the values joined along an axis.
 
     Raises: InvalidArgumentError for sizes that differ elsewhere, or an axis that is not there.
@@ -262,12 +263,12 @@ def concat_v2_kernel(xp: Any, values: list[Any], axis: Any) -> Any:
     static=("concat_dim",),
     compiles=Compiles.ALWAYS,
 )
-def concat_kernel(xp: Any, axis: Any, values: list[Any]) -> Any:
+def concat_kernel(xp: ArrayNamespace, axis: Array, values: list[Any]) -> Any:
     """Return the values joined along an axis (see ConcatV2)."""
     return concat_v2_kernel(xp, values, axis)
 
 
-def _parts_of(grad: Any, values: Sequence[Tensor], axis: Tensor) -> list[Any]:
+def _parts_of(grad: Tensor, values: Sequence[Tensor], axis: Tensor) -> list[Any]:
     """Cut a gradient into the parts that belong to concatenated values."""
     sizes = [v.dims for v in values]
     at = axis.op.attrs["value"] if axis.op.type == "Const" else None
@@ -292,21 +293,21 @@ def axis_int32(axis: Tensor) -> Tensor:
 
 
 @gradient("ConcatV2")
-def concat_v2_grad(op: Operation, grad: Any) -> list[Any]:
+def concat_v2_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Cut the gradient into the values' parts."""
     *values, axis = op.inputs
     return [*_parts_of(grad, values, axis), None]
 
 
 @gradient("Concat")
-def concat_grad(op: Operation, grad: Any) -> list[Any]:
+def concat_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Cut the gradient into the values' parts."""
     axis, *values = op.inputs
     return [None, *_parts_of(grad, values, axis)]
 
 
 @export("concat")
-def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+def concat(values: TensorLike, axis: TensorLike, name: str = "concat") -> Tensor:
     """Return tensors joined along an axis."""
     if not isinstance(values, (list, tuple)):
         values = [values]
@@ -332,7 +333,7 @@ def _concat_offset_shape(c: ShapeContext) -> list[Dims]:
     static=("concat_dim", "shape"),
     compiles=Compiles.ALWAYS,
 )
-def concat_offset_kernel(xp: Any, axis: Any, sizes: list[Any]) -> Any:
+def concat_offset_kernel(xp: ArrayNamespace, axis: Array, sizes: list[Any]) -> Any:
     """Return where each of the values begins in their concatenation.
 
     Raises: InvalidArgumentError for shapes that differ elsewhere than at the axis.
@@ -394,7 +395,7 @@ def _axis_within(axis: int, dims: Sequence[int | None]) -> int:
     static=("split_dim",),
     compiles=Compiles.ALWAYS,
 )
-def split_kernel(xp: Any, axis: Any, value: Any, *, num_split: int) -> Any:
+def split_kernel(xp: ArrayNamespace, axis: Array, value: Array, *, num_split: int) -> Any:
     """Return num_split equal parts of value along an axis.
 
     Raises: InvalidArgumentError for an axis that is not there or does not divide.
@@ -445,7 +446,9 @@ def _split_v_shape(c: ShapeContext) -> list[Dims]:
     static=("size_splits", "split_dim"),
     compiles=Compiles.ALWAYS,
 )
-def split_v_kernel(xp: Any, value: Any, size_splits: Any, axis: Any, *, num_split: int) -> Any:
+def split_v_kernel(
+    xp: ArrayNamespace, value: Array, size_splits: Array, axis: Array, *, num_split: int
+) -> Any:
     """Return parts of value with the sizes given (one may be -1) along an axis.
 
     Raises: InvalidArgumentError for an axis that is not there or sizes that do not add up.
@@ -477,22 +480,22 @@ def _joined(op: Operation, grads: Sequence[Any], axis: Tensor) -> Any:
 
 
 @gradient("Split")
-def split_grad(op: Operation, *grads: Any) -> list[Any]:
+def split_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Join the parts."""
     return [None, _joined(op, grads, op.inputs[0])]
 
 
 @gradient("SplitV")
-def split_v_grad(op: Operation, *grads: Any) -> list[Any]:
+def split_v_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Join the parts."""
     return [_joined(op, grads, op.inputs[2]), None, None]
 
 
 @export("split")
 def split(
-    value: Any,
-    num_or_size_splits: Any,
-    axis: Any = 0,
+    value: object,
+    num_or_size_splits: TensorLike,
+    axis: TensorLike = 0,
     num: int | None = None,
     name: str = "split",
 ) -> list[Tensor]:
@@ -545,7 +548,7 @@ def _tile_shape(c: ShapeContext) -> list[Dims]:
     static=("multiples",),
     compiles=Compiles.ALWAYS,
 )
-def tile_kernel(xp: Any, x: Any, multiples: Any) -> Any:
+def tile_kernel(xp: ArrayNamespace, x: Array, multiples: Array) -> Any:
     """Return x repeated along each axis.
 
     Raises: InvalidArgumentError for multiples that are negative or do not fit the rank.
@@ -559,7 +562,7 @@ def tile_kernel(xp: Any, x: Any, multiples: Any) -> Any:
 
 
 @gradient("Tile")
-def tile_grad(op: Operation, grad: Any) -> list[Any]:
+def tile_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Sum over the repetitions: fold them into axes of their own first."""
     given, multiples = op.inputs
     sizes = array.shape(given, out_type=multiples.dtype)
@@ -574,7 +577,7 @@ def tile_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @export("tile", "manip.tile")
-def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+def tile(input: TensorLike, multiples: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor repeated along each axis as often as multiples says."""
     made: Tensor = apply_op("Tile", input, multiples, name=name)
     return made

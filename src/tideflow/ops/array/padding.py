@@ -17,6 +17,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar, check_vector
 from tideflow.wire import dtypes
@@ -49,7 +50,7 @@ def _padded(sign: int) -> Callable[[ShapeContext], list[Dims]]:
     return rule
 
 
-def _check_paddings(x: Any, paddings: Any, what: str) -> list[list[int]]:
+def _check_paddings(x: Array, paddings: Array, what: str) -> list[list[int]]:
     pairs: list[list[int]] = paddings.tolist()
     if paddings.shape != (np.ndim(x), 2) or any(n < 0 for pair in pairs for n in pair):
         raise InvalidArgumentError(
@@ -69,7 +70,7 @@ def _check_paddings(x: Any, paddings: Any, what: str) -> list[list[int]]:
     static=("paddings",),
     compiles=Compiles.ALWAYS,
 )
-def pad_kernel(xp: Any, x: Any, paddings: Any, *, T: DType) -> Any:
+def pad_kernel(xp: ArrayNamespace, x: Array, paddings: Array, *, T: DType) -> Any:
     """Return x with zeros (empty strings) before and after along each axis."""
     return _pad_with(xp, x, paddings, b"" if T is dtypes.string else 0)
 
@@ -84,13 +85,13 @@ def pad_kernel(xp: Any, x: Any, paddings: Any, *, T: DType) -> Any:
     static=("paddings",),
     compiles=Compiles.ALWAYS,
 )
-def pad_v2_kernel(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
+def pad_v2_kernel(xp: ArrayNamespace, x: Array, paddings: Array, value: Array) -> Any:
     """Return x with a value before and after along each axis."""
     check_scalar(value, "PadV2: the value")
     return _pad_with(xp, x, paddings, value)
 
 
-def _pad_with(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
+def _pad_with(xp: ArrayNamespace, x: Array, paddings: Array, value: object) -> Any:
     pairs = _check_paddings(x, paddings, "Pad")
     if xp is not np:
         return xp.pad(x, pairs, constant_values=value) if pairs else x
@@ -101,7 +102,7 @@ def _pad_with(xp: Any, x: Any, paddings: Any, value: Any) -> Any:
 
 
 @gradient("Pad", "PadV2")
-def pad_grad(op: Operation, grad: Any) -> list[Any]:
+def pad_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Cut the padding off."""
     given, paddings, *value = op.inputs
     index = paddings.dtype.base_dtype
@@ -153,7 +154,7 @@ def _check_mirror(pairs: Sequence[Sequence[int]], sizes: Sequence[int], mode: st
     static=("paddings",),
     compiles=Compiles.ALWAYS,
 )
-def mirror_pad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
+def mirror_pad_kernel(xp: ArrayNamespace, x: Array, paddings: Array, *, mode: str) -> Any:
     """Return x padded with its own mirror image: without (REFLECT) or with its edge."""
     pairs = _check_paddings(x, paddings, "MirrorPad")
     _check_mirror(pairs, np.shape(x), mode)
@@ -173,7 +174,7 @@ def mirror_pad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
     shape=_padded(-1),
     static=("paddings",),
 )
-def mirror_pad_grad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
+def mirror_pad_grad_kernel(xp: ArrayNamespace, x: Array, paddings: Array, *, mode: str) -> Any:
     """Fold a padded gradient back: each element gets the sum over its images."""
     pairs = _check_paddings(x, paddings, "MirrorPadGrad")
     sizes = [size - sum(pair) for size, pair in zip(x.shape, pairs)]
@@ -192,25 +193,25 @@ def mirror_pad_grad_kernel(xp: Any, x: Any, paddings: Any, *, mode: str) -> Any:
 
 
 @gradient("MirrorPad")
-def mirror_pad_gradient(op: Operation, grad: Any) -> list[Any]:
+def mirror_pad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Fold the gradient back."""
     paddings = op.inputs[1]
     return [apply_op("MirrorPadGrad", grad, paddings, mode=op.attrs["mode"]), None]
 
 
 @gradient("MirrorPadGrad")
-def mirror_pad_grad_gradient(op: Operation, grad: Any) -> list[Any]:
+def mirror_pad_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Pad the gradient."""
     return [apply_op("MirrorPad", grad, op.inputs[1], mode=op.attrs["mode"]), None]
 
 
 @export("pad")
 def pad(
-    tensor: Any,
-    paddings: Any,
+    tensor: TensorLike,
+    paddings: TensorLike,
     mode: str = "CONSTANT",
     name: str | None = None,
-    constant_values: Any = 0,
+    constant_values: TensorLike = 0,
 ) -> Tensor:
     """Return a tensor padded by paddings ([rank, 2]: before and after).
 
@@ -246,7 +247,7 @@ float, double, complex64, complex128, string}
     static=("axis",),
     compiles=Compiles.ALWAYS,
 )
-def reverse_v2_kernel(xp: Any, x: Any, axis: Any) -> Any:
+def reverse_v2_kernel(xp: ArrayNamespace, x: Array, axis: Array) -> Any:
     """Return x turned round along the axes.
 
     Raises: InvalidArgumentError for an axis that is not there or comes twice.
@@ -262,13 +263,13 @@ def reverse_v2_kernel(xp: Any, x: Any, axis: Any) -> Any:
 
 
 @gradient("ReverseV2")
-def reverse_v2_grad(op: Operation, grad: Any) -> list[Any]:
+def reverse_v2_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Turn the gradient round."""
     return [apply_op("ReverseV2", grad, op.inputs[1]), None]
 
 
 @export("reverse", "reverse_v2", "manip.reverse")
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+def reverse(tensor: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor turned round along the axes (a vector of int32 or int64)."""
     given = convert_to_tensor(axis, preferred_dtype=dtypes.int32)
     if given.dims == ():
@@ -287,7 +288,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     shape=same_as(0),
     static=("axis",),
 )
-def roll_kernel(xp: Any, x: Any, shift: Any, axis: Any) -> Any:
+def roll_kernel(xp: ArrayNamespace, x: Array, shift: Array, axis: Array) -> Any:
     """Return x with its elements moved on along the axes, round the end.
 
     Raises: InvalidArgumentError for an axis that is not there, or shifts that do not fit the axes.
@@ -308,14 +309,14 @@ def roll_kernel(xp: Any, x: Any, shift: Any, axis: Any) -> Any:
 
 
 @gradient("Roll")
-def roll_grad(op: Operation, grad: Any) -> list[Any]:
+def roll_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Move the gradient back."""
     _, shift, axis = op.inputs
     return [apply_op("Roll", grad, apply_op("Neg", shift), axis), None, None]
 
 
 @export("roll", "manip.roll")
-def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+def roll(input: TensorLike, shift: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor with its elements moved on by shift along axis, round the end."""
     made: Tensor = apply_op("Roll", input, shift, axis, name=name)
     return made
@@ -335,7 +336,9 @@ def _reverse_sequence_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_reverse_sequence_shape,
 )
-def reverse_sequence_kernel(xp: Any, x: Any, lengths: Any, *, seq_dim: int, batch_dim: int) -> Any:
+def reverse_sequence_kernel(
+    xp: ArrayNamespace, x: Array, lengths: Array, *, seq_dim: int, batch_dim: int
+) -> Any:
     """Return x with the first lengths[i] elements along seq_dim turned round in each batch i."""
     if min(seq_dim, batch_dim) < 0:
         raise InvalidArgumentError(
@@ -358,7 +361,7 @@ def reverse_sequence_kernel(xp: Any, x: Any, lengths: Any, *, seq_dim: int, batc
 
 
 @gradient("ReverseSequence")
-def reverse_sequence_grad(op: Operation, grad: Any) -> list[Any]:
+def reverse_sequence_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Turn the gradient round in the same places."""
     dims = {name: op.attrs[name] for name in ("seq_dim", "batch_dim")}
     return [apply_op("ReverseSequence", grad, op.inputs[1], **dims), None]
@@ -366,8 +369,8 @@ def reverse_sequence_grad(op: Operation, grad: Any) -> list[Any]:
 
 @export("reverse_sequence")
 def reverse_sequence(
-    input: Any,
-    seq_lengths: Any,
+    input: TensorLike,
+    seq_lengths: TensorLike,
     seq_axis: int | None = None,
     batch_axis: int | None = None,
     name: str | None = None,

@@ -14,10 +14,12 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -44,7 +46,9 @@ def _partition_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_partition_shape,
 )
-def dynamic_partition_kernel(ctx: Any, data: Any, partitions: Any, *, num_partitions: int) -> Any:
+def dynamic_partition_kernel(
+    ctx: KernelContext, data: Array, partitions: Array, *, num_partitions: int
+) -> Any:
     """Return for each partition the slices of data that belong to it, in order."""
     data, partitions = np.asarray(data), np.asarray(partitions)
     if data.shape[: partitions.ndim] != partitions.shape:
@@ -64,7 +68,7 @@ def dynamic_partition_kernel(ctx: Any, data: Any, partitions: Any, *, num_partit
 
 
 @gradient("DynamicPartition")
-def _dynamic_partition_grad(op: Operation, *grads: Any) -> list[Any]:
+def _dynamic_partition_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Put the gradients of the parts where their slices came from."""
     data, partitions = op.inputs
     count = op.attrs["num_partitions"]
@@ -99,7 +103,7 @@ def _stitched_size(indices: list[Any]) -> int:
     return 1 + max((int(part.max()) for part in indices if part.size), default=-1)
 
 
-def _stitch(xp: Any, indices: list[Any], data: list[Any]) -> Any:
+def _stitch(xp: ArrayNamespace, indices: list[Any], data: list[Any]) -> Any:
     """Return rows of data at their indices; the last to name an index wins, gaps are zeros."""
     parts = []
     for i, (at, values) in enumerate(zip(indices, data)):
@@ -142,7 +146,7 @@ def _stitch(xp: Any, indices: list[Any], data: list[Any]) -> Any:
     static=("indices",),
     compiles=Compiles.KNOWN_INPUTS,
 )
-def dynamic_stitch_kernel(xp: Any, indices: list[Any], data: list[Any]) -> Any:
+def dynamic_stitch_kernel(xp: ArrayNamespace, indices: list[Any], data: list[Any]) -> Any:
     """Interleave slices by their indices."""
     return _stitch(xp, indices, data)
 
@@ -157,13 +161,13 @@ def dynamic_stitch_kernel(xp: Any, indices: list[Any], data: list[Any]) -> Any:
     static=("indices",),
     compiles=Compiles.NEVER,
 )
-def parallel_dynamic_stitch_kernel(xp: Any, indices: list[Any], data: list[Any]) -> Any:
+def parallel_dynamic_stitch_kernel(xp: ArrayNamespace, indices: list[Any], data: list[Any]) -> Any:
     """Interleave slices by their indices; which of several for one index wins is open."""
     return _stitch(xp, indices, data)
 
 
 @gradient("DynamicStitch", "ParallelDynamicStitch")
-def _dynamic_stitch_grad(op: Operation, grad: Any) -> list[Any]:
+def _dynamic_stitch_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give each part the rows of the gradient that it became."""
     count = op.attrs["N"]
     dense = convert_to_tensor(grad)
@@ -173,7 +177,7 @@ def _dynamic_stitch_grad(op: Operation, grad: Any) -> list[Any]:
 
 @export("dynamic_partition")
 def dynamic_partition(
-    data: Any, partitions: Any, num_partitions: int, name: str | None = None
+    data: TensorLike, partitions: TensorLike, num_partitions: int, name: str | None = None
 ) -> list[Tensor]:
     """Split data into num_partitions tensors: slice i goes to number partitions[i].
 

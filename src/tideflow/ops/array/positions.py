@@ -13,9 +13,11 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -37,7 +39,7 @@ def _unravel_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_unravel_shape,
 )
-def unravel_index_kernel(ctx: Any, indices: Any, dims: Any) -> Any:
+def unravel_index_kernel(ctx: KernelContext, indices: Array, dims: Array) -> Any:
     """Return the coordinates [rank, ...] of flat indices in a tensor of the sizes `dims`."""
     if np.ndim(indices) > 1 or np.ndim(dims) != 1:
         raise errors.InvalidArgumentError(
@@ -65,14 +67,14 @@ def unravel_index_kernel(ctx: Any, indices: Any, dims: Any) -> Any:
 
 
 @export("unravel_index")
-def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
+def unravel_index(indices: TensorLike, dims: TensorLike, name: str | None = None) -> Tensor:
     """Return the coordinates of flat indices, one row for each axis."""
     found: Tensor = apply_op("UnravelIndex", indices, dims, name=name)
     return found
 
 
 def _bound(name: str, side: Any) -> None:
-    def kernel(ctx: Any, sorted_inputs: Any, values: Any, *, out_type: DType) -> Any:
+    def kernel(ctx: KernelContext, sorted_inputs: Array, values: Array, *, out_type: DType) -> Any:
         """Return for each value its place in the sorted row of the same number."""
         if np.ndim(sorted_inputs) != 2 or np.ndim(values) != 2:
             raise errors.InvalidArgumentError("sorted_inputs and values must be matrices")
@@ -100,18 +102,18 @@ _bound("UpperBound", "right")
 
 
 @op("GuaranteeConst(input: T) -> output: T\nT: type", shape=same_as(), stateful=True)
-def guarantee_const_kernel(ctx: Any, value: Any) -> Any:
+def guarantee_const_kernel(ctx: KernelContext, value: Array) -> Any:
     """Return a value of which the client says that it is always the same."""
     return value
 
 
 @gradient("GuaranteeConst")
-def _guarantee_const_grad(op: Operation, grad: Any) -> list[Any]:
+def _guarantee_const_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [grad]
 
 
 @export("guarantee_const")
-def guarantee_const(input: Any, name: str | None = None) -> Tensor:
+def guarantee_const(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the input; it is promised to be the same in all steps."""
     found: Tensor = apply_op("GuaranteeConst", input, name=name)
     return found

@@ -18,6 +18,7 @@ from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
+from tideflow.graph.types import Array, ArrayNamespace, ShapeLike, TensorLike
 from tideflow.ops.array.gathering import check_indices, check_policy, within
 from tideflow.ops.export import export
 from tideflow.ops.framework import shape_argument, zeros_of
@@ -45,7 +46,9 @@ def _check_scatter(whole: tuple[int, ...], indices: Any, updates: Any, what: str
         )
 
 
-def _index_of(xp: Any, indices: Any, whole: tuple[int, ...], what: str) -> tuple[Any, ...]:
+def _index_of(
+    xp: ArrayNamespace, indices: Any, whole: tuple[int, ...], what: str
+) -> tuple[Any, ...]:
     """Return index vectors along the last axis as one index for each dimension."""
     parts = tuple(indices[..., axis] for axis in range(indices.shape[-1]))
     if xp is np:
@@ -54,7 +57,7 @@ def _index_of(xp: Any, indices: Any, whole: tuple[int, ...], what: str) -> tuple
     return (*parts, ...)
 
 
-def _extreme_at(made: Any, index: Any, updates: Any, way: str) -> None:
+def _extreme_at(made: object, index: Any, updates: Any, way: str) -> None:
     """Put extremes in place; an update that is NaN changes nothing."""
     never = updates.dtype.type(np.inf if way == "min" else -np.inf)
     _NUMPY_WAYS[way].at(made, index, np.where(np.isnan(updates), never, updates))
@@ -115,7 +118,7 @@ def _scatter_nd_shape(c: ShapeContext) -> list[Dims]:
     static=("shape",),
 )
 def scatter_nd_kernel(
-    xp: Any, indices: Any, updates: Any, shape: Any, *, bad_indices_policy: str
+    xp: ArrayNamespace, indices: Array, updates: Array, shape: Array, *, bad_indices_policy: str
 ) -> Any:
     """Return zeros of the shape, to which the updates are added at their indices."""
     sizes = shape.tolist()
@@ -128,14 +131,18 @@ def scatter_nd_kernel(
 
 
 @gradient("ScatterNd")
-def scatter_nd_grad(op: Operation, grad: Any) -> list[Any]:
+def scatter_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Take the gradient at the indices."""
     return [None, apply_op("GatherNd", grad, op.inputs[0]), None]
 
 
 @export("scatter_nd", "manip.scatter_nd")
 def scatter_nd(
-    indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None
+    indices: TensorLike,
+    updates: TensorLike,
+    shape: ShapeLike,
+    bad_indices_policy: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """Return zeros of the shape, to which the updates are added at their indices."""
     made: Tensor = apply_op(
@@ -165,7 +172,7 @@ def _tensor_scatter_shape(c: ShapeContext) -> list[Dims]:
     shape=_tensor_scatter_shape,
 )
 def tensor_scatter_update_kernel(
-    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+    xp: ArrayNamespace, tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str
 ) -> Any:
     """Return the tensor with the updates in the place of its elements."""
     name, policy = "TensorScatterUpdate", bad_indices_policy
@@ -182,7 +189,7 @@ def tensor_scatter_update_kernel(
     shape=_tensor_scatter_shape,
 )
 def tensor_scatter_add_kernel(
-    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+    xp: ArrayNamespace, tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str
 ) -> Any:
     """Return the tensor with the updates added."""
     name, policy = "TensorScatterAdd", bad_indices_policy
@@ -199,7 +206,7 @@ def tensor_scatter_add_kernel(
     shape=_tensor_scatter_shape,
 )
 def tensor_scatter_sub_kernel(
-    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+    xp: ArrayNamespace, tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str
 ) -> Any:
     """Return the tensor with the updates taken away."""
     name, policy = "TensorScatterSub", bad_indices_policy
@@ -216,7 +223,7 @@ def tensor_scatter_sub_kernel(
     shape=_tensor_scatter_shape,
 )
 def tensor_scatter_min_kernel(
-    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+    xp: ArrayNamespace, tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str
 ) -> Any:
     """Return the tensor, no element greater than its updates."""
     name, policy = "TensorScatterMin", bad_indices_policy
@@ -233,7 +240,7 @@ def tensor_scatter_min_kernel(
     shape=_tensor_scatter_shape,
 )
 def tensor_scatter_max_kernel(
-    xp: Any, tensor: Any, indices: Any, updates: Any, *, bad_indices_policy: str
+    xp: ArrayNamespace, tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str
 ) -> Any:
     """Return the tensor, no element less than its updates."""
     name, policy = "TensorScatterMax", bad_indices_policy
@@ -241,7 +248,7 @@ def tensor_scatter_max_kernel(
 
 
 @gradient("TensorScatterUpdate")
-def tensor_scatter_update_grad(op: Operation, grad: Any) -> list[Any]:
+def tensor_scatter_update_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Clear the gradient where elements were replaced; give theirs to the updates."""
     _, indices, updates = op.inputs
     cleared = apply_op("TensorScatterUpdate", grad, indices, apply_op("ZerosLike", updates))
@@ -249,13 +256,13 @@ def tensor_scatter_update_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("TensorScatterAdd")
-def tensor_scatter_add_grad(op: Operation, grad: Any) -> list[Any]:
+def tensor_scatter_add_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on, and take it at the indices."""
     return [grad, None, apply_op("GatherNd", grad, op.inputs[1])]
 
 
 @gradient("TensorScatterSub")
-def tensor_scatter_sub_grad(op: Operation, grad: Any) -> list[Any]:
+def tensor_scatter_sub_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on, and take it negated at the indices."""
     return [grad, None, apply_op("Neg", apply_op("GatherNd", grad, op.inputs[1]))]
 
@@ -266,9 +273,9 @@ tensor_scatters: dict[str, Callable[..., Tensor]] = {}
 def _export_tensor_scatter(way: str, op_name: str) -> None:
     @export(f"tensor_scatter_nd_{way}", f"tensor_scatter_{way}")
     def tensor_scatter(
-        tensor: Any,
-        indices: Any,
-        updates: Any,
+        tensor: TensorLike,
+        indices: TensorLike,
+        updates: TensorLike,
         name: str | None = None,
         bad_indices_policy: str = "",
     ) -> Tensor:

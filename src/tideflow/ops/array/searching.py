@@ -16,10 +16,12 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Rows
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_vector
 from tideflow.wire import dtypes
@@ -40,7 +42,7 @@ bfloat16, qint16, quint16, uint16, complex128, half, uint32, uint64, bool} = boo
     """,
     shape=_where_shape,
 )
-def where_kernel(ctx: Any, x: Any) -> Any:
+def where_kernel(ctx: KernelContext, x: Array) -> Any:
     """Return the indices of the elements that are not zero, one in each row, in row-major order.
 
     Raises: InvalidArgumentError for a scalar.
@@ -51,7 +53,12 @@ def where_kernel(ctx: Any, x: Any) -> Any:
 
 
 @export("where")
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+def where(
+    condition: TensorLike,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Return x where condition is true and y elsewhere; without both, the indices of the trues.
 
     condition has the shape of x and y, or is a vector that chooses rows (v1 rule).
@@ -70,7 +77,12 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 @export("where_v2")
 @export_v2("where")
-def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+def where_v2(
+    condition: TensorLike,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
+) -> Tensor:
     """Return x where condition is true and y elsewhere, all three broadcast (see where)."""
     if (x is None) != (y is None):
         raise ValueError("give both x and y, or neither")
@@ -92,7 +104,7 @@ def _unique_shape(c: ShapeContext) -> list[Dims]:
     return found[: len(c.node.output_types)]
 
 
-def first_occurrences(x: Any) -> tuple[Any, Any, Any]:
+def first_occurrences(x: Array) -> tuple[Any, Any, Any]:
     """Return for a vector: where each distinct value first comes, in that order; for each element
     the number of its value in that order; and how often each value comes."""
     if x.dtype == object:
@@ -120,7 +132,7 @@ def _first_by_hash(keys: list[Hashable]) -> tuple[Any, Any, Any]:
     return np.array(first, np.int64), inverse, counts
 
 
-def _check_vector(x: Any, what: str) -> None:
+def _check_vector(x: Array, what: str) -> None:
     if np.ndim(x) != 1:
         raise InvalidArgumentError(f"{what} wants a vector; found shape {list(np.shape(x))}")
 
@@ -135,7 +147,7 @@ def _check_vector(x: Any, what: str) -> None:
     any_device=True,
     rows=Rows.DISTINCT,
 )
-def unique_kernel(ctx: Any, x: Any, *, out_idx: DType) -> Any:
+def unique_kernel(ctx: KernelContext, x: Array, *, out_idx: DType) -> Any:
     """Return the distinct values in the order of their first coming, and each element's number."""
     _check_vector(x, "Unique")
     first, inverse, _ = first_occurrences(x)
@@ -151,7 +163,7 @@ def unique_kernel(ctx: Any, x: Any, *, out_idx: DType) -> Any:
     shape=_unique_shape,
     any_device=True,
 )
-def unique_with_counts_kernel(ctx: Any, x: Any, *, out_idx: DType) -> Any:
+def unique_with_counts_kernel(ctx: KernelContext, x: Array, *, out_idx: DType) -> Any:
     """Return what Unique does, and how often each value comes."""
     _check_vector(x, "UniqueWithCounts")
     first, inverse, counts = first_occurrences(x)
@@ -173,7 +185,7 @@ def _unique_v2_shape(c: ShapeContext) -> list[Dims]:
     return found[:count]
 
 
-def _unique_along(x: Any, axis: Any, what: str) -> tuple[Any, Any, Any]:
+def _unique_along(x: Array, axis: Array, what: str) -> tuple[Any, Any, Any]:
     """Return the distinct slices of x along an axis, and first_occurrences' last two results."""
     if not axis.size:
         _check_vector(x, what)
@@ -200,7 +212,7 @@ def _unique_along(x: Any, axis: Any, what: str) -> tuple[Any, Any, Any]:
     shape=_unique_v2_shape,
     any_device=True,
 )
-def unique_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType) -> Any:
+def unique_v2_kernel(ctx: KernelContext, x: Array, axis: Array, *, out_idx: DType) -> Any:
     """Return the distinct slices along an axis, and each slice's number."""
     values, inverse, _ = _unique_along(x, axis, "UniqueV2")
     return values, inverse.astype(out_idx.as_numpy_dtype)
@@ -216,7 +228,9 @@ def unique_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType) -> Any:
     shape=_unique_v2_shape,
     any_device=True,
 )
-def unique_with_counts_v2_kernel(ctx: Any, x: Any, axis: Any, *, out_idx: DType) -> Any:
+def unique_with_counts_v2_kernel(
+    ctx: KernelContext, x: Array, axis: Array, *, out_idx: DType
+) -> Any:
     """Return what UniqueV2 does, and how often each slice comes."""
     values, inverse, counts = _unique_along(x, axis, "UniqueWithCountsV2")
     index = out_idx.as_numpy_dtype
@@ -239,7 +253,7 @@ class UniqueWithCounts(NamedTuple):
 
 
 @export("unique")
-def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Unique:
+def unique(x: object, out_idx: object = dtypes.int32, name: str | None = None) -> Unique:
     """Return the distinct values of a vector in the order of their first coming, and for each
     element the number of its value."""
     return Unique(*apply_op("Unique", x, out_idx=out_idx, name=name))
@@ -247,7 +261,7 @@ def unique(x: Any, out_idx: Any = dtypes.int32, name: str | None = None) -> Uniq
 
 @export("unique_with_counts")
 def unique_with_counts(
-    x: Any, out_idx: Any = dtypes.int32, name: str | None = None
+    x: object, out_idx: object = dtypes.int32, name: str | None = None
 ) -> UniqueWithCounts:
     """Return what unique does, and how often each value comes."""
     return UniqueWithCounts(*apply_op("UniqueWithCounts", x, out_idx=out_idx, name=name))
@@ -270,7 +284,7 @@ def _list_diff_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_list_diff_shape,
 )
-def list_diff_kernel(ctx: Any, x: Any, y: Any, *, out_idx: DType) -> Any:
+def list_diff_kernel(ctx: KernelContext, x: Array, y: Array, *, out_idx: DType) -> Any:
     """Return the elements of x that are not in y, in their order, and their indices."""
     _check_vector(x, "ListDiff")
     _check_vector(y, "ListDiff")
@@ -282,7 +296,7 @@ def list_diff_kernel(ctx: Any, x: Any, y: Any, *, out_idx: DType) -> Any:
 
 @export("setdiff1d")
 def setdiff1d(
-    x: Any, y: Any, index_dtype: Any = dtypes.int32, name: str | None = None
+    x: TensorLike, y: TensorLike, index_dtype: DTypeLike = dtypes.int32, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return the elements of x that are not in y, in their order, and their indices."""
     out, idx = apply_op("ListDiff", x, y, out_idx=index_dtype, name=name)

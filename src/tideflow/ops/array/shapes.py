@@ -20,6 +20,7 @@ from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext, scalar
 from tideflow.graph.shapes import Dims, TensorShape, format_dims
 from tideflow.graph.static_value import rank_value, shape_value, size_value
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import as_shape, shape_argument
 from tideflow.wire import dtypes
@@ -43,7 +44,7 @@ def _rank_vector(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
     static_value=shape_value,
 )
-def shape_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
+def shape_kernel(xp: ArrayNamespace, x: Array, *, out_type: DType) -> Any:
     """Return the sizes of x; concrete even while x is traced."""
     return sizes_array(np.shape(x), out_type)
 
@@ -67,7 +68,7 @@ def sizes_array(sizes: tuple[int, ...], dtype: DType) -> Any:
     compiles=Compiles.ALWAYS,
     static_value=shape_value,
 )
-def shape_n_kernel(xp: Any, values: list[Any], *, out_type: DType) -> Any:
+def shape_n_kernel(xp: ArrayNamespace, values: list[Any], *, out_type: DType) -> Any:
     """Return the sizes of each input."""
     return [sizes_array(np.shape(x), out_type) for x in values]
 
@@ -83,7 +84,7 @@ def shape_n_kernel(xp: Any, values: list[Any], *, out_type: DType) -> Any:
     rows=Rows.COUNT,
     static_value=size_value,
 )
-def size_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
+def size_kernel(xp: ArrayNamespace, x: Array, *, out_type: DType) -> Any:
     """Return the number of elements of x."""
     return np.array(np.size(x), out_type.as_numpy_dtype)
 
@@ -97,7 +98,7 @@ def size_kernel(xp: Any, x: Any, *, out_type: DType) -> Any:
     compiles=Compiles.ALWAYS,
     static_value=rank_value,
 )
-def rank_kernel(xp: Any, x: Any) -> Any:
+def rank_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return the number of dimensions of x."""
     return np.array(np.ndim(x), np.int32)
 
@@ -107,7 +108,10 @@ not_differentiable("Shape", "ShapeN", "Size", "Rank")
 
 @export("shape")
 def shape(
-    input: Any, name: str | None = None, out_type: Any = dtypes.int32, optimize: bool = True
+    input: object,
+    name: str | None = None,
+    out_type: DTypeLike = dtypes.int32,
+    optimize: bool = True,
 ) -> Tensor:
     """Return the sizes of a tensor as a vector; a constant where they are known now."""
     given = convert_to_tensor(input)
@@ -121,7 +125,7 @@ def shape(
 
 @export("shape_n")
 def shape_n(
-    input: Sequence[Any], out_type: Any = dtypes.int32, name: str | None = None
+    input: Sequence[Any], out_type: DTypeLike = dtypes.int32, name: str | None = None
 ) -> list[Tensor]:
     """Return the sizes of each of several tensors of one type."""
     made: list[Tensor] = apply_op("ShapeN", list(input), out_type=out_type, name=name)
@@ -129,7 +133,7 @@ def shape_n(
 
 
 @export("size")
-def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> Tensor:
+def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32) -> Tensor:
     """Return the number of elements of a tensor; a constant where it is known now."""
     given = convert_to_tensor(input)
     out_type = as_dtype(out_type)
@@ -141,7 +145,7 @@ def size(input: Any, name: str | None = None, out_type: Any = dtypes.int32) -> T
 
 
 @export("rank")
-def rank(input: Any, name: str | None = None) -> Tensor:
+def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the number of dimensions of a tensor; a constant where it is known now."""
     given = convert_to_tensor(input)
     if given.dims is not None:
@@ -195,7 +199,7 @@ def _reshape_shape(c: ShapeContext) -> list[Dims]:
     static=("shape",),
     compiles=Compiles.ALWAYS,
 )
-def reshape_kernel(xp: Any, x: Any, sizes: Any) -> Any:
+def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
     """Return x with other sizes, one of which may be -1.
 
     Raises: InvalidArgumentError when the number of elements does not fit.
@@ -213,7 +217,7 @@ def reshape_kernel(xp: Any, x: Any, sizes: Any) -> Any:
 
 
 @gradient("Reshape", "ExpandDims", "Squeeze")
-def reshape_grad(op: Operation, grad: Any) -> list[Any]:
+def reshape_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give the gradient the shape of the input."""
     given = op.inputs[0]
     restored = apply_op("Reshape", grad, shape(given))
@@ -221,7 +225,7 @@ def reshape_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @export("reshape", "manip.reshape")
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+def reshape(tensor: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """Return a tensor with the same elements and another shape; one size may be -1."""
     made: Tensor = apply_op("Reshape", tensor, shape_argument(shape), name=name)
     return made
@@ -256,7 +260,7 @@ def _expand_dims_shape(c: ShapeContext) -> list[Dims]:
     static=("dim",),
     compiles=Compiles.ALWAYS,
 )
-def expand_dims_kernel(xp: Any, x: Any, dim: Any) -> Any:
+def expand_dims_kernel(xp: ArrayNamespace, x: Array, dim: Array) -> Any:
     """Return x with a dimension of size 1 put in at dim."""
     sizes = list(np.shape(x))
     if np.size(dim) != 1:
@@ -271,19 +275,24 @@ def expand_dims_kernel(xp: Any, x: Any, dim: Any) -> Any:
 
 
 @export("expand_dims")
-def expand_dims(input: Any, axis: Any = None, name: str | None = None, dim: Any = None) -> Tensor:
+def expand_dims(
+    input: Any,
+    axis: TensorLike | None = None,
+    name: str | None = None,
+    dim: TensorLike | None = None,
+) -> Tensor:
     """Return a tensor with a dimension of size 1 put in at axis."""
     made: Tensor = apply_op("ExpandDims", input, _one_of("axis", axis, "dim", dim), name=name)
     return made
 
 
 @export_v2("expand_dims")
-def expand_dims_v2(input: Any, axis: Any, name: str | None = None) -> Tensor:
+def expand_dims_v2(input: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor with a dimension of size 1 put in at axis."""
     return expand_dims(input, axis, name)
 
 
-def _one_of(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+def _one_of(name: str, value: object, old_name: str, old_value: object) -> Any:
     """Return the value of an argument that has an older name too.  Raises: ValueError."""
     if value is not None and old_value is not None:
         raise ValueError(f"give {name} or {old_name}, not both")
@@ -320,7 +329,7 @@ def _squeeze_shape(c: ShapeContext) -> list[Dims]:
     shape=_squeeze_shape,
     compiles=Compiles.ALWAYS,
 )
-def squeeze_kernel(xp: Any, x: Any, *, squeeze_dims: list[int]) -> Any:
+def squeeze_kernel(xp: ArrayNamespace, x: Array, *, squeeze_dims: list[int]) -> Any:
     """Return x without dimensions of size 1: those named, or all of them."""
     sizes = np.shape(x)
     if not squeeze_dims:
@@ -360,7 +369,7 @@ def _ensure_shape_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_ensure_shape_shape,
 )
-def ensure_shape_kernel(xp: Any, x: Any, *, shape: TensorShape) -> Any:
+def ensure_shape_kernel(xp: ArrayNamespace, x: Array, *, shape: TensorShape) -> Any:
     """Return x.  Raises: InvalidArgumentError when its shape is not as declared."""
     if not shapes.compatible(np.shape(x), shape.dims):
         raise InvalidArgumentError(
@@ -370,13 +379,13 @@ def ensure_shape_kernel(xp: Any, x: Any, *, shape: TensorShape) -> Any:
 
 
 @gradient("EnsureShape")
-def ensure_shape_grad(op: Operation, grad: Any) -> list[Any]:
+def ensure_shape_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on."""
     return [grad]
 
 
 @export("ensure_shape")
-def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+def ensure_shape(x: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """Return x, known to have the shape, which is checked when it runs."""
     made: Tensor = apply_op("EnsureShape", x, shape=as_shape(shape), name=name)
     return made
@@ -410,7 +419,7 @@ def _broadcast_to_shape(c: ShapeContext) -> list[Dims]:
     static=("shape",),
     compiles=Compiles.ALWAYS,
 )
-def broadcast_to_kernel(xp: Any, x: Any, sizes: Any) -> Any:
+def broadcast_to_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
     """Return x repeated to the shape.  Raises: InvalidArgumentError when it does not fit."""
     try:
         return xp.broadcast_to(x, sizes.tolist())
@@ -421,7 +430,7 @@ def broadcast_to_kernel(xp: Any, x: Any, sizes: Any) -> Any:
 
 
 @gradient("BroadcastTo")
-def broadcast_to_grad(op: Operation, grad: Any) -> list[Any]:
+def broadcast_to_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Sum over the dimensions that were repeated."""
     given, wanted = op.inputs
     if given.dims is not None and None not in given.dims and given.dims == op.outputs[0].dims:
@@ -433,7 +442,7 @@ def broadcast_to_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @export("broadcast_to")
-def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Tensor:
+def broadcast_to(input: TensorLike, shape: ShapeLike, name: str | None = None) -> Tensor:
     """Return a tensor repeated along new dimensions and those of size 1, to the shape."""
     made: Tensor = apply_op("BroadcastTo", input, shape_argument(shape), name=name)
     return made
@@ -458,7 +467,7 @@ def _broadcast_args_shape(c: ShapeContext) -> list[Dims]:
     static=("s0", "s1"),
     compiles=Compiles.ALWAYS,
 )
-def broadcast_args_kernel(xp: Any, s0: Any, s1: Any) -> Any:
+def broadcast_args_kernel(xp: ArrayNamespace, s0: Array, s1: Array) -> Any:
     """Return the shape that two shapes broadcast to."""
     return np.array(_broadcast_sizes(s0.tolist(), s1.tolist()), s0.dtype)
 
@@ -485,7 +494,7 @@ def _two_vectors(c: ShapeContext) -> list[Dims]:
     static=("s0", "s1"),
     compiles=Compiles.ALWAYS,
 )
-def broadcast_gradient_args_kernel(xp: Any, s0: Any, s1: Any, *, T: DType) -> Any:
+def broadcast_gradient_args_kernel(xp: ArrayNamespace, s0: Array, s1: Array, *, T: DType) -> Any:
     """Return for each of two shapes the axes over which a gradient of their result is summed.
 
     An axis where both have size 1 belongs to both, unless the shapes are equal.
@@ -513,7 +522,7 @@ not_differentiable("BroadcastArgs", "BroadcastGradientArgs")
 
 
 @export("broadcast_dynamic_shape")
-def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
     """Return the shape that two shapes, given as vectors, broadcast to."""
     made: Tensor = apply_op("BroadcastArgs", shape_x, shape_y)
     return made

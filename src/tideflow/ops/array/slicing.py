@@ -23,6 +23,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import sliced_sizes
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.array.gathering import boolean_mask
 from tideflow.ops.array.joining import axis_int32
 from tideflow.ops.export import export, export_value
@@ -210,11 +211,11 @@ def _check_single(begin: int, stride: int, size: int, axis: int) -> None:
     partial_value=sliced_sizes,
 )
 def strided_slice_kernel(
-    xp: Any,
-    x: Any,
-    begin: Any,
-    end: Any,
-    strides: Any,
+    xp: ArrayNamespace,
+    x: Array,
+    begin: Array,
+    end: Array,
+    strides: Array,
     *,
     begin_mask: int,
     end_mask: int,
@@ -255,12 +256,12 @@ def _shape_of_value(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
 )
 def strided_slice_grad_kernel(
-    xp: Any,
-    shape: Any,
-    begin: Any,
-    end: Any,
-    strides: Any,
-    dy: Any,
+    xp: ArrayNamespace,
+    shape: Array,
+    begin: Array,
+    end: Array,
+    strides: Array,
+    dy: Array,
     *,
     begin_mask: int,
     end_mask: int,
@@ -295,7 +296,7 @@ def _masks_of(op: Operation) -> dict[str, Any]:
 
 
 @gradient("StridedSlice")
-def strided_slice_gradient(op: Operation, grad: Any) -> list[Any]:
+def strided_slice_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Put the gradient into zeros."""
     given, *bounds = op.inputs
     sizes = apply_op("Shape", given, out_type=bounds[0].dtype)
@@ -303,7 +304,7 @@ def strided_slice_gradient(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("StridedSliceGrad")
-def strided_slice_grad_gradient(op: Operation, grad: Any) -> list[Any]:
+def strided_slice_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Take the slice out of the gradient."""
     _, *bounds, _ = op.inputs
     part = apply_op("StridedSlice", grad, *bounds, **_masks_of(op))
@@ -312,16 +313,16 @@ def strided_slice_grad_gradient(op: Operation, grad: Any) -> list[Any]:
 
 @export("strided_slice")
 def strided_slice(
-    input_: Any,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
+    input_: TensorLike,
+    begin: TensorLike,
+    end: TensorLike,
+    strides: int | Sequence[int] | None = None,
     begin_mask: int = 0,
     end_mask: int = 0,
     ellipsis_mask: int = 0,
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
-    var: Any = None,
+    var: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return a strided slice (see the module's text)."""
@@ -385,7 +386,7 @@ def _slice_shape(c: ShapeContext) -> list[Dims]:
     static=("begin", "size"),
     compiles=Compiles.ALWAYS,
 )
-def slice_kernel(xp: Any, x: Any, begin: Any, size: Any) -> Any:
+def slice_kernel(xp: ArrayNamespace, x: Array, begin: Array, size: Array) -> Any:
     """Return the part of x from begin with the sizes given; a size of -1 takes the rest.
 
     Raises: InvalidArgumentError for a part that lies outside x.
@@ -408,7 +409,7 @@ def slice_kernel(xp: Any, x: Any, begin: Any, size: Any) -> Any:
 
 
 @gradient("Slice")
-def slice_gradient(op: Operation, grad: Any) -> list[Any]:
+def slice_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Pad the gradient with zeros to the input's shape."""
     given, begin, _ = op.inputs
     index = begin.dtype.base_dtype
@@ -419,7 +420,9 @@ def slice_gradient(op: Operation, grad: Any) -> list[Any]:
     return [apply_op("Pad", grad, paddings), None, None]
 
 
-def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+def slice_(
+    input_: TensorLike, begin: TensorLike, size: TensorLike, name: str | None = None
+) -> Tensor:
     """Return the part of a tensor from begin with the sizes given; -1 takes the rest."""
     made: Tensor = apply_op("Slice", input_, shape_argument(begin), shape_argument(size), name=name)
     return made
@@ -430,7 +433,7 @@ export_value("slice", slice_)
 # ---- tensor[...]
 
 
-def getitem(tensor: Any, key: Any) -> Tensor:
+def getitem(tensor: object, key: object) -> Tensor:
     """Return `tensor[key]`.
 
     The key may hold ints, slices, `...`, None (tf.newaxis) and integer tensors, or be a boolean
@@ -453,14 +456,14 @@ def getitem(tensor: Any, key: Any) -> Tensor:
         return made
 
 
-def _is_boolean(key: Any) -> bool:
+def _is_boolean(key: object) -> bool:
     if isinstance(key, list):
         return bool(key) and all(isinstance(item, (bool, np.bool_)) for item in key)
     dtype = getattr(key, "dtype", None)
     return dtype is not None and dtype in (dtypes.bool_, np.bool_)
 
 
-def _bounds_of(entry: Any, bit: int, masks: dict[str, int]) -> tuple[Any, Any, Any]:
+def _bounds_of(entry: object, bit: int, masks: dict[str, int]) -> tuple[Any, Any, Any]:
     """Return begin, end and stride of one entry, and enter its bits in the masks."""
     if entry is Ellipsis:
         masks["ellipsis_mask"] |= bit
@@ -485,7 +488,7 @@ def _bounds_of(entry: Any, bit: int, masks: dict[str, int]) -> tuple[Any, Any, A
     return index, apply_op("AddV2", index, 1), 1
 
 
-def _as_index(value: Any) -> Any:
+def _as_index(value: object) -> Any:
     """Return an int, or a scalar tensor of an index type.  Raises: TypeError."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
@@ -522,7 +525,7 @@ def _exceeds_int32(bounds: Sequence[list[Any]]) -> bool:
     return any(isinstance(v, int) and not -(2**31) <= v < 2**31 for bound in bounds for v in bound)
 
 
-def _with_type(value: Any, dtype: dtypes.DType) -> Tensor:
+def _with_type(value: Tensor, dtype: dtypes.DType) -> Tensor:
     if isinstance(value, Tensor) and value.dtype.base_dtype is not dtype:
         if dtype is dtypes.int32:
             return axis_int32(value)

@@ -16,6 +16,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.array.shapes import rank
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
@@ -51,7 +52,7 @@ def _transpose_shape(c: ShapeContext) -> list[Dims]:
     static=("perm",),
     compiles=Compiles.ALWAYS,
 )
-def transpose_kernel(xp: Any, x: Any, perm: Any) -> Any:
+def transpose_kernel(xp: ArrayNamespace, x: Array, perm: Array) -> Any:
     """Return x with its dimensions in the order perm."""
     try:
         return xp.transpose(x, perm.tolist())
@@ -62,13 +63,15 @@ def transpose_kernel(xp: Any, x: Any, perm: Any) -> Any:
 
 
 @gradient("Transpose")
-def transpose_grad(op: Operation, grad: Any) -> list[Any]:
+def transpose_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Transpose back."""
     return [apply_op("Transpose", grad, apply_op("InvertPermutation", op.inputs[1])), None]
 
 
 @export("transpose")
-def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool = False) -> Tensor:
+def transpose(
+    a: TensorLike, perm: TensorLike | None = None, name: str = "transpose", conjugate: bool = False
+) -> Tensor:
     """Return a tensor with its dimensions in the order perm; reversed by default."""
     given = convert_to_tensor(a)
     if conjugate and given.dtype.is_complex:
@@ -85,7 +88,9 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose", conjugate: bool
 
 
 @export("matrix_transpose", "linalg.matrix_transpose", "linalg.transpose")
-def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+def matrix_transpose(
+    a: TensorLike, name: str = "matrix_transpose", conjugate: bool = False
+) -> Tensor:
     """Return a tensor with its last two dimensions swapped.  Raises: ValueError below rank 2."""
     given = convert_to_tensor(a)
     if given.dims is not None:
@@ -102,7 +107,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = F
     return transpose(given, order, name, conjugate)
 
 
-def _vector(value: Any) -> Tensor:
+def _vector(value: TensorLike) -> Tensor:
     made: Tensor = apply_op("Reshape", value, [1])
     return made
 
@@ -116,7 +121,7 @@ def _vector(value: Any) -> Tensor:
     static=("x",),
     compiles=Compiles.KNOWN_INPUTS,
 )
-def invert_permutation_kernel(xp: Any, x: Any) -> Any:
+def invert_permutation_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return the permutation that undoes x.  Raises: InvalidArgumentError when x is none."""
     values = x.tolist()
     if x.ndim != 1 or sorted(values) != list(range(len(values))):
@@ -130,7 +135,7 @@ not_differentiable("InvertPermutation")
 
 
 @export("invert_permutation", "math.invert_permutation")
-def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """Return y with y[x[i]] == i."""
     made: Tensor = apply_op("InvertPermutation", x, name=name)
     return made

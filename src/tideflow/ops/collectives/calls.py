@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tideflow.graph.types import TensorLike
 from tideflow.wire.dtypes import DType
 
 
@@ -76,7 +77,7 @@ class CollectiveCall:
 class Collectives(Protocol):
     """The other members, as the kernels of one session see them."""
 
-    async def run(self, call: CollectiveCall, step_id: int, value: Any) -> Any:
+    async def run(self, call: CollectiveCall, step_id: int, value: TensorLike) -> Any:
         """Take part in a collective; return this member's result.
 
         value: the member's input; None for one that only receives.

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import roles
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, same_as, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.collectives.calls import CollectiveCall, Kind
 from tideflow.ops.node_resources import add_anonymous
 from tideflow.wire import dtypes, errors
@@ -56,9 +58,9 @@ _WAIT_ATTRS = """
 
 
 async def _run(
-    ctx: Any,
-    step: Any,
-    value: Any,
+    ctx: KernelContext,
+    step: StepContext,
+    value: object,
     kind: Kind,
     what: str,
     keys: dict[str, Any],
@@ -87,7 +89,7 @@ async def _run(
 _KEYS = ("group_size", "group_key", "instance_key")
 
 
-def _keys_of_attrs(ctx: Any) -> dict[str, int]:
+def _keys_of_attrs(ctx: KernelContext) -> dict[str, int]:
     """Return the keys of a call whose op has them as attrs."""
     return {name: ctx.node.attrs[name] for name in _KEYS}
 
@@ -177,7 +179,13 @@ def _with_rows(rows_of: Callable[[int, int], int]) -> Callable[[ShapeContext], l
     effects=Effects.UNORDERED,
 )
 async def collective_reduce(
-    ctx: Any, step: Any, input: Any, *, merge_op: str, final_op: str, subdiv_offsets: list[int]
+    ctx: KernelContext,
+    step: StepContext,
+    input: Array,
+    *,
+    merge_op: str,
+    final_op: str,
+    subdiv_offsets: list[int],
 ) -> Any:
     """Return the inputs of all members merged, element by element."""
     what = f"Reduce({merge_op},{final_op})"
@@ -200,10 +208,10 @@ async def collective_reduce(
     role=roles.COLLECTIVE,
 )
 async def collective_reduce_v2(
-    ctx: Any,
-    step: Any,
-    input: Any,
-    *keys_and_tokens: Any,
+    ctx: KernelContext,
+    step: StepContext,
+    input: Array,
+    *keys_and_tokens: Array,
     merge_op: str,
     final_op: str,
     max_subdivs_per_device: int,
@@ -233,7 +241,12 @@ async def collective_reduce_v2(
     role=roles.COLLECTIVE,
 )
 async def collective_reduce_scatter_v2(
-    ctx: Any, step: Any, input: Any, *keys_and_tokens: Any, merge_op: str, final_op: str
+    ctx: KernelContext,
+    step: StepContext,
+    input: Array,
+    *keys_and_tokens: Array,
+    merge_op: str,
+    final_op: str,
 ) -> Any:
     """Return this member's rows, by its rank, of the inputs of all members merged."""
     keys = _keys_of_inputs(keys_and_tokens)
@@ -266,7 +279,7 @@ async def collective_reduce_scatter_v2(
     any_device=True,
     effects=Effects.UNORDERED,
 )
-async def collective_gather(ctx: Any, step: Any, input: Any) -> Any:
+async def collective_gather(ctx: KernelContext, step: StepContext, input: Array) -> Any:
     """Return the inputs of all members, joined along the first dimension in the order of ranks."""
     keys = _keys_of_attrs(ctx)
     shape = _joined_shape(np.shape(input), keys["group_size"])
@@ -285,7 +298,9 @@ async def collective_gather(ctx: Any, step: Any, input: Any) -> Any:
     role=roles.COLLECTIVE,
     any_device=True,
 )
-async def collective_gather_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
+async def collective_gather_v2(
+    ctx: KernelContext, step: StepContext, input: Array, *keys_and_tokens: Array
+) -> Any:
     """Return the inputs of all members, joined along the first dimension in the order of ranks."""
     keys = _keys_of_inputs(keys_and_tokens)
     shape = _joined_shape(np.shape(input), keys["group_size"])
@@ -295,12 +310,14 @@ async def collective_gather_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens
 # ---- broadcasts
 
 
-async def _send(ctx: Any, step: Any, input: Any, keys: dict[str, int]) -> Any:
+async def _send(ctx: KernelContext, step: StepContext, input: Array, keys: dict[str, int]) -> Any:
     shape = np.shape(input)
     return await _run(ctx, step, input, Kind.BROADCAST, "Broadcast(1)", keys, shape, is_source=True)
 
 
-async def _receive(ctx: Any, step: Any, keys: dict[str, int], shape: tuple[int, ...]) -> Any:
+async def _receive(
+    ctx: KernelContext, step: StepContext, keys: dict[str, int], shape: tuple[int, ...]
+) -> Any:
     return await _run(ctx, step, None, Kind.BROADCAST, "Broadcast(0)", keys, shape)
 
 
@@ -317,7 +334,9 @@ async def _receive(ctx: Any, step: Any, keys: dict[str, int], shape: tuple[int, 
     role=roles.COLLECTIVE,
     effects=Effects.UNORDERED,
 )
-async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: TensorShape) -> Any:
+async def collective_bcast_send(
+    ctx: KernelContext, step: StepContext, input: Array, *, shape: TensorShape
+) -> Any:
     """Send the input to all other members; return it."""
     wanted = _known_shape(shape)
     if np.shape(input) != wanted:
@@ -341,7 +360,9 @@ async def collective_bcast_send(ctx: Any, step: Any, input: Any, *, shape: Tenso
     role=roles.COLLECTIVE,
     effects=Effects.UNORDERED,
 )
-async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> Any:
+async def collective_bcast_recv(
+    ctx: KernelContext, step: StepContext, *, shape: TensorShape
+) -> Any:
     """Return what the member that sends gives."""
     return await _receive(ctx, step, _keys_of_attrs(ctx), _known_shape(shape))
 
@@ -358,7 +379,9 @@ async def collective_bcast_recv(ctx: Any, step: Any, *, shape: TensorShape) -> A
     any_device=True,
     effects=Effects.UNORDERED,
 )
-async def collective_bcast_send_v2(ctx: Any, step: Any, input: Any, *keys: Any) -> Any:
+async def collective_bcast_send_v2(
+    ctx: KernelContext, step: StepContext, input: Array, *keys: Array
+) -> Any:
     """Send the input to all other members; return it."""
     return await _send(ctx, step, input, _keys_of_inputs(keys))
 
@@ -376,7 +399,9 @@ async def collective_bcast_send_v2(ctx: Any, step: Any, input: Any, *keys: Any) 
     any_device=True,
     effects=Effects.UNORDERED,
 )
-async def collective_bcast_recv_v2(ctx: Any, step: Any, *keys_and_shape: Any) -> Any:
+async def collective_bcast_recv_v2(
+    ctx: KernelContext, step: StepContext, *keys_and_shape: Array
+) -> Any:
     """Return what the member that sends gives."""
     keys = _keys_of_inputs(keys_and_shape)
     sizes = np.ravel(keys_and_shape[-1])
@@ -398,7 +423,9 @@ async def collective_bcast_recv_v2(ctx: Any, step: Any, *keys_and_shape: Any) ->
     role=roles.COLLECTIVE,
     any_device=True,
 )
-async def collective_all_to_all_v2(ctx: Any, step: Any, input: Any, *keys_and_tokens: Any) -> Any:
+async def collective_all_to_all_v2(
+    ctx: KernelContext, step: StepContext, input: Array, *keys_and_tokens: Array
+) -> Any:
     """Give each member the row of its rank; return what each gives to this one."""
     keys = _keys_of_inputs(keys_and_tokens)
     given = np.shape(input)
@@ -423,7 +450,7 @@ def _sizes(c: ShapeContext) -> list[Dims]:
     effects=Effects.UNORDERED,
 )
 def collective_assign_group_v2(
-    ctx: Any, group_assignment: Any, device_index: Any, base_key: Any
+    ctx: KernelContext, group_assignment: Array, device_index: Array, base_key: Array
 ) -> Any:
     """Return size and key of the group, a row of the table, that a device belongs to."""
     if np.ndim(group_assignment) != 2:
@@ -482,10 +509,10 @@ class Communicator:
     effects=Effects.UNORDERED,
 )
 async def collective_initialize_communicator(
-    ctx: Any,
-    group_key: Any,
-    rank: Any,
-    group_size: Any,
+    ctx: KernelContext,
+    group_key: Array,
+    rank: Array,
+    group_size: Array,
     *,
     timeout_seconds: float,
 ) -> Any:
@@ -513,7 +540,7 @@ async def collective_initialize_communicator(
     return add_anonymous(ctx, Communicator, made)
 
 
-def _communicator(ctx: Any, handle: Any, group_assignment: Any) -> Communicator:
+def _communicator(ctx: KernelContext, handle: object, group_assignment: Array) -> Communicator:
     found: Communicator = ctx.resources.lookup(handle, Communicator)
     if np.ndim(group_assignment) != 2 or np.shape(group_assignment) != (1, found.group_size):
         raise errors.InvalidArgumentError(
@@ -538,7 +565,13 @@ _COMMUNICATOR_INPUTS = "communicator: resource, group_assignment: int32"
     role=roles.COLLECTIVE,
 )
 async def collective_reduce_v3(
-    ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any, *, reduction: str
+    ctx: KernelContext,
+    step: StepContext,
+    input: Array,
+    communicator: Array,
+    group_assignment: Array,
+    *,
+    reduction: str,
 ) -> Any:
     """Return the inputs of all members of a communicator merged, element by element."""
     keys = _communicator(ctx, communicator, group_assignment).next_call()
@@ -559,7 +592,11 @@ async def collective_reduce_v3(
     any_device=True,
 )
 async def collective_all_to_all_v3(
-    ctx: Any, step: Any, input: Any, communicator: Any, group_assignment: Any
+    ctx: KernelContext,
+    step: StepContext,
+    input: Array,
+    communicator: Array,
+    group_assignment: Array,
 ) -> Any:
     """Give each member of a communicator the row of its rank; return what each gives to this."""
     found = _communicator(ctx, communicator, group_assignment)

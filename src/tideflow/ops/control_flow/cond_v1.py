@@ -16,6 +16,7 @@ from typing import Any
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import functional_v2 as functional
 from tideflow.ops.control_flow.contexts import CondContext
 from tideflow.ops.control_flow.ordering import group, with_dependencies
@@ -29,7 +30,7 @@ Branch = Callable[[], Any]
 
 @export("cond")
 def cond(
-    pred: Any,
+    pred: TensorLike,
     true_fn: Branch | None = None,
     false_fn: Branch | None = None,
     strict: bool = False,
@@ -69,7 +70,7 @@ def cond(
 
 @export_v2("cond")
 def cond_v2(
-    pred: Any,
+    pred: TensorLike,
     true_fn: Branch | None = None,
     false_fn: Branch | None = None,
     name: str | None = None,
@@ -119,7 +120,7 @@ class _Branch:
         finally:
             self.graph.control_flow_context = outer
 
-    def _leaf(self, value: Any) -> Tensor | None:
+    def _leaf(self, value: object) -> Tensor | None:
         if value is None:
             return None
         if isinstance(value, Operation):
@@ -158,7 +159,7 @@ def _join(true: _Branch, false: _Branch, strict: bool) -> Any:
 
 @export("case")
 def case(
-    pred_fn_pairs: Any,
+    pred_fn_pairs: object,
     default: Branch | None = None,
     exclusive: bool = False,
     strict: bool = False,
@@ -197,7 +198,7 @@ def case(
             return chain()
 
 
-def _checked_pairs(given: Any, exclusive: bool) -> list[tuple[Any, Branch]]:
+def _checked_pairs(given: object, exclusive: bool) -> list[tuple[Any, Branch]]:
     if isinstance(given, dict):
         if not exclusive:
             raise TypeError("a dict of predicates has no order; give a list, or exclusive=True")
@@ -225,7 +226,7 @@ def _assert_at_most_one(preds: list[Tensor]) -> Operation:
 
 @export_v2("case")
 def case_v2(
-    pred_fn_pairs: Any,
+    pred_fn_pairs: object,
     default: Branch | None = None,
     exclusive: bool = False,
     strict: bool = False,
@@ -237,7 +238,10 @@ def case_v2(
 
 @export("switch_case")
 def switch_case(
-    branch_index: Any, branch_fns: Any, default: Branch | None = None, name: str = "switch_case"
+    branch_index: TensorLike,
+    branch_fns: object,
+    default: Branch | None = None,
+    name: str = "switch_case",
 ) -> Any:
     """Return what the function at a position gives.
 
@@ -262,7 +266,7 @@ def switch_case(
         return chain()
 
 
-def _indexed(branch_fns: Any) -> list[tuple[int, Branch]]:
+def _indexed(branch_fns: object) -> list[tuple[int, Branch]]:
     if isinstance(branch_fns, dict):
         pairs = sorted(branch_fns.items())
     elif isinstance(branch_fns, (list, tuple)):

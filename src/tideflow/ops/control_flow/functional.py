@@ -16,6 +16,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.ordering import with_dependencies
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -63,7 +64,7 @@ def trace(
     return graph, result
 
 
-def _output(graph: FuncGraph, value: Any) -> Tensor:
+def _output(graph: FuncGraph, value: TensorLike) -> Tensor:
     if isinstance(value, Operation):
         value = with_dependencies([value], convert_to_tensor(True))
     tensor = convert_to_tensor(value)
@@ -89,7 +90,7 @@ def define_body(
 class Function:
     """A function that has been built; calling it adds one op to the graph."""
 
-    def __init__(self, graph: FuncGraph, result: Any) -> None:
+    def __init__(self, graph: FuncGraph, result: Tensor) -> None:
         self.graph = graph
         self.result = result
         self.definition = finish(graph)
@@ -124,12 +125,12 @@ def defun(function: Callable[..., Any], inputs: Sequence[Any], name: str = "func
 class Like:
     """The dtype and shape of an argument."""
 
-    def __init__(self, dtype: dtypes.DType, dims: Any) -> None:
+    def __init__(self, dtype: dtypes.DType, dims: object) -> None:
         self.dtype = dtype
         self.dims = dims
 
 
-def _example(item: Any) -> Any:
+def _example(item: object) -> Any:
     return item if isinstance(item, Tensor) else Like(dtypes.as_dtype(item), None)
 
 
@@ -188,7 +189,10 @@ def share_captures(branches: Sequence[FuncGraph]) -> list[Tensor]:
 
 
 def if_op(
-    pred: Any, then_fn: Callable[[], Any], else_fn: Callable[[], Any], name: str | None = None
+    pred: TensorLike,
+    then_fn: Callable[[], Any],
+    else_fn: Callable[[], Any],
+    name: str | None = None,
 ) -> Any:
     """Return what one of two functions gives, as an If op (StatelessIf where nothing has effects).
 
@@ -197,7 +201,9 @@ def if_op(
     return _branch_op(convert_to_tensor(pred), [then_fn, else_fn], "If", name)
 
 
-def case_op(index: Any, functions: Sequence[Callable[[], Any]], name: str | None = None) -> Any:
+def case_op(
+    index: TensorLike, functions: Sequence[Callable[[], Any]], name: str | None = None
+) -> Any:
     """Return what the function at an index gives, as a Case op; the last for other indices.
 
     Raises: TypeError where the results differ in structure or types.

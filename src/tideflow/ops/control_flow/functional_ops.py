@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import roles
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, from_attr, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -48,7 +50,9 @@ def _call_signature(name: str) -> str:
     role=roles.CALL,
     host_inputs=0,
 )
-async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionRef) -> Any:
+async def partitioned_call(
+    ctx: KernelContext, step: StepContext, args: list[Any], *, f: FunctionRef
+) -> Any:
     """Run a function."""
     return await ctx.function(f)(step, *args)
 
@@ -65,13 +69,15 @@ async def partitioned_call(ctx: Any, step: Any, args: list[Any], *, f: FunctionR
     role=roles.HIGHER_ORDER,
     any_device=False,
 )
-async def remote_call(ctx: Any, step: Any, target: Any, args: list[Any], *, f: FunctionRef) -> Any:
+async def remote_call(
+    ctx: KernelContext, step: StepContext, target: Array | bytes, args: list[Any], *, f: FunctionRef
+) -> Any:
     """Run a function on the device named, which must be of the op's own task."""
     wanted = target if isinstance(target, bytes) else np.asarray(target).item()
     return await ctx.function(f, wanted.decode())(step, *args)
 
 
-def truth(value: Any) -> bool:
+def truth(value: object) -> bool:
     """Return what a value means as a condition: for a scalar that it is not zero or empty, for
     anything else that it has elements."""
     if isinstance(value, (bytes, str)):
@@ -81,7 +87,7 @@ def truth(value: Any) -> bool:
 
 
 @op("ToBool(input: T) -> output: bool\nT: type", shape=scalar, any_device=True)
-def to_bool(ctx: Any, value: Any) -> Any:
+def to_bool(ctx: KernelContext, value: Array) -> Any:
     """Return what a value means as a condition."""
     return np.bool_(truth(value))
 
@@ -107,9 +113,9 @@ def _if_signature(name: str) -> str:
     host_inputs=1,
 )
 async def if_kernel(
-    ctx: Any,
-    step: Any,
-    cond: Any,
+    ctx: KernelContext,
+    step: StepContext,
+    cond: Array,
     inputs: list[Any],
     *,
     then_branch: FunctionRef,
@@ -140,7 +146,12 @@ def _case_signature(name: str) -> str:
     host_inputs=1,
 )
 async def case_kernel(
-    ctx: Any, step: Any, branch_index: Any, inputs: list[Any], *, branches: list[FunctionRef]
+    ctx: KernelContext,
+    step: StepContext,
+    branch_index: Array,
+    inputs: list[Any],
+    *,
+    branches: list[FunctionRef],
 ) -> Any:
     """Run one of several functions; the last for an index that none has."""
     index = int(branch_index)
@@ -173,7 +184,12 @@ def _while_signature(name: str) -> str:
     host_inputs=0,
 )
 async def while_kernel(
-    ctx: Any, step: Any, inputs: list[Any], *, cond: FunctionRef, body: FunctionRef
+    ctx: KernelContext,
+    step: StepContext,
+    inputs: list[Any],
+    *,
+    cond: FunctionRef,
+    body: FunctionRef,
 ) -> Any:
     """Run body on its own results while cond of them holds."""
     holds, advance = ctx.function(cond), ctx.function(body)
@@ -199,11 +215,11 @@ async def while_kernel(
     host_inputs=3,
 )
 async def for_kernel(
-    ctx: Any,
-    step: Any,
-    start: Any,
-    limit: Any,
-    delta: Any,
+    ctx: KernelContext,
+    step: StepContext,
+    start: Array,
+    limit: Array,
+    delta: Array,
     inputs: list[Any],
     *,
     body: FunctionRef,
@@ -225,7 +241,7 @@ async def for_kernel(
 
 
 @op("FakeParam() -> output: dtype\ndtype: type\nshape: shape", shape=from_attr("shape"))
-def fake_param(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
+def fake_param(ctx: KernelContext, *, dtype: DType, shape: TensorShape) -> Any:
     """Return something for a result that the branch taken does not have, and nobody reads."""
     if dtype in (dtypes.resource, dtypes.variant, dtypes.string):
         return b""

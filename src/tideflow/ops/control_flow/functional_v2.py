@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.functional import case_op, if_op, while_op
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -28,7 +29,7 @@ def is_functional() -> bool:
     return get_default_graph().body_class is not None
 
 
-def _known(tensor: Any) -> Any:
+def _known(tensor: TensorLike) -> Any:
     """Return the value of a tensor that is called at once, or of a constant; else None."""
     if isinstance(tensor, Tensor):
         if tensor.graph.is_eager:
@@ -37,7 +38,7 @@ def _known(tensor: Any) -> Any:
     return tensor
 
 
-def cond(pred: Any, true_fn: Branch, false_fn: Branch, name: str | None = None) -> Any:
+def cond(pred: TensorLike, true_fn: Branch, false_fn: Branch, name: str | None = None) -> Any:
     """Return what true_fn gives where pred holds, else what false_fn gives."""
     known = pred if isinstance(pred, bool) else _known(convert_to_tensor(pred))
     if known is not None:
@@ -46,7 +47,10 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch, name: str | None = None) 
 
 
 def switch_case(
-    branch_index: Any, functions: Sequence[tuple[int, Branch]], default: Branch, name: str | None
+    branch_index: TensorLike,
+    functions: Sequence[tuple[int, Branch]],
+    default: Branch,
+    name: str | None,
 ) -> Any:
     """Return what the function of an index gives, or the default."""
     index = convert_to_tensor(branch_index, dtypes.int32)
@@ -73,7 +77,7 @@ def while_loop(
     loop_vars: Any,
     shape_invariants: Any,
     parallel_iterations: int,
-    maximum_iterations: Any,
+    maximum_iterations: object,
     name: str | None,
 ) -> Any:
     """Repeat body while test holds; returns the variables in their structure.
@@ -126,7 +130,7 @@ def while_loop(
     return pack(made)
 
 
-def _both(one: Any, other: Any) -> Any:
+def _both(one: Tensor, other: Tensor) -> Any:
     return apply_op("LogicalAnd", one, convert_to_tensor(other, dtypes.bool_))
 
 
@@ -144,7 +148,7 @@ def _run(
     return values
 
 
-def as_loop_vars(result: Any, loop_vars: Any) -> Any:
+def as_loop_vars(result: object, loop_vars: Any) -> Any:
     """Return what a body gives in the structure of the loop's variables.
 
     Raises: ValueError or TypeError for another structure.
@@ -195,7 +199,7 @@ def narrows(dims: Dims, found: Dims) -> bool:
     return all(wanted is None or wanted == size for wanted, size in zip(dims, found))
 
 
-def _invariants(loop_vars: Any, given: Any, own: Sequence[Dims]) -> list[Dims]:
+def _invariants(loop_vars: object, given: object, own: Sequence[Dims]) -> list[Dims]:
     """Return one shape for each tensor of the loop's variables."""
     leaves = nest.flatten(loop_vars)
     shapes_given = _flat_shapes(given, len(leaves))
@@ -214,7 +218,7 @@ def _invariants(loop_vars: Any, given: Any, own: Sequence[Dims]) -> list[Dims]:
     return found
 
 
-def _flat_shapes(given: Any, count: int) -> list[Any]:
+def _flat_shapes(given: object, count: int) -> list[Any]:
     if not isinstance(given, (list, tuple)) or (count == 1 and _is_sizes(given)):
         return [given]
     flat: list[Any] = []
@@ -223,13 +227,13 @@ def _flat_shapes(given: Any, count: int) -> list[Any]:
     return flat
 
 
-def _is_sizes(value: Any) -> bool:
+def _is_sizes(value: TensorLike) -> bool:
     """Whether a list is a shape written as sizes."""
     if not isinstance(value, (list, tuple)):
         return True
     return all(size is None or isinstance(size, int) for size in value)
 
 
-def _dims(invariant: Any) -> Dims:
+def _dims(invariant: object) -> Dims:
     spec_shape = getattr(invariant, "shape", invariant)
     return TensorShape(spec_shape).dims

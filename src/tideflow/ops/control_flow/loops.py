@@ -67,7 +67,7 @@ class LoopBuilder:
         variable.switch = switch(variable.merge, self.context.pred)[0].op
         variable.body = identity(variable.switch.outputs[1])
 
-    def set_condition(self, holds: Any) -> None:
+    def set_condition(self, holds: object) -> None:
         """Take the condition, and set the pivot for the body.  To be called inside."""
         pred = convert_to_tensor(holds)
         if pred.dtype.base_dtype is not dtypes.bool_:

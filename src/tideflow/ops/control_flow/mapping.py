@@ -13,6 +13,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import new_body
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.control_flow.functional import tracing
 from tideflow.ops.control_flow.while_v1 import while_loop
 from tideflow.ops.export import export, export_v2
@@ -30,7 +31,7 @@ class _Rows:
     Raises: ValueError for scalars, or different numbers of rows.
     """
 
-    def __init__(self, elems: Any) -> None:
+    def __init__(self, elems: object) -> None:
         self.structure = elems
         self.tensors = tensors = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
         if not tensors:
@@ -58,7 +59,7 @@ class _Rows:
         """Return one row, in the structure of the whole."""
         return nest.pack_sequence_as(self.structure, [a.read(index) for a in self.arrays])
 
-    def stacked(self, arrays: list[TensorArray], structure: Any) -> Any:
+    def stacked(self, arrays: list[TensorArray], structure: object) -> Any:
         """Return results for each row as tensors with as many rows."""
         found = []
         for array in arrays:
@@ -69,7 +70,7 @@ class _Rows:
         return nest.pack_sequence_as(structure, found)
 
 
-def _require_callable(fn: Any) -> None:
+def _require_callable(fn: Callable[..., Any]) -> None:
     if not callable(fn):
         raise TypeError(f"fn must be a function, not {fn!r:.60}")
 
@@ -77,14 +78,14 @@ def _require_callable(fn: Any) -> None:
 @export("map_fn")
 def map_fn(
     fn: Callable[[Any], Any],
-    elems: Any,
-    dtype: Any = None,
+    elems: object,
+    dtype: DTypeLike | None = None,
     parallel_iterations: int | None = None,
     back_prop: bool = True,
     swap_memory: bool = False,
     infer_shape: bool = True,
     name: str | None = None,
-    fn_output_signature: Any = None,
+    fn_output_signature: object | None = None,
 ) -> Any:
     """Return fn applied to each row of elems, stacked.
 
@@ -126,7 +127,7 @@ def map_fn(
         return rows.stacked(results, signature)
 
 
-def _type_of(kind: Any) -> dtypes.DType:
+def _type_of(kind: object) -> dtypes.DType:
     """Return the element type of one result: given as itself, or as a TensorSpec."""
     found: dtypes.DType = as_dtype(getattr(kind, "dtype", kind))
     return found
@@ -134,7 +135,7 @@ def _type_of(kind: Any) -> dtypes.DType:
 
 @export_v2("vectorized_map")
 def vectorized_map(
-    fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
+    fn: Callable[[Any], Any], elems: object, fallback_to_while_loop: bool = True, warn: bool = True
 ) -> Any:
     """Return fn applied to each row of elems, stacked; results may be of any types.
 
@@ -155,8 +156,8 @@ def vectorized_map(
 @export("foldl")
 def foldl(
     fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any = None,
+    elems: object,
+    initializer: Callable[..., Any] | None = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -175,8 +176,8 @@ def foldl(
 @export("foldr")
 def foldr(
     fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any = None,
+    elems: object,
+    initializer: Callable[..., Any] | None = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -211,7 +212,7 @@ class _Order:
         return found
 
 
-def _first_value(rows: _Rows, initializer: Any, order: _Order) -> Any:
+def _first_value(rows: _Rows, initializer: object, order: _Order) -> Any:
     if initializer is not None:
         return nest.map_structure(convert_to_tensor, initializer)
     # Not read from the arrays, which give each row once only.
@@ -221,8 +222,8 @@ def _first_value(rows: _Rows, initializer: Any, order: _Order) -> Any:
 
 def _fold(
     fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any,
+    elems: object,
+    initializer: object,
     reverse: bool,
     options: tuple[int, bool, bool],
     name: str,
@@ -233,7 +234,7 @@ def _fold(
         order = _Order(rows, reverse, skip_first=initializer is None)
         first = _first_value(rows, initializer, order)
 
-        def body(index: Tensor, value: Any) -> Any:
+        def body(index: Tensor, value: TensorLike) -> Any:
             return order.step(index), fn(value, rows.row(index))
 
         parallel, back_prop, swap = options
@@ -251,8 +252,8 @@ def _fold(
 @export("scan")
 def scan(
     fn: Callable[[Any, Any], Any],
-    elems: Any,
-    initializer: Any = None,
+    elems: object,
+    initializer: Callable[..., Any] | None = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
@@ -288,7 +289,7 @@ def scan(
         if initializer is None:
             results = [a.write(order.first, t) for a, t in zip(results, flat)]
 
-        def body(index: Tensor, value: Any, arrays: list[TensorArray]) -> Any:
+        def body(index: Tensor, value: TensorLike, arrays: list[TensorArray]) -> Any:
             found = fn(value, rows.row(index))
             nest.assert_same_structure(first, found, check_types=False)
             values = nest.flatten(found)

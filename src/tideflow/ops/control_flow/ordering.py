@@ -9,17 +9,20 @@ from typing import Any
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import IndexedSlices, identity, nest, no_op
 
 
 @export("control_dependencies")
-def control_dependencies(control_inputs: Any) -> Any:
+def control_dependencies(control_inputs: object) -> Any:
     """Let ops made inside the `with` run only after others; None clears what is outside."""
     return get_default_graph().control_dependencies(control_inputs)
 
 
-def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Any:
+def with_dependencies(
+    dependencies: object, output_tensor: TensorLike, name: str | None = None
+) -> Any:
     """Return output_tensor's value, available only after the dependencies have run."""
     graph = get_default_graph()
     with graph.name_scope(name or "control_dependency") as scope:
@@ -27,13 +30,13 @@ def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = 
             return _pass_on(output_tensor, scope)
 
 
-def _pass_on(value: Any, name: str | None) -> Any:
+def _pass_on(value: TensorLike, name: str | None) -> Any:
     if isinstance(value, IndexedSlices):
         return IndexedSlices(identity(value.values), value.indices, value.dense_shape)
     return identity(convert_to_tensor(value), name=name)
 
 
-def as_operation(item: Any) -> Operation:
+def as_operation(item: object) -> Operation:
     """Return the operation that an item is, makes or stands for.
 
     Raises: TypeError for something that is none of these.

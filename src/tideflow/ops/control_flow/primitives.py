@@ -17,6 +17,7 @@ from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import declare
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import TensorLike
 
 
 def _switch_shape(c: ShapeContext) -> list[Dims]:
@@ -101,7 +102,7 @@ declare(
 )
 
 
-def switch(data: Any, pred: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def switch(data: TensorLike, pred: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Pass data to output 1 where pred is true, to output 0 where it is false.
 
     Returns: (output_false, output_true), of which one is dead at run time.

@@ -19,8 +19,10 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -107,11 +109,11 @@ def _call(token: str, inputs: list[Any], types: list[DType]) -> list[Any]:
     return [_as_declared(token, value, dtype) for value, dtype in zip(results, types)]
 
 
-def _is_scalar_string(x: Any) -> bool:
+def _is_scalar_string(x: Array) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind == "O" and not x.ndim
 
 
-def _as_declared(token: str, value: Any, dtype: DType) -> Any:
+def _as_declared(token: str, value: Array, dtype: DType) -> Any:
     array = np.asarray(value)
     if dtype is dtypes.string and array.dtype.kind in "SUO":
         made = np.empty(array.shape, object)
@@ -136,7 +138,7 @@ def _as_declared(token: str, value: Any, dtype: DType) -> Any:
     stateful=True,
     blocks="functions",
 )
-def py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
+def py_func_kernel(ctx: KernelContext, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
     """Call the function."""
     return _call(token, inputs, Tout)
 
@@ -150,7 +152,9 @@ def py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]
     """,
     blocks="functions",
 )
-def py_func_stateless_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
+def py_func_stateless_kernel(
+    ctx: KernelContext, inputs: list[Any], *, token: str, Tout: list[DType]
+) -> Any:
     """Call the function."""
     return _call(token, inputs, Tout)
 
@@ -166,7 +170,9 @@ def py_func_stateless_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: l
     stateful=True,
     blocks="functions",
 )
-def eager_py_func_kernel(ctx: Any, inputs: list[Any], *, token: str, Tout: list[DType]) -> Any:
+def eager_py_func_kernel(
+    ctx: KernelContext, inputs: list[Any], *, token: str, Tout: list[DType]
+) -> Any:
     """Call the function."""
     return _call(token, inputs, Tout)
 
@@ -175,7 +181,7 @@ not_differentiable("PyFunc", "PyFuncStateless")
 
 
 @gradient("EagerPyFunc")
-def eager_py_func_gradient(op: Any, *grads: Any) -> list[Any]:
+def eager_py_func_gradient(op: Operation, *grads: Tensor) -> list[Any]:
     """Call what was registered as the function's gradient."""
     token = op.attrs["token"]
     entry = _registry.get(token)
@@ -223,8 +229,8 @@ def py_func(
 @export("numpy_function")
 def numpy_function(
     func: Callable[..., Any] | None = None,
-    inp: Any = None,
-    Tout: Any = None,
+    inp: TensorLike | None = None,
+    Tout: DTypeLike | None = None,
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:

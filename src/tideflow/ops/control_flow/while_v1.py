@@ -15,6 +15,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import functional_v2 as functional
 from tideflow.ops.control_flow.contexts import WhileContext
 from tideflow.ops.control_flow.loops import LoopBuilder
@@ -90,12 +91,12 @@ def while_loop(
 def while_loop_v2(
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any = None,
+    loop_vars: object,
+    shape_invariants: object | None = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
-    maximum_iterations: Any = None,
+    maximum_iterations: TensorLike | None = None,
     name: str | None = None,
 ) -> Any:
     """Repeat body while cond holds; returns the variables in the structure of loop_vars.
@@ -116,7 +117,7 @@ def while_loop_v2(
     )
 
 
-def _unpacked(found: Any, loop_vars: Any, same_structure: bool) -> Any:
+def _unpacked(found: Any, loop_vars: object, same_structure: bool) -> Any:
     if not same_structure and len(nest.flatten(loop_vars, expand_composites=True)) == 1:
         return found[0]
     return found
@@ -129,9 +130,9 @@ class _Counted:
         self,
         cond: Callable[..., Any],
         body: Callable[..., Any],
-        loop_vars: Any,
-        invariants: Any,
-        limit: Any,
+        loop_vars: object,
+        invariants: object,
+        limit: Tensor,
     ) -> None:
         self.user_cond = cond
         self.user_body = body
@@ -158,8 +159,8 @@ def _build(
     graph: Graph,
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
-    shape_invariants: Any,
+    loop_vars: object,
+    shape_invariants: object,
     parallel_iterations: int,
     back_prop: bool,
 ) -> Any:
@@ -187,7 +188,7 @@ def _build(
     return nest.pack_sequence_as(result, exits, expand_composites=True)
 
 
-def _loop_value(value: Any) -> Tensor:
+def _loop_value(value: Tensor) -> Tensor:
     tensor = convert_to_tensor(value)
     # The loop carries values; a reference could not be replaced by the body's result.
     return identity(tensor) if tensor.dtype.is_ref_dtype else tensor
@@ -203,7 +204,7 @@ def _require_same_structure(loop_vars: Any, result: Any) -> None:
         ) from None
 
 
-def _invariants(loop_vars: Any, given: Any) -> list[Dims] | None:
+def _invariants(loop_vars: Any, given: object) -> list[Dims] | None:
     """Return one shape invariant for each tensor of the loop variables."""
     if given is None:
         return None

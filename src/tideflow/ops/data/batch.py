@@ -142,7 +142,7 @@ def batch_dataset(
 
 
 def _padded(
-    values: Sequence[Any], wanted: Sequence[int], filler: Any, dtype: DType, component: int
+    values: Sequence[Any], wanted: Sequence[int], filler: object, dtype: DType, component: int
 ) -> Any:
     """Return one component of several elements as one array, with filler where they are short.
 

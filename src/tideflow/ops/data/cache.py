@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
@@ -65,7 +66,9 @@ class _Cached:
     same_elements=True,
     stateful=True,
 )
-def cache_dataset(ctx: Any, input_dataset: Dataset, filename: bytes, cache: Any = None) -> Elements:
+def cache_dataset(
+    ctx: KernelContext, input_dataset: Dataset, filename: bytes, cache: Any = None
+) -> Elements:
     """Return the elements; they are made once and kept.
 
     filename: where they are kept; empty for memory.
@@ -89,7 +92,7 @@ def cache_dataset(ctx: Any, input_dataset: Dataset, filename: bytes, cache: Any 
     shape=scalar_shape,
     stateful=True,
 )
-def anonymous_memory_cache(ctx: Any) -> Any:
+def anonymous_memory_cache(ctx: KernelContext) -> Any:
     """Return the handle of a cache, and what deletes it."""
     handle = add_anonymous(ctx, MemoryCache, MemoryCache())
     return handle, Deleter(handle)
@@ -102,7 +105,7 @@ def anonymous_memory_cache(ctx: Any) -> Any:
     shape=scalar_shape,
     stateful=True,
 )
-def dummy_memory_cache(ctx: Any) -> Any:
+def dummy_memory_cache(ctx: KernelContext) -> Any:
     """Return a handle that names no cache: each dataset has its own."""
     return ctx.resources.anonymous_handle(MemoryCache)
 
@@ -114,6 +117,6 @@ def dummy_memory_cache(ctx: Any) -> Any:
     shape=no_outputs,
     stateful=True,
 )
-def delete_memory_cache(ctx: Any, handle: Any, deleter: Any) -> None:
+def delete_memory_cache(ctx: KernelContext, handle: object, deleter: object) -> None:
     """Drop a cache."""
     ctx.resources.delete(handle, MemoryCache)

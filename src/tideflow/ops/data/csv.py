@@ -18,6 +18,7 @@ import numpy as np
 
 from tideflow.formats import FileRecords, RecordFile
 from tideflow.graph import shapes as static_shapes
+from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import declare_like
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
@@ -198,7 +199,7 @@ def _check_indices(found: Sequence[int], what: str) -> None:
         raise fail(f"{what} should be strictly increasing indices; they are {list(found)}")
 
 
-def _default(value: Any, at: int, dtype: DType) -> Any:
+def _default(value: Tensor, at: int, dtype: DType) -> Any:
     given = vector(value, f"the default of field {at}")
     if len(given) > 1:
         raise fail(f"There should only be 1 default per field but field {at} has {len(given)}")

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import OpDef, get_op_def, op, with_attrs
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import Dims
@@ -153,7 +154,7 @@ def _kernel_of(signature: str, kernel: K, same_elements: bool) -> Callable[..., 
     def read_arguments() -> Callable[..., dict[str, Any]]:
         return _argument_reader(get_op_def(name), kernel)
 
-    def run(ctx: Any, *inputs: Any, **attrs: Any) -> Dataset:
+    def run(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Dataset:
         arguments = read_arguments()(ctx, inputs, attrs)
         found = kernel(**arguments)
         sources = _datasets_in(arguments.values())
@@ -214,7 +215,9 @@ def _argument_reader(op_def: OpDef, kernel: K) -> Callable[..., dict[str, Any]]:
         if name in op_def.attrs and op_def.attrs[name].kind == "func"
     }
 
-    def arguments(ctx: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> dict[str, Any]:
+    def arguments(
+        ctx: KernelContext, inputs: Sequence[Any], attrs: dict[str, Any]
+    ) -> dict[str, Any]:
         given = {"ctx": ctx, **dict(zip(names, inputs)), **attrs}
         made: dict[str, Any] = {}
         for name in parameters:

@@ -6,17 +6,17 @@ Source: tensorflow/core/ops/dataset_ops.cc; graphs that TensorFlow 2.21's Datase
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.protobuf.message import DecodeError
 
 from tideflow.graph import roles
 from tideflow.graph.function_writer import function_of_nodes
 from tideflow.graph.functions import FunctionDefinition, add_to_library, library_lookup
 from tideflow.graph.graph_def import read_nodes
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.node import OwnFunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.graph.types import Array
 from tideflow.ops.data.values import Dataset, as_dataset, fail
 from tideflow.ops.data.values import scalar as as_scalar
 from tideflow.wire import errors
@@ -39,7 +39,9 @@ def _function(graph_pb: pb.GraphDef) -> OwnFunctionRef:
 
 
 @op("DatasetFromGraph(graph_def: string) -> handle: variant", shape=scalar_shape, any_device=True)
-async def dataset_from_graph(ctx: Any, step: Any, graph_def: Any) -> Dataset:
+async def dataset_from_graph(
+    ctx: KernelContext, step: StepContext, graph_def: Array | bytes
+) -> Dataset:
     """Return the dataset that a serialized GraphDef makes.
 
     Raises: InvalidArgumentError for bytes that are no graph; NotFoundError for a graph without a

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tideflow.blocking import DATA, LOOP_BUDGET_S, Durations, run_blocking, weight_of
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.control_flow import truth
 from tideflow.ops.data.values import Element, fail, owned
@@ -100,7 +101,7 @@ class Function:
 
     __slots__ = ("_captured", "_ctx", "_durations", "_function", "_has_run", "_ref")
 
-    def __init__(self, ctx: Any, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
+    def __init__(self, ctx: KernelContext, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
         self._ctx = ctx
         self._ref = ref
         self._captured = tuple(owned(value) for value in captured)
@@ -126,7 +127,8 @@ class Function:
     async def __call__(self, *args: Any) -> list[Any]:
         """Return the results.  Raises: the function's own errors."""
         function = self._ready()
-        step = self._ctx.detached_step()
+        # A step is a flag, too, by which whoever is cancelled stops a function in a thread.
+        step: Any = self._ctx.detached_step()
         args += self._captured
         has_loop = _has_loop()
         found: list[Any]
@@ -179,7 +181,7 @@ class CapturedFunction:
 
     __slots__ = ("_captured", "_ctx", "_ref")
 
-    def __init__(self, ctx: Any, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
+    def __init__(self, ctx: KernelContext, ref: FunctionRef, captured: Sequence[Any] = ()) -> None:
         self._ctx = ctx
         self._ref = ref
         self._captured = tuple(owned(value) for value in captured)

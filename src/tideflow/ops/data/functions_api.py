@@ -15,6 +15,7 @@ from tideflow.graph.building import convert_to_tensor, make_op
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import finish, trace, tracing
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import get_seed, nest
@@ -40,11 +41,11 @@ def _apply(op: str, inputs: Sequence[Any], name: str | None = None, **attrs: Any
     return make_op(get_op_def(op), inputs, attrs, name or op)
 
 
-def _int64(value: Any) -> Tensor:
+def _int64(value: TensorLike) -> Tensor:
     return convert_to_tensor(value, dtypes.int64)
 
 
-def _tensors(value: Any) -> Any:
+def _tensors(value: TensorLike) -> Any:
     """Return a structure of tuples and dicts with tensors as leaves; a list is one tensor."""
     if isinstance(value, dict):
         return {key: _tensors(item) for key, item in value.items()}
@@ -57,7 +58,7 @@ def _tensors(value: Any) -> Any:
 class Traced:
     """A function over the elements of a dataset."""
 
-    def __init__(self, function: Callable[..., Any], element: Any, name: str) -> None:
+    def __init__(self, function: Callable[..., Any], element: TensorLike, name: str) -> None:
         function = tracing.convert(function)
 
         def call(*flat: Tensor) -> Any:
@@ -83,14 +84,19 @@ class Dataset:
     Each transformation takes a `name`, as TensorFlow's does; it labels nothing here.
     """
 
-    def __init__(self, variant: Tensor, element: Any) -> None:
+    def __init__(self, variant: Tensor, element: TensorLike) -> None:
         self._variant = variant
         self._element = element
         self._made_of: tuple[str, Sequence[Any], dict[str, Any]] | None = None
 
     @classmethod
     def _make(
-        cls, op: str, inputs: Sequence[Any], element: Any, types: str = "output_types", **attrs: Any
+        cls,
+        op: str,
+        inputs: Sequence[Any],
+        element: TensorLike,
+        types: str = "output_types",
+        **attrs: Any,
     ) -> Dataset:
         """Return the dataset that an op makes; among its inputs may be datasets."""
         leaves = nest.flatten(element)
@@ -120,7 +126,7 @@ class Dataset:
     # ---- where elements come from
 
     @classmethod
-    def from_tensors(cls, tensors: Any, name: str | None = None) -> Dataset:
+    def from_tensors(cls, tensors: TensorLike, name: str | None = None) -> Dataset:
         """Return a dataset of one element."""
         made = _tensors(tensors)
         element = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), made)
@@ -128,7 +134,7 @@ class Dataset:
         return cls._make("TensorDataset", [flat], element, "Toutput_types")
 
     @classmethod
-    def from_tensor_slices(cls, tensors: Any, name: str | None = None) -> Dataset:
+    def from_tensor_slices(cls, tensors: TensorLike, name: str | None = None) -> Dataset:
         """Return a dataset of the rows of tensors.  A list is one tensor."""
         made = _tensors(tensors)
         element = nest.map_structure(
@@ -156,7 +162,7 @@ class Dataset:
         return cls._make("RangeDataset", inputs, Spec(wanted, ()))
 
     @classmethod
-    def zip(cls, *args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+    def zip(cls, *args: Any, datasets: object | None = None, name: str | None = None) -> Dataset:
         """Return a dataset of structures of elements, one of each dataset.
 
         Raises: TypeError without datasets, or with both forms of them.
@@ -179,33 +185,33 @@ class Dataset:
         )
         return self._make("ConcatenateDataset", [self, dataset], element)
 
-    def take(self, count: Any, name: str | None = None) -> Dataset:
+    def take(self, count: TensorLike, name: str | None = None) -> Dataset:
         """Return the first elements; all for -1."""
         return self._like("TakeDataset", _int64(count))
 
-    def skip(self, count: Any, name: str | None = None) -> Dataset:
+    def skip(self, count: TensorLike, name: str | None = None) -> Dataset:
         """Return the elements after the first ones."""
         return self._like("SkipDataset", _int64(count))
 
-    def shard(self, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
+    def shard(self, num_shards: TensorLike, index: TensorLike, name: str | None = None) -> Dataset:
         """Return every num_shards-th element, from the index-th on."""
         return self._like("ShardDataset", _int64(num_shards), _int64(index))
 
-    def repeat(self, count: Any = None, name: str | None = None) -> Dataset:
+    def repeat(self, count: TensorLike | None = None, name: str | None = None) -> Dataset:
         """Return the elements count times; without end for None or -1."""
         return self._like("RepeatDataset", _int64(-1 if count is None else count))
 
-    def prefetch(self, buffer_size: Any, name: str | None = None) -> Dataset:
+    def prefetch(self, buffer_size: TensorLike, name: str | None = None) -> Dataset:
         """Return the elements, some of them made ahead."""
         return self._like("PrefetchDataset", _int64(buffer_size))
 
-    def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
+    def cache(self, filename: TensorLike = "", name: str | None = None) -> Dataset:
         """Return the elements, kept once they were made: in memory, or in files of a name."""
         return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
 
     def shuffle(
         self,
-        buffer_size: Any,
+        buffer_size: TensorLike,
         seed: int | None = None,
         reshuffle_each_iteration: bool | None = True,
         name: str | None = None,
@@ -224,7 +230,7 @@ class Dataset:
 
     def batch(
         self,
-        batch_size: Any,
+        batch_size: TensorLike,
         drop_remainder: bool = False,
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
@@ -320,7 +326,7 @@ class Dataset:
         return traced, traced.dataset._element
 
     def reduce(
-        self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
+        self, initial_state: object, reduce_func: Callable[..., Any], name: str | None = None
     ) -> Any:
         """Return the last state that a function makes of the state before and an element."""
         state = nest.map_structure(convert_to_tensor, initial_state)
@@ -343,7 +349,7 @@ def to_variant(dataset: Dataset) -> Tensor:
     return dataset._variant
 
 
-def _variant_of(leaf: Any) -> Any:
+def _variant_of(leaf: object) -> Any:
     return leaf._variant if isinstance(leaf, Dataset) else leaf
 
 
@@ -352,18 +358,18 @@ def _deterministic(value: bool | None) -> str:
 
 
 @export("data.TextLineDataset")
-def text_line_dataset(filenames: Any, compression_type: str | None = None) -> Dataset:
+def text_line_dataset(filenames: TensorLike, compression_type: str | None = None) -> Dataset:
     """Return a dataset of the lines of files."""
     return _of_files("TextLineDataset", filenames, compression_type)
 
 
 @export("data.TFRecordDataset")
-def tf_record_dataset(filenames: Any, compression_type: str | None = None) -> Dataset:
+def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None) -> Dataset:
     """Return a dataset of the records of TFRecord files."""
     return _of_files("TFRecordDataset", filenames, compression_type)
 
 
-def _of_files(op: str, filenames: Any, compression_type: str | None) -> Dataset:
+def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> Dataset:
     names = convert_to_tensor(filenames, dtypes.string)
     inputs = [names, convert_to_tensor(compression_type or ""), _int64(0)]
     return Dataset._make(op, inputs, Spec(dtypes.string, ()))

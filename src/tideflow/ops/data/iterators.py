@@ -16,10 +16,12 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tideflow.graph import shapes as static_shapes
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.data.functions import enter_scope
 from tideflow.ops.data.values import (
     Dataset,
@@ -102,7 +104,7 @@ def _check_shapes(shapes: Sequence[Dims], element: Element) -> None:
             )
 
 
-def find_iterator(ctx: Any, handle: Any) -> IteratorResource:
+def find_iterator(ctx: KernelContext, handle: object) -> IteratorResource:
     """Return the iterator that a handle names.  Raises: as Resources.lookup."""
     found: IteratorResource = ctx.resources.lookup(handle, IteratorResource)
     return found
@@ -112,7 +114,7 @@ def find_iterator(ctx: Any, handle: Any) -> IteratorResource:
 
 
 def _open(
-    ctx: Any, container: str, name: str, types: list[DType], shapes: list[TensorShape]
+    ctx: KernelContext, container: str, name: str, types: list[DType], shapes: list[TensorShape]
 ) -> ResourceHandle:
     return open_resource(
         ctx,
@@ -124,7 +126,7 @@ def _open(
     )
 
 
-def _anonymous(ctx: Any, types: list[DType], shapes: list[TensorShape]) -> ResourceHandle:
+def _anonymous(ctx: KernelContext, types: list[DType], shapes: list[TensorShape]) -> ResourceHandle:
     return add_anonymous(ctx, IteratorResource, IteratorResource(types, dims_of(shapes)))
 
 
@@ -140,7 +142,7 @@ def _anonymous(ctx: Any, types: list[DType], shapes: list[TensorShape]) -> Resou
     stateful=True,
 )
 def iterator(
-    ctx: Any,
+    ctx: KernelContext,
     *,
     shared_name: str,
     container: str,
@@ -164,7 +166,7 @@ declare_like("IteratorV2", "Iterator")
     stateful=True,
 )
 def anonymous_iterator(
-    ctx: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext, *, output_types: list[DType], output_shapes: list[TensorShape]
 ) -> Any:
     """Return the handle of an iterator that goes when the handle goes."""
     return _anonymous(ctx, output_types, output_shapes)
@@ -183,7 +185,7 @@ declare_like("AnonymousIteratorV3", "AnonymousIterator")
     stateful=True,
 )
 def anonymous_iterator_v2(
-    ctx: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext, *, output_types: list[DType], output_shapes: list[TensorShape]
 ) -> Any:
     """Return the handle of an iterator, and what DeleteIterator is given with it."""
     handle = _anonymous(ctx, output_types, output_shapes)
@@ -210,7 +212,7 @@ class Deleter:
     shape=no_outputs,
     stateful=True,
 )
-def delete_iterator(ctx: Any, handle: Any, deleter: Any) -> None:
+def delete_iterator(ctx: KernelContext, handle: object, deleter: object) -> None:
     """Drop an iterator."""
     ctx.resources.delete(handle, IteratorResource)
 
@@ -238,7 +240,7 @@ class _OneShot:
     stateful=True,
 )
 async def one_shot_iterator(
-    ctx: Any,
+    ctx: KernelContext,
     *,
     dataset_factory: FunctionRef,
     output_types: list[DType],
@@ -271,7 +273,7 @@ async def one_shot_iterator(
     shape=no_outputs,
     stateful=True,
 )
-def make_iterator(ctx: Any, dataset: Any, iterator: Any) -> None:
+def make_iterator(ctx: KernelContext, dataset: object, iterator: object) -> None:
     """Begin a dataset."""
     find_iterator(ctx, iterator).start(as_dataset(dataset))
 
@@ -294,7 +296,11 @@ def end_of_sequence() -> errors.OutOfRangeError:
     stateful=True,
 )
 async def iterator_get_next(
-    ctx: Any, iterator: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    iterator: object,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the next element.  Raises: OutOfRangeError after the last."""
     found = find_iterator(ctx, iterator)
@@ -353,7 +359,7 @@ def check_declared(types: list[DType], shapes: list[TensorShape], found: _Struct
     shape=scalar,
     stateful=True,
 )
-def iterator_to_string_handle(ctx: Any, resource_handle: Any) -> Any:
+def iterator_to_string_handle(ctx: KernelContext, resource_handle: Any) -> Any:
     """Return a string that names the iterator."""
     find_iterator(ctx, resource_handle)
     return text(resource_handle.to_proto().SerializeToString())
@@ -369,7 +375,11 @@ def iterator_to_string_handle(ctx: Any, resource_handle: Any) -> Any:
     stateful=True,
 )
 def iterator_from_string_handle(
-    ctx: Any, string_handle: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    string_handle: Array | bytes,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the handle that a string names.
 
@@ -391,7 +401,7 @@ declare_like("IteratorFromStringHandleV2", "IteratorFromStringHandle")
     shape=scalar,
     stateful=True,
 )
-def iterator_get_device(ctx: Any, resource: Any) -> Any:
+def iterator_get_device(ctx: KernelContext, resource: object) -> Any:
     """Return the name of the device on which an iterator is."""
     return text(str(ctx.device).encode())
 

@@ -15,9 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.data.functions import enter_scope
 from tideflow.ops.data.iterators import Deleter, check_declared, end_of_sequence, named_handle
 from tideflow.ops.data.values import (
@@ -57,7 +59,7 @@ class MultiDeviceIterator:
         self._turn = asyncio.Lock()
         self._moved: asyncio.Future[None] | None = None
 
-    def start(self, dataset: Any, most: int) -> int:
+    def start(self, dataset: object, most: int) -> int:
         """Begin a dataset; return the new incarnation.
 
         most: how many elements may wait for one shard; any number of them if it is negative.
@@ -109,13 +111,13 @@ class MultiDeviceIterator:
             self._moved.set_result(None)
 
 
-def _find(ctx: Any, handle: Any) -> MultiDeviceIterator:
+def _find(ctx: KernelContext, handle: object) -> MultiDeviceIterator:
     found: MultiDeviceIterator = ctx.resources.lookup(handle, MultiDeviceIterator)
     return found
 
 
 def _anonymous(
-    ctx: Any, devices: list[str], types: list[DType], shapes: list[TensorShape]
+    ctx: KernelContext, devices: list[str], types: list[DType], shapes: list[TensorShape]
 ) -> ResourceHandle:
     made = MultiDeviceIterator(len(devices), types, dims_of(shapes))
     return add_anonymous(ctx, MultiDeviceIterator, made)
@@ -134,7 +136,7 @@ def _anonymous(
     stateful=True,
 )
 def multi_device_iterator(
-    ctx: Any,
+    ctx: KernelContext,
     *,
     devices: list[str],
     shared_name: str,
@@ -165,7 +167,11 @@ def multi_device_iterator(
     stateful=True,
 )
 def anonymous_multi_device_iterator_v3(
-    ctx: Any, *, devices: list[str], output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    *,
+    devices: list[str],
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the handle of an iterator that goes when the handle goes."""
     return _anonymous(ctx, devices, output_types, output_shapes)
@@ -182,7 +188,11 @@ def anonymous_multi_device_iterator_v3(
     stateful=True,
 )
 def anonymous_multi_device_iterator(
-    ctx: Any, *, devices: list[str], output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    *,
+    devices: list[str],
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the handle of an iterator, and what deletes it."""
     handle = _anonymous(ctx, devices, output_types, output_shapes)
@@ -200,7 +210,7 @@ def anonymous_multi_device_iterator(
     stateful=True,
 )
 def delete_multi_device_iterator(
-    ctx: Any, multi_device_iterator: Any, iterators: list[Any], deleter: Any
+    ctx: KernelContext, multi_device_iterator: object, iterators: list[Any], deleter: object
 ) -> None:
     """Drop an iterator."""
     ctx.resources.delete(multi_device_iterator, MultiDeviceIterator)
@@ -216,7 +226,7 @@ def delete_multi_device_iterator(
     stateful=True,
 )
 def multi_device_iterator_init(
-    ctx: Any, dataset: Any, multi_device_iterator: Any, max_buffer_size: Any
+    ctx: KernelContext, dataset: object, multi_device_iterator: object, max_buffer_size: Array
 ) -> Any:
     """Begin a dataset; return what its readers must name."""
     return np.int64(_find(ctx, multi_device_iterator).start(dataset, int(max_buffer_size)))
@@ -234,10 +244,10 @@ def multi_device_iterator_init(
     stateful=True,
 )
 async def multi_device_iterator_get_next_from_shard(
-    ctx: Any,
-    multi_device_iterator: Any,
-    shard_num: Any,
-    incarnation_id: Any,
+    ctx: KernelContext,
+    multi_device_iterator: object,
+    shard_num: Array,
+    incarnation_id: Array,
     *,
     output_types: list[DType],
     output_shapes: list[TensorShape],
@@ -257,7 +267,7 @@ async def multi_device_iterator_get_next_from_shard(
     shape=scalar,
     stateful=True,
 )
-def multi_device_iterator_to_string_handle(ctx: Any, multi_device_iterator: Any) -> Any:
+def multi_device_iterator_to_string_handle(ctx: KernelContext, multi_device_iterator: Any) -> Any:
     """Return a string that names the iterator."""
     _find(ctx, multi_device_iterator)
     return text(multi_device_iterator.to_proto().SerializeToString())
@@ -273,7 +283,11 @@ def multi_device_iterator_to_string_handle(ctx: Any, multi_device_iterator: Any)
     stateful=True,
 )
 def multi_device_iterator_from_string_handle(
-    ctx: Any, string_handle: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    string_handle: Array | bytes,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the handle that a string names.
 

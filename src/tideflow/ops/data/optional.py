@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar
 from tideflow.graph.shapes import TensorShape
@@ -62,7 +63,7 @@ class Optional:
 register_variant(TYPE_NAME, Optional.from_variant)
 
 
-def _optional(value: Any) -> Optional:
+def _optional(value: object) -> Optional:
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(())[()]
     if not isinstance(value, Optional):
@@ -78,7 +79,7 @@ def _optional(value: Any) -> Optional:
     """,
     shape=scalar,
 )
-def optional_from_value(ctx: Any, components: list[Any]) -> Any:
+def optional_from_value(ctx: KernelContext, components: list[Any]) -> Any:
     """Return an optional that has the components as its value."""
     return Optional(tuple(owned(value) for value in components))
 
@@ -89,7 +90,7 @@ def optional_from_value(ctx: Any, components: list[Any]) -> Any:
     """,
     shape=scalar,
 )
-def optional_none(ctx: Any) -> Any:
+def optional_none(ctx: KernelContext) -> Any:
     """Return an optional without a value."""
     return Optional(None)
 
@@ -100,7 +101,7 @@ def optional_none(ctx: Any) -> Any:
     """,
     shape=scalar,
 )
-def optional_has_value(ctx: Any, optional: Any) -> Any:
+def optional_has_value(ctx: KernelContext, optional: object) -> Any:
     """Tell whether an optional has a value."""
     return np.bool_(_optional(optional).element is not None)
 
@@ -114,7 +115,11 @@ def optional_has_value(ctx: Any, optional: Any) -> Any:
     shape=component_shapes,
 )
 def optional_get_value(
-    ctx: Any, optional: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    optional: object,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the value of an optional.
 
@@ -146,7 +151,11 @@ def optional_get_value(
     stateful=True,
 )
 async def iterator_get_next_as_optional(
-    ctx: Any, iterator: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    iterator: object,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the next element as an optional, without a value after the last."""
     found = find_iterator(ctx, iterator)

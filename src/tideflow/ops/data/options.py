@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.data.declaration import Elements, dataset_op
@@ -162,7 +163,9 @@ class ThreadPool:
     shape=scalar_shape,
     stateful=True,
 )
-def thread_pool_handle(ctx: Any, *, num_threads: int, container: str, shared_name: str) -> Any:
+def thread_pool_handle(
+    ctx: KernelContext, *, num_threads: int, container: str, shared_name: str
+) -> Any:
     """Return the handle of threads that datasets may be given; 0 leaves their number to us."""
     if num_threads < 0:
         raise fail(f"num_threads must be >= 0; it is {num_threads}")
@@ -177,7 +180,7 @@ def thread_pool_handle(ctx: Any, *, num_threads: int, container: str, shared_nam
     metadata=False,
     stateful=True,
 )
-def thread_pool_dataset(ctx: Any, input_dataset: Dataset, thread_pool: Any) -> Elements:
+def thread_pool_dataset(ctx: KernelContext, input_dataset: Dataset, thread_pool: Any) -> Elements:
     """Return the same elements."""
     ctx.resources.lookup(thread_pool, ThreadPool)
     return Elements()
@@ -210,7 +213,7 @@ def _options(dataset: Dataset) -> bytes:
     """,
     shape=scalar_shape,
 )
-def get_options(ctx: Any, input_dataset: Any) -> Any:
+def get_options(ctx: KernelContext, input_dataset: object) -> Any:
     """Return the options of a dataset as a message."""
     return text(_options(as_dataset(input_dataset)))
 
@@ -234,7 +237,7 @@ class Wrapped:
     """,
     shape=scalar_shape,
 )
-def wrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
+def wrap_dataset_variant(ctx: KernelContext, input_handle: object) -> Any:
     """Return a dataset as a value that is none, so that nothing takes it for one on its way."""
     return Wrapped(as_dataset(input_handle))
 
@@ -245,7 +248,7 @@ def wrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
     """,
     shape=scalar_shape,
 )
-def unwrap_dataset_variant(ctx: Any, input_handle: Any) -> Any:
+def unwrap_dataset_variant(ctx: KernelContext, input_handle: object) -> Any:
     """Return the dataset that was wrapped.
 
     Raises: InvalidArgumentError for anything that is no wrapped dataset.
@@ -296,7 +299,7 @@ declare_like("ExperimentalAutoShardDataset", "AutoShardDataset", without=("num_r
     """,
     shape=scalar_shape,
 )
-def dataset_cardinality(ctx: Any, input_dataset: Any) -> Any:
+def dataset_cardinality(ctx: KernelContext, input_dataset: object) -> Any:
     """Return how many elements there are; -1 for no end, -2 where only running tells."""
     return np.int64(as_dataset(input_dataset).cardinality())
 
@@ -349,6 +352,6 @@ def assert_cardinality_dataset(input_dataset: Dataset, cardinality: int) -> Elem
     """,
     shape=scalar_shape,
 )
-def compute_batch_size(ctx: Any, input_dataset: Any) -> Any:
+def compute_batch_size(ctx: KernelContext, input_dataset: object) -> Any:
     """Return the size of a dataset's batches; -1 where it cannot be told."""
     return np.int64(as_dataset(input_dataset).batch_size or -1)

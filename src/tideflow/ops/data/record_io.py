@@ -39,7 +39,7 @@ class TFRecordOptions:
 
     def __init__(
         self,
-        compression_type: Any = None,
+        compression_type: object | None = None,
         flush_mode: int | None = None,
         input_buffer_size: int | None = None,
         output_buffer_size: int | None = None,
@@ -90,13 +90,13 @@ class TFRecordWriter(RecordWriter):
     Raises: what the operating system says of the file.
     """
 
-    def __init__(self, path: Any, options: Any = None) -> None:
+    def __init__(self, path: object, options: object | None = None) -> None:
         chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(options)
         super().__init__(path, chosen._compressor())
 
 
 @export("io.tf_record_iterator", "python_io.tf_record_iterator")
-def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
+def tf_record_iterator(path: Any, options: object | None = None) -> Iterator[bytes]:
     """Return an iterator over the records of a file.
 
     options: how it is compressed: TFRecordOptions, or what its first argument takes.

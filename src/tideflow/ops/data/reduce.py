@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shapes import TensorShape
@@ -102,8 +103,8 @@ declare_like("ExperimentalScanDataset", "ScanDataset", without=("use_default_dev
     stateful=True,
 )
 async def reduce_dataset(
-    ctx: Any,
-    input_dataset: Any,
+    ctx: KernelContext,
+    input_dataset: object,
     initial_state: list[Any],
     other_arguments: list[Any],
     *,
@@ -132,7 +133,11 @@ async def reduce_dataset(
     stateful=True,
 )
 async def dataset_to_single_element(
-    ctx: Any, dataset: Any, *, output_types: list[DType], output_shapes: list[TensorShape]
+    ctx: KernelContext,
+    dataset: object,
+    *,
+    output_types: list[DType],
+    output_shapes: list[TensorShape],
 ) -> Any:
     """Return the one element of a dataset.
 

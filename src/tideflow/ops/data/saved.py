@@ -30,10 +30,12 @@ from tideflow.formats import (
     file_errors,
     tf_records,
 )
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import (
     CapturedFunction,
@@ -203,9 +205,9 @@ def _saving(
     stateful=True,
 )
 async def save_dataset(
-    ctx: Any,
-    input_dataset: Any,
-    path: Any,
+    ctx: KernelContext,
+    input_dataset: object,
+    path: Array | bytes,
     shard_func_other_args: list[Any],
     *,
     compression: str,

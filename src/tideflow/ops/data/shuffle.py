@@ -12,9 +12,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.graph.types import Array
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.iterators import Deleter
@@ -95,7 +97,7 @@ def seeds_of(seed: int, seed2: int) -> tuple[int, int]:
     return (seed, seed2) if seed or seed2 else (secrets.randbits(64), secrets.randbits(64))
 
 
-def _read_seeds(seed: Any, seed2: Any) -> tuple[int, int]:
+def _read_seeds(seed: Any, seed2: object) -> tuple[int, int]:
     return seeds_of(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")))
 
 
@@ -115,7 +117,7 @@ class SeedGenerator:
         self.seeds = seeds
 
 
-def _new_generator(ctx: Any, seeds: Seeds) -> Any:
+def _new_generator(ctx: KernelContext, seeds: Seeds) -> Any:
     handle = add_anonymous(ctx, SeedGenerator, SeedGenerator(seeds))
     return handle, Deleter(handle)
 
@@ -136,7 +138,9 @@ def _find_seeds(ctx: Any, handle: Any) -> Seeds | None:
     shape=scalar_shape,
     stateful=True,
 )
-def anonymous_seed_generator(ctx: Any, seed: Any, seed2: Any, reshuffle: Any) -> Any:
+def anonymous_seed_generator(
+    ctx: KernelContext, seed: Array, seed2: Array, reshuffle: Array
+) -> Any:
     """Return the handle of seeds, and what deletes them."""
     again = bool(scalar(reshuffle, "reshuffle"))
     return _new_generator(ctx, _make_seeds(_read_seeds(seed, seed2), again))
@@ -149,7 +153,7 @@ def anonymous_seed_generator(ctx: Any, seed: Any, seed2: Any, reshuffle: Any) ->
     shape=scalar_shape,
     stateful=True,
 )
-def anonymous_random_seed_generator(ctx: Any, seed: Any, seed2: Any) -> Any:
+def anonymous_random_seed_generator(ctx: KernelContext, seed: Array, seed2: Array) -> Any:
     """Return the handle of seeds that change, and what deletes them."""
     return _new_generator(ctx, RandomSeeds(_read_seeds(seed, seed2)))
 
@@ -161,7 +165,7 @@ def anonymous_random_seed_generator(ctx: Any, seed: Any, seed2: Any) -> Any:
     shape=no_outputs,
     stateful=True,
 )
-def delete_seed_generator(ctx: Any, handle: Any, deleter: Any) -> None:
+def delete_seed_generator(ctx: KernelContext, handle: object, deleter: object) -> None:
     """Drop seeds."""
     ctx.resources.delete(handle, SeedGenerator)
 
@@ -176,7 +180,7 @@ declare_like("DeleteRandomSeedGenerator", "DeleteSeedGenerator")
     shape=scalar_shape,
     stateful=True,
 )
-def dummy_seed_generator(ctx: Any) -> Any:
+def dummy_seed_generator(ctx: KernelContext) -> Any:
     """Return a handle that names no seeds: each dataset has its own."""
     return ctx.resources.anonymous_handle(SeedGenerator)
 
@@ -297,7 +301,7 @@ class _Shuffled:
     stateful=True,
 )
 def shuffle_dataset(
-    ctx: Any,
+    ctx: KernelContext,
     input_dataset: Dataset,
     buffer_size: int,
     seed: int = 0,
@@ -347,7 +351,7 @@ class _Random:
     stateful=True,
 )
 def random_dataset(
-    ctx: Any,
+    ctx: KernelContext,
     seed: int,
     seed2: int,
     seed_generator: Any = None,

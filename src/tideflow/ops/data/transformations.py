@@ -379,7 +379,7 @@ class _Unique:
             await self._turns.pause()
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Any:
     if isinstance(value, bytes):
         return value
     array = np.asarray(value)

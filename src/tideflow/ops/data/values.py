@@ -102,7 +102,7 @@ def fail(what: str) -> errors.InvalidArgumentError:
 # ---- arguments
 
 
-def as_dataset(value: Any) -> Dataset:
+def as_dataset(value: object) -> Dataset:
     """Return the dataset that an input is.  Raises: InvalidArgumentError for anything else."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(())[()]
@@ -149,7 +149,7 @@ def check_positive(value: int, what: str) -> int:
     return value
 
 
-def owned(value: Any) -> Any:
+def owned(value: object) -> Any:
     """Return a value that may be kept: a view's owner may change it once the step has ended."""
     if isinstance(value, np.ndarray):
         return value if value.base is None else np.array(value)

@@ -13,9 +13,10 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import TensorLike
 
 
-def unbroadcast(x: Tensor, y: Tensor, grad_x: Any, grad_y: Any) -> list[Any]:
+def unbroadcast(x: Tensor, y: Tensor, grad_x: object, grad_y: object) -> list[Any]:
     """Sum two gradients of the broadcast shape of x and y back to the shapes of x and y.
 
     A gradient may be None and stays so.
@@ -55,7 +56,7 @@ def _stretched_axes(own: Dims, other: Dims) -> list[int] | None:
     return axes
 
 
-def _sum_to(grad: Any, like: Tensor, axes: list[int] | None, dynamic_axes: Any) -> Any:
+def _sum_to(grad: Any, like: Tensor, axes: list[int] | None, dynamic_axes: object) -> Any:
     if axes is None:
         summed = apply_op("Sum", grad, dynamic_axes)
         return apply_op("Reshape", summed, apply_op("Shape", like))
@@ -77,7 +78,7 @@ def _rank(tensor: Tensor) -> int | None:
     return None if tensor.dims is None else len(tensor.dims)
 
 
-def _reshape_like(grad: Any, like: Tensor) -> Any:
+def _reshape_like(grad: TensorLike, like: Tensor) -> Any:
     dims = like.dims
     if dims is not None and None not in dims:
         return apply_op("Reshape", grad, np.array(dims, np.int32))

@@ -19,11 +19,13 @@ from tideflow.graph.building import (
 )
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext, from_attr, no_outputs, same_as
 from tideflow.graph.shapes import Dims, TensorShape, as_dims, format_dims, merge
 from tideflow.graph.static_value import same_sizes, static_value
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
@@ -45,7 +47,7 @@ def _const_shape(c: ShapeContext) -> list[Dims]:
     shape=_const_shape,
     role=roles.CONST,
 )
-def const(xp: Any, *, value: Any) -> Any:
+def const(xp: ArrayNamespace, *, value: Array) -> Any:
     """Return the attr."""
     return value
 
@@ -55,9 +57,9 @@ not_differentiable("Const")
 
 @export("constant")
 def constant(
-    value: Any,
-    dtype: Any = None,
-    shape: Any = None,
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int] | None = None,
     name: str | None = "Const",
     verify_shape: bool = False,
 ) -> Tensor:
@@ -95,7 +97,12 @@ def _holds_tensor(values: Sequence[Any]) -> bool:
 
 
 @export_v2("constant")
-def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
+def constant_v2(
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int] | None = None,
+    name: str = "Const",
+) -> Tensor:
     """Return a constant tensor; a value of one element fills the shape.
 
     Raises: TypeError for a shape with another number of elements, or a tensor of another type;
@@ -127,7 +134,7 @@ def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: str = "C
     shape=from_attr("shape"),
     role=roles.PLACEHOLDER,
 )
-def placeholder_kernel(ctx: Any, *, dtype: DType, shape: TensorShape) -> Any:
+def placeholder_kernel(ctx: KernelContext, *, dtype: DType, shape: TensorShape) -> Any:
     """Refuse: a placeholder has no value of its own."""
     raise errors.InvalidArgumentError(
         f"placeholder {ctx.node.name!r} must be fed: a value of type {dtype.name} and shape "
@@ -139,7 +146,9 @@ not_differentiable("Placeholder")
 
 
 @export("placeholder")
-def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+def placeholder(
+    dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None
+) -> Tensor:
     """Return a tensor whose value is fed at each run."""
     made: Tensor = apply_op("Placeholder", dtype=dtype, shape=as_shape(shape), name=name)
     return made
@@ -165,13 +174,15 @@ def _with_default_shape(c: ShapeContext) -> list[Dims]:
     shape=_with_default_shape,
     role=roles.PLACEHOLDER,
 )
-def placeholder_with_default_kernel(xp: Any, x: Any) -> Any:
+def placeholder_with_default_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return the default; a fed value takes the output's place."""
     return x
 
 
 @export("placeholder_with_default")
-def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+def placeholder_with_default(
+    input: TensorLike, shape: ShapeLike, name: str | None = None
+) -> Tensor:
     """Return a tensor that is input unless it is fed."""
     made: Tensor = apply_op("PlaceholderWithDefault", input, shape=as_shape(shape), name=name)
     return made
@@ -188,7 +199,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     rows=Rows.ELEMENTWISE,
     partial_value=same_sizes,
 )
-def identity_kernel(xp: Any, x: Any) -> Any:
+def identity_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on."""
     return x
 
@@ -201,19 +212,19 @@ def identity_kernel(xp: Any, x: Any) -> Any:
     shape=same_as(0),
     role=roles.FORWARD,
 )
-def eager_const_kernel(xp: Any, x: Any) -> Any:
+def eager_const_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on; TensorFlow's eager clients wrap their constants in it."""
     return x
 
 
 @gradient("Identity", "PlaceholderWithDefault", "Snapshot", "_EagerConst")
-def identity_grad(op: Operation, grad: Any) -> list[Any]:
+def identity_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on."""
     return [grad]
 
 
 @export("identity")
-def identity(input: Any, name: str | None = None) -> Tensor:
+def identity(input: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor of the same value, made where the op is placed."""
     made: Tensor = apply_op("Identity", input, name=name)
     return made
@@ -227,7 +238,7 @@ def identity(input: Any, name: str | None = None) -> Tensor:
     shape=same_as(0),
     role=roles.FORWARD,
 )
-def snapshot(xp: Any, x: Any) -> Any:
+def snapshot(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on."""
     return x
 
@@ -245,26 +256,26 @@ def _same_each(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
     role=roles.IDENTITY_N,
 )
-def identity_n_kernel(xp: Any, values: list[Any]) -> Any:
+def identity_n_kernel(xp: ArrayNamespace, values: list[Any]) -> Any:
     """Pass the values on."""
     return values
 
 
 @gradient("IdentityN")
-def identity_n_grad(op: Operation, *grads: Any) -> list[Any]:
+def identity_n_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Pass the gradients on."""
     return list(grads)
 
 
 @export("identity_n")
-def identity_n(input: Any, name: str | None = None) -> list[Tensor]:
+def identity_n(input: TensorLike, name: str | None = None) -> list[Tensor]:
     """Return tensors of the same values."""
     made = apply_op("IdentityN", input, name=name)
     return made if isinstance(made, list) else [made]
 
 
 @op("NoOp()", shape=no_outputs, role=roles.NO_OP)
-def no_op_kernel(xp: Any) -> Any:
+def no_op_kernel(xp: ArrayNamespace) -> Any:
     """Do nothing; the op is there for its control edges."""
 
 
@@ -289,7 +300,7 @@ def no_op_v2(name: str | None = None) -> Operation | None:
     shape=same_as(0),
     role=roles.FORWARD,
 )
-def stop_gradient_kernel(xp: Any, x: Any) -> Any:
+def stop_gradient_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on."""
     return x
 
@@ -298,7 +309,7 @@ not_differentiable("StopGradient")
 
 
 @export("stop_gradient")
-def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+def stop_gradient(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the same value, through which no gradient flows."""
     made: Tensor = apply_op("StopGradient", input, name=name)
     return made
@@ -313,13 +324,13 @@ def stop_gradient(input: Any, name: str | None = None) -> Tensor:
     shape=same_as(0),
     role=roles.FORWARD,
 )
-def prevent_gradient_kernel(xp: Any, x: Any) -> Any:
+def prevent_gradient_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on."""
     return x
 
 
 @gradient("PreventGradient")
-def prevent_gradient_grad(op: Operation, grad: Any) -> list[Any]:
+def prevent_gradient_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Refuse.  Raises: LookupError."""
     raise LookupError(
         f"gradient of {op.name!r} was asked for, which is not allowed: {op.attrs['message']}"
@@ -327,7 +338,7 @@ def prevent_gradient_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @export("raw_ops.PreventGradient")
-def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> Tensor:
+def prevent_gradient(input: TensorLike, message: str = "", name: str | None = None) -> Tensor:
     """Return the same value; asking for its gradient is an error."""
     made: Tensor = apply_op("PreventGradient", input, message=message, name=name)
     return made
@@ -346,7 +357,7 @@ def zeros_of(xp: Any, sizes: Sequence[int], dtype: Any) -> Any:
     shape=same_as(0),
     compiles=Compiles.ALWAYS,
 )
-def zeros_like_kernel(xp: Any, x: Any, *, T: DType) -> Any:
+def zeros_like_kernel(xp: ArrayNamespace, x: Array, *, T: DType) -> Any:
     """Return zeros (empty strings) in the shape of x; a variant says what its own zero is.
 
     One that knows none (a dataset) is its own: it can only be the gradient of a result without one.
@@ -370,7 +381,7 @@ uint64, complex64, complex128, bool}
     shape=same_as(0),
     compiles=Compiles.ALWAYS,
 )
-def ones_like_kernel(xp: Any, x: Any) -> Any:
+def ones_like_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return ones in the shape of x."""
     return xp.ones_like(x)
 
@@ -392,7 +403,7 @@ def _fill_shape(c: ShapeContext) -> list[Dims]:
     static=("dims",),
     compiles=Compiles.ALWAYS,
 )
-def fill_kernel(xp: Any, dims: Any, value: Any, *, T: DType) -> Any:
+def fill_kernel(xp: ArrayNamespace, dims: Array, value: Array, *, T: DType) -> Any:
     """Return an array of dims full of value.
 
     Raises: InvalidArgumentError for dims that are no vector or have a negative size, or a value
@@ -410,7 +421,7 @@ def fill_kernel(xp: Any, dims: Any, value: Any, *, T: DType) -> Any:
 
 
 @gradient("Fill")
-def fill_grad(op: Operation, grad: Any) -> list[Any]:
+def fill_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Sum over all elements."""
     rank = apply_op("Rank", grad)
     axes = apply_op("Range", 0, rank, 1)
@@ -418,7 +429,7 @@ def fill_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @export("fill")
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+def fill(dims: TensorLike, value: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor of shape dims (a number is the size of a vector) full of a scalar."""
     sizes = [dims] if isinstance(dims, int) else shape_argument(dims)
     made: Tensor = apply_op("Fill", sizes, value, name=name)
@@ -456,7 +467,7 @@ def _static_shape(shape: Any) -> tuple[int, ...] | None:
     return tuple(int(getattr(size, "value", size)) for size in sizes)
 
 
-def _filled(shape: Any, dtype: Any, one: int, name: str | None, default: str) -> Tensor:
+def _filled(shape: Any, dtype: DTypeLike, one: int, name: str | None, default: str) -> Tensor:
     wanted = as_dtype(dtype).base_dtype
     value: Any = b"" if wanted is dtypes.string else one
     with get_default_graph().name_scope(name or default) as scope:
@@ -475,13 +486,13 @@ def _filled(shape: Any, dtype: Any, one: int, name: str | None, default: str) ->
 
 
 @export("zeros")
-def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def zeros(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Return zeros (False, empty strings) of the shape given."""
     return _filled(shape, dtype, 0, name, "zeros")
 
 
 @export("ones")
-def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+def ones(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Tensor:
     """Return ones of the shape given.
 
     Raises: TypeError for strings where operations are called at once; in graphs they are empty.
@@ -493,7 +504,10 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
 
 @export("zeros_like")
 def zeros_like(
-    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+    tensor: TensorLike,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    optimize: bool = True,
 ) -> Tensor:
     """Return zeros in the shape of a tensor.
 
@@ -506,14 +520,23 @@ def zeros_like(
 
 @export("ones_like")
 def ones_like(
-    tensor: Any, dtype: Any = None, name: str | None = None, optimize: bool = True
+    tensor: TensorLike,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+    optimize: bool = True,
 ) -> Tensor:
     """Return ones in the shape of a tensor (see zeros_like)."""
     return _like(tensor, dtype, name, optimize, "ones_like", ones, "OnesLike")
 
 
 def _like(
-    tensor: Any, dtype: Any, name: str | None, optimize: bool, default: str, make: Any, op_name: str
+    tensor: TensorLike,
+    dtype: Any,
+    name: str | None,
+    optimize: bool,
+    default: str,
+    make: Any,
+    op_name: str,
 ) -> Tensor:
     with get_default_graph().name_scope(name or default) as scope:
         given = convert_to_tensor(tensor, name="tensor")
@@ -529,7 +552,7 @@ def _like(
 
 
 @export("get_static_value")
-def get_static_value(tensor: Any, partial: bool = False) -> Any:
+def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
     """Return a tensor's value where it is known without running, else None.
 
     partial: whether a vector of sizes may be given with None for unknown ones.

@@ -5,14 +5,13 @@ Source: tensorflow/python/framework/indexed_slices.py.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor_conversion
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.operation import OperationGraph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire.dtypes import DType
 
@@ -108,7 +107,7 @@ register_tensor_conversion(IndexedSlices, to_dense)
 
 @export("convert_to_tensor_or_indexed_slices")
 def convert_to_tensor_or_indexed_slices(
-    value: Any, dtype: Any = None, name: str | None = None
+    value: TensorLike, dtype: DTypeLike | None = None, name: str | None = None
 ) -> Tensor | IndexedSlices:
     """Return value as it is if it is an IndexedSlices, otherwise as a tensor."""
     if isinstance(value, IndexedSlices):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework.indexed_slices import IndexedSlices
 
@@ -28,31 +29,31 @@ def register_composite(kind: type, flatten_parts: Flatten, rebuild: Rebuild) -> 
     _composites.append((kind, flatten_parts, rebuild))
 
 
-def _composite(value: Any) -> tuple[type, Flatten, Rebuild] | None:
+def _composite(value: object) -> tuple[type, Flatten, Rebuild] | None:
     for entry in _composites:
         if isinstance(value, entry[0]):
             return entry
     return None
 
 
-def is_composite(value: Any) -> bool:
+def is_composite(value: TensorLike) -> bool:
     """Whether a value stands for several tensors."""
     return _composite(value) is not None
 
 
 @export("nest.is_nested")
-def is_nested(seq: Any) -> bool:
+def is_nested(seq: object) -> bool:
     """Whether seq is a list, tuple or dict."""
     return isinstance(seq, (list, tuple, Mapping))
 
 
 @export("nest.flatten")
-def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+def flatten(structure: object, expand_composites: bool = False) -> list[Any]:
     """Return the leaves of a structure; a leaf alone gives a list of one."""
     return list(_leaves(structure, expand_composites))
 
 
-def _leaves(structure: Any, expand: bool) -> Iterator[Any]:
+def _leaves(structure: object, expand: bool) -> Iterator[Any]:
     if isinstance(structure, Mapping):
         for key in sorted(structure):
             yield from _leaves(structure[key], expand)
@@ -69,7 +70,7 @@ def _leaves(structure: Any, expand: bool) -> Iterator[Any]:
 
 @export("nest.pack_sequence_as")
 def pack_sequence_as(
-    structure: Any, flat_sequence: list[Any], expand_composites: bool = False
+    structure: object, flat_sequence: list[Any], expand_composites: bool = False
 ) -> Any:
     """Return the leaves put into the form of a structure.
 
@@ -81,7 +82,7 @@ def pack_sequence_as(
     return _pack(structure, iter(flat_sequence), expand_composites)
 
 
-def _pack(structure: Any, leaves: Iterator[Any], expand: bool) -> Any:
+def _pack(structure: object, leaves: Iterator[Any], expand: bool) -> Any:
     if isinstance(structure, Mapping):
         packed = {key: _pack(structure[key], leaves, expand) for key in sorted(structure)}
         return _like_mapping(structure, packed)
@@ -147,11 +148,11 @@ def assert_same_structure(
         assert_same_structure(one, two, check_types, expand_composites)
 
 
-def _both_plain_dicts(one: Any, two: Any) -> bool:
+def _both_plain_dicts(one: object, two: object) -> bool:
     return isinstance(one, dict) and isinstance(two, dict)
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     return f"{type(value).__name__} {value!r:.60}"
 
 

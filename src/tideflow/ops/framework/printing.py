@@ -17,8 +17,10 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, same_as, scalar
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.ops.framework.text_format import summarize_value
@@ -39,7 +41,7 @@ _log = logging.getLogger(__name__)
     stateful=True,
     any_device=True,
 )
-def assert_kernel(ctx: Any, condition: Any, data: list[Any], *, summarize: int) -> None:
+def assert_kernel(ctx: KernelContext, condition: Array, data: list[Any], *, summarize: int) -> None:
     """Do nothing.  Raises: InvalidArgumentError with the data when the condition is false."""
     if np.ndim(condition):
         raise InvalidArgumentError(
@@ -55,7 +57,10 @@ not_differentiable("Assert")
 
 @export("Assert", "debugging.Assert")
 def Assert(
-    condition: Any, data: Iterable[Any], summarize: int | None = None, name: str | None = None
+    condition: TensorLike,
+    data: Iterable[Any],
+    summarize: int | None = None,
+    name: str | None = None,
 ) -> Any:
     """Return an operation that fails with the data when the condition is false.
 
@@ -86,7 +91,7 @@ def _unless_eager(made: Operation) -> Operation | None:
     blocks="files",
 )
 def print_kernel(
-    ctx: Any, x: Any, data: list[Any], *, message: str, first_n: int, summarize: int
+    ctx: KernelContext, x: Array, data: list[Any], *, message: str, first_n: int, summarize: int
 ) -> Any:
     """Write the data to standard error, the first first_n times that it runs; return x."""
     counter = ctx.memo(itertools.count)
@@ -97,14 +102,14 @@ def print_kernel(
 
 
 @gradient("Print")
-def print_grad(op: Operation, grad: Any) -> list[Any]:
+def print_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on."""
     return [grad] + [None] * (len(op.edges) - 1)
 
 
 @export("Print")
 def Print(
-    input_: Any,
+    input_: TensorLike,
     data: Iterable[Any],
     message: str | None = None,
     first_n: int | None = None,
@@ -141,7 +146,9 @@ _LOG_LEVELS = {
     stateful=True,
     blocks="files",
 )
-def print_v2_kernel(ctx: Any, step: Any, text: Any, *, output_stream: str, end: str) -> None:
+def print_v2_kernel(
+    ctx: KernelContext, step: StepContext, text: Array | bytes, *, output_stream: str, end: str
+) -> None:
     """Write a string to standard error or output, to the log, or at the end of a file.
 
     Raises: InvalidArgumentError for an unknown stream or a value that is no scalar.
@@ -173,7 +180,7 @@ not_differentiable("PrintV2")
 @export("print")
 def print_v2(
     *inputs: Any,
-    output_stream: Any = None,
+    output_stream: object | None = None,
     summarize: int = 3,
     sep: str = " ",
     end: str = os.linesep,
@@ -210,7 +217,7 @@ def print_v2(
 _PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
-def _template(value: Any, tensors: list[Tensor]) -> str:
+def _template(value: object, tensors: list[Tensor]) -> str:
     """Return how a value is printed, with a placeholder for each tensor in it."""
     if _is_symbolic(value):
         tensors.append(convert_to_tensor(value))
@@ -228,14 +235,14 @@ def _is_scalar_string(tensor: Tensor) -> bool:
     return tensor.dtype.base_dtype is dtypes.string and tensor.dims == ()
 
 
-def _is_symbolic(value: Any) -> bool:
+def _is_symbolic(value: object) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
 
 
 # ---- numbers that are no numbers
 
 
-def _check_numerics(x: Any, message: str, signed: bool) -> Any:
+def _check_numerics(x: Array, message: str, signed: bool) -> Any:
     wide = np.asarray(x).astype(np.float64)
     found = []
     if signed and np.isneginf(wide).any():
@@ -259,7 +266,7 @@ def _check_numerics(x: Any, message: str, signed: bool) -> Any:
     stateful=True,
     any_device=True,
 )
-def check_numerics_kernel(ctx: Any, x: Any, *, message: str) -> Any:
+def check_numerics_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""
     return _check_numerics(x, message, signed=False)
 
@@ -274,27 +281,27 @@ def check_numerics_kernel(ctx: Any, x: Any, *, message: str) -> Any:
     stateful=True,
     any_device=True,
 )
-def check_numerics_v2_kernel(ctx: Any, x: Any, *, message: str) -> Any:
+def check_numerics_v2_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""
     return _check_numerics(x, message, signed=True)
 
 
 @gradient("CheckNumerics", "CheckNumericsV2")
-def check_numerics_grad(op: Operation, grad: Any) -> list[Any]:
+def check_numerics_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on, checked too."""
     text = f"Not a number (NaN) or infinity (Inf) in the gradient of {op.name}"
     return [apply_op(op.type, grad, message=text)]
 
 
 @export("check_numerics", "debugging.check_numerics")
-def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+def check_numerics(tensor: TensorLike, message: str, name: str | None = None) -> Tensor:
     """Return a tensor; running it fails with the message if it holds a NaN or an infinity."""
     made: Tensor = apply_op("CheckNumerics", tensor, message=message, name=name)
     return made
 
 
 @op("Timestamp() -> ts: double", shape=scalar, stateful=True)
-def timestamp_kernel(ctx: Any) -> Any:
+def timestamp_kernel(ctx: KernelContext) -> Any:
     """Return the seconds since 1970."""
     return np.float64(clock.wall_s())
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.types import Array
+
 _ESCAPED = re.compile(rb"[\x00-\x1f\x7f\"'\\]")
 _NAMED = {b"\n": b"\\n", b"\r": b"\\r", b"\t": b"\\t", b'"': b'\\"', b"'": b"\\'", b"\\": b"\\\\"}
 
 
-def element_text(value: Any, dtype: np.dtype[Any]) -> str:
+def element_text(value: object, dtype: np.dtype[Any]) -> str:
     """Return an element, as Python's own value, written out.
 
     Numbers have as few digits as the type always holds, or else as many as tell them apart;
@@ -38,7 +40,7 @@ def _escaped(value: bytes) -> bytes:
     return _ESCAPED.sub(lambda found: _NAMED.get(found[0]) or b"\\%03o" % ord(found[0]), value)
 
 
-def summarize_value(value: Any, limit: int) -> str:
+def summarize_value(value: Array, limit: int) -> str:
     """Return the first `limit` elements of a value in one line; all if that is negative."""
     array: Any = np.asarray(value)
     flat = array.reshape(-1)

@@ -12,6 +12,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, gradient_scope
 from tideflow.ops.gradients.control_flow import ControlFlowGradients
@@ -55,15 +56,15 @@ class AggregationMethod:
 @export("gradients")
 @collection_paused()
 def gradients(
-    ys: Any,
-    xs: Any,
-    grad_ys: Any = None,
+    ys: object,
+    xs: object,
+    grad_ys: object | None = None,
     name: str = "gradients",
     colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False,
     aggregation_method: int | None = None,
-    stop_gradients: Any = None,
-    unconnected_gradients: Any = UnconnectedGradients.NONE,
+    stop_gradients: object | None = None,
+    unconnected_gradients: object = UnconnectedGradients.NONE,
 ) -> list[Any]:
     """Return the gradients of the sum of ys with respect to each x.
 
@@ -100,8 +101,8 @@ def gradients(
 
 @export("hessians")
 def hessians(
-    ys: Any,
-    xs: Any,
+    ys: TensorLike,
+    xs: TensorLike,
     name: str = "hessians",
     colocate_gradients_with_ops: bool = False,
     gate_gradients: bool = False,
@@ -131,16 +132,16 @@ def hessians(
     return found
 
 
-def _as_list(values: Any) -> list[Any]:
+def _as_list(values: object) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _target(y: Any) -> Any:
+def _target(y: TensorLike) -> Any:
     """Return what to differentiate for a y: a handle for a resource variable."""
     return y.values if isinstance(y, IndexedSlices) else y
 
 
-def _differentiable(x: Any) -> Tensor:
+def _differentiable(x: TensorLike) -> Tensor:
     """Return the tensor that stands for x: a variable's handle or reference."""
     if isinstance(x, Tensor):
         return x

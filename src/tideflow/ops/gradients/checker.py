@@ -11,6 +11,7 @@ import numpy as np
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_session
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.gradients.api import gradients
 
@@ -62,14 +63,14 @@ def compute_gradient(
 
 @export("test.compute_gradient_error")
 def compute_gradient_error(
-    x: Any,
-    x_shape: Any,
+    x: TensorLike,
+    x_shape: TensorLike,
     y: Tensor,
-    y_shape: Any,
-    x_init_value: Any = None,
+    y_shape: TensorLike,
+    x_init_value: TensorLike | None = None,
     delta: float = 1e-3,
-    init_targets: Any = None,
-    extra_feed_dict: Any = None,
+    init_targets: TensorLike | None = None,
+    extra_feed_dict: object | None = None,
 ) -> float:
     """Return the largest difference between the two Jacobians (see compute_gradient)."""
     pairs = compute_gradient(
@@ -98,7 +99,7 @@ def _by_gradients(
 
 
 def _by_differences(
-    session: Any, x: Tensor, start: Any, y: Tensor, feeds: dict[Any, Any], delta: float
+    session: Any, x: Tensor, start: Array, y: Tensor, feeds: dict[Any, Any], delta: float
 ) -> Any:
     rows = []
     for i in range(start.size):

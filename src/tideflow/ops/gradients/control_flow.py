@@ -151,7 +151,7 @@ class ControlFlowGradients:
             return _pass
         return None
 
-    def _merge_grad(self, op: Operation, grad: Any, _: Any) -> list[Any]:
+    def _merge_grad(self, op: Operation, grad: Tensor, _: object) -> list[Any]:
         """Switch the gradient of a cond's result into both branches."""
         results: list[Any] = []
         for index, tensor in enumerate(op.inputs):
@@ -198,7 +198,7 @@ class ControlFlowGradients:
         return None if any(g is None for g in pair) else _merged(pair)
 
 
-def _pass(op: Operation, grad: Any) -> list[Any]:
+def _pass(op: Operation, grad: Tensor) -> list[Any]:
     return [grad]
 
 
@@ -212,7 +212,7 @@ def _is_loop_merge(op: Operation) -> bool:
     )
 
 
-def _map(function: Callable[[Any], Any], grad: Any) -> Any:
+def _map(function: Callable[[Any], Any], grad: Tensor) -> Any:
     return nest.map_structure(function, grad, expand_composites=True)
 
 
@@ -338,7 +338,7 @@ class _BackwardLoop:
             self.context.pops_done = control_trigger(name="pops_done")
             self.context.pops_done.add_control_input(self.context.pivot.op)
 
-    def _first(self, variable: LoopVariable, grad: Any) -> Tensor:
+    def _first(self, variable: LoopVariable, grad: Tensor) -> Tensor:
         found = zeros_like_output(variable.exit) if grad is None else convert_to_tensor(grad)
         assert found is not None
         found.set_shape(variable.merge.dims)

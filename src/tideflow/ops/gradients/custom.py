@@ -16,6 +16,7 @@ from tideflow.graph import gradient_registry, roles
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,16 +89,16 @@ class _Reads:
     def __init__(self) -> None:
         self.variables: list[Any] = []
 
-    def wants(self, inputs: Any) -> bool:
+    def wants(self, inputs: TensorLike) -> bool:
         return False
 
-    def record(self, op: Any, inputs: Any, backward: Any = None) -> None:
+    def record(self, op: Operation, inputs: TensorLike, backward: object | None = None) -> None:
         """Leave operations to the tapes."""
 
-    def extend(self, op: Any, outputs: Any) -> None:
+    def extend(self, op: Operation, outputs: TensorLike) -> None:
         """Leave results to the tapes."""
 
-    def watch_accessed(self, variable: Any) -> None:
+    def watch_accessed(self, variable: object) -> None:
         if not any(variable is other for other in self.variables):
             self.variables.append(variable)
 

@@ -111,7 +111,7 @@ def dense(grads: Sequence[Any]) -> list[Tensor | None]:
 
 
 @gradient("PartitionedCall", "StatefulPartitionedCall")
-def call_grad(op: Operation, *grads: Any) -> list[Any]:
+def call_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Call the gradient of the body."""
     forward = forward_body(op.attrs["f"])
     count = len(forward.outputs)
@@ -153,14 +153,14 @@ def _spread(found: Sequence[Tensor], live: Sequence[int], count: int) -> list[An
 
 
 @gradient("If", "StatelessIf")
-def if_grad(op: Operation, *grads: Any) -> list[Any]:
+def if_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Choose between the gradients of the branches by the same predicate."""
     refs = [op.attrs["then_branch"], op.attrs["else_branch"]]
     return _branch_grad(op, refs, ["then_branch", "else_branch"], "If", grads)
 
 
 @gradient("Case", "StatelessCase")
-def case_grad(op: Operation, *grads: Any) -> list[Any]:
+def case_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Choose between the gradients of the branches by the same index."""
     return _branch_grad(op, op.attrs["branches"], None, "Case", grads)
 

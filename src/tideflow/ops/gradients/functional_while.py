@@ -39,7 +39,7 @@ class _Like:
 
 
 @gradient("While", "StatelessWhile")
-def while_grad(op: Operation, *grads: Any) -> list[Any]:
+def while_grad(op: Operation, *grads: Tensor) -> list[Any]:
     """Run the gradient of the body as often as the body ran, last iteration first."""
     forward = forward_body(op.attrs["body"])
     count = len(forward.outputs)

@@ -13,6 +13,7 @@ from tideflow.graph import roles
 from tideflow.graph.building import apply_op
 from tideflow.graph.functions import FunctionDefinition, body_graph
 from tideflow.graph.graph import Graph
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
@@ -40,7 +41,9 @@ def _shapes_of_arguments(c: ShapeContext) -> list[Dims]:
     role=roles.HIGHER_ORDER,
     any_device=False,
 )
-async def symbolic_gradient(ctx: Any, step: Any, inputs: list[Any], *, f: FunctionRef) -> Any:
+async def symbolic_gradient(
+    ctx: KernelContext, step: StepContext, inputs: list[Any], *, f: FunctionRef
+) -> Any:
     """Return the gradients of a function's arguments.
 
     inputs: the arguments, then the gradients of the function's results.

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeAlias
 from tideflow.graph import gradient_registry, shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import tuple_
 from tideflow.ops.framework import IndexedSlices
 from tideflow.wire import dtypes, errors
@@ -197,7 +198,7 @@ class Walk:
             return unit, tensor.value_index
         return unit, next((i for i, t in enumerate(unit.outputs) if t is tensor), -1)
 
-    def add(self, tensor: Tensor, grad: Any) -> None:
+    def add(self, tensor: Tensor, grad: Tensor) -> None:
         """Let a gradient arrive at a tensor.
 
         Raises: ValueError for a tensor inside a loop, where there is one for each iteration.
@@ -367,7 +368,7 @@ def ones_like_output(y: Tensor, name: str = "ones_like") -> Tensor:
     return ones
 
 
-def _checked(y: Tensor, grad: Any, index: int) -> Any:
+def _checked(y: Tensor, grad: TensorLike, index: int) -> Any:
     if isinstance(grad, IndexedSlices):
         return grad
     dtype = y.dtype.base_dtype
@@ -380,7 +381,7 @@ def _checked(y: Tensor, grad: Any, index: int) -> Any:
     return apply_op("Identity", given, name=f"grad_ys_{index}")
 
 
-def _match_shape(unit: Unit, tensor: Tensor, grad: Any) -> None:
+def _match_shape(unit: Unit, tensor: Tensor, grad: Tensor) -> None:
     """Let a gradient have the static shape of what it is the gradient of."""
     if not isinstance(grad, Tensor) or tensor.dtype.base_dtype in (
         dtypes.resource,

@@ -14,6 +14,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.image.arguments import as_image, checked
 from tideflow.ops.math import cast, reduce_mean, reduce_std, saturate_cast
@@ -23,7 +24,7 @@ from tideflow.wire.dtypes import DType, as_dtype
 
 @export("image.convert_image_dtype")
 def convert_image_dtype(
-    image: Any, dtype: Any, saturate: bool = False, name: str | None = None
+    image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None
 ) -> Tensor:
     """Return an image with another element type, its values scaled to that type's range.
 
@@ -59,7 +60,7 @@ def convert_image_dtype(
         return made
 
 
-def _as_tensor(value: Any) -> Tensor:
+def _as_tensor(value: Tensor) -> Tensor:
     found: Tensor = value
     return found
 
@@ -69,7 +70,9 @@ def _steps(wide: DType, narrow: DType) -> int:
     return (int(wide.max) + 1) // (int(narrow.max) + 1)
 
 
-def _as_floats(image: Any, change: Callable[[Tensor], Any], saturate: bool = False) -> Tensor:
+def _as_floats(
+    image: TensorLike, change: Callable[[Tensor], Any], saturate: bool = False
+) -> Tensor:
     """Return a change of an image as float16 or float32, with the image's own type."""
     given = convert_to_tensor(image, name="image")
     is_float = given.dtype in (dtypes.float16, dtypes.float32)
@@ -78,7 +81,7 @@ def _as_floats(image: Any, change: Callable[[Tensor], Any], saturate: bool = Fal
 
 
 @export("image.adjust_brightness")
-def adjust_brightness(image: Any, delta: Any) -> Tensor:
+def adjust_brightness(image: TensorLike, delta: TensorLike) -> Tensor:
     """Return an image with a number added, in [0, 1] whatever the image's type."""
     with get_default_graph().name_scope("adjust_brightness"):
         return _as_floats(
@@ -87,7 +90,7 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
 
 
 @export("image.adjust_contrast")
-def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Tensor:
     """Return images whose distance from the mean of each channel is multiplied by a factor."""
     with get_default_graph().name_scope("adjust_contrast"):
         return _as_floats(
@@ -96,7 +99,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
 
 @export("image.adjust_gamma")
-def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
+def adjust_gamma(image: TensorLike, gamma: Any = 1, gain: TensorLike = 1) -> Tensor:
     """Return gain * image ** gamma.
 
     Raises: ValueError for a gamma below 0, InvalidArgumentError where it is a tensor.
@@ -112,7 +115,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 
 
 @export("image.adjust_hue")
-def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
+def adjust_hue(image: TensorLike, delta: Any, name: str | None = None) -> Tensor:
     """Return an RGB image whose hue is turned by delta, in [-1, 1].
 
     Raises: ValueError for a delta outside, where it is known at once.
@@ -125,14 +128,16 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
 
 
 @export("image.adjust_saturation")
-def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
+def adjust_saturation(
+    image: TensorLike, saturation_factor: TensorLike, name: str | None = None
+) -> Tensor:
     """Return an RGB image whose saturation is multiplied by a factor."""
     with get_default_graph().name_scope(name or "adjust_saturation"):
         return _as_floats(image, lambda x: apply_op("AdjustSaturation", x, saturation_factor))
 
 
 @export("image.per_image_standardization")
-def per_image_standardization(image: Any) -> Tensor:
+def per_image_standardization(image: TensorLike) -> Tensor:
     """Return images as float32, each with mean 0 and variance 1 over all its values.
 
     The divisor is at least 1 / sqrt(number of values), for images of one color.
@@ -155,7 +160,7 @@ _GRAY = (0.2989, 0.5870, 0.1140)
 
 
 @export("image.rgb_to_grayscale")
-def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
+def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Tensor:
     """Return RGB images [..., 3] in shades of gray [..., 1], with their own type."""
     with get_default_graph().name_scope(name or "rgb_to_grayscale") as scope:
         given = convert_to_tensor(images, name="images")
@@ -165,7 +170,7 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
 
 
 @export("image.grayscale_to_rgb")
-def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
+def grayscale_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """Return images in shades of gray [..., 1] as RGB [..., 3].
 
     Raises: ValueError for images without a last dimension of 1.
@@ -183,7 +188,7 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         return made
 
 
-def _times_matrix(images: Any, matrix: Any) -> Tensor:
+def _times_matrix(images: TensorLike, matrix: Any) -> Tensor:
     """Return the product of the last axis and a matrix."""
     given = convert_to_tensor(images, name="images")
     kernel = convert_to_tensor(np.array(matrix, given.dtype.as_numpy_dtype))
@@ -217,24 +222,24 @@ _FROM_YUV = [[1, 1, 1], [0, -0.394642334, 2.03206185], [1.13988303, -0.58062185,
 
 
 @export("image.rgb_to_yiq")
-def rgb_to_yiq(images: Any) -> Tensor:
+def rgb_to_yiq(images: TensorLike) -> Tensor:
     """Return RGB images [..., 3] of floats in YIQ: luma, and two of chroma."""
     return _times_matrix(images, _TO_YIQ)
 
 
 @export("image.yiq_to_rgb")
-def yiq_to_rgb(images: Any) -> Tensor:
+def yiq_to_rgb(images: TensorLike) -> Tensor:
     """Return YIQ images [..., 3] of floats in RGB."""
     return _times_matrix(images, _FROM_YIQ)
 
 
 @export("image.rgb_to_yuv")
-def rgb_to_yuv(images: Any) -> Tensor:
+def rgb_to_yuv(images: TensorLike) -> Tensor:
     """Return RGB images [..., 3] of floats in YUV: luma, and two of chroma."""
     return _times_matrix(images, _TO_YUV)
 
 
 @export("image.yuv_to_rgb")
-def yuv_to_rgb(images: Any) -> Tensor:
+def yuv_to_rgb(images: TensorLike) -> Tensor:
     """Return YUV images [..., 3] of floats in RGB."""
     return _times_matrix(images, _FROM_YUV)

@@ -15,7 +15,7 @@ from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.framework import Assert
 
 
-def as_image(image: Any, name: str = "image") -> Tensor:
+def as_image(image: object, name: str = "image") -> Tensor:
     """Return one image [height, width, channels], or a batch of them, as a tensor.
 
     Raises: ValueError for another rank than 3 or 4, or for no pixels; InvalidArgumentError where

@@ -16,13 +16,16 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.math import one_of
 from tideflow.wire import dtypes, errors
+from tideflow.wire.dtypes import DType
 
 
 def _invalid(what: str) -> errors.InvalidArgumentError:
@@ -32,7 +35,7 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
 # ---- crops
 
 
-def _check_boxes(boxes: Any, box_ind: Any, batch: int) -> None:
+def _check_boxes(boxes: Array, box_ind: Array, batch: int) -> None:
     if np.ndim(boxes) != 2 or boxes.shape[1] != 4:
         raise _invalid(f"boxes must be [count, 4]; found {list(np.shape(boxes))}")
     if np.shape(box_ind) != (len(boxes),):
@@ -55,7 +58,7 @@ class _Places(NamedTuple):
     along: Any
 
 
-def _places(low: Any, high: Any, size: int, out: int) -> _Places:
+def _places(low: Array, high: Array, size: int, out: int) -> _Places:
     whole = np.float32(size - 1)
     if out > 1:
         step = (high - low) * whole / np.float32(out - 1)
@@ -67,7 +70,7 @@ def _places(low: Any, high: Any, size: int, out: int) -> _Places:
     return _Places(at, (at >= 0) & (at <= whole), along)
 
 
-def _both_places(boxes: Any, sizes: Any, crop: Any) -> tuple[_Places, _Places]:
+def _both_places(boxes: Array, sizes: Array, crop: Array) -> tuple[_Places, _Places]:
     y1, x1, y2, x2 = np.asarray(boxes, np.float32).T
     return _places(y1, y2, sizes[0], crop[0]), _places(x1, x2, sizes[1], crop[1])
 
@@ -117,11 +120,11 @@ def _crop_shape(c: ShapeContext) -> list[Dims]:
     shape=_crop_shape,
 )
 def crop_and_resize_kernel(
-    ctx: Any,
-    image: Any,
-    boxes: Any,
-    box_ind: Any,
-    crop_size: Any,
+    ctx: KernelContext,
+    image: Array,
+    boxes: Array,
+    box_ind: Array,
+    crop_size: Array,
     *,
     method: str,
     extrapolation_value: float,
@@ -154,7 +157,14 @@ def crop_and_resize_kernel(
     shape=lambda c: [c.value_as_shape("image_size")],
 )
 def crop_and_resize_grad_image_kernel(
-    ctx: Any, grads: Any, boxes: Any, box_ind: Any, image_size: Any, *, T: Any, method: str
+    ctx: KernelContext,
+    grads: Array,
+    boxes: Array,
+    box_ind: Array,
+    image_size: Array,
+    *,
+    T: Any,
+    method: str,
 ) -> Any:
     """Return what the pixels of the images have of the crops' gradients."""
     if np.shape(image_size) != (4,):
@@ -177,7 +187,7 @@ def crop_and_resize_grad_image_kernel(
     shape=lambda c: [c.shape("boxes")],
 )
 def crop_and_resize_grad_boxes_kernel(
-    ctx: Any, grads: Any, image: Any, boxes: Any, box_ind: Any, *, method: str
+    ctx: KernelContext, grads: Array, image: Array, boxes: Array, box_ind: Array, *, method: str
 ) -> Any:
     """Return what moving the corners of boxes does: [boxes, 4]."""
     _check_boxes(boxes, box_ind, len(image))
@@ -210,7 +220,7 @@ def crop_and_resize_grad_boxes_kernel(
 
 
 @gradient("CropAndResize")
-def _crop_and_resize_gradient(op: Any, grad: Any) -> list[Any]:
+def _crop_and_resize_gradient(op: Operation, grad: Tensor) -> list[Any]:
     image, boxes, box_ind, _ = op.inputs
     method = op.attrs["method"]
     of_image = None
@@ -226,10 +236,10 @@ def _crop_and_resize_gradient(op: Any, grad: Any) -> list[Any]:
 
 @export_v2("image.crop_and_resize")
 def crop_and_resize(
-    image: Any,
-    boxes: Any,
-    box_indices: Any,
-    crop_size: Any,
+    image: TensorLike,
+    boxes: TensorLike,
+    box_indices: TensorLike,
+    crop_size: object,
     method: str = "bilinear",
     extrapolation_value: float = 0.0,
     name: str | None = None,
@@ -258,14 +268,14 @@ def crop_and_resize(
 
 @export("image.crop_and_resize")
 def crop_and_resize_v1(
-    image: Any,
-    boxes: Any,
-    box_ind: Any = None,
-    crop_size: Any = None,
+    image: TensorLike,
+    boxes: TensorLike,
+    box_ind: TensorLike | None = None,
+    crop_size: TensorLike | None = None,
     method: str = "bilinear",
     extrapolation_value: float = 0,
     name: str | None = None,
-    box_indices: Any = None,
+    box_indices: TensorLike | None = None,
 ) -> Tensor:
     """Return parts of images, all of one size (see the TF2 shape); box_ind is box_indices."""
     indices = one_of("box_indices", box_indices, "box_ind", box_ind)
@@ -280,7 +290,7 @@ class _Selection(NamedTuple):
     scores: Any
 
 
-def _overlap(boxes: Any) -> Callable[[int, int], float]:
+def _overlap(boxes: Array) -> Callable[[int, int], float]:
     """Return the function of two boxes that gives the part of their union that both cover."""
     y1, y2 = np.minimum(boxes[:, 0], boxes[:, 2]), np.maximum(boxes[:, 0], boxes[:, 2])
     x1, x2 = np.minimum(boxes[:, 1], boxes[:, 3]), np.maximum(boxes[:, 1], boxes[:, 3])
@@ -298,7 +308,7 @@ def _overlap(boxes: Any) -> Callable[[int, int], float]:
 
 
 def _select(
-    scores: Any,
+    scores: Array,
     most: Any,
     overlap: Callable[[int, int], float],
     limits: tuple[Any, Any],
@@ -336,7 +346,7 @@ def _select(
     return _Selection(np.array(indices, np.int32), np.array(found, scores.dtype))
 
 
-def _check_selection(given: Any, scores: Any, most: Any, limits: tuple[Any, ...]) -> int:
+def _check_selection(given: Array, scores: Array, most: Array, limits: tuple[Any, ...]) -> int:
     for value, what in zip((most, *limits), ("max_output_size", "a threshold", "a threshold")):
         if np.ndim(value):
             raise _invalid(f"{what} must be a scalar; its shape is {list(np.shape(value))}")
@@ -347,7 +357,7 @@ def _check_selection(given: Any, scores: Any, most: Any, limits: tuple[Any, ...]
     return int(most)
 
 
-def _check_corners(boxes: Any, iou_threshold: Any) -> None:
+def _check_corners(boxes: Array, iou_threshold: Array) -> None:
     if np.ndim(boxes) != 2 or boxes.shape[1] != 4:
         raise _invalid(f"boxes must be [count, 4]; found {list(np.shape(boxes))}")
     if not 0 <= iou_threshold <= 1:
@@ -368,7 +378,12 @@ def _selected_shape(c: ShapeContext) -> list[Dims]:
     shape=_selected_shape,
 )
 def non_max_suppression_v3_kernel(
-    ctx: Any, boxes: Any, scores: Any, most: Any, iou_threshold: Any, score_threshold: Any
+    ctx: KernelContext,
+    boxes: Array,
+    scores: Array,
+    most: Array,
+    iou_threshold: Array,
+    score_threshold: Array,
 ) -> Any:
     """Return the indices of the boxes that stay, best first."""
     limits = (iou_threshold, score_threshold)
@@ -392,12 +407,12 @@ def _padded(selected: Any, count: int) -> Any:
     shape=lambda c: [(None,), ()],
 )
 def non_max_suppression_v4_kernel(
-    ctx: Any,
-    boxes: Any,
-    scores: Any,
-    most: Any,
-    iou_threshold: Any,
-    score_threshold: Any,
+    ctx: KernelContext,
+    boxes: Array,
+    scores: Array,
+    most: Array,
+    iou_threshold: Array,
+    score_threshold: Array,
     *,
     pad_to_max_output_size: bool,
 ) -> Any:
@@ -418,13 +433,13 @@ def non_max_suppression_v4_kernel(
     shape=lambda c: [(None,), (None,), ()],
 )
 def non_max_suppression_v5_kernel(
-    ctx: Any,
-    boxes: Any,
-    scores: Any,
-    most: Any,
-    iou_threshold: Any,
-    score_threshold: Any,
-    soft_nms_sigma: Any,
+    ctx: KernelContext,
+    boxes: Array,
+    scores: Array,
+    most: Array,
+    iou_threshold: Array,
+    score_threshold: Array,
+    soft_nms_sigma: Array,
     *,
     pad_to_max_output_size: bool,
 ) -> Any:
@@ -449,7 +464,12 @@ def non_max_suppression_v5_kernel(
     shape=_selected_shape,
 )
 def non_max_suppression_with_overlaps_kernel(
-    ctx: Any, overlaps: Any, scores: Any, most: Any, overlap_threshold: Any, score_threshold: Any
+    ctx: KernelContext,
+    overlaps: Array,
+    scores: Array,
+    most: Array,
+    overlap_threshold: Array,
+    score_threshold: Array,
 ) -> Any:
     """Return the indices of the boxes that stay, best first, by a matrix of overlaps."""
     limits = (overlap_threshold, score_threshold)
@@ -467,17 +487,17 @@ not_differentiable(
 )
 
 
-def _scalar(value: Any, dtype: Any) -> Tensor:
+def _scalar(value: TensorLike, dtype: DType) -> Tensor:
     return convert_to_tensor(value, None if isinstance(value, Tensor) else dtype)
 
 
 @export("image.non_max_suppression")
 def non_max_suppression(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size: TensorLike,
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
     """Return the indices of the best boxes, best first, that do not overlap better ones.
@@ -502,12 +522,12 @@ def non_max_suppression(
 
 @export("image.non_max_suppression_with_scores")
 def non_max_suppression_with_scores(
-    boxes: Any,
-    scores: Any,
-    max_output_size: Any,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
-    soft_nms_sigma: Any = 0.0,
+    boxes: TensorLike,
+    scores: TensorLike,
+    max_output_size: TensorLike,
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
+    soft_nms_sigma: TensorLike = 0.0,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the indices of the best boxes and their scores (see non_max_suppression).
@@ -529,11 +549,11 @@ def non_max_suppression_with_scores(
 
 @export("image.non_max_suppression_overlaps")
 def non_max_suppression_overlaps(
-    overlaps: Any,
-    scores: Any,
-    max_output_size: Any,
-    overlap_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    overlaps: TensorLike,
+    scores: TensorLike,
+    max_output_size: TensorLike,
+    overlap_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Tensor:
     """Return the indices of the best boxes (see non_max_suppression), by a matrix of overlaps."""

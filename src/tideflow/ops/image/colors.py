@@ -13,6 +13,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn import wide
 from tideflow.wire import errors
@@ -53,7 +54,7 @@ def _check_scalar(value: Any, what: str) -> None:
         raise errors.InvalidArgumentError(f"{what} must be scalar: {list(value.shape)}")
 
 
-def _to_hsv(xp: Any, x: Any) -> tuple[Any, Any, Any]:
+def _to_hsv(xp: ArrayNamespace, x: Array) -> tuple[Any, Any, Any]:
     """Return hue in [0, 1), saturation and value."""
     r, g, b = x[..., 0], x[..., 1], x[..., 2]
     value = xp.maximum(xp.maximum(r, g), b)
@@ -72,7 +73,7 @@ def _to_hsv(xp: Any, x: Any) -> tuple[Any, Any, Any]:
     return xp.where(hue < 0, hue + one, hue), saturation, value
 
 
-def _to_rgb(xp: Any, hue: Any, saturation: Any, value: Any) -> Any:
+def _to_rgb(xp: ArrayNamespace, hue: Array, saturation: Array, value: Array) -> Any:
     six = hue * 6
     parts = (abs(six - 3) - 1, 2 - abs(six - 2), 2 - abs(six - 4))
     gray = 1 - saturation
@@ -80,13 +81,13 @@ def _to_rgb(xp: Any, hue: Any, saturation: Any, value: Any) -> Any:
 
 
 @op("RGBToHSV(images: T) -> output: T\nT: type in floats = float", shape=_colored)
-def rgb_to_hsv_kernel(xp: Any, images: Any) -> Any:
+def rgb_to_hsv_kernel(xp: ArrayNamespace, images: Array) -> Any:
     _check_channels(images)
     return xp.stack(_to_hsv(xp, wide(xp, images)), axis=-1).astype(images.dtype)
 
 
 @op("HSVToRGB(images: T) -> output: T\nT: type in floats = float", shape=_colored)
-def hsv_to_rgb_kernel(xp: Any, images: Any) -> Any:
+def hsv_to_rgb_kernel(xp: ArrayNamespace, images: Array) -> Any:
     _check_channels(images)
     x = wide(xp, images)
     return _to_rgb(xp, x[..., 0], x[..., 1], x[..., 2]).astype(images.dtype)
@@ -99,7 +100,7 @@ def hsv_to_rgb_kernel(xp: Any, images: Any) -> Any:
     """,
     shape=_at_least_three,
 )
-def adjust_contrast_kernel(xp: Any, images: Any, contrast_factor: Any) -> Any:
+def adjust_contrast_kernel(xp: ArrayNamespace, images: Array, contrast_factor: Array) -> Any:
     if images.ndim < 3:
         raise errors.InvalidArgumentError(
             f"input must be at least 3-D, got shape{list(images.shape)}"
@@ -114,7 +115,7 @@ def adjust_contrast_kernel(xp: Any, images: Any, contrast_factor: Any) -> Any:
     "AdjustHue(images: T, delta: float) -> output: T\nT: type in {half, float} = float",
     shape=_at_least_three,
 )
-def adjust_hue_kernel(xp: Any, images: Any, delta: Any) -> Any:
+def adjust_hue_kernel(xp: ArrayNamespace, images: Array, delta: Array) -> Any:
     _check_scalar(delta, "delta")
     _check_colors(images)
     hue, saturation, value = _to_hsv(xp, wide(xp, images))
@@ -125,7 +126,7 @@ def adjust_hue_kernel(xp: Any, images: Any, delta: Any) -> Any:
     "AdjustSaturation(images: T, scale: float) -> output: T\nT: type in {half, float} = float",
     shape=_at_least_three,
 )
-def adjust_saturation_kernel(xp: Any, images: Any, scale: Any) -> Any:
+def adjust_saturation_kernel(xp: ArrayNamespace, images: Array, scale: Array) -> Any:
     _check_scalar(scale, "scale")
     _check_colors(images)
     hue, saturation, value = _to_hsv(xp, wide(xp, images))
@@ -133,14 +134,14 @@ def adjust_saturation_kernel(xp: Any, images: Any, scale: Any) -> Any:
 
 
 @export("image.rgb_to_hsv")
-def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+def rgb_to_hsv(images: TensorLike, name: str | None = None) -> Tensor:
     """Return images [..., 3] of red, green and blue in [0, 1] as hue, saturation and value."""
     made: Tensor = apply_op("RGBToHSV", images, name=name)
     return made
 
 
 @export("image.hsv_to_rgb")
-def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+def hsv_to_rgb(images: TensorLike, name: str | None = None) -> Tensor:
     """Return images [..., 3] of hue, saturation and value in [0, 1] as red, green and blue."""
     made: Tensor = apply_op("HSVToRGB", images, name=name)
     return made

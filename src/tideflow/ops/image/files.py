@@ -13,9 +13,11 @@ from tideflow.formats import png
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.strings import scalar_string
 from tideflow.wire import dtypes, errors
@@ -37,7 +39,9 @@ def _decoded_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_decoded_shape,
 )
-def decode_png_kernel(ctx: Any, contents: Any, *, channels: int, dtype: DType) -> Any:
+def decode_png_kernel(
+    ctx: KernelContext, contents: Array | bytes, *, channels: int, dtype: DType
+) -> Any:
     """Return the pixels [height, width, channels] of a file."""
     if channels not in (0, 1, 3, 4):
         raise errors.InvalidArgumentError(f"channels must be 0, 1, 3 or 4; found {channels}")
@@ -56,7 +60,7 @@ def decode_png_kernel(ctx: Any, contents: Any, *, channels: int, dtype: DType) -
     """,
     shape=lambda c: [None if c.inputs[0] is None else c.inputs[0][:-3]],
 )
-def encode_png_kernel(ctx: Any, image: Any, *, compression: int) -> Any:
+def encode_png_kernel(ctx: KernelContext, image: Array, *, compression: int) -> Any:
     """Return a file for each image [height, width, channels] of a batch."""
     if not -1 <= compression <= 9:
         raise errors.InvalidArgumentError(f"compression must be -1 to 9; found {compression}")
@@ -82,7 +86,10 @@ not_differentiable("DecodePng", "EncodePng")
 
 @export("image.decode_png", "io.decode_png")
 def decode_png(
-    contents: Any, channels: int = 0, dtype: Any = dtypes.uint8, name: str | None = None
+    contents: TensorLike,
+    channels: int = 0,
+    dtype: DTypeLike = dtypes.uint8,
+    name: str | None = None,
 ) -> Tensor:
     """Return the pixels [height, width, channels] of a PNG file, uint8 or uint16.
 
@@ -94,7 +101,7 @@ def decode_png(
 
 
 @export("image.encode_png", "io.encode_png")
-def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
+def encode_png(image: TensorLike, compression: int = -1, name: str | None = None) -> Tensor:
     """Return images [..., height, width, 1 to 4 channels], uint8 or uint16, as PNG files [...].
 
     compression: 0 none to 9 smallest; -1 for zlib's own choice.
@@ -105,13 +112,13 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     return made
 
 
-def _begins_with(contents: Any, magic: bytes, name: str | None) -> Tensor:
+def _begins_with(contents: TensorLike, magic: bytes, name: str | None) -> Tensor:
     start = apply_op("Substr", contents, 0, len(magic))
     made: Tensor = apply_op("Equal", start, magic, name=name)
     return made
 
 
 @export("io.is_jpeg", "image.is_jpeg")
-def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+def is_jpeg(contents: TensorLike, name: str | None = None) -> Tensor:
     """Whether the contents of files begin as those of JPEG files do."""
     return _begins_with(contents, b"\xff\xd8\xff", name)

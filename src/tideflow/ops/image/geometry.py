@@ -13,6 +13,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.control_flow import switch_case
 from tideflow.ops.export import export
@@ -33,14 +34,14 @@ def mirrored(image: Tensor, axis: int) -> Tensor:
 
 
 @export("image.flip_left_right")
-def flip_left_right(image: Any) -> Tensor:
+def flip_left_right(image: TensorLike) -> Tensor:
     """Return an image with left and right exchanged.  Raises: ValueError for another rank."""
     with get_default_graph().name_scope("flip_left_right"):
         return mirrored(as_image(image), WIDTH)
 
 
 @export("image.flip_up_down")
-def flip_up_down(image: Any) -> Tensor:
+def flip_up_down(image: TensorLike) -> Tensor:
     """Return an image with top and bottom exchanged.  Raises: ValueError for another rank."""
     with get_default_graph().name_scope("flip_up_down"):
         return mirrored(as_image(image), HEIGHT)
@@ -59,14 +60,14 @@ def _transposed(image: Tensor) -> Tensor:
 
 
 @export("image.transpose", "image.transpose_image")
-def transpose(image: Any, name: str | None = None) -> Tensor:
+def transpose(image: TensorLike, name: str | None = None) -> Tensor:
     """Return an image with rows and columns exchanged.  Raises: ValueError for another rank."""
     with get_default_graph().name_scope(name or "transpose"):
         return _transposed(as_image(image))
 
 
 @export("image.rot90")
-def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
+def rot90(image: TensorLike, k: TensorLike = 1, name: str | None = None) -> Tensor:
     """Return an image turned by k times 90 degrees against the clock; k may be a scalar tensor.
 
     Raises: ValueError for another rank.
@@ -95,7 +96,7 @@ def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
 
 @export("image.crop_to_bounding_box")
 def crop_to_bounding_box(
-    image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
+    image: TensorLike, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
     """Return the part of an image that begins at an offset and has the target's size.
 
@@ -124,7 +125,7 @@ def crop_to_bounding_box(
         return _of_size(part, given, target_height, target_width)
 
 
-def _of_size(made: Tensor, image: Tensor, height: Any, width: Any) -> Tensor:
+def _of_size(made: Tensor, image: Tensor, height: object, width: object) -> Tensor:
     """Tell the shape of what was made of an image, as far as sizes are numbers."""
     if image.dims is not None:
         sizes = (static_size(height), static_size(width))
@@ -134,7 +135,7 @@ def _of_size(made: Tensor, image: Tensor, height: Any, width: Any) -> Tensor:
 
 @export("image.pad_to_bounding_box")
 def pad_to_bounding_box(
-    image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
+    image: TensorLike, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any
 ) -> Tensor:
     """Return an image of the target's size: zeros, and the image in it at an offset.
 

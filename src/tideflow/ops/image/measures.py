@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem, pad, stack
 from tideflow.ops.control_flow import cond_v2
 from tideflow.ops.export import export
@@ -42,7 +43,7 @@ def _check_alike(a: Tensor, b: Tensor) -> list[tuple[Any, str]]:
     return [(alike, "the images must have the same height, width and channels")]
 
 
-def _as_floats(a: Tensor, b: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _as_floats(a: Tensor, b: Tensor, max_val: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
     """Return two images and the greatest value that they can have, as float32."""
     greatest = convert_image_dtype(cast(max_val, a.dtype), dtypes.float32)
     one, other = (convert_image_dtype(each, dtypes.float32) for each in (a, b))
@@ -50,7 +51,7 @@ def _as_floats(a: Tensor, b: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tens
 
 
 @export("image.psnr")
-def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
+def psnr(a: TensorLike, b: TensorLike, max_val: TensorLike, name: str | None = None) -> Tensor:
     """Return the peak signal to noise ratio in decibels, one for each pair of images.
 
     max_val: how far values can be from each other, such as 255 for uint8.
@@ -63,7 +64,7 @@ def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
         return checked(found, _check_alike(one, other))
 
 
-def _compared(a: Any, b: Any, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _compared(a: TensorLike, b: TensorLike, max_val: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
     """Return two images of one size, and their greatest value, as float32."""
     one, other = convert_to_tensor(a), convert_to_tensor(b)
     return _as_floats(checked(one, _check_alike(one, other)), other, max_val)
@@ -90,7 +91,7 @@ def _similarity(
     channels = getitem(apply_op("Shape", one), -1)
     kernel = apply_op("Tile", _gauss(size, sigma), stack([1, 1, channels, 1]))
 
-    def average(x: Any) -> Any:
+    def average(x: object) -> Any:
         shape = apply_op("Shape", x)
         whole = apply_op("ConcatV2", [[-1], getitem(shape, _IMAGE)], 0)
         found = depthwise_conv2d(apply_op("Reshape", x, whole), kernel, [1, 1, 1, 1], "VALID")
@@ -111,9 +112,9 @@ def _similarity(
 
 @export("image.ssim")
 def ssim(
-    img1: Any,
-    img2: Any,
-    max_val: Any,
+    img1: TensorLike,
+    img2: TensorLike,
+    max_val: TensorLike,
     filter_size: int = 11,
     filter_sigma: float = 1.5,
     k1: float = 0.01,
@@ -142,9 +143,9 @@ _SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 
 @export("image.ssim_multiscale")
 def ssim_multiscale(
-    img1: Any,
-    img2: Any,
-    max_val: Any,
+    img1: TensorLike,
+    img2: TensorLike,
+    max_val: TensorLike,
     power_factors: Sequence[float] = _SCALES,
     filter_size: int = 11,
     filter_sigma: float = 1.5,
@@ -192,7 +193,7 @@ def _halved(images: Tensor) -> Tensor:
 
 
 @export("image.total_variation")
-def total_variation(images: Any, name: str | None = None) -> Tensor:
+def total_variation(images: TensorLike, name: str | None = None) -> Tensor:
     """Return the sum of the distances of neighbors, one for each image.
 
     Raises: ValueError for another rank than 3 or 4.

@@ -5,7 +5,7 @@ Source: tensorflow/core/kernels/image/extract_image_patches_op.cc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op
@@ -14,6 +14,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn import conv_geometry
 from tideflow.wire import errors
@@ -74,7 +75,13 @@ uint64, complex64, complex128, bool}
     shape=_patches_shape,
 )
 def extract_image_patches_kernel(
-    xp: Any, images: Any, *, ksizes: list[int], strides: list[int], rates: list[int], padding: str
+    xp: ArrayNamespace,
+    images: Array,
+    *,
+    ksizes: list[int],
+    strides: list[int],
+    rates: list[int],
+    padding: str,
 ) -> Any:
     """Return [batch, rows, columns, window height * window width * channels]."""
     attrs = {"ksizes": ksizes, "strides": strides, "rates": rates, "padding": padding}
@@ -91,7 +98,7 @@ def extract_image_patches_kernel(
 
 
 @gradient("ExtractImagePatches")
-def _extract_image_patches_gradient(op: Any, grad: Any) -> list[Any]:
+def _extract_image_patches_gradient(op: Any, grad: Tensor) -> list[Any]:
     """Add up the windows where they lie.  Raises: ValueError for images of unknown size."""
     images = op.inputs[0]
     dims = images.dims
@@ -123,7 +130,12 @@ def _extract_image_patches_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 def _extracted(
-    images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None
+    images: TensorLike,
+    sizes: TensorLike,
+    strides: object,
+    rates: object,
+    padding: str,
+    name: str | None,
 ) -> Tensor:
     made: Tensor = apply_op(
         "ExtractImagePatches",
@@ -139,7 +151,12 @@ def _extracted(
 
 @export_v2("image.extract_patches")
 def extract_patches(
-    images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: str | None = None
+    images: TensorLike,
+    sizes: TensorLike,
+    strides: int | Sequence[int],
+    rates: TensorLike,
+    padding: str,
+    name: str | None = None,
 ) -> Tensor:
     """Return windows of images, laid flat: [batch, rows, columns, height * width * channels].
 
@@ -154,13 +171,13 @@ def extract_patches(
 
 @export("image.extract_patches", "image.extract_image_patches", "extract_image_patches")
 def extract_image_patches(
-    images: Any,
-    ksizes: Any = None,
-    strides: Any = None,
-    rates: Any = None,
+    images: TensorLike,
+    ksizes: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
+    rates: TensorLike | None = None,
     padding: str | None = None,
     name: str | None = None,
-    sizes: Any = None,
+    sizes: TensorLike | None = None,
 ) -> Tensor:
     """Return windows of images, laid flat (see the TF2 shape); ksizes is sizes."""
     wanted = conv_geometry.one_of("sizes", sizes, "ksizes", ksizes)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.image import adjustments as image_adjust
 from tideflow.ops.image.arguments import as_image, checked
@@ -29,7 +30,7 @@ def _drawn(seed: int | None) -> Draw:
     return lambda shape, low, end, dtype: random_uniform(shape, low, end, dtype, seed)
 
 
-def _following(seed: Any) -> Draw:
+def _following(seed: int | None) -> Draw:
     return lambda shape, low, end, dtype: stateless_random_uniform(shape, seed, low, end, dtype)
 
 
@@ -51,49 +52,55 @@ def _between(draw: Draw, lower: float, upper: float) -> Tensor:
 
 
 @export("image.random_brightness")
-def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+def random_brightness(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
     """Adjust the brightness by a number from [-max_delta, max_delta)."""
     return image_adjust.adjust_brightness(image, _around_zero(_drawn(seed), max_delta))
 
 
 @export_v2("image.stateless_random_brightness")
-def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
+def stateless_random_brightness(image: TensorLike, max_delta: float, seed: int) -> Tensor:
     """Adjust the brightness by a number from [-max_delta, max_delta) that follows from a seed."""
     return image_adjust.adjust_brightness(image, _around_zero(_following(seed), max_delta))
 
 
 @export("image.random_contrast")
-def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_contrast(
+    image: TensorLike, lower: float, upper: float, seed: int | None = None
+) -> Tensor:
     """Adjust the contrast by a factor from [lower, upper)."""
     return image_adjust.adjust_contrast(image, _between(_drawn(seed), lower, upper))
 
 
 @export_v2("image.stateless_random_contrast")
-def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
+def stateless_random_contrast(image: TensorLike, lower: float, upper: float, seed: int) -> Tensor:
     """Adjust the contrast by a factor from [lower, upper) that follows from a seed."""
     return image_adjust.adjust_contrast(image, _between(_following(seed), lower, upper))
 
 
 @export("image.random_hue")
-def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+def random_hue(image: TensorLike, max_delta: float, seed: int | None = None) -> Tensor:
     """Turn the hue by a number from [-max_delta, max_delta); max_delta is at most 0.5."""
     return image_adjust.adjust_hue(image, _around_zero(_drawn(seed), max_delta, 0.5))
 
 
 @export_v2("image.stateless_random_hue")
-def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
+def stateless_random_hue(image: TensorLike, max_delta: float, seed: int) -> Tensor:
     """Turn the hue by a number from [-max_delta, max_delta) that follows from a seed."""
     return image_adjust.adjust_hue(image, _around_zero(_following(seed), max_delta, 0.5))
 
 
 @export("image.random_saturation")
-def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+def random_saturation(
+    image: TensorLike, lower: float, upper: float, seed: int | None = None
+) -> Tensor:
     """Adjust the saturation by a factor from [lower, upper)."""
     return image_adjust.adjust_saturation(image, _between(_drawn(seed), lower, upper))
 
 
 @export_v2("image.stateless_random_saturation")
-def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
+def stateless_random_saturation(
+    image: TensorLike, lower: float, upper: float, seed: int | None = None
+) -> Tensor:
     """Adjust the saturation by a factor from [lower, upper) that follows from a seed."""
     return image_adjust.adjust_saturation(image, _between(_following(seed), lower, upper))
 
@@ -101,7 +108,7 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
 # ---- flips
 
 
-def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
+def _flipped(image: TensorLike, axis: int, draw: Draw) -> Tensor:
     given = as_image(image)
     if given.dims is None:
         raise ValueError("a random flip must know whether it is given one image or a batch")
@@ -120,25 +127,25 @@ def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
 
 
 @export("image.random_flip_left_right")
-def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor:
     """Exchange left and right with a chance of one half, for each image of a batch."""
     return _flipped(image, WIDTH, _drawn(seed))
 
 
 @export("image.random_flip_up_down")
-def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
     """Exchange top and bottom with a chance of one half, for each image of a batch."""
     return _flipped(image, HEIGHT, _drawn(seed))
 
 
 @export_v2("image.stateless_random_flip_left_right")
-def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
+def stateless_random_flip_left_right(image: TensorLike, seed: int) -> Tensor:
     """Exchange left and right, or not, as follows from a seed."""
     return _flipped(image, WIDTH, _following(seed))
 
 
 @export_v2("image.stateless_random_flip_up_down")
-def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
+def stateless_random_flip_up_down(image: TensorLike, seed: int) -> Tensor:
     """Exchange top and bottom, or not, as follows from a seed."""
     return _flipped(image, HEIGHT, _following(seed))
 
@@ -146,7 +153,7 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 # ---- crops
 
 
-def _cropped(value: Any, size: Any, draw: Draw, name: str | None) -> Tensor:
+def _cropped(value: TensorLike, size: TensorLike, draw: Draw, name: str | None) -> Tensor:
     with get_default_graph().name_scope(name or "random_crop") as scope:
         given = convert_to_tensor(value, name="value")
         wanted = convert_to_tensor(size, dtypes.int32, name="size")
@@ -161,7 +168,9 @@ def _cropped(value: Any, size: Any, draw: Draw, name: str | None) -> Tensor:
 
 
 @export("image.random_crop", "random_crop")
-def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_crop(
+    value: TensorLike, size: TensorLike, seed: int | None = None, name: str | None = None
+) -> Tensor:
     """Return a part of that size, a vector of value's rank, from anywhere in a tensor.
 
     Raises: InvalidArgumentError for a size larger than the tensor's.
@@ -170,7 +179,9 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
 
 
 @export_v2("image.stateless_random_crop")
-def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Tensor:
+def stateless_random_crop(
+    value: TensorLike, size: TensorLike, seed: int, name: str | None = None
+) -> Tensor:
     """Return a part of that size from where it follows from a seed.
 
     Raises: InvalidArgumentError for a size larger than the tensor's.

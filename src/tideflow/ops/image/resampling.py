@@ -16,9 +16,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.image.resizing import (
     check_images,
     check_pixels,
@@ -64,7 +66,9 @@ def _area_taps(size: int, out: int, align_corners: bool) -> Taps:
     shape=resized_shape,
     static=("size",),
 )
-def resize_area_kernel(xp: Any, images: Any, size: Any, *, align_corners: bool) -> Any:
+def resize_area_kernel(
+    xp: ArrayNamespace, images: Array, size: Array, *, align_corners: bool
+) -> Any:
     """Return images in another size; a pixel is the mean of what it covers."""
     height, width = output_size(size)
     check_images(images)
@@ -81,7 +85,7 @@ not_differentiable("ResizeArea")
 _STEPS = 1024
 
 
-def _cubic(distance: Any, a: float) -> Any:
+def _cubic(distance: Array, a: float) -> Any:
     """Return the cubic convolution kernel at distances in [0, 2], in float32."""
     a, x = float(np.float32(a)), distance.astype(np.float32)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
@@ -127,7 +131,7 @@ def _cubic_both(images: Any, height: int, width: int, ways: tuple[bool, bool]) -
     static=("size",),
 )
 def resize_bicubic_kernel(
-    xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+    xp: ArrayNamespace, images: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     """Return images in another size, of cubic curves through 4 x 4 pixels."""
     ways = check_ways(align_corners, half_pixel_centers)
@@ -147,7 +151,12 @@ def resize_bicubic_kernel(
     shape=_like_second,
 )
 def resize_bicubic_grad_kernel(
-    xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
+    xp: ArrayNamespace,
+    grads: Array,
+    original_image: Array,
+    *,
+    align_corners: bool,
+    half_pixel_centers: bool,
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
     check_pixels(grads, "grads")
@@ -158,7 +167,7 @@ def resize_bicubic_grad_kernel(
 
 
 @gradient("ResizeBicubic")
-def _resize_bicubic_gradient(op: Any, grad: Any) -> list[Any]:
+def _resize_bicubic_gradient(op: Operation, grad: Tensor) -> list[Any]:
     images = op.inputs[0]
     if images.dtype.name not in ("float32", "float64"):
         return [None, None]
@@ -184,7 +193,7 @@ def _keys(x: Any) -> Any:
     return np.where(x >= 1, ((-0.5 * x + 2.5) * x - 4) * x + 2, ((1.5 * x - 2.5) * x) * x + 1)
 
 
-def _mitchell(x: Any) -> Any:
+def _mitchell(x: Array) -> Any:
     far = (((-7 / 18) * x + 2) * x - 10 / 3) * x + 16 / 9
     return np.where(x >= 1, far, (((7 / 6) * x - 2) * x) * x + 8 / 9)
 
@@ -209,7 +218,7 @@ def _curve(name: str) -> _Curve:
 
 
 def _curve_taps(
-    size: int, out: int, scale: Any, translation: Any, curve: _Curve, antialias: bool
+    size: int, out: int, scale: Array, translation: Array, curve: _Curve, antialias: bool
 ) -> Taps:
     """Return what each input pixel counts in each output pixel, with sum 1; none outside.
 
@@ -234,7 +243,7 @@ def _curve_taps(
 
 
 def _curve_both(
-    images: Any, sizes: tuple[int, int], scale: Any, translation: Any, how: tuple[str, bool]
+    images: Array, sizes: tuple[int, int], scale: Array, translation: Array, how: tuple[str, bool]
 ) -> list[Taps]:
     for given, what in ((scale, "scale"), (translation, "translation")):
         if given.shape != (2,):
@@ -260,11 +269,11 @@ def _curve_both(
     static=("size", "scale", "translation"),
 )
 def scale_and_translate_kernel(
-    xp: Any,
-    images: Any,
-    size: Any,
-    scale: Any,
-    translation: Any,
+    xp: ArrayNamespace,
+    images: Array,
+    size: Array,
+    scale: Array,
+    translation: Array,
     *,
     kernel_type: str,
     antialias: bool,
@@ -289,11 +298,11 @@ def scale_and_translate_kernel(
     static=("scale", "translation"),
 )
 def scale_and_translate_grad_kernel(
-    xp: Any,
-    grads: Any,
-    original_image: Any,
-    scale: Any,
-    translation: Any,
+    xp: ArrayNamespace,
+    grads: Array,
+    original_image: Array,
+    scale: Array,
+    translation: Array,
     *,
     kernel_type: str,
     antialias: bool,
@@ -306,7 +315,7 @@ def scale_and_translate_grad_kernel(
 
 
 @gradient("ScaleAndTranslate")
-def _scale_and_translate_gradient(op: Any, grad: Any) -> list[Any]:
+def _scale_and_translate_gradient(op: Operation, grad: Tensor) -> list[Any]:
     images, _, scale, translation = op.inputs
     attrs = {name: op.attrs[name] for name in ("kernel_type", "antialias")}
     floats = apply_op("Cast", images, DstT=grad.dtype)

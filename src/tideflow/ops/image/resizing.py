@@ -15,10 +15,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.image.taps import Taps, resampled
 from tideflow.wire import errors
@@ -116,7 +117,7 @@ def _nearest(size: int, out: int, align_corners: bool, half: bool) -> Any:
     "{int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double, bfloat16}",
 )
 def resize_bilinear_kernel(
-    xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+    xp: ArrayNamespace, images: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
@@ -140,7 +141,12 @@ def resize_bilinear_kernel(
     static=(),
 )
 def resize_bilinear_grad_kernel(
-    xp: Any, grads: Any, original_image: Any, *, align_corners: bool, half_pixel_centers: bool
+    xp: ArrayNamespace,
+    grads: Array,
+    original_image: Array,
+    *,
+    align_corners: bool,
+    half_pixel_centers: bool,
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
     check_pixels(grads, "grads")
@@ -166,7 +172,7 @@ def _blending(size: int, between: tuple[Any, Any, Any]) -> Taps:
 
 
 @gradient("ResizeBilinear")
-def resize_bilinear_gradient(op: Any, grad: Any) -> list[Any]:
+def resize_bilinear_gradient(op: Operation, grad: Tensor) -> list[Any]:
     images = op.inputs[0]
     if not images.dtype.is_floating:
         return [None, None]
@@ -179,7 +185,7 @@ def resize_bilinear_gradient(op: Any, grad: Any) -> list[Any]:
     "{int8, uint8, int16, uint16, int32, int64, half, float, double, bfloat16}",
 )
 def resize_nearest_neighbor_kernel(
-    xp: Any, images: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+    xp: ArrayNamespace, images: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
@@ -193,7 +199,7 @@ def resize_nearest_neighbor_kernel(
     "{uint8, int8, int32, half, float, double, bfloat16}",
 )
 def resize_nearest_neighbor_grad_kernel(
-    xp: Any, grads: Any, size: Any, *, align_corners: bool, half_pixel_centers: bool
+    xp: ArrayNamespace, grads: Array, size: Array, *, align_corners: bool, half_pixel_centers: bool
 ) -> Any:
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
@@ -205,7 +211,7 @@ def resize_nearest_neighbor_grad_kernel(
     return found.astype(grads.dtype)
 
 
-def _choosing(size: int, chosen: Any) -> Taps:
+def _choosing(size: int, chosen: Array) -> Taps:
     """Return the taps of one pixel for each output position."""
     return Taps(np.arange(chosen.size), chosen, np.ones(chosen.size), chosen.size, size)
 
@@ -213,7 +219,7 @@ def _choosing(size: int, chosen: Any) -> Taps:
 def _nearest_gradient(back: str) -> Callable[[Any, Any], list[Any]]:
     """Return a gradient that resizes back by an op."""
 
-    def gradient_of(op: Any, grad: Any) -> list[Any]:
+    def gradient_of(op: Operation, grad: Tensor) -> list[Any]:
         size = apply_op("StridedSlice", apply_op("Shape", op.inputs[0]), [1], [3], [1])
         attrs = {name: op.attrs[name] for name in _ATTRS}
         return [apply_op(back, grad, size, **attrs), None]
@@ -226,7 +232,7 @@ gradient("ResizeNearestNeighborGrad")(_nearest_gradient("ResizeNearestNeighbor")
 
 
 def resized(
-    op_name: str, images: Any, size: Any, align: bool, half: bool, name: str | None
+    op_name: str, images: TensorLike, size: TensorLike, align: bool, half: bool, name: str | None
 ) -> Tensor:
     """Return what an op that resizes makes of images."""
     made: Tensor = apply_op(
@@ -242,8 +248,8 @@ def resized(
 
 @export("image.resize_bilinear")
 def resize_bilinear(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     align_corners: bool = False,
     name: str | None = None,
     half_pixel_centers: bool = False,
@@ -257,8 +263,8 @@ def resize_bilinear(
 
 @export("image.resize_nearest_neighbor")
 def resize_nearest_neighbor(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     align_corners: bool = False,
     name: str | None = None,
     half_pixel_centers: bool = False,

@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.image.arguments import as_image, checked, greatest, size_along
@@ -87,7 +88,9 @@ def _method(method: str, antialias: bool) -> Resize:
     return lambda images, size: apply_op(_OPS[method], images, size, **centers)
 
 
-def _resized(images: Any, size: Any, resize_batch: Resize, keep_ratio: bool, skips: bool) -> Tensor:
+def _resized(
+    images: TensorLike, size: TensorLike, resize_batch: Resize, keep_ratio: bool, skips: bool
+) -> Tensor:
     """Return images of a size; `skips`: as they are where they have it."""
     given = convert_to_tensor(images, name="images")
     dims = given.dims
@@ -125,8 +128,8 @@ def _fitting(batch: Tensor, size: Tensor) -> Tensor:
 
 @export_v2("image.resize")
 def resize(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     method: str = "bilinear",
     preserve_aspect_ratio: bool = False,
     antialias: bool = False,
@@ -147,8 +150,8 @@ def resize(
 
 @export("image.resize", "image.resize_images")
 def resize_v1(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     method: Any = ResizeMethodV1.BILINEAR,
     align_corners: bool = False,
     preserve_aspect_ratio: bool = False,
@@ -196,15 +199,15 @@ def _padded(
         return pad_to_bounding_box(resized, top, left, height, width)
 
 
-def _whole(size: Any) -> Any:
+def _whole(size: Tensor) -> Any:
     return cast(apply_op("Floor", size), dtypes.int32)
 
 
 @export_v2("image.resize_with_pad")
 def resize_with_pad(
-    image: Any,
-    target_height: Any,
-    target_width: Any,
+    image: TensorLike,
+    target_height: TensorLike,
+    target_width: TensorLike,
     method: str = "bilinear",
     antialias: bool = False,
 ) -> Tensor:
@@ -222,10 +225,10 @@ def resize_with_pad(
 
 @export("image.resize_image_with_pad")
 def resize_with_pad_v1(
-    image: Any,
-    target_height: Any,
-    target_width: Any,
-    method: Any = ResizeMethodV1.BILINEAR,
+    image: TensorLike,
+    target_height: TensorLike,
+    target_width: TensorLike,
+    method: object = ResizeMethodV1.BILINEAR,
     align_corners: bool = False,
 ) -> Tensor:
     """Return an image as large as fits into a size, with zeros around it to fill the size.
@@ -242,8 +245,8 @@ def resize_with_pad_v1(
 
 @export("image.resize_bicubic")
 def resize_bicubic(
-    images: Any,
-    size: Any,
+    images: TensorLike,
+    size: TensorLike,
     align_corners: bool = False,
     name: str | None = None,
     half_pixel_centers: bool = False,
@@ -257,7 +260,7 @@ def resize_bicubic(
 
 @export("image.resize_area")
 def resize_area(
-    images: Any, size: Any, align_corners: bool = False, name: str | None = None
+    images: TensorLike, size: TensorLike, align_corners: bool = False, name: str | None = None
 ) -> Tensor:
     """Return images [batch, height, width, channels] in another size, as float32, of means.
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tideflow.graph.types import Array, ArrayNamespace
+
 
 class Taps(NamedTuple):
     """Which pixels count where: output at[i] takes weight[i] times input index[i].
@@ -34,12 +36,12 @@ class Taps(NamedTuple):
         return Taps(self.index, self.at, self.weight, self.size, self.out)
 
 
-def resampled(xp: Any, images: Any, rows: Taps, columns: Taps) -> Any:
+def resampled(xp: ArrayNamespace, images: Array, rows: Taps, columns: Taps) -> Any:
     """Return images [n, h, w, c] with rows and columns summed by taps, in the type of images."""
     return _sums(xp, _sums(xp, images, rows, 1), columns, 2)
 
 
-def _sums(xp: Any, x: Any, taps: Taps, axis: int) -> Any:
+def _sums(xp: ArrayNamespace, x: Array, taps: Taps, axis: int) -> Any:
     order = np.argsort(taps.at, kind="stable")
     at = taps.at[order]
     nth = np.arange(at.size) - np.searchsorted(at, at)

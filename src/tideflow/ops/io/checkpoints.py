@@ -22,9 +22,11 @@ from tideflow.formats import (
 )
 from tideflow.graph import roles, shapes
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 from tideflow.wire.tensor_slice import parse_shape_and_slice
@@ -39,7 +41,7 @@ def _strings(value: Any, what: str) -> list[str]:
 
 
 def _arguments(
-    prefix: Any, names: Any, slices: Any, count: int
+    prefix: Any, names: object, slices: object, count: int
 ) -> tuple[str, list[str], list[str]]:
     """Return the inputs that savers share, checked."""
     if np.size(prefix) != 1:
@@ -83,7 +85,13 @@ def _save_shape(c: ShapeContext) -> list[Dims]:
     role=roles.SAVE,
 )
 async def save_v2(
-    ctx: Any, prefix: Any, names: Any, slices: Any, tensors: list[Any], *, dtypes: list[DType]
+    ctx: KernelContext,
+    prefix: Array | bytes,
+    names: Array | bytes,
+    slices: Array | bytes,
+    tensors: list[Any],
+    *,
+    dtypes: list[DType],
 ) -> None:
     """Write tensors, or slices of larger ones, as a bundle."""
     path, given_names, given_slices = _arguments(prefix, names, slices, len(tensors))
@@ -133,7 +141,12 @@ def _restore_shape(c: ShapeContext) -> list[Dims]:
     role=roles.RESTORE,
 )
 async def restore_v2(
-    ctx: Any, prefix: Any, names: Any, slices: Any, *, dtypes: list[DType]
+    ctx: KernelContext,
+    prefix: Array | bytes,
+    names: Array | bytes,
+    slices: Array | bytes,
+    *,
+    dtypes: list[DType],
 ) -> list[Any]:
     """Read tensors of a bundle, or slices of them.
 
@@ -199,9 +212,9 @@ def _reading(reader: BundleReader, name: str, spec: str) -> Callable[[], Any]:
     stateful=True,
 )
 async def merge_v2_checkpoints(
-    ctx: Any,
-    checkpoint_prefixes: Any,
-    destination_prefix: Any,
+    ctx: KernelContext,
+    checkpoint_prefixes: Array | bytes,
+    destination_prefix: Array | bytes,
     *,
     delete_old_dirs: bool,
     allow_missing_files: bool,
@@ -233,7 +246,9 @@ async def merge_v2_checkpoints(
     """,
     shape=scalar,
 )
-def sharded_filename(ctx: Any, basename: Any, shard: Any, num_shards: Any) -> Any:
+def sharded_filename(
+    ctx: KernelContext, basename: Array | bytes, shard: Array, num_shards: Array
+) -> Any:
     """Return the name of one of a set of files."""
     for what, value in (("basename", basename), ("shard", shard), ("num_shards", num_shards)):
         if np.ndim(value):

@@ -17,8 +17,10 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import errors
 
@@ -33,7 +35,7 @@ def _scalar(value: Any, what: str) -> bytes:
 
 
 @op("ReadFile(filename: string) -> contents: string", shape=scalar)
-async def read_file_kernel(ctx: Any, filename: Any) -> Any:
+async def read_file_kernel(ctx: KernelContext, filename: Array | bytes) -> Any:
     """Return what a file holds."""
     path = path_of(_scalar(filename, "filename"), "filename")
 
@@ -47,14 +49,16 @@ async def read_file_kernel(ctx: Any, filename: Any) -> Any:
 
 
 @export("io.read_file", "read_file")
-def read_file(filename: Any, name: str | None = None) -> Tensor:
+def read_file(filename: TensorLike, name: str | None = None) -> Tensor:
     """Return what a file holds, as a string.  When run: NotFoundError where there is none."""
     found: Tensor = apply_op("ReadFile", filename, name=name)
     return found
 
 
 @op("WriteFile(filename: string, contents: string)", shape=no_outputs, stateful=True)
-async def write_file_kernel(ctx: Any, filename: Any, contents: Any) -> None:
+async def write_file_kernel(
+    ctx: KernelContext, filename: Array | bytes, contents: Array | bytes
+) -> None:
     """Write a file, and the directories that lead to it."""
     path = path_of(_scalar(filename, "filename"), "filename")
     data = _scalar(contents, "contents")
@@ -70,7 +74,7 @@ async def write_file_kernel(ctx: Any, filename: Any, contents: Any) -> None:
 
 
 @export("io.write_file", "write_file")
-def write_file(filename: Any, contents: Any, name: str | None = None) -> Operation:
+def write_file(filename: TensorLike, contents: TensorLike, name: str | None = None) -> Operation:
     """Return an operation that writes a file, and makes its directories."""
     made: Operation = apply_op("WriteFile", filename, contents, name=name)
     return made
@@ -84,7 +88,7 @@ def _matching_shape(c: ShapeContext) -> list[shapes.Dims]:
 
 
 @op("MatchingFiles(pattern: string) -> filenames: string", shape=_matching_shape)
-async def matching_files_kernel(ctx: Any, pattern: Any) -> Any:
+async def matching_files_kernel(ctx: KernelContext, pattern: Array | bytes) -> Any:
     """Return the names, sorted, of the files that match any of the patterns."""
     if np.ndim(pattern) > 1:
         raise errors.InvalidArgumentError(
@@ -105,7 +109,7 @@ async def matching_files_kernel(ctx: Any, pattern: Any) -> Any:
 
 
 @export("io.matching_files", "matching_files")
-def matching_files(pattern: Any, name: str | None = None) -> Tensor:
+def matching_files(pattern: TensorLike, name: str | None = None) -> Tensor:
     """Return the names, sorted, of the files that match a pattern, or any of several."""
     found: Tensor = apply_op("MatchingFiles", pattern, name=name)
     return found

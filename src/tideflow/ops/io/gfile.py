@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tideflow.formats import file_errors
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.wire import errors
 
@@ -35,7 +36,7 @@ class GFile:
     Raises: InvalidArgumentError for another mode; NotFoundError and others when it is used.
     """
 
-    def __init__(self, name: Any, mode: str = "r") -> None:
+    def __init__(self, name: str, mode: str = "r") -> None:
         if mode not in _MODES:
             raise errors.InvalidArgumentError(f"mode {mode!r} is none of {', '.join(_MODES)}")
         self.name, self.mode = os.fspath(name), mode
@@ -65,7 +66,7 @@ class GFile:
         """Return all lines that are left."""
         return list(self._reading().readlines())
 
-    def write(self, file_content: Any) -> None:
+    def write(self, file_content: TensorLike) -> None:
         """Write text, or bytes."""
         if self.mode in ("r", "rb"):
             raise errors.PermissionDeniedError("the file was not opened for writing")

@@ -9,6 +9,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 
@@ -31,7 +32,7 @@ class ReaderBase:
         """Whether the state can be saved."""
         return self._supports_serialize
 
-    def read(self, queue: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    def read(self, queue: object, name: str | None = None) -> tuple[Tensor, Tensor]:
         """Return the key and value of the next record, two scalar strings.
 
         Args:
@@ -42,7 +43,7 @@ class ReaderBase:
         return key, value
 
     def read_up_to(
-        self, queue: Any, num_records: Any, name: str | None = None
+        self, queue: object, num_records: TensorLike, name: str | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return keys and values [n] of up to num_records records, fewer where a file ends."""
         keys, values = apply_op(
@@ -69,7 +70,7 @@ class ReaderBase:
         found: Tensor = apply_op("ReaderSerializeStateV2", self._reader_ref, name=name)
         return found
 
-    def restore_state(self, state: Any, name: str | None = None) -> Operation:
+    def restore_state(self, state: object, name: str | None = None) -> Operation:
         """Return an operation that brings back a state which serialize_state gave."""
         made: Operation = apply_op("ReaderRestoreStateV2", self._reader_ref, state, name=name)
         return made
@@ -133,13 +134,13 @@ class TFRecordReader(ReaderBase):
       options: a TFRecordOptions, or what else has or is a compression type.
     """
 
-    def __init__(self, name: str | None = None, options: Any = None) -> None:
+    def __init__(self, name: str | None = None, options: object | None = None) -> None:
         super().__init__(
             apply_op("TFRecordReaderV2", compression_type=_compression(options), name=name)
         )
 
 
-def _compression(options: Any) -> str:
+def _compression(options: object) -> str:
     """Return "", "ZLIB" or "GZIP"; TFRecordOptions have a number for it, or the name."""
     kind = getattr(options, "compression_type", options) or ""
     return ("", "ZLIB", "GZIP")[kind] if isinstance(kind, int) else str(kind)

@@ -28,9 +28,11 @@ from tideflow.formats import (
     tf_records,
 )
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.ops.data import RecordStream, in_file_thread
 from tideflow.ops.node_resources import open_resource
 from tideflow.ops.queues import Queue
@@ -206,7 +208,7 @@ def _one_string(name: Any, queue: Queue) -> bytes:
 # ---- kinds of readers
 
 
-def _make(ctx: Any, container: str, shared_name: str, make: Callable[[], Reader]) -> Any:
+def _make(ctx: KernelContext, container: str, shared_name: str, make: Callable[[], Reader]) -> Any:
     return ctx.memo(lambda: open_resource(ctx, Reader, make, container, shared_name))
 
 
@@ -228,7 +230,7 @@ def _lines_after(skip: int) -> Records:
     stateful=True,
 )
 async def text_line_reader_v2(
-    ctx: Any, *, skip_header_lines: int, container: str, shared_name: str
+    ctx: KernelContext, *, skip_header_lines: int, container: str, shared_name: str
 ) -> Any:
     """Return the handle of a reader of lines; a line's key is "file:number", from 1."""
     if skip_header_lines < 0:
@@ -261,7 +263,7 @@ async def text_line_reader_v2(
     stateful=True,
 )
 async def fixed_length_record_reader_v2(
-    ctx: Any,
+    ctx: KernelContext,
     *,
     header_bytes: int,
     record_bytes: int,
@@ -305,7 +307,7 @@ def _check_packing(kind: str, what: str) -> None:
     stateful=True,
 )
 async def tf_record_reader_v2(
-    ctx: Any, *, container: str, shared_name: str, compression_type: str
+    ctx: KernelContext, *, container: str, shared_name: str, compression_type: str
 ) -> Any:
     """Return the handle of a reader of TFRecord files; keys are "file:offset"."""
     packed = compression_type if compression_type in WINDOW_BITS else ""
@@ -339,7 +341,7 @@ def _whole(path: str) -> PyIterator[bytes]:
     shape=scalar,
     stateful=True,
 )
-async def whole_file_reader_v2(ctx: Any, *, container: str, shared_name: str) -> Any:
+async def whole_file_reader_v2(ctx: KernelContext, *, container: str, shared_name: str) -> Any:
     """Return the handle of a reader of files as a whole; a file's name is the key."""
     return _make(
         ctx, container, shared_name, lambda: Reader("WholeFileReader", _whole, is_whole=True)
@@ -355,7 +357,7 @@ async def whole_file_reader_v2(ctx: Any, *, container: str, shared_name: str) ->
     shape=scalar,
     stateful=True,
 )
-async def identity_reader_v2(ctx: Any, *, container: str, shared_name: str) -> Any:
+async def identity_reader_v2(ctx: KernelContext, *, container: str, shared_name: str) -> Any:
     """Return the handle of a reader that gives what it takes from the queue."""
     return _make(ctx, container, shared_name, lambda: Reader("IdentityReader", None))
 
@@ -363,12 +365,12 @@ async def identity_reader_v2(ctx: Any, *, container: str, shared_name: str) -> A
 # ---- what is done with readers
 
 
-def _reader(ctx: Any, handle: Any) -> Reader:
+def _reader(ctx: KernelContext, handle: object) -> Reader:
     found: Reader = ctx.resources.lookup(handle, Reader)
     return found
 
 
-def _queue(ctx: Any, handle: Any) -> Queue:
+def _queue(ctx: KernelContext, handle: object) -> Queue:
     found: Queue = ctx.resources.lookup(handle, Queue)
     if found.types != (dtypes.string,):
         names = ", ".join(dtype.name for dtype in found.types)
@@ -389,7 +391,7 @@ def _strings(items: list[bytes]) -> Any:
     shape=scalar,
     stateful=True,
 )
-async def reader_read_v2(ctx: Any, reader: Any, queue: Any) -> Any:
+async def reader_read_v2(ctx: KernelContext, reader: object, queue: object) -> Any:
     """Return the next record, taking names of files from the queue as they are needed."""
     return await _reader(ctx, reader).read(_queue(ctx, queue))
 
@@ -406,7 +408,9 @@ def _vectors(c: ShapeContext) -> list[Dims]:
     shape=_vectors,
     stateful=True,
 )
-async def reader_read_up_to_v2(ctx: Any, reader: Any, queue: Any, num_records: Any) -> Any:
+async def reader_read_up_to_v2(
+    ctx: KernelContext, reader: object, queue: object, num_records: Array
+) -> Any:
     """Return the next records, up to a number of them; those of a call are of one file."""
     found = await _reader(ctx, reader).read_up_to(_queue(ctx, queue), int(num_records))
     return _strings([key for key, _ in found]), _strings([value for _, value in found])
@@ -417,7 +421,7 @@ async def reader_read_up_to_v2(ctx: Any, reader: Any, queue: Any, num_records: A
     shape=scalar,
     stateful=True,
 )
-async def reader_num_records_produced_v2(ctx: Any, reader: Any) -> Any:
+async def reader_num_records_produced_v2(ctx: KernelContext, reader: object) -> Any:
     """Return how many records a reader has given."""
     return np.int64(_reader(ctx, reader).produced)
 
@@ -427,19 +431,19 @@ async def reader_num_records_produced_v2(ctx: Any, reader: Any) -> Any:
     shape=scalar,
     stateful=True,
 )
-async def reader_num_work_units_completed_v2(ctx: Any, reader: Any) -> Any:
+async def reader_num_work_units_completed_v2(ctx: KernelContext, reader: object) -> Any:
     """Return how many files a reader has read to their ends."""
     return np.int64(_reader(ctx, reader).finished)
 
 
 @op("ReaderSerializeStateV2(reader_handle: resource) -> state: string", shape=scalar, stateful=True)
-async def reader_serialize_state_v2(ctx: Any, reader: Any) -> Any:
+async def reader_serialize_state_v2(ctx: KernelContext, reader: object) -> Any:
     """Return a reader's state, where its kind can tell it."""
     return _reader(ctx, reader).state()
 
 
 @op("ReaderRestoreStateV2(reader_handle: resource, state: string)", shape=no_outputs, stateful=True)
-async def reader_restore_state_v2(ctx: Any, reader: Any, state: Any) -> None:
+async def reader_restore_state_v2(ctx: KernelContext, reader: object, state: Array | bytes) -> None:
     """Put a reader into a state that it was in before."""
     if np.ndim(state):
         raise errors.InvalidArgumentError(
@@ -450,7 +454,7 @@ async def reader_restore_state_v2(ctx: Any, reader: Any, state: Any) -> None:
 
 
 @op("ReaderResetV2(reader_handle: resource)", shape=no_outputs, stateful=True)
-async def reader_reset_v2(ctx: Any, reader: Any) -> None:
+async def reader_reset_v2(ctx: KernelContext, reader: object) -> None:
     """Put a reader back to its start."""
     await _reader(ctx, reader).reset()
 

@@ -11,7 +11,7 @@ import functools
 import io
 import re
 import wave
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,10 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import constant
 from tideflow.ops.parsing import stored_tensor
@@ -72,7 +74,7 @@ def _tag(tag: Any, what: str = "tag") -> bytes:
     """,
     shape=scalar,
 )
-def scalar_summary(ctx: Any, tags: Any, values: Any) -> Any:
+def scalar_summary(ctx: KernelContext, tags: Array | bytes, values: Array) -> Any:
     """Return a summary of numbers, each with its tag."""
     if np.shape(tags) != np.shape(values):
         raise errors.InvalidArgumentError(
@@ -98,7 +100,7 @@ def _limits() -> Any:
     return np.array([-x for x in reversed(positive)] + [0.0] + positive)
 
 
-def histogram(values: Any) -> pb.HistogramProto:
+def histogram(values: Array) -> pb.HistogramProto:
     """Return the histogram of finite numbers; empty buckets in a row count as one."""
     flat = np.asarray(values).reshape(-1).astype(np.float64)
     limits = _limits()
@@ -133,7 +135,7 @@ def histogram(values: Any) -> pb.HistogramProto:
     """,
     shape=scalar,
 )
-def histogram_summary(ctx: Any, tag: Any, values: Any) -> Any:
+def histogram_summary(ctx: KernelContext, tag: Array | bytes, values: Array) -> Any:
     """Return a summary with the histogram of numbers.  Raises: InvalidArgumentError for nan."""
     name = _tag(tag)
     numbers = np.asarray(values).astype(np.float64)
@@ -152,7 +154,9 @@ def histogram_summary(ctx: Any, tag: Any, values: Any) -> Any:
     """,
     shape=scalar,
 )
-def tensor_summary(ctx: Any, tag: Any, tensor: Any, metadata: Any, *, T: DType) -> Any:
+def tensor_summary(
+    ctx: KernelContext, tag: Array | bytes, tensor: Array, metadata: Array | bytes, *, T: DType
+) -> Any:
     """Return a summary that holds a tensor."""
     name = _tag(tag)
     value_pb = pb.Summary.Value(tensor=stored_tensor(tensor, T))
@@ -175,7 +179,7 @@ def tensor_summary(ctx: Any, tag: Any, tensor: Any, metadata: Any, *, T: DType) 
     """,
     shape=scalar,
 )
-def merge_summary(ctx: Any, inputs: list[Any]) -> Any:
+def merge_summary(ctx: KernelContext, inputs: list[Any]) -> Any:
     """Return one summary of several.  Raises: InvalidArgumentError for a tag in two of them."""
     summary_pb = pb.Summary()
     seen: set[str] = set()
@@ -235,7 +239,9 @@ def _pixels(image: np.ndarray[Any, Any], bad_color: np.ndarray[Any, Any]) -> np.
     """,
     shape=scalar,
 )
-def image_summary(ctx: Any, tag: Any, tensor: Any, *, max_images: int, bad_color: Any) -> Any:
+def image_summary(
+    ctx: KernelContext, tag: Array | bytes, tensor: Array, *, max_images: int, bad_color: Array
+) -> Any:
     """Return a summary with the first pictures of a batch [batch, height, width, channels].
 
     Raises: InvalidArgumentError for another shape, or a number of channels other than 1, 3 and 4.
@@ -268,7 +274,9 @@ def image_summary(ctx: Any, tag: Any, tensor: Any, *, max_images: int, bad_color
     """,
     shape=scalar,
 )
-def audio_summary(ctx: Any, tag: Any, tensor: Any, sample_rate: Any, *, max_outputs: int) -> Any:
+def audio_summary(
+    ctx: KernelContext, tag: Array | bytes, tensor: Array, sample_rate: Array, *, max_outputs: int
+) -> Any:
     """Return a summary with the first sounds of a batch [batch, frames] or [batch, frames,
     channels], values from -1 to 1.
 
@@ -329,7 +337,7 @@ def _summary(
     name: str,
     family: str | None,
     collections: Any,
-    values: Any,
+    values: TensorLike,
     *more: Any,
     metadata_pb: pb.SummaryMetadata | None = None,
     **attrs: Any,
@@ -353,7 +361,10 @@ def _summary(
 
 @export("summary.scalar")
 def scalar_summary_of(
-    name: str, tensor: Any, collections: Any = None, family: str | None = None
+    name: str,
+    tensor: TensorLike,
+    collections: str | Sequence[str] | None = None,
+    family: str | None = None,
 ) -> Tensor:
     """Return a summary of a number, as a string; it is collected for merge_all."""
     return _summary("ScalarSummary", name, family, collections, tensor)
@@ -361,14 +372,19 @@ def scalar_summary_of(
 
 @export("summary.histogram")
 def histogram_summary_of(
-    name: str, values: Any, collections: Any = None, family: str | None = None
+    name: str,
+    values: TensorLike,
+    collections: str | Sequence[str] | None = None,
+    family: str | None = None,
 ) -> Tensor:
     """Return a summary with the histogram of numbers; it is collected for merge_all."""
     return _summary("HistogramSummary", name, family, collections, values)
 
 
 @export("summary.merge")
-def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
+def merge(
+    inputs: Any, collections: str | Sequence[str] | None = None, name: str | None = None
+) -> Tensor:
     """Return one summary of several.  Run fails if two have the same tag."""
     with get_default_graph().name_scope(name or "Merge"):
         made: Tensor = apply_op("MergeSummary", list(inputs))
@@ -389,9 +405,9 @@ def merge_all(
 @export("summary.image")
 def image_summary_of(
     name: str,
-    tensor: Any,
+    tensor: TensorLike,
     max_outputs: int = 3,
-    collections: Any = None,
+    collections: str | Sequence[str] | None = None,
     family: str | None = None,
 ) -> Tensor:
     """Return a summary with the first pictures of a batch [batch, height, width, 1, 3 or 4].
@@ -405,10 +421,10 @@ def image_summary_of(
 @export("summary.audio")
 def audio_summary_of(
     name: str,
-    tensor: Any,
-    sample_rate: Any,
+    tensor: TensorLike,
+    sample_rate: TensorLike,
     max_outputs: int = 3,
-    collections: Any = None,
+    collections: str | Sequence[str] | None = None,
     family: str | None = None,
 ) -> Tensor:
     """Return a summary with the first sounds of a batch [batch, frames, channels], -1 to 1."""
@@ -421,9 +437,9 @@ def audio_summary_of(
 @export("summary.tensor_summary")
 def tensor_summary_of(
     name: str,
-    tensor: Any,
+    tensor: TensorLike,
     summary_description: str | None = None,
-    collections: Any = None,
+    collections: str | Sequence[str] | None = None,
     summary_metadata: Any = None,
     family: str | None = None,
     display_name: str | None = None,
@@ -443,7 +459,9 @@ def tensor_summary_of(
 
 
 @export("summary.text")
-def text_summary_of(name: str, tensor: Any, collections: Any = None) -> Tensor:
+def text_summary_of(
+    name: str, tensor: TensorLike, collections: str | Sequence[str] | None = None
+) -> Tensor:
     """Return a summary of strings, shown as Markdown; it is collected for merge_all.
 
     Raises: ValueError for a tensor that holds no strings.

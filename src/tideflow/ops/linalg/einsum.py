@@ -13,12 +13,13 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.shapes import broadcast as broadcast_dims
+from tideflow.graph.types import ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj
 from tideflow.wire.errors import InvalidArgumentError
@@ -94,7 +95,7 @@ T: type
     shape=_einsum_shape,
     compiles=Compiles.ALWAYS,
 )
-def _einsum(xp: Any, inputs: list[Any], *, equation: str) -> Any:
+def _einsum(xp: ArrayNamespace, inputs: list[Any], *, equation: str) -> Any:
     dtype = inputs[0].dtype
     if xp is np and dtype.itemsize == 2:
         inputs = [value.astype(np.float32) for value in inputs]
@@ -108,7 +109,7 @@ def _einsum(xp: Any, inputs: list[Any], *, equation: str) -> Any:
 
 
 @gradient("Einsum")
-def _einsum_grad(op: Any, grad: Any) -> list[Any]:
+def _einsum_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Contract the result's gradient with the other operand, once for each operand."""
     operands, result = _parse(op.attrs["equation"])
     tensors = op.inputs
@@ -144,7 +145,7 @@ def _has_unknown_or_one(tensor: Tensor) -> bool:
     return tensor.dims is None or None in tensor.dims or 1 in tensor.dims
 
 
-def _insert_summed_labels(found: Any, labels: str, missing: list[str]) -> Any:
+def _insert_summed_labels(found: object, labels: str, missing: list[str]) -> Any:
     """Give a gradient size 1 along the labels that only its operand had, to be stretched."""
     before, _, after = labels.partition(_DOTS)
     for position, label in enumerate(before):
@@ -156,7 +157,7 @@ def _insert_summed_labels(found: Any, labels: str, missing: list[str]) -> Any:
     return found
 
 
-def _sum_to_shape(found: Any, like: Tensor) -> Any:
+def _sum_to_shape(found: object, like: Tensor) -> Any:
     """Sum what was stretched, and stretch what was summed, to the shape of the operand."""
     shape = apply_op("Shape", like)
     axes, _ = apply_op("BroadcastGradientArgs", shape, apply_op("Shape", found))
@@ -196,7 +197,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
 
 
 @export("linalg.tensordot", "tensordot")
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
+def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None = None) -> Any:
     """Sum products of a and b over pairs of axes.
 
     Args:

@@ -13,9 +13,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.linalg.shapes import (
     adjoint_of,
@@ -43,7 +45,7 @@ def _or_nan(work: Callable[[], Any], like: Callable[[], list[Any]]) -> Any:
     """,
     shape=lambda c: [square_dims(c)],
 )
-def cholesky_kernel(ctx: Any, x: Any) -> Any:
+def cholesky_kernel(ctx: KernelContext, x: Array) -> Any:
     check_matrices(x, "input")
     try:
         return np.linalg.cholesky(x)
@@ -51,7 +53,7 @@ def cholesky_kernel(ctx: Any, x: Any) -> Any:
         return _each(x, _cholesky_or_nan)
 
 
-def _cholesky_or_nan(x: Any) -> Any:
+def _cholesky_or_nan(x: Array) -> Any:
     """Return the factor; without one, NaN in the lower triangle."""
     try:
         return np.linalg.cholesky(x)
@@ -80,7 +82,7 @@ def _least_of(a: int | None, b: int | None) -> int | None:
     """,
     shape=_qr_shape,
 )
-def qr_kernel(ctx: Any, x: Any, *, full_matrices: bool) -> Any:
+def qr_kernel(ctx: KernelContext, x: Array, *, full_matrices: bool) -> Any:
     check_matrices(x, "input", square=False)
     q, r = np.linalg.qr(x, mode="complete" if full_matrices else "reduced")
     # One reflection that is not finite spoils their product, of which LAPACK leaves some columns.
@@ -114,7 +116,7 @@ def _svd_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_svd_shape,
 )
-def svd_kernel(ctx: Any, x: Any, *, compute_uv: bool, full_matrices: bool) -> Any:
+def svd_kernel(ctx: KernelContext, x: Array, *, compute_uv: bool, full_matrices: bool) -> Any:
     check_matrices(x, "input", square=False)
     rows, columns = x.shape[-2:]
     least, stack = min(rows, columns), x.shape[:-2]
@@ -137,7 +139,7 @@ def svd_kernel(ctx: Any, x: Any, *, compute_uv: bool, full_matrices: bool) -> An
     return s.astype(x.dtype), u, np.ascontiguousarray(adjoint_of(turned))
 
 
-def _check_finite_matrices(x: Any) -> None:
+def _check_finite_matrices(x: Array) -> None:
     check_matrices(x, "input")
     if not np.isfinite(x).all():
         raise errors.InvalidArgumentError(
@@ -160,7 +162,7 @@ def _eigen_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_eigen_shape,
 )
-def self_adjoint_eig_kernel(ctx: Any, x: Any, *, compute_v: bool) -> Any:
+def self_adjoint_eig_kernel(ctx: KernelContext, x: Array, *, compute_v: bool) -> Any:
     _check_finite_matrices(x)
     e, v = _or_nan(lambda: np.linalg.eigh(x), lambda: [(x.shape[:-1], x.dtype), (x.shape, x.dtype)])
     return e.astype(x.dtype), v if compute_v else np.zeros(0, x.dtype)
@@ -175,7 +177,7 @@ def self_adjoint_eig_kernel(ctx: Any, x: Any, *, compute_v: bool) -> Any:
     """,
     shape=_eigen_shape,
 )
-def eig_kernel(ctx: Any, x: Any, *, compute_v: bool, Tout: DType) -> Any:
+def eig_kernel(ctx: KernelContext, x: Array, *, compute_v: bool, Tout: DType) -> Any:
     _check_finite_matrices(x)
     dtype = Tout.as_numpy_dtype
     e, v = _or_nan(lambda: np.linalg.eig(x), lambda: [(x.shape[:-1], dtype), (x.shape, dtype)])
@@ -190,7 +192,7 @@ def eig_kernel(ctx: Any, x: Any, *, compute_v: bool, Tout: DType) -> Any:
     """,
     shape=lambda c: [square_dims(c), None if (d := c.inputs[0]) is None else d[:-1]],
 )
-def lu_kernel(ctx: Any, x: Any, *, output_idx_type: DType) -> Any:
+def lu_kernel(ctx: KernelContext, x: Array, *, output_idx_type: DType) -> Any:
     check_matrices(x, "input")
     made, size = np.empty_like(x), x.shape[-1]
     order = np.empty(x.shape[:-1], output_idx_type.as_numpy_dtype)
@@ -205,7 +207,7 @@ def lu_kernel(ctx: Any, x: Any, *, output_idx_type: DType) -> Any:
     return made, order
 
 
-def _factors(x: Any) -> tuple[Any, list[int]]:
+def _factors(x: Array) -> tuple[Any, list[int]]:
     """Return L and U in one matrix, and with which row each row is swapped, in order."""
     if x.dtype.kind != "c":
         (getrf,) = scipy_linalg().get_lapack_funcs(("getrf",), (x,))
@@ -231,7 +233,7 @@ def _factors(x: Any) -> tuple[Any, list[int]]:
     """,
     shape=lambda c: [square_dims(c)],
 )
-def matrix_square_root_kernel(ctx: Any, x: Any) -> Any:
+def matrix_square_root_kernel(ctx: KernelContext, x: Array) -> Any:
     check_matrices(x, "input")
     return _each(x, scipy_linalg().sqrtm)
 
@@ -243,7 +245,7 @@ def matrix_square_root_kernel(ctx: Any, x: Any) -> Any:
     """,
     shape=lambda c: [square_dims(c)],
 )
-def matrix_logarithm_kernel(ctx: Any, x: Any) -> Any:
+def matrix_logarithm_kernel(ctx: KernelContext, x: Array) -> Any:
     check_matrices(x, "input")
     # In double precision: SciPy warns where single precision is not enough for it.
     return _each(x, lambda one: scipy_linalg().logm(one.astype(np.complex128)))
@@ -268,7 +270,7 @@ def _each(x: Any, function: Callable[[Any], Any]) -> Any:
 
 
 @export("linalg.cholesky", "cholesky")
-def cholesky(input: Any, name: str | None = None) -> Tensor:
+def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the lower Cholesky factors of positive definite matrices [..., M, M].
 
     That of a matrix which is not positive definite is NaN.
@@ -278,7 +280,9 @@ def cholesky(input: Any, name: str | None = None) -> Tensor:
 
 
 @export("linalg.qr", "qr")
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Tensor, Tensor]:
+def qr(
+    input: TensorLike, full_matrices: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor]:
     """Return Q and R of matrices [..., M, N]."""
     q, r = apply_op("Qr", input, full_matrices=full_matrices, name=name)
     return q, r
@@ -286,7 +290,10 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tupl
 
 @export("linalg.svd", "svd")
 def svd(
-    tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None
+    tensor: TensorLike,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Return singular values s, and with compute_uv also u and v, of matrices [..., M, N]."""
     s, u, v = apply_op("Svd", tensor, full_matrices=full_matrices, compute_uv=compute_uv, name=name)
@@ -294,14 +301,14 @@ def svd(
 
 
 @export("linalg.eigh", "self_adjoint_eig")
-def self_adjoint_eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def self_adjoint_eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return eigenvalues, rising, and eigenvectors of self-adjoint matrices [..., M, M]."""
     e, v = apply_op("SelfAdjointEigV2", tensor, compute_v=True, name=name)
     return e, v
 
 
 @export("linalg.eigvalsh", "self_adjoint_eigvals")
-def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
+def self_adjoint_eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return the eigenvalues, rising, of self-adjoint matrices [..., M, M]."""
     made: Tensor = apply_op("SelfAdjointEigV2", tensor, compute_v=False, name=name)[0]
     return made
@@ -309,7 +316,7 @@ def self_adjoint_eigvals(tensor: Any, name: str | None = None) -> Tensor:
 
 @export("linalg.lu")
 def lu(
-    input: Any, output_idx_type: Any = "int32", name: str | None = None
+    input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return L and U in one matrix, and the order of the rows, of matrices [..., M, M].
 
@@ -320,14 +327,14 @@ def lu(
 
 
 @export("linalg.sqrtm", "matrix_square_root")
-def matrix_square_root(input: Any, name: str | None = None) -> Tensor:
+def matrix_square_root(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the matrices whose squares are the inputs [..., M, M]."""
     made: Tensor = apply_op("MatrixSquareRoot", input, name=name)
     return made
 
 
 @export("linalg.logm")
-def matrix_logarithm(input: Any, name: str | None = None) -> Tensor:
+def matrix_logarithm(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the logarithms of complex matrices [..., M, M]."""
     made: Tensor = apply_op("MatrixLogarithm", input, name=name)
     return made

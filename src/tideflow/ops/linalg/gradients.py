@@ -10,6 +10,8 @@ from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.types import ShapeLike, TensorLike
 from tideflow.ops.array import matrix_band_part, matrix_diag, matrix_diag_part, matrix_transpose
 from tideflow.ops.array import matrix_set_diag as with_diagonal
 from tideflow.ops.framework import conj
@@ -18,27 +20,27 @@ from tideflow.ops.linalg.matrices import matrix_inverse, matrix_solve, matrix_tr
 from tideflow.ops.linalg.products import matmul, sum_batches
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: TensorLike) -> Any:
     """Return the conjugate transposes of matrices."""
     return matrix_transpose(x, conjugate=True)
 
 
-def _half(x: Any) -> Any:
+def _half(x: Tensor) -> Any:
     return x * apply_op("Cast", 0.5, DstT=x.dtype)
 
 
-def _columns(x: Any) -> Any:
+def _columns(x: Tensor) -> Any:
     """Return vectors [..., M] as [..., M, 1]."""
     return apply_op("ExpandDims", x, -1)
 
 
-def _rows(x: Any) -> Any:
+def _rows(x: TensorLike) -> Any:
     """Return vectors [..., M] as [..., 1, M]."""
     return apply_op("ExpandDims", x, -2)
 
 
 @gradient("MatrixInverse")
-def matrix_inverse_gradient(op: Any, grad: Any) -> list[Any]:
+def matrix_inverse_gradient(op: Operation, grad: Tensor) -> list[Any]:
     inverse = op.outputs[0]
     if op.attrs["adjoint"]:
         return [-matmul(inverse, matmul(grad, inverse, adjoint_a=True))]
@@ -46,18 +48,18 @@ def matrix_inverse_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("MatrixDeterminant")
-def matrix_determinant_gradient(op: Any, grad: Any) -> list[Any]:
+def matrix_determinant_gradient(op: Operation, grad: Tensor) -> list[Any]:
     turned = matrix_inverse(op.inputs[0], adjoint=True)
     return [_columns(_columns(grad * conj(op.outputs[0]))) * turned]
 
 
 @gradient("LogMatrixDeterminant")
-def log_matrix_determinant_gradient(op: Any, _: Any, grad: Any) -> list[Any]:
+def log_matrix_determinant_gradient(op: Operation, _: Tensor, grad: Tensor) -> list[Any]:
     return [_columns(_columns(grad)) * matrix_inverse(op.inputs[0], adjoint=True)]
 
 
 @gradient("MatrixSolve")
-def matrix_solve_gradient(op: Any, grad: Any) -> list[Any]:
+def matrix_solve_gradient(op: Operation, grad: Tensor) -> list[Any]:
     matrix, found = op.inputs[0], op.outputs[0]
     adjoint = op.attrs["adjoint"]
     by_rhs = matrix_solve(matrix, grad, adjoint=not adjoint)
@@ -67,7 +69,7 @@ def matrix_solve_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("MatrixTriangularSolve")
-def matrix_triangular_solve_gradient(op: Any, grad: Any) -> list[Any]:
+def matrix_triangular_solve_gradient(op: Operation, grad: Tensor) -> list[Any]:
     matrix, rhs = op.inputs
     found = op.outputs[0]
     adjoint, lower = op.attrs["adjoint"], op.attrs["lower"]
@@ -79,7 +81,7 @@ def matrix_triangular_solve_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("Cholesky")
-def cholesky_gradient(op: Any, grad: Any) -> list[Any]:
+def cholesky_gradient(op: Operation, grad: Tensor) -> list[Any]:
     factor = op.outputs[0]
     middle = matmul(factor, grad, adjoint_a=True)
     middle = with_diagonal(middle, _half(matrix_diag_part(middle)))
@@ -91,7 +93,7 @@ def cholesky_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("Qr")
-def qr_gradient(op: Any, by_q: Any, by_r: Any) -> list[Any]:
+def qr_gradient(op: Operation, by_q: Tensor, by_r: Tensor) -> list[Any]:
     q, r = op.outputs
     rows, columns = (None, None) if r.dims is None else r.dims[-2:]
     if rows is None or columns is None or rows != columns:
@@ -100,7 +102,7 @@ def qr_gradient(op: Any, by_q: Any, by_r: Any) -> list[Any]:
             "full_matrices=False on matrices with at least as many rows as columns"
         )
 
-    def over_r(x: Any) -> Any:
+    def over_r(x: TensorLike) -> Any:
         return _adjoint(matrix_triangular_solve(r, _adjoint(x), lower=False, adjoint=False))
 
     turned = matmul(q, by_q, adjoint_a=True)
@@ -110,7 +112,7 @@ def qr_gradient(op: Any, by_q: Any, by_r: Any) -> list[Any]:
     return [matmul(q, by_r + over_r(lower)) + over_r(by_q - matmul(q, turned))]
 
 
-def _gaps(values: Any) -> Any:
+def _gaps(values: Tensor) -> Any:
     """Return 1 / (values_j - values_i) with zeros on the diagonal: [..., M, M]."""
     differences = _rows(values) - _columns(values)
     # Anything but zero does: the diagonal is replaced.
@@ -120,7 +122,7 @@ def _gaps(values: Any) -> Any:
 
 
 @gradient("SelfAdjointEigV2")
-def self_adjoint_eig_gradient(op: Any, by_e: Any, by_v: Any) -> list[Any]:
+def self_adjoint_eig_gradient(op: Operation, by_e: Tensor, by_v: Tensor) -> list[Any]:
     if op.attrs["compute_v"]:
         e, v = op.outputs
         turned = _gaps(e) * matmul(v, by_v, adjoint_a=True)
@@ -135,7 +137,9 @@ def self_adjoint_eig_gradient(op: Any, by_e: Any, by_v: Any) -> list[Any]:
 
 
 @gradient("Svd")
-def svd_gradient(op: Any, by_s: Any, by_u: Any, by_v: Any) -> list[Any]:
+def svd_gradient(
+    op: Any, by_s: Tensor | None, by_u: Tensor | None, by_v: Tensor | None
+) -> list[Any]:
     given = op.inputs[0]
     if not op.attrs["compute_uv"]:
         _, u, v = svd(given)
@@ -167,7 +171,7 @@ def svd_gradient(op: Any, by_s: Any, by_u: Any, by_v: Any) -> list[Any]:
     return [whole]
 
 
-def _kronecker(a: Any, b: Any, shape: Any) -> Any:
+def _kronecker(a: Tensor, b: Tensor, shape: ShapeLike) -> Any:
     """Return the Kronecker products of matrices, in the shape given."""
     spread_a = apply_op("ExpandDims", _columns(a), -3)
     spread_b = apply_op("ExpandDims", _rows(b), -4)
@@ -175,7 +179,7 @@ def _kronecker(a: Any, b: Any, shape: Any) -> Any:
 
 
 @gradient("MatrixSquareRoot")
-def matrix_square_root_gradient(op: Any, grad: Any) -> list[Any]:
+def matrix_square_root_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Solve root^H x + x root^H = grad, a linear system over the elements of x."""
     root = op.outputs[0]
     shape = apply_op("Shape", root)
@@ -206,7 +210,7 @@ def _moved(x: Any, by: int) -> Any:
 
 
 @gradient("TridiagonalSolve")
-def tridiagonal_solve_gradient(op: Any, grad: Any) -> list[Any]:
+def tridiagonal_solve_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Solve with the adjoint; a diagonal's gradient is that of its products with the solution."""
     diagonals, solution = op.inputs[0], op.outputs[0]
     upper, main, lower = (

@@ -14,9 +14,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, broadcast
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.linalg.shapes import (
     adjoint_of,
@@ -52,7 +54,7 @@ def _or_singular(work: Callable[[], Any], message: str) -> Any:
     """,
     shape=lambda c: [square_dims(c)],
 )
-def matrix_inverse_kernel(ctx: Any, x: Any, *, adjoint: bool) -> Any:
+def matrix_inverse_kernel(ctx: KernelContext, x: Array, *, adjoint: bool) -> Any:
     check_matrices(x, "input")
     given = adjoint_of(x) if adjoint else x
     return _or_singular(lambda: np.linalg.inv(given), "Input is not invertible.")
@@ -65,7 +67,7 @@ def matrix_inverse_kernel(ctx: Any, x: Any, *, adjoint: bool) -> Any:
     """,
     shape=lambda c: [_stack(square_dims(c))],
 )
-def matrix_determinant_kernel(ctx: Any, x: Any) -> Any:
+def matrix_determinant_kernel(ctx: KernelContext, x: Array) -> Any:
     check_matrices(x, "input")
     return np.linalg.det(x)
 
@@ -77,7 +79,7 @@ def matrix_determinant_kernel(ctx: Any, x: Any) -> Any:
     """,
     shape=lambda c: [_stack(square_dims(c))] * 2,
 )
-def log_matrix_determinant_kernel(ctx: Any, x: Any) -> Any:
+def log_matrix_determinant_kernel(ctx: KernelContext, x: Array) -> Any:
     check_matrices(x, "input")
     sign, log = np.linalg.slogdet(x)
     # What is no number has no sign either.
@@ -104,7 +106,7 @@ def _solved_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_solved_shape,
 )
-def matrix_solve_kernel(ctx: Any, matrix: Any, rhs: Any, *, adjoint: bool) -> Any:
+def matrix_solve_kernel(ctx: KernelContext, matrix: Array, rhs: Array, *, adjoint: bool) -> Any:
     check_matrices(matrix, "matrix")
     _check_rhs(matrix, rhs)
     given = adjoint_of(matrix) if adjoint else matrix
@@ -129,7 +131,7 @@ def _triangular_shape(c: ShapeContext) -> list[Dims]:
     shape=_triangular_shape,
 )
 def matrix_triangular_solve_kernel(
-    ctx: Any, matrix: Any, rhs: Any, *, lower: bool, adjoint: bool
+    ctx: KernelContext, matrix: Array, rhs: Array, *, lower: bool, adjoint: bool
 ) -> Any:
     check_matrices(matrix, "matrix")
     _check_rhs(matrix, rhs, same_stack=False)
@@ -154,7 +156,7 @@ def matrix_triangular_solve_kernel(
     return made
 
 
-def _substitute(matrix: Any, rhs: Any, lower: bool, check_finite: bool) -> Any:
+def _substitute(matrix: Array, rhs: Array, lower: bool, check_finite: bool) -> Any:
     """Solve a triangular system with zeros on its diagonal: the result has infinities there."""
     rows = range(len(matrix))
     found = np.zeros_like(rhs)
@@ -180,7 +182,12 @@ def _diagonals_shape(c: ShapeContext) -> list[Dims]:
     shape=_diagonals_shape,
 )
 def tridiagonal_solve_kernel(
-    ctx: Any, diagonals: Any, rhs: Any, *, partial_pivoting: bool, perturb_singular: bool
+    ctx: KernelContext,
+    diagonals: Array,
+    rhs: Array,
+    *,
+    partial_pivoting: bool,
+    perturb_singular: bool,
 ) -> Any:
     check_matrices(diagonals, "diagonals", square=False)
     check_matrices(rhs, "rhs", square=False)
@@ -220,7 +227,7 @@ def _least_shape(c: ShapeContext) -> list[Dims]:
     shape=_least_shape,
 )
 def matrix_solve_ls_kernel(
-    ctx: Any, matrix: Any, rhs: Any, l2_regularizer: Any, *, fast: bool
+    ctx: KernelContext, matrix: Array, rhs: Array, l2_regularizer: Array, *, fast: bool
 ) -> Any:
     check_matrices(matrix, "matrix", square=False)
     _check_rhs(matrix, rhs)
@@ -251,7 +258,7 @@ def matrix_solve_ls_kernel(
 
 
 @export("linalg.inv", "linalg.inverse", "matrix_inverse")
-def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+def matrix_inverse(input: TensorLike, adjoint: bool = False, name: str | None = None) -> Tensor:
     """Return the inverse of square matrices [..., M, M], or of their adjoints.
 
     Raises: InvalidArgumentError for a singular matrix.
@@ -261,21 +268,23 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
 
 
 @export("linalg.det", "matrix_determinant")
-def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
+def matrix_determinant(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the determinants [...] of matrices [..., M, M]."""
     made: Tensor = apply_op("MatrixDeterminant", input, name=name)
     return made
 
 
 @export("linalg.slogdet")
-def slogdet(input: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return sign and logarithm of the absolute value of determinants of [..., M, M]."""
     sign, log = apply_op("LogMatrixDeterminant", input, name=name)
     return sign, log
 
 
 @export("linalg.solve", "matrix_solve")
-def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+def matrix_solve(
+    matrix: TensorLike, rhs: TensorLike, adjoint: bool = False, name: str | None = None
+) -> Tensor:
     """Solve matrix [..., M, M] @ x = rhs [..., M, K].
 
     Raises: InvalidArgumentError for a singular matrix.
@@ -286,7 +295,11 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
 @export("linalg.triangular_solve", "matrix_triangular_solve")
 def matrix_triangular_solve(
-    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+    matrix: TensorLike,
+    rhs: TensorLike,
+    lower: bool = True,
+    adjoint: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Solve matrix @ x = rhs for triangular matrices [..., M, M]; stacks broadcast.
 
@@ -300,7 +313,11 @@ def matrix_triangular_solve(
 
 @export("linalg.lstsq", "matrix_solve_ls")
 def matrix_solve_ls(
-    matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: str | None = None
+    matrix: TensorLike,
+    rhs: TensorLike,
+    l2_regularizer: float = 0.0,
+    fast: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """Return the x [..., N, K] with the least |matrix @ x - rhs|^2 + l2_regularizer |x|^2.
 

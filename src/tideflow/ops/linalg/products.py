@@ -14,10 +14,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj
 from tideflow.ops.math import convert_pair
@@ -31,7 +33,7 @@ _MULTIPLIED = (
 _STACKED = _MULTIPLIED.replace("int32,", "int16, int32,", 1)
 
 
-def _product(xp: Any, a: Any, b: Any) -> Any:
+def _product(xp: ArrayNamespace, a: Array, b: Array) -> Any:
     if a.dtype.itemsize == 2 and xp is np and a.dtype.kind in "fV":
         wide = np.matmul(a.astype(np.float32), b.astype(np.float32))
         return wide.astype(a.dtype)
@@ -74,7 +76,7 @@ grad_b: bool = false
     shape=_matmul_shape,
     compiles=Compiles.ALWAYS,
 )
-def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+def _matmul(xp: ArrayNamespace, a: Array, b: Array, *, transpose_a: bool, transpose_b: bool) -> Any:
     if a.ndim != 2 or b.ndim != 2:
         raise InvalidArgumentError(
             f"MatMul needs two matrices; a is {list(a.shape)}, b is {list(b.shape)}"
@@ -83,11 +85,11 @@ def _matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) ->
 
 
 @gradient("MatMul")
-def _matmul_grad(op: Any, grad: Any) -> list[Any]:
+def _matmul_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b = (conj(t) for t in op.inputs)
     turn_a, turn_b = op.attrs["transpose_a"], op.attrs["transpose_b"]
 
-    def times(left: Any, right: Any, turn_left: bool, turn_right: bool) -> Any:
+    def times(left: TensorLike, right: TensorLike, turn_left: bool, turn_right: bool) -> Any:
         return apply_op("MatMul", left, right, transpose_a=turn_left, transpose_b=turn_right)
 
     grad_a = times(grad, b, False, not turn_b) if not turn_a else times(b, grad, turn_b, True)
@@ -112,12 +114,12 @@ def _batch_shape(c: ShapeContext) -> list[Dims]:
     return [None if batch is None else (*batch, rows, columns)]
 
 
-def _adjoint(xp: Any, x: Any) -> Any:
+def _adjoint(xp: Any, x: Array) -> Any:
     turned = x.swapaxes(-1, -2)
     return xp.conj(turned) if x.dtype.kind == "c" else turned
 
 
-def _batch_product(xp: Any, x: Any, y: Any, adj_x: bool, adj_y: bool) -> Any:
+def _batch_product(xp: ArrayNamespace, x: Array, y: Array, adj_x: bool, adj_y: bool) -> Any:
     if x.ndim < 2 or y.ndim < 2:
         raise InvalidArgumentError(
             f"both operands need rank 2 at least; x is {list(x.shape)}, y is {list(y.shape)}"
@@ -137,7 +139,7 @@ grad_y: bool = false
     shape=_batch_shape,
     compiles=Compiles.ALWAYS,
 )
-def _batch_matmul(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
+def _batch_matmul(xp: ArrayNamespace, x: Array, y: Array, *, adj_x: bool, adj_y: bool) -> Any:
     if x.shape[:-2] != y.shape[:-2]:
         raise InvalidArgumentError(
             f"the sizes before the last two must agree; x is {list(x.shape)}, y {list(y.shape)}"
@@ -157,7 +159,7 @@ grad_y: bool = false
     shape=_batch_shape,
     compiles=Compiles.ALWAYS,
 )
-def _batch_matmul_v2(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool) -> Any:
+def _batch_matmul_v2(xp: ArrayNamespace, x: Array, y: Array, *, adj_x: bool, adj_y: bool) -> Any:
     return _batch_product(xp, x, y, adj_x, adj_y)
 
 
@@ -175,18 +177,20 @@ grad_y: bool = false
     shape=_batch_shape,
     compiles=Compiles.ALWAYS,
 )
-def _batch_matmul_v3(xp: Any, x: Any, y: Any, *, adj_x: bool, adj_y: bool, Tout: DType) -> Any:
+def _batch_matmul_v3(
+    xp: ArrayNamespace, x: Array, y: Array, *, adj_x: bool, adj_y: bool, Tout: DType
+) -> Any:
     wide = Tout.as_numpy_dtype
     return _batch_product(xp, x.astype(wide), y.astype(wide), adj_x, adj_y)
 
 
 @gradient("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def _batch_matmul_grad(op: Any, grad: Any) -> list[Any]:
+def _batch_matmul_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     adj_x, adj_y = op.attrs["adj_x"], op.attrs["adj_y"]
     extra = {"Tout": op.attrs["Tout"]} if op.type == "BatchMatMulV3" else {}
 
-    def times(left: Any, right: Any, turn_left: bool, turn_right: bool) -> Any:
+    def times(left: TensorLike, right: TensorLike, turn_left: bool, turn_right: bool) -> Any:
         return apply_op(op.type, left, right, adj_x=turn_left, adj_y=turn_right, **extra)
 
     grad_x = times(y, grad, adj_y, True) if adj_x else times(grad, y, False, not adj_y)
@@ -196,7 +200,7 @@ def _batch_matmul_grad(op: Any, grad: Any) -> list[Any]:
     return sum_batches(x, y, grad_x, grad_y)
 
 
-def sum_batches(x: Any, y: Any, grad_x: Any, grad_y: Any) -> list[Any]:
+def sum_batches(x: Any, y: Any, grad_x: TensorLike, grad_y: TensorLike) -> list[Any]:
     """Sum gradients over the leading sizes along which an operand was stretched."""
     if x.dims is not None and y.dims is not None:
         batch_x, batch_y = x.dims[:-2], y.dims[:-2]
@@ -210,7 +214,7 @@ def sum_batches(x: Any, y: Any, grad_x: Any, grad_y: Any) -> list[Any]:
     ]
 
 
-def _all_but_two(shape: Any) -> Any:
+def _all_but_two(shape: ShapeLike) -> Any:
     return apply_op("StridedSlice", shape, [0], [-2], [1])
 
 
@@ -226,14 +230,16 @@ Tb: type in {float, bfloat16} = float
 """,
     shape=_matmul_shape,
 )
-def _sparse_matmul(xp: Any, a: Any, b: Any, *, transpose_a: bool, transpose_b: bool) -> Any:
+def _sparse_matmul(
+    xp: ArrayNamespace, a: Array, b: Array, *, transpose_a: bool, transpose_b: bool
+) -> Any:
     # The zeros are only a hint; the dense product gives the same result.
     wide = (t.astype(np.float32) for t in (a, b))
     return _matmul(xp, *wide, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 @gradient("SparseMatMul")
-def _sparse_matmul_grad(op: Any, grad: Any) -> list[Any]:
+def _sparse_matmul_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b = (apply_op("Cast", t, DstT="float32") for t in op.inputs)
     product = apply_op(
         "MatMul",
@@ -248,15 +254,15 @@ def _sparse_matmul_grad(op: Any, grad: Any) -> list[Any]:
 
 @export("linalg.matmul", "matmul")
 def matmul(
-    a: Any,
-    b: Any,
+    a: object,
+    b: object,
     transpose_a: bool = False,
     transpose_b: bool = False,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     a_is_sparse: bool = False,
     b_is_sparse: bool = False,
-    output_type: Any = None,
+    output_type: DTypeLike | None = None,
     grad_a: bool = False,
     grad_b: bool = False,
     name: str | None = None,
@@ -314,8 +320,8 @@ def matmul(
 
 @export("sparse_matmul")
 def sparse_matmul(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     transpose_b: bool = False,
     a_is_sparse: bool = False,
@@ -337,8 +343,8 @@ def sparse_matmul(
 
 @export("linalg.matvec")
 def matvec(
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     transpose_a: bool = False,
     adjoint_a: bool = False,
     a_is_sparse: bool = False,

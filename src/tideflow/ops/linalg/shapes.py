@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.shape_rules import ShapeContext
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 
 
@@ -45,6 +46,6 @@ def check_matrices(x: Any, what: str, square: bool = True) -> None:
         )
 
 
-def adjoint_of(x: Any) -> Any:
+def adjoint_of(x: Array) -> Any:
     """Return the conjugate transposes."""
     return np.conj(np.swapaxes(x, -1, -2))

@@ -13,6 +13,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.array import matrix_diag, matrix_diag_part, matrix_set_diag, matrix_transpose
 from tideflow.ops.control_flow import while_loop
 from tideflow.ops.export import export
@@ -33,13 +34,13 @@ def _scope(name: str | None, default: str) -> Any:
 
 
 @export("linalg.adjoint")
-def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the conjugate transposes of matrices [..., M, N]."""
     return matrix_transpose(convert_to_tensor(matrix), name or "adjoint", conjugate=True)
 
 
 @export("linalg.logdet")
-def logdet(matrix: Any, name: str | None = None) -> Tensor:
+def logdet(matrix: TensorLike, name: str | None = None) -> Tensor:
     """Return the logarithms of the determinants of positive definite matrices [..., M, M].
 
     Raises: InvalidArgumentError for a matrix that is not positive definite.
@@ -55,7 +56,10 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
 
 @export("linalg.normalize")
 def normalize(
-    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
+    tensor: TensorLike,
+    ord: TensorLike = "euclidean",
+    axis: TensorLike | None = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return a tensor over its norm, and the norm, whose dimensions are kept as 1.
 
@@ -86,7 +90,10 @@ def _rounding(x: Tensor) -> Any:
 
 @export("linalg.matrix_rank")
 def matrix_rank(
-    a: Any, tol: Any = None, validate_args: bool = False, name: str | None = None
+    a: TensorLike,
+    tol: TensorLike | None = None,
+    validate_args: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Return how many singular values of matrices [..., M, N] exceed tol.
 
@@ -105,7 +112,12 @@ def matrix_rank(
 
 
 @export("linalg.pinv")
-def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Tensor:
+def pinv(
+    a: TensorLike,
+    rcond: TensorLike | None = None,
+    validate_args: bool = False,
+    name: str | None = None,
+) -> Tensor:
     """Return the pseudo-inverses [..., N, M] of matrices [..., M, N].
 
     Args:
@@ -133,7 +145,7 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | Non
 
 
 @export("linalg.cholesky_solve", "cholesky_solve")
-def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Tensor:
     """Solve A @ x = rhs [..., M, K], given the lower Cholesky factors [..., M, M] of A."""
     with _scope(name, "cholesky_solve"):
         factor = convert_to_tensor(chol)
@@ -142,7 +154,11 @@ def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
 
 @export("linalg.lu_solve")
 def lu_solve(
-    lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None
+    lower_upper: TensorLike,
+    perm: TensorLike,
+    rhs: TensorLike,
+    validate_args: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Solve A @ x = rhs, given what lu makes of A.
 
@@ -173,7 +189,7 @@ def _permuted(rows: Tensor, perm: Tensor) -> Tensor:
 
 @export("linalg.lu_matrix_inverse")
 def lu_matrix_inverse(
-    lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
+    lower_upper: TensorLike, perm: TensorLike, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
     """Return the inverse of A, given what lu makes of A."""
     with _scope(name, "lu_matrix_inverse"):
@@ -189,7 +205,7 @@ def _eye_like(x: Tensor) -> Tensor:
 
 @export("linalg.lu_reconstruct")
 def lu_reconstruct(
-    lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None
+    lower_upper: TensorLike, perm: TensorLike, validate_args: bool = False, name: str | None = None
 ) -> Tensor:
     """Return the matrices A of which lu makes lower_upper and perm."""
     with _scope(name, "lu_reconstruct"):
@@ -216,8 +232,8 @@ def _inverse(perm: Tensor) -> Tensor:
 
 @export("linalg.tridiagonal_solve")
 def tridiagonal_solve(
-    diagonals: Any,
-    rhs: Any,
+    diagonals: TensorLike,
+    rhs: TensorLike,
     diagonals_format: str = "compact",
     transpose_rhs: bool = False,
     conjugate_rhs: bool = False,
@@ -258,7 +274,10 @@ def tridiagonal_solve(
 
 @export("linalg.tridiagonal_matmul")
 def tridiagonal_matmul(
-    diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None
+    diagonals: TensorLike,
+    rhs: TensorLike,
+    diagonals_format: str = "compact",
+    name: str | None = None,
 ) -> Tensor:
     """Return T @ rhs [..., M, K] for matrices T of three diagonals; see tridiagonal_solve."""
     with _scope(name, "tridiagonal_matmul"):
@@ -310,7 +329,11 @@ def _compact(diagonals: Any, form: str) -> Tensor:
 
 @export("linalg.banded_triangular_solve")
 def banded_triangular_solve(
-    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+    bands: TensorLike,
+    rhs: TensorLike,
+    lower: bool = True,
+    adjoint: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Solve A @ x = rhs [..., M, K] for triangular matrices A of few diagonals.
 
@@ -333,20 +356,20 @@ def banded_triangular_solve(
 
 
 @export("linalg.eig", "eig")
-def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def eig(tensor: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return eigenvalues and eigenvectors (columns), complex, of matrices [..., M, M]."""
     values, vectors = _eig(tensor, True, name)
     return values, vectors
 
 
 @export("linalg.eigvals", "eigvals")
-def eigvals(tensor: Any, name: str | None = None) -> Tensor:
+def eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return the eigenvalues, complex, of matrices [..., M, M]."""
     values: Tensor = _eig(tensor, False, name)[0]
     return values
 
 
-def _eig(tensor: Any, compute_v: bool, name: str | None) -> Any:
+def _eig(tensor: TensorLike, compute_v: bool, name: str | None) -> Any:
     x = convert_to_tensor(tensor)
     is_double = x.dtype in (dtypes.float64, dtypes.complex128)
     out = dtypes.complex128 if is_double else dtypes.complex64
@@ -357,7 +380,7 @@ def _eig(tensor: Any, compute_v: bool, name: str | None) -> Any:
 
 
 @export("linalg.expm")
-def expm(input: Any, name: str | None = None) -> Tensor:
+def expm(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the exponentials of square matrices [..., M, M].
 
     Each is halved until it is small, approximated, and squared as often.
@@ -405,7 +428,7 @@ def _squared(x: Tensor, times: Tensor) -> Tensor:
     most = apply_op("Max", apply_op("Reshape", times, [-1]), [0])
     one = np.array(1, times.dtype.as_numpy_dtype)
 
-    def again(done: Any, found: Any) -> tuple[Any, Any]:
+    def again(done: TensorLike, found: object) -> tuple[Any, Any]:
         is_due = apply_op("Less", done, times)
         return done + one, apply_op("SelectV2", is_due, matmul(found, found), found)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.ragged import RaggedTensor
 from tideflow.ops.sparse import SparseTensor
@@ -23,10 +24,10 @@ class KeyValueTensorInitializer:
 
     def __init__(
         self,
-        keys: Any,
-        values: Any,
-        key_dtype: Any = None,
-        value_dtype: Any = None,
+        keys: Tensor,
+        values: Tensor,
+        key_dtype: DTypeLike | None = None,
+        value_dtype: DTypeLike | None = None,
         name: str | None = None,
     ) -> None:
         self.keys = convert_to_tensor(keys, None if key_dtype is None else as_dtype(key_dtype))
@@ -41,7 +42,9 @@ class LookupInterface:
     Attributes: key_dtype, value_dtype; resource_handle.
     """
 
-    def __init__(self, op_name: str, key_dtype: Any, value_dtype: Any, default_value: Any) -> None:
+    def __init__(
+        self, op_name: str, key_dtype: DTypeLike, value_dtype: DTypeLike, default_value: TensorLike
+    ) -> None:
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self.default_value = convert_to_tensor(default_value, self.value_dtype)
         self.resource_handle: Tensor = apply_op(
@@ -51,7 +54,7 @@ class LookupInterface:
             value_dtype=self.value_dtype,
         )
 
-    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+    def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
         """Return the values of keys; the default for keys that are not there."""
         wanted = convert_to_tensor(keys, self.key_dtype)
         found: Tensor = apply_op(
@@ -86,7 +89,7 @@ class StaticHashTable(LookupInterface):
     def __init__(
         self,
         initializer: KeyValueTensorInitializer,
-        default_value: Any,
+        default_value: TensorLike,
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
@@ -110,7 +113,7 @@ class StaticVocabularyTable:
         self,
         initializer: KeyValueTensorInitializer | None,
         num_oov_buckets: int,
-        lookup_key_dtype: Any = None,
+        lookup_key_dtype: DTypeLike | None = None,
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
@@ -140,7 +143,7 @@ class StaticVocabularyTable:
         made: Tensor = apply_op("AddV2", words, convert_to_tensor(self._buckets, dtypes.int64))
         return made
 
-    def lookup(self, keys: Any, name: str | None = None) -> Any:
+    def lookup(self, keys: TensorLike, name: str | None = None) -> Any:
         """Return the numbers of keys: a tensor, or a sparse or ragged one.
 
         Raises: TypeError for keys of another type.
@@ -175,9 +178,9 @@ class MutableHashTable(LookupInterface):
 
     def __init__(
         self,
-        key_dtype: Any,
-        value_dtype: Any,
-        default_value: Any,
+        key_dtype: DTypeLike,
+        value_dtype: DTypeLike,
+        default_value: Tensor,
         name: str = "MutableHashTable",
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
@@ -185,7 +188,10 @@ class MutableHashTable(LookupInterface):
         super().__init__("MutableHashTableV2", key_dtype, value_dtype, default_value)
 
     def lookup(  # type: ignore[override]
-        self, keys: Any, dynamic_default_values: Any = None, name: str | None = None
+        self,
+        keys: TensorLike,
+        dynamic_default_values: TensorLike | None = None,
+        name: str | None = None,
     ) -> Tensor:
         """Return the values of keys; for keys that are not there the default, or one of their own.
 
@@ -200,12 +206,12 @@ class MutableHashTable(LookupInterface):
         )
         return found
 
-    def insert(self, keys: Any, values: Any, name: str | None = None) -> Any:
+    def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Any:
         """Give keys values, in place of those they had."""
         pairs = convert_to_tensor(keys, self.key_dtype), convert_to_tensor(values, self.value_dtype)
         return apply_op("LookupTableInsertV2", self.resource_handle, *pairs, name=name)
 
-    def remove(self, keys: Any, name: str | None = None) -> Any:
+    def remove(self, keys: object, name: str | None = None) -> Any:
         """Take keys away; those that are not there are no error."""
         given = convert_to_tensor(keys, self.key_dtype)
         return apply_op("LookupTableRemoveV2", self.resource_handle, given, name=name)

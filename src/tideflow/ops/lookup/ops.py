@@ -13,9 +13,11 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as, scalar
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.node_resources import open_resource
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -49,7 +51,7 @@ class LookupTable:
         kinds = f"{self.key_dtype.name} to {self.value_dtype.name}"
         return kinds, f"[{len(self)}]", len(self) * size
 
-    def find(self, keys: Any, default: Any) -> Any:
+    def find(self, keys: Any, default: Array) -> Any:
         """Return the values of keys; the default, one or one for each, where there is none.
 
         Raises: InvalidArgumentError for a default of another shape.
@@ -72,14 +74,14 @@ class LookupTable:
             flat[i] = entries.get(key, others[i])
         return found
 
-    def insert(self, keys: Any, values: Any) -> None:
+    def insert(self, keys: TensorLike, values: TensorLike) -> None:
         """Enter values; the last one of a key counts."""
         if self.is_fixed:
             raise errors.UnimplementedError(f"table {self.name!r} takes no further entries")
         with self._lock:
             self._entries = {**self._entries, **dict(zip(_items(keys), _items(values)))}
 
-    def remove(self, keys: Any) -> None:
+    def remove(self, keys: object) -> None:
         """Drop entries, if they are there."""
         if self.is_fixed:
             raise errors.UnimplementedError(f"table {self.name!r} keeps its entries")
@@ -87,7 +89,7 @@ class LookupTable:
             gone = set(_items(keys))
             self._entries = {k: v for k, v in self._entries.items() if k not in gone}
 
-    def fill(self, keys: Any, values: Any) -> None:
+    def fill(self, keys: Array, values: Array) -> None:
         """Replace all entries; a fixed table takes them once.
 
         Raises: FailedPreconditionError for two values of a key of a fixed table, or another number
@@ -103,7 +105,7 @@ class LookupTable:
             self._entries = self._collected(keys, values)
             self.is_filled = True
 
-    def _collected(self, keys: Any, values: Any) -> dict[Any, Any]:
+    def _collected(self, keys: TensorLike, values: TensorLike) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for key, value in zip(_items(keys), _items(values)):
             if self.is_fixed and key in made and made[key] != value:
@@ -126,7 +128,7 @@ class LookupTable:
         return keys, values
 
 
-def _items(value: Any) -> list[Any]:
+def _items(value: object) -> list[Any]:
     if isinstance(value, bytes):
         return [value]
     found: list[Any] = np.asarray(value).reshape(-1).tolist()
@@ -162,7 +164,7 @@ _TABLE_ATTRS = """() -> table_handle: resource
 
 @op("HashTableV2" + _TABLE_ATTRS, shape=scalar, stateful=True)
 def hash_table(
-    ctx: Any,
+    ctx: KernelContext,
     *,
     container: str,
     shared_name: str,
@@ -177,7 +179,7 @@ def hash_table(
 
 @op("MutableHashTableV2" + _TABLE_ATTRS, shape=scalar, stateful=True)
 def mutable_hash_table(
-    ctx: Any,
+    ctx: KernelContext,
     *,
     container: str,
     shared_name: str,
@@ -190,7 +192,9 @@ def mutable_hash_table(
     return _make(ctx, container, shared_name, use_node_name_sharing, types, False)
 
 
-def _table(ctx: Any, handle: Any, keys: DType | None = None, values: DType | None = None) -> Any:
+def _table(
+    ctx: KernelContext, handle: object, keys: DType | None = None, values: DType | None = None
+) -> Any:
     """Return the table of a handle, which must have the element types that the op declares."""
     found = ctx.resources.lookup(handle, LookupTable)
     if keys not in (None, found.key_dtype) or values not in (None, found.value_dtype):
@@ -201,7 +205,7 @@ def _table(ctx: Any, handle: Any, keys: DType | None = None, values: DType | Non
     return found
 
 
-def _check_alike(keys: Any, values: Any) -> None:
+def _check_alike(keys: Array, values: Array) -> None:
     if np.shape(keys) != np.shape(values):
         raise errors.InvalidArgumentError(
             f"Expected shape {shapes.format_dims(np.shape(keys))} for value, got "
@@ -219,7 +223,7 @@ def _check_alike(keys: Any, values: Any) -> None:
     stateful=True,
 )
 def lookup_table_find(
-    ctx: Any, handle: Any, keys: Any, default: Any, *, Tin: DType, Tout: DType
+    ctx: KernelContext, handle: object, keys: Array, default: Array, *, Tin: DType, Tout: DType
 ) -> Any:
     """Return the values of keys."""
     return _table(ctx, handle, Tin, Tout).find(keys, default)
@@ -235,7 +239,7 @@ def lookup_table_find(
     stateful=True,
 )
 def lookup_table_insert(
-    ctx: Any, handle: Any, keys: Any, values: Any, *, Tin: DType, Tout: DType
+    ctx: KernelContext, handle: object, keys: Array, values: Array, *, Tin: DType, Tout: DType
 ) -> None:
     """Enter values."""
     table = _table(ctx, handle, Tin, Tout)
@@ -251,7 +255,7 @@ def lookup_table_insert(
     shape=no_outputs,
     stateful=True,
 )
-def lookup_table_remove(ctx: Any, handle: Any, keys: Any, *, Tin: DType) -> None:
+def lookup_table_remove(ctx: KernelContext, handle: object, keys: Array, *, Tin: DType) -> None:
     """Drop entries."""
     _table(ctx, handle, Tin).remove(keys)
 
@@ -266,7 +270,7 @@ def lookup_table_remove(ctx: Any, handle: Any, keys: Any, *, Tin: DType) -> None
     stateful=True,
 )
 def lookup_table_import(
-    ctx: Any, handle: Any, keys: Any, values: Any, *, Tin: DType, Tout: DType
+    ctx: KernelContext, handle: object, keys: Array, values: Array, *, Tin: DType, Tout: DType
 ) -> None:
     """Replace all entries."""
     table = _table(ctx, handle, Tin, Tout)
@@ -275,7 +279,7 @@ def lookup_table_import(
 
 
 @op("LookupTableSizeV2(table_handle: resource) -> size: int64", shape=scalar, stateful=True)
-def lookup_table_size(ctx: Any, handle: Any) -> Any:
+def lookup_table_size(ctx: KernelContext, handle: object) -> Any:
     """Return how many entries there are."""
     return np.int64(len(_table(ctx, handle)))
 
@@ -293,7 +297,7 @@ def _export_shape(c: ShapeContext) -> list[Dims]:
     shape=_export_shape,
     stateful=True,
 )
-def lookup_table_export(ctx: Any, handle: Any, *, Tkeys: DType, Tvalues: DType) -> Any:
+def lookup_table_export(ctx: KernelContext, handle: object, *, Tkeys: DType, Tvalues: DType) -> Any:
     """Return all entries."""
     return _table(ctx, handle, Tkeys, Tvalues).export()
 

@@ -16,11 +16,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, merged
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, conj, unbroadcast
 from tideflow.wire import dtypes
@@ -51,7 +52,7 @@ T: type in {_ADDABLE}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _add(xp: Any, x: Any, y: Any) -> Any:
+def _add(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.add(x, y)
 
 
@@ -66,18 +67,18 @@ T: type in {_ARITHMETIC}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _add_v2(xp: Any, x: Any, y: Any) -> Any:
+def _add_v2(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.add(x, y)
 
 
 @gradient("Add", "AddV2")
-def _add_grad(op: Any, grad: Any) -> list[Any]:
+def _add_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     return unbroadcast(x, y, grad, grad)
 
 
 @export("math.add", "add")
-def add(x: Any, y: Any, name: str | None = None) -> Any:
+def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x + y, elementwise; strings are joined.
 
     Shapes: x and y broadcast.  Source: the ops AddV2, and Add for strings.
@@ -85,13 +86,13 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     return _add_named(x, y, name or "Add")
 
 
-def _add_named(x: Any, y: Any, name: str) -> Any:
+def _add_named(x: TensorLike, y: TensorLike, name: str) -> Any:
     x, y = convert_pair(x, y, hint=True)
     is_string = x.dtype.base_dtype == dtypes.string
     return apply_op("Add" if is_string else "AddV2", x, y, name=name)
 
 
-def convert_pair(x: Any, y: Any, hint: bool = False) -> tuple[Tensor, Tensor]:
+def convert_pair(x: Any, y: object, hint: bool = False) -> tuple[Tensor, Tensor]:
     """Return two operands as tensors of one type, which the one that is a tensor decides.
 
     Where operations are called at once, types that differ are left to the operation; with `hint`
@@ -106,7 +107,7 @@ def convert_pair(x: Any, y: Any, hint: bool = False) -> tuple[Tensor, Tensor]:
     return x, like_operand(y, x, hint)
 
 
-def like_operand(value: Any, like: Tensor, hint: bool = False) -> Tensor:
+def like_operand(value: object, like: Tensor, hint: bool = False) -> Tensor:
     """Return the second operand of an operation (see convert_pair)."""
     wanted = like.dtype.base_dtype
     if not get_default_graph().is_eager:
@@ -128,7 +129,7 @@ T: type in {_SUMMABLE}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _add_n(xp: Any, inputs: list[Any]) -> Any:
+def _add_n(xp: ArrayNamespace, inputs: list[Any]) -> Any:
     if len(inputs) == 1:
         return inputs[0]
     kinds = set(map(type, inputs))
@@ -148,7 +149,7 @@ def _add_n(xp: Any, inputs: list[Any]) -> Any:
 
 
 @gradient("AddN", "AccumulateNV2")
-def _add_n_grad(op: Any, grad: Any) -> list[Any]:
+def _add_n_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [grad] * len(op.inputs)
 
 
@@ -163,12 +164,12 @@ shape: shape
     commutative=True,
     aggregate=True,
 )
-def _accumulate_n(xp: Any, inputs: list[Any]) -> Any:
+def _accumulate_n(xp: ArrayNamespace, inputs: list[Any]) -> Any:
     return _add_n(xp, inputs)
 
 
 @export("math.add_n", "add_n")
-def add_n(inputs: Any, name: str | None = None) -> Any:
+def add_n(inputs: TensorLike, name: str | None = None) -> Any:
     """Return the sum of a list of tensors of one shape and type.
 
     Raises: ValueError for an empty list or something that is no list.
@@ -185,7 +186,10 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
 
 @export("math.accumulate_n", "accumulate_n")
 def accumulate_n(
-    inputs: Sequence[Any], shape: Any = None, tensor_dtype: Any = None, name: str | None = None
+    inputs: Sequence[Any],
+    shape: ShapeLike | None = None,
+    tensor_dtype: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Any:
     """Return the sum of a list of tensors of one shape and type, as add_n does.
 
@@ -211,18 +215,18 @@ T: type in {_ARITHMETIC}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _sub(xp: Any, x: Any, y: Any) -> Any:
+def _sub(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.subtract(x, y)
 
 
 @gradient("Sub")
-def _sub_grad(op: Any, grad: Any) -> list[Any]:
+def _sub_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     return unbroadcast(x, y, grad, apply_op("Neg", grad))
 
 
 @export("math.subtract", "subtract")
-def subtract(x: Any, y: Any, name: str | None = None) -> Any:
+def subtract(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x - y, elementwise.  Shapes: x and y broadcast."""
     return apply_op("Sub", x, y, name=name)
 
@@ -240,24 +244,24 @@ T: type in {_ARITHMETIC}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _mul(xp: Any, x: Any, y: Any) -> Any:
+def _mul(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.multiply(x, y)
 
 
 @gradient("Mul")
-def _mul_grad(op: Any, grad: Any) -> list[Any]:
+def _mul_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     return unbroadcast(x, y, apply_op("Mul", grad, conj(y)), apply_op("Mul", conj(x), grad))
 
 
 @export("math.multiply", "multiply")
-def multiply(x: Any, y: Any, name: str | None = None) -> Any:
+def multiply(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x * y, elementwise.  Shapes: x and y broadcast."""
     return apply_op("Mul", x, y, name=name)
 
 
 @export("math.scalar_mul", "scalar_mul")
-def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+def scalar_mul(scalar: TensorLike, x: Any, name: str | None = None) -> Any:
     """Return x times a scalar; of IndexedSlices, the values are multiplied.
 
     Raises: ValueError when `scalar` is not of shape [].
@@ -280,18 +284,18 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _mul_no_nan(xp: Any, x: Any, y: Any) -> Any:
+def _mul_no_nan(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.where(y == 0, xp.zeros_like(y), xp.multiply(x, y))
 
 
 @gradient("MulNoNan")
-def _mul_no_nan_grad(op: Any, grad: Any) -> list[Any]:
+def _mul_no_nan_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     return unbroadcast(x, y, apply_op("MulNoNan", grad, y), apply_op("MulNoNan", x, grad))
 
 
 @export("math.multiply_no_nan")
-def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+def multiply_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x * y, and 0 where y is 0, even if x is infinite or NaN."""
     return apply_op("MulNoNan", x, y, name=name or "multiply_no_nan")
 
@@ -306,7 +310,7 @@ T: type in {bfloat16, half, float, double, int32, int64, complex64, complex128}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
+def _squared_difference(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     difference = xp.subtract(x, y)
     if difference.dtype.kind == "c":
         return xp.multiply(xp.conj(difference), difference)
@@ -314,7 +318,7 @@ def _squared_difference(xp: Any, x: Any, y: Any) -> Any:
 
 
 @gradient("SquaredDifference")
-def _squared_difference_grad(op: Any, grad: Any) -> list[Any]:
+def _squared_difference_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     scaled = apply_op("Mul", grad, 2)
     grad_x = apply_op("Mul", scaled, apply_op("Sub", x, y))
@@ -322,7 +326,7 @@ def _squared_difference_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.squared_difference", "squared_difference")
-def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
+def squared_difference(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return (x - y) squared, elementwise; for complex x, conj(x - y) * (x - y)."""
     return apply_op("SquaredDifference", x, y, name=name)
 
@@ -334,7 +338,7 @@ def _is_integer(x: Any) -> bool:
     return bool(x.dtype.kind in "iu")
 
 
-def _refuse_zero(xp: Any, x: Any, y: Any) -> None:
+def _refuse_zero(xp: ArrayNamespace, x: Array, y: Array) -> None:
     """Raise when integers are divided by zero; only concrete values can be asked."""
     if xp is np and y.dtype.kind in "iu" and not y.all() and x.size:
         raise InvalidArgumentError("Integer division by zero")
@@ -350,7 +354,7 @@ T: type in {_ARITHMETIC}
     divides=True,
     rows=Rows.ELEMENTWISE,
 )
-def _real_div(xp: Any, x: Any, y: Any) -> Any:
+def _real_div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     if _is_integer(x):
         return xp.true_divide(x, y).astype(x.dtype)
     return xp.true_divide(x, y)
@@ -366,14 +370,14 @@ T: type in {_ARITHMETIC}
     divides=True,
     rows=Rows.ELEMENTWISE,
 )
-def _div(xp: Any, x: Any, y: Any) -> Any:
+def _div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     if _is_integer(x):
         return _truncate_div(xp, x, y)
     return xp.true_divide(x, y)
 
 
 @gradient("RealDiv", "Div")
-def _div_grad(op: Any, grad: Any) -> list[Any]:
+def _div_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b = op.inputs
     x, y = conj(a), conj(b)
     divide_op = op.type
@@ -391,7 +395,7 @@ T: type in {_ARITHMETIC}
     compiles=Compiles.FLOATS,
     divides=True,
 )
-def _truncate_div(xp: Any, x: Any, y: Any) -> Any:
+def _truncate_div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     if not _is_integer(x):
         return xp.trunc(xp.true_divide(x, y))
     _refuse_zero(xp, x, y)
@@ -411,7 +415,7 @@ T: type in {_ARITHMETIC}
     compiles=Compiles.FLOATS,
     divides=True,
 )
-def _floor_div(xp: Any, x: Any, y: Any) -> Any:
+def _floor_div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     if not _is_integer(x):
         return xp.floor(xp.true_divide(x, y))
     _refuse_zero(xp, x, y)
@@ -431,13 +435,13 @@ T: type in floats_and_complex
     divides=True,
     rows=Rows.ELEMENTWISE,
 )
-def _div_no_nan(xp: Any, x: Any, y: Any) -> Any:
+def _div_no_nan(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     quotient = xp.true_divide(x, y)
     return xp.where(y == 0, xp.zeros_like(y), quotient)
 
 
 @gradient("DivNoNan")
-def _div_no_nan_grad(op: Any, grad: Any) -> list[Any]:
+def _div_no_nan_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b = op.inputs
     x, y = conj(a), conj(b)
     grad_x = apply_op("DivNoNan", grad, y)
@@ -446,13 +450,13 @@ def _div_no_nan_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.divide_no_nan", "div_no_nan")
-def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+def divide_no_nan(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y, and 0 where y is 0.  Shapes: x and y broadcast."""
     return apply_op("DivNoNan", x, y, name=name or "div_no_nan")
 
 
 @export("math.truediv", "truediv")
-def truediv(x: Any, y: Any, name: str | None = None) -> Any:
+def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y as Python 3 does: integers are converted to floats first.
 
     Integers of 8 and 16 bits become float32, wider ones float64.
@@ -469,26 +473,26 @@ def truediv(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 @export("math.divide", "divide")
-def divide(x: Any, y: Any, name: str | None = None) -> Any:
+def divide(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y in the manner of Python 3 (see truediv)."""
     return truediv(x, y, name)
 
 
 @export("div")
-def div(x: Any, y: Any, name: str | None = None) -> Any:
+def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y in the manner of Python 2: integers give their floor quotient."""
     x, y = convert_pair(x, y)
     return apply_op("RealDiv" if not x.dtype.is_integer else "FloorDiv", x, y, name=name or "div")
 
 
 @export("realdiv")
-def realdiv(x: Any, y: Any, name: str | None = None) -> Any:
+def realdiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y for floating-point and complex operands."""
     return apply_op("RealDiv", x, y, name=name)
 
 
 @export("math.floordiv", "floordiv", "floor_div")
-def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
+def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the greatest whole number that is at most x / y.
 
     Raises: InvalidArgumentError, when run, for integers divided by zero.
@@ -497,7 +501,7 @@ def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 @export("truncatediv")
-def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
+def truncatediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y rounded toward zero, as C does for integers."""
     return apply_op("TruncateDiv", x, y, name=name)
 
@@ -513,7 +517,7 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.FLOATS,
 )
-def _floor_mod(xp: Any, x: Any, y: Any) -> Any:
+def _floor_mod(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     _refuse_zero(xp, x, y)
     return xp.remainder(x, y)
 
@@ -526,7 +530,7 @@ T: type in {int32, int64, bfloat16, half, float, double}
     shape=broadcast,
     compiles=Compiles.FLOATS,
 )
-def _truncate_mod(xp: Any, x: Any, y: Any) -> Any:
+def _truncate_mod(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     _refuse_zero(xp, x, y)
     return xp.fmod(x, y)
 
@@ -539,26 +543,26 @@ T: type in {int32, int64, half, bfloat16, float, double}
     shape=broadcast,
     compiles=Compiles.FLOATS,
 )
-def _mod(xp: Any, x: Any, y: Any) -> Any:
+def _mod(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return _truncate_mod(xp, x, y)
 
 
 @gradient("FloorMod")
-def _floor_mod_grad(op: Any, grad: Any) -> list[Any]:
+def _floor_mod_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     slope = apply_op("Neg", apply_op("FloorDiv", x, y))
     return unbroadcast(x, y, grad, apply_op("Mul", grad, slope))
 
 
 @gradient("TruncateMod")
-def _truncate_mod_grad(op: Any, grad: Any) -> list[Any]:
+def _truncate_mod_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     slope = apply_op("Neg", apply_op("TruncateDiv", x, y))
     return unbroadcast(x, y, grad, apply_op("Mul", grad, slope))
 
 
 @export("math.floormod", "floormod", "mod", "math.mod")
-def floormod(x: Any, y: Any, name: str | None = None) -> Any:
+def floormod(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the remainder of x / y, with the sign of y.
 
     Raises: InvalidArgumentError, when run, for integers divided by zero.
@@ -567,6 +571,6 @@ def floormod(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 @export("truncatemod")
-def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
+def truncatemod(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the remainder of x / y, with the sign of x, as C does."""
     return apply_op("TruncateMod", x, y, name=name)

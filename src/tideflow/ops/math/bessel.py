@@ -15,21 +15,24 @@ import scipy.special as scipy_special
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 
 
 def _define(
     op_name: str, public: str, summary: str, compute: Callable[[Any], Any], types: str = "floats"
 ) -> None:
-    def kernel(ctx: Any, x: Any) -> Any:
+    def kernel(ctx: KernelContext, x: Array) -> Any:
         wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
         return compute(wide).astype(x.dtype)
 
     op(f"{op_name}(x: T) -> y: T\nT: type in {types}", shape=same_as(0))(kernel)
 
-    def function(x: Any, name: str | None = None) -> Any:
+    def function(x: TensorLike, name: str | None = None) -> Any:
         return apply_op(op_name, x, name=name)
 
     function.__name__ = function.__qualname__ = public
@@ -51,7 +54,7 @@ def _from_scipy(name: str) -> Callable[[Any], Any]:
     return lambda x: np.where(x < 0, _BELOW_ZERO[name], compute(x))
 
 
-def _expint(x: Any) -> Any:
+def _expint(x: Array) -> Any:
     """Return the exponential integral of positive numbers, the only ones that TensorFlow takes."""
     return np.where((x >= 0) & (x < np.inf), scipy_special.expi(x), np.nan)
 
@@ -79,7 +82,7 @@ _define(
 )
 
 
-def _of(op_name: str, op: Any) -> Any:
+def _of(op_name: str, op: Operation) -> Any:
     return apply_op(op_name, op.inputs[0])
 
 
@@ -87,11 +90,11 @@ def _register(op_name: str, slope: Callable[[Any, Any, Any], Any]) -> None:
     """Register a derivative, given the op, x and y."""
 
     @gradient(op_name)
-    def found(op: Any, grad: Any) -> list[Any]:
+    def found(op: Operation, grad: Tensor) -> list[Any]:
         return [grad * slope(op, op.inputs[0], op.outputs[0])]
 
 
-def _j1_slope(op: Any, x: Any, y: Any) -> Any:
+def _j1_slope(op: Operation, x: Tensor, y: Tensor) -> Any:
     """Return J0 - J1 / x, which is 1/2 at 0."""
     is_zero = apply_op("Equal", x, 0)
     safe = apply_op("SelectV2", is_zero, apply_op("OnesLike", x), x)
@@ -99,7 +102,7 @@ def _j1_slope(op: Any, x: Any, y: Any) -> Any:
     return apply_op("SelectV2", is_zero, half, _of("BesselJ0", op) - y / safe)
 
 
-def _spence_slope(op: Any, x: Any, y: Any) -> Any:
+def _spence_slope(op: Operation, x: Any, y: Tensor) -> Any:
     """Return log(x) / (1 - x), which is -1 at 1."""
     is_one = apply_op("Equal", x, 1)
     minus = apply_op("Neg", apply_op("OnesLike", x))

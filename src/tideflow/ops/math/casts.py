@@ -12,11 +12,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, same_as
 from tideflow.graph.static_value import same_sizes
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, lax, unbroadcast
 from tideflow.wire import dtypes
@@ -38,7 +39,7 @@ Truncate: bool = false
     rows=Rows.ELEMENTWISE,
     partial_value=same_sizes,
 )
-def _cast(xp: Any, x: Any, *, SrcT: DType, DstT: DType, Truncate: bool) -> Any:
+def _cast(xp: ArrayNamespace, x: Array, *, SrcT: DType, DstT: DType, Truncate: bool) -> Any:
     if SrcT is DstT:
         return x
     target = DstT.as_numpy_dtype
@@ -51,7 +52,7 @@ def _cast(xp: Any, x: Any, *, SrcT: DType, DstT: DType, Truncate: bool) -> Any:
     return x.astype(target)
 
 
-def _drop_low_bits(x: Any, target: Any) -> Any:
+def _drop_low_bits(x: Array, target: Array) -> Any:
     """Clear the mantissa bits that the target lacks, so that the cast rounds toward zero."""
     extra = _mantissa_bits(x.dtype) - _mantissa_bits(target)
     if extra <= 0:
@@ -68,14 +69,14 @@ def _mantissa_bits(dtype: Any) -> int:
 
 
 @gradient("Cast")
-def _cast_grad(op: Any, grad: Any) -> list[Any]:
+def _cast_grad(op: Operation, grad: Tensor) -> list[Any]:
     source, target = op.attrs["SrcT"], op.attrs["DstT"]
     flows = all(t.is_floating or t.is_complex for t in (source, target))
     return [apply_op("Cast", grad, DstT=source) if flows else None]
 
 
 @export("cast", "dtypes.cast")
-def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
+def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """Return x with another element type.
 
     Floats become integers by dropping the fraction, numbers become bool by asking whether they
@@ -97,49 +98,49 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
 
 @export("to_float")
-def to_float(x: Any, name: str = "ToFloat") -> Any:
+def to_float(x: TensorLike, name: str = "ToFloat") -> Any:
     """Return x as float32."""
     return cast(x, dtypes.float32, name)
 
 
 @export("to_double")
-def to_double(x: Any, name: str = "ToDouble") -> Any:
+def to_double(x: TensorLike, name: str = "ToDouble") -> Any:
     """Return x as float64."""
     return cast(x, dtypes.float64, name)
 
 
 @export("to_int32")
-def to_int32(x: Any, name: str = "ToInt32") -> Any:
+def to_int32(x: TensorLike, name: str = "ToInt32") -> Any:
     """Return x as int32."""
     return cast(x, dtypes.int32, name)
 
 
 @export("to_int64")
-def to_int64(x: Any, name: str = "ToInt64") -> Any:
+def to_int64(x: TensorLike, name: str = "ToInt64") -> Any:
     """Return x as int64."""
     return cast(x, dtypes.int64, name)
 
 
 @export("to_bfloat16")
-def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Any:
+def to_bfloat16(x: TensorLike, name: str = "ToBFloat16") -> Any:
     """Return x as bfloat16."""
     return cast(x, dtypes.bfloat16, name)
 
 
 @export("to_complex64")
-def to_complex64(x: Any, name: str = "ToComplex64") -> Any:
+def to_complex64(x: TensorLike, name: str = "ToComplex64") -> Any:
     """Return x as complex64."""
     return cast(x, dtypes.complex64, name)
 
 
 @export("to_complex128")
-def to_complex128(x: Any, name: str = "ToComplex128") -> Any:
+def to_complex128(x: TensorLike, name: str = "ToComplex128") -> Any:
     """Return x as complex128."""
     return cast(x, dtypes.complex128, name)
 
 
 @export("saturate_cast", "dtypes.saturate_cast")
-def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
+def saturate_cast(value: Any, dtype: DTypeLike, name: str | None = None) -> Any:
     """Return value with another type, limited to the range of that type first."""
     value = convert_to_tensor(value)
     source, target = value.dtype.base_dtype, as_dtype(dtype).base_dtype
@@ -181,7 +182,7 @@ Tout: type in {float, double} = float
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _real(xp: Any, input: Any, *, Tout: DType) -> Any:
+def _real(xp: ArrayNamespace, input: Array, *, Tout: DType) -> Any:
     return xp.real(input).astype(Tout.as_numpy_dtype)
 
 
@@ -194,7 +195,7 @@ Tout: type in {float, double} = float
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _imag(xp: Any, input: Any, *, Tout: DType) -> Any:
+def _imag(xp: ArrayNamespace, input: Array, *, Tout: DType) -> Any:
     return xp.imag(input).astype(Tout.as_numpy_dtype)
 
 
@@ -206,7 +207,7 @@ T: type in {complex64, complex128, variant} = complex64
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _conj(xp: Any, input: Any, *, T: DType) -> Any:
+def _conj(xp: ArrayNamespace, input: Array, *, T: DType) -> Any:
     return xp.conj(input) if T.is_complex else input
 
 
@@ -219,7 +220,7 @@ Tout: type in {complex64, complex128} = complex64
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _complex(xp: Any, real: Any, imag: Any, *, Tout: DType) -> Any:
+def _complex(xp: ArrayNamespace, real: Array, imag: Array, *, Tout: DType) -> Any:
     real, imag = xp.broadcast_arrays(real, imag)
     if xp is np:
         # Not real + 1j * imag, which turns an infinite part into NaN.
@@ -239,7 +240,7 @@ Tout: type in {float, double} = float
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _complex_abs(xp: Any, x: Any, *, Tout: DType) -> Any:
+def _complex_abs(xp: ArrayNamespace, x: Array, *, Tout: DType) -> Any:
     return xp.abs(x).astype(Tout.as_numpy_dtype)
 
 
@@ -252,7 +253,7 @@ Tout: type in {float, double} = float
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _angle(xp: Any, input: Any, *, Tout: DType) -> Any:
+def _angle(xp: ArrayNamespace, input: Array, *, Tout: DType) -> Any:
     return xp.angle(input).astype(Tout.as_numpy_dtype)
 
 
@@ -261,36 +262,36 @@ def _zero(like: Any) -> Any:
 
 
 @gradient("Real")
-def _real_grad(op: Any, grad: Any) -> list[Any]:
+def _real_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Complex", grad, _zero(grad), Tout=op.attrs["T"])]
 
 
 @gradient("Imag")
-def _imag_grad(op: Any, grad: Any) -> list[Any]:
+def _imag_grad(op: Operation, grad: Tensor) -> list[Any]:
     # TensorFlow's gradient of a complex function is the conjugate of the textbook's.
     return [apply_op("Complex", _zero(grad), grad, Tout=op.attrs["T"])]
 
 
 @gradient("Conj")
-def _conj_grad(op: Any, grad: Any) -> list[Any]:
+def _conj_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Conj", grad)]
 
 
 @gradient("Complex")
-def _complex_grad(op: Any, grad: Any) -> list[Any]:
+def _complex_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     return unbroadcast(x, y, real(grad), imag(grad))
 
 
 @gradient("ComplexAbs")
-def _complex_abs_grad(op: Any, grad: Any) -> list[Any]:
+def _complex_abs_grad(op: Operation, grad: Tensor) -> list[Any]:
     x = op.inputs[0]
     wide = apply_op("Complex", grad, _zero(grad), Tout=x.dtype)
     return [apply_op("Mul", wide, apply_op("Sign", x))]
 
 
 @gradient("Angle")
-def _angle_grad(op: Any, grad: Any) -> list[Any]:
+def _angle_grad(op: Operation, grad: Tensor) -> list[Any]:
     x = op.inputs[0]
     turned = apply_op("Complex", imag(x), real(x), Tout=x.dtype)
     wide = apply_op("Complex", grad, _zero(grad), Tout=x.dtype)
@@ -298,7 +299,7 @@ def _angle_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.real", "real")
-def real(input: Any, name: str | None = None) -> Any:
+def real(input: TensorLike, name: str | None = None) -> Any:
     """Return the real part; a real tensor is returned as it is."""
     input = convert_to_tensor(input)
     if not input.dtype.is_complex:
@@ -307,7 +308,7 @@ def real(input: Any, name: str | None = None) -> Any:
 
 
 @export("math.imag", "imag")
-def imag(input: Any, name: str | None = None) -> Any:
+def imag(input: TensorLike, name: str | None = None) -> Any:
     """Return the imaginary part; zeros for a real tensor."""
     input = convert_to_tensor(input)
     if not input.dtype.is_complex:
@@ -316,7 +317,7 @@ def imag(input: Any, name: str | None = None) -> Any:
 
 
 @export("math.conj", "conj")
-def conj(x: Any, name: str | None = None) -> Any:
+def conj(x: TensorLike, name: str | None = None) -> Any:
     """Return the complex conjugate; a real tensor is returned as it is.
 
     Raises: TypeError for a tensor that does not hold numbers.
@@ -330,7 +331,7 @@ def conj(x: Any, name: str | None = None) -> Any:
 
 
 @export("complex", "dtypes.complex")
-def complex(real: Any, imag: Any, name: str | None = None) -> Any:
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Any:
     """Return complex numbers of two parts, float32 (complex64) or float64 (complex128)."""
     real = convert_to_tensor(real)
     imag = convert_to_tensor(imag, real.dtype)
@@ -342,7 +343,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
 
 
 @export("math.angle", "angle")
-def angle(input: Any, name: str | None = None) -> Any:
+def angle(input: TensorLike, name: str | None = None) -> Any:
     """Return the argument of complex numbers in radians; 0 or pi for real numbers."""
     input = convert_to_tensor(input)
     if input.dtype.is_complex:

@@ -12,10 +12,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import same_as
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, unbroadcast
 from tideflow.ops.math.reducing import all_axes
@@ -31,7 +32,9 @@ T: type in numbers
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
+def _clip_by_value(
+    xp: ArrayNamespace, t: Array, clip_value_min: Array, clip_value_max: Array
+) -> Any:
     for name, bound in (("clip_value_min", clip_value_min), ("clip_value_max", clip_value_max)):
         if bound.shape not in ((), t.shape):
             raise InvalidArgumentError(
@@ -47,7 +50,7 @@ def _clip_by_value(xp: Any, t: Any, clip_value_min: Any, clip_value_max: Any) ->
 
 
 @gradient("ClipByValue")
-def _clip_by_value_grad(op: Any, grad: Any) -> list[Any]:
+def _clip_by_value_grad(op: Operation, grad: Tensor) -> list[Any]:
     t, low, high = op.inputs
     zeros = apply_op("ZerosLike", grad)
     below, above = apply_op("Less", t, low), apply_op("Greater", t, high)
@@ -61,7 +64,7 @@ def _clip_by_value_grad(op: Any, grad: Any) -> list[Any]:
     ]
 
 
-def _values(t: Any) -> Any:
+def _values(t: object) -> Any:
     """Return the values of IndexedSlices, or t itself as a tensor."""
     return convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t)
 
@@ -73,7 +76,9 @@ def _like(t: Any, values: Any) -> Any:
 
 
 @export("clip_by_value")
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+def clip_by_value(
+    t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None
+) -> Any:
     """Limit each element to [clip_value_min, clip_value_max].
 
     The bounds broadcast to t.  IndexedSlices stay slices.
@@ -88,7 +93,9 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
 
 @export("clip_by_norm")
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+def clip_by_norm(
+    t: TensorLike, clip_norm: TensorLike, axes: TensorLike | None = None, name: str | None = None
+) -> Any:
     """Scale t down so that its L2 norm (along axes) is at most clip_norm."""
     with get_default_graph().name_scope(name or "clip_by_norm") as scope:
         values = _values(t)
@@ -122,7 +129,10 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Any:
 
 @export("clip_by_global_norm")
 def clip_by_global_norm(
-    t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: str | None = None
+    t_list: Sequence[Any],
+    clip_norm: TensorLike,
+    use_norm: TensorLike | None = None,
+    name: str | None = None,
 ) -> tuple[list[Any], Any]:
     """Scale all tensors of a list by one factor so that their global norm is at most clip_norm.
 
@@ -147,7 +157,7 @@ def clip_by_global_norm(
         return [None if t is None else _like(t, _scaled(t, scale)) for t in t_list], norm
 
 
-def _scaled(t: Any, scale: Any) -> Any:
+def _scaled(t: Tensor, scale: Tensor) -> Any:
     values = _values(t)
     if scale.dtype.base_dtype is not values.dtype.base_dtype:
         scale = apply_op("Cast", scale, DstT=values.dtype)
@@ -155,7 +165,7 @@ def _scaled(t: Any, scale: Any) -> Any:
 
 
 @export("clip_by_average_norm")
-def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None = None) -> Any:
     """Scale t down so that its L2 norm over its number of elements is at most clip_norm."""
     with get_default_graph().name_scope(name or "clip_by_average_norm") as scope:
         t = convert_to_tensor(t)

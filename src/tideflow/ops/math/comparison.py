@@ -13,10 +13,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import of_one_shape, unbroadcast
 from tideflow.wire.errors import InvalidArgumentError
@@ -39,7 +41,7 @@ def _equality_shape(c: ShapeContext) -> list[Dims]:
     return [found]
 
 
-def _broadcasts(x: Any, y: Any) -> bool:
+def _broadcasts(x: Array, y: Array) -> bool:
     pairs = zip(reversed(np.shape(x)), reversed(np.shape(y)))
     return all(a == b or 1 in (a, b) for a, b in pairs)
 
@@ -54,7 +56,7 @@ incompatible_shape_error: bool = true
     commutative=True,
     compiles=Compiles.ALWAYS,
 )
-def _equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
+def _equal(xp: ArrayNamespace, x: Array, y: Array, *, incompatible_shape_error: bool) -> Any:
     if not incompatible_shape_error and not _broadcasts(x, y):
         return np.False_
     return xp.equal(x, y)
@@ -70,20 +72,20 @@ incompatible_shape_error: bool = true
     commutative=True,
     compiles=Compiles.ALWAYS,
 )
-def _not_equal(xp: Any, x: Any, y: Any, *, incompatible_shape_error: bool) -> Any:
+def _not_equal(xp: ArrayNamespace, x: Array, y: Array, *, incompatible_shape_error: bool) -> Any:
     if not incompatible_shape_error and not _broadcasts(x, y):
         return np.True_
     return xp.not_equal(x, y)
 
 
 @export("math.equal", "equal")
-def equal(x: Any, y: Any, name: str | None = None) -> Any:
+def equal(x: TensorLike, y: object, name: str | None = None) -> Any:
     """Return where x equals y.  Shapes: x and y broadcast."""
     return apply_op("Equal", x, y, name=name)
 
 
 @export("math.not_equal", "not_equal")
-def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
+def not_equal(x: TensorLike, y: object, name: str | None = None) -> Any:
     """Return where x differs from y.  Shapes: x and y broadcast."""
     return apply_op("NotEqual", x, y, name=name)
 
@@ -98,12 +100,14 @@ tolerance: float = 9.999999747378752e-06
     commutative=True,
 )
 @of_one_shape
-def _approximate_equal(xp: Any, x: Any, y: Any, *, tolerance: float) -> Any:
+def _approximate_equal(xp: ArrayNamespace, x: Array, y: Array, *, tolerance: float) -> Any:
     return xp.less(xp.abs(x - y), tolerance)
 
 
 @export("math.approximate_equal", "approximate_equal")
-def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5, name: str | None = None) -> Any:
+def approximate_equal(
+    x: TensorLike, y: TensorLike, tolerance: float = 1e-5, name: str | None = None
+) -> Any:
     """Return where x and y differ by less than the tolerance."""
     return apply_op("ApproximateEqual", x, y, tolerance=tolerance, name=name)
 
@@ -119,7 +123,7 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _less(xp: Any, x: Any, y: Any) -> Any:
+def _less(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.less(x, y)
 
 
@@ -131,7 +135,7 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _less_equal(xp: Any, x: Any, y: Any) -> Any:
+def _less_equal(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.less_equal(x, y)
 
 
@@ -143,7 +147,7 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _greater(xp: Any, x: Any, y: Any) -> Any:
+def _greater(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.greater(x, y)
 
 
@@ -155,30 +159,30 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _greater_equal(xp: Any, x: Any, y: Any) -> Any:
+def _greater_equal(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.greater_equal(x, y)
 
 
 @export("math.less", "less")
-def less(x: Any, y: Any, name: str | None = None) -> Any:
+def less(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return where x < y.  Shapes: x and y broadcast."""
     return apply_op("Less", x, y, name=name)
 
 
 @export("math.less_equal", "less_equal")
-def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
+def less_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return where x <= y.  Shapes: x and y broadcast."""
     return apply_op("LessEqual", x, y, name=name)
 
 
 @export("math.greater", "greater")
-def greater(x: Any, y: Any, name: str | None = None) -> Any:
+def greater(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return where x > y.  Shapes: x and y broadcast."""
     return apply_op("Greater", x, y, name=name)
 
 
 @export("math.greater_equal", "greater_equal")
-def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
+def greater_equal(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return where x >= y.  Shapes: x and y broadcast."""
     return apply_op("GreaterEqual", x, y, name=name)
 
@@ -192,7 +196,7 @@ def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
     commutative=True,
     compiles=Compiles.ALWAYS,
 )
-def _logical_and(xp: Any, x: Any, y: Any) -> Any:
+def _logical_and(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.logical_and(x, y)
 
 
@@ -202,35 +206,35 @@ def _logical_and(xp: Any, x: Any, y: Any) -> Any:
     commutative=True,
     compiles=Compiles.ALWAYS,
 )
-def _logical_or(xp: Any, x: Any, y: Any) -> Any:
+def _logical_or(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.logical_or(x, y)
 
 
 @op("LogicalNot(x: bool) -> y: bool", shape=_same, compiles=Compiles.ALWAYS)
-def _logical_not(xp: Any, x: Any) -> Any:
+def _logical_not(xp: ArrayNamespace, x: Array) -> Any:
     return xp.logical_not(x)
 
 
 @export("math.logical_and", "logical_and")
-def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
+def logical_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return where both x and y hold.  Shapes: x and y broadcast."""
     return apply_op("LogicalAnd", x, y, name=name)
 
 
 @export("math.logical_or", "logical_or")
-def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
+def logical_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return where x or y holds.  Shapes: x and y broadcast."""
     return apply_op("LogicalOr", x, y, name=name)
 
 
 @export("math.logical_not", "logical_not")
-def logical_not(x: Any, name: str | None = None) -> Any:
+def logical_not(x: TensorLike, name: str | None = None) -> Any:
     """Return where x does not hold."""
     return apply_op("LogicalNot", x, name=name)
 
 
 @export("math.logical_xor", "logical_xor")
-def logical_xor(x: Any, y: Any, name: str = "LogicalXor") -> Any:
+def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Any:
     """Return where exactly one of x and y holds.  Shapes: x and y broadcast."""
     either = apply_op("LogicalOr", x, y)
     both = apply_op("LogicalAnd", x, y)
@@ -248,7 +252,7 @@ T: type in integers
     shape=broadcast,
     commutative=True,
 )
-def _bitwise_and(xp: Any, x: Any, y: Any) -> Any:
+def _bitwise_and(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.bitwise_and(x, y)
 
 
@@ -260,7 +264,7 @@ T: type in integers
     shape=broadcast,
     commutative=True,
 )
-def _bitwise_or(xp: Any, x: Any, y: Any) -> Any:
+def _bitwise_or(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.bitwise_or(x, y)
 
 
@@ -272,7 +276,7 @@ T: type in integers
     shape=broadcast,
     commutative=True,
 )
-def _bitwise_xor(xp: Any, x: Any, y: Any) -> Any:
+def _bitwise_xor(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.bitwise_xor(x, y)
 
 
@@ -283,11 +287,11 @@ T: type in integers
 """,
     shape=_same,
 )
-def _invert(xp: Any, x: Any) -> Any:
+def _invert(xp: ArrayNamespace, x: Array) -> Any:
     return xp.invert(x)
 
 
-def _shift_amount(xp: Any, y: Any) -> Any:
+def _shift_amount(xp: ArrayNamespace, y: Array) -> Any:
     """Limit a shift to what the type has bits for, as TensorFlow does."""
     bits = y.dtype.itemsize * 8
     return xp.clip(y, 0, bits - 1).astype(y.dtype)
@@ -300,7 +304,7 @@ T: type in integers
 """,
     shape=broadcast,
 )
-def _left_shift(xp: Any, x: Any, y: Any) -> Any:
+def _left_shift(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.left_shift(x, _shift_amount(xp, y))
 
 
@@ -311,7 +315,7 @@ T: type in integers
 """,
     shape=broadcast,
 )
-def _right_shift(xp: Any, x: Any, y: Any) -> Any:
+def _right_shift(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.right_shift(x, _shift_amount(xp, y))
 
 
@@ -322,43 +326,43 @@ T: type in integers
 """,
     shape=_same,
 )
-def _population_count(xp: Any, x: Any) -> Any:
+def _population_count(xp: ArrayNamespace, x: Array) -> Any:
     # Through the unsigned type: bitwise_count takes the absolute value of what is signed.
     return xp.bitwise_count(x.view(f"uint{x.dtype.itemsize * 8}")).astype(np.uint8)
 
 
 @export("bitwise.bitwise_and")
-def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
+def bitwise_and(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the bits set in both integers."""
     return apply_op("BitwiseAnd", x, y, name=name)
 
 
 @export("bitwise.bitwise_or")
-def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
+def bitwise_or(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the bits set in either integer."""
     return apply_op("BitwiseOr", x, y, name=name)
 
 
 @export("bitwise.bitwise_xor")
-def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
+def bitwise_xor(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the bits set in exactly one of the integers."""
     return apply_op("BitwiseXor", x, y, name=name)
 
 
 @export("bitwise.invert")
-def invert(x: Any, name: str | None = None) -> Any:
+def invert(x: TensorLike, name: str | None = None) -> Any:
     """Return the integer with all bits flipped."""
     return apply_op("Invert", x, name=name)
 
 
 @export("bitwise.left_shift")
-def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
+def left_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x shifted left by y bits."""
     return apply_op("LeftShift", x, y, name=name)
 
 
 @export("bitwise.right_shift")
-def right_shift(x: Any, y: Any, name: str | None = None) -> Any:
+def right_shift(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x shifted right by y bits; signed integers keep their sign."""
     return apply_op("RightShift", x, y, name=name)
 
@@ -400,12 +404,12 @@ T: type
     shape=_select_v2_shape,
     compiles=Compiles.ALWAYS,
 )
-def _select_v2(xp: Any, condition: Any, t: Any, e: Any) -> Any:
+def _select_v2(xp: ArrayNamespace, condition: Array, t: Array, e: Array) -> Any:
     return xp.where(condition, t, e)
 
 
 @gradient("SelectV2")
-def _select_v2_grad(op: Any, grad: Any) -> list[Any]:
+def _select_v2_grad(op: Operation, grad: Tensor) -> list[Any]:
     condition, then, otherwise = op.inputs
     zeros = apply_op("ZerosLike", grad)
     result = op.outputs[0]
@@ -434,7 +438,7 @@ T: type
     shape=_select_shape,
     compiles=Compiles.ALWAYS,
 )
-def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
+def _select(xp: ArrayNamespace, condition: Any, t: Array, e: Array) -> Any:
     if np.shape(t) != np.shape(e):
         raise InvalidArgumentError(
             f"Select needs t and e of one shape; found {np.shape(t)} and {np.shape(e)}"
@@ -454,7 +458,7 @@ def _select(xp: Any, condition: Any, t: Any, e: Any) -> Any:
 
 
 @gradient("Select")
-def _select_grad(op: Any, grad: Any) -> list[Any]:
+def _select_grad(op: Operation, grad: Tensor) -> list[Any]:
     condition, then, _ = op.inputs
     zeros = apply_op("ZerosLike", then)
     return [
@@ -465,18 +469,18 @@ def _select_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("debugging.is_strictly_increasing", "is_strictly_increasing", "math.is_strictly_increasing")
-def is_strictly_increasing(x: Any, name: str | None = None) -> Any:
+def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Any:
     """Return whether each element, read in order, is greater than the one before."""
     return _holds_between_neighbours("Less", x, name or "is_strictly_increasing")
 
 
 @export("debugging.is_non_decreasing", "is_non_decreasing", "math.is_non_decreasing")
-def is_non_decreasing(x: Any, name: str | None = None) -> Any:
+def is_non_decreasing(x: TensorLike, name: str | None = None) -> Any:
     """Return whether each element, read in order, is at least the one before."""
     return _holds_between_neighbours("LessEqual", x, name or "is_non_decreasing")
 
 
-def _holds_between_neighbours(comparison: str, x: Any, name: str) -> Any:
+def _holds_between_neighbours(comparison: str, x: TensorLike, name: str) -> Any:
     flat = apply_op("Reshape", convert_to_tensor(x), [-1])
     count = apply_op("Size", flat)
     pairs = apply_op("Maximum", apply_op("Sub", count, 1), 0)

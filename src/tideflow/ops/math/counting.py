@@ -11,11 +11,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, merged, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
@@ -35,7 +36,7 @@ def _bincount_shape(c: ShapeContext) -> list[Dims]:
     return [(*given[:-1], bins)]
 
 
-def _count(xp: Any, values: Any, size: Any, weights: Any, binary: bool) -> Any:
+def _count(xp: Any, values: Array, size: Array, weights: Array, binary: bool) -> Any:
     """Add up weights (1 without them) by value; values of `size` or more do not count."""
     bins = int(size)
     if bins < 0:
@@ -76,7 +77,7 @@ T: type in {int32, int64, float, double}
     static=("size",),
     compiles=Compiles.NEVER,
 )
-def _bincount(xp: Any, arr: Any, size: Any, weights: Any) -> Any:
+def _bincount(xp: ArrayNamespace, arr: Array, size: Array, weights: Array) -> Any:
     flat = weights.reshape(-1) if weights.size else weights
     return _count(xp, arr.reshape(-1), size, flat, False)[0]
 
@@ -92,7 +93,9 @@ binary_output: bool = false
     static=("size",),
     compiles=Compiles.NEVER,
 )
-def _dense_bincount(xp: Any, input: Any, size: Any, weights: Any, *, binary_output: bool) -> Any:
+def _dense_bincount(
+    xp: ArrayNamespace, input: Array, size: Array, weights: Array, *, binary_output: bool
+) -> Any:
     if input.ndim > 2:
         raise InvalidArgumentError(f"input must have rank 2 at most; found {list(input.shape)}")
     counts = _count(xp, input, size, weights, binary_output)
@@ -109,7 +112,9 @@ dtype: type in indices = int32
     static=("nbins",),
     compiles=Compiles.NEVER,
 )
-def _histogram(xp: Any, values: Any, value_range: Any, nbins: Any, *, dtype: DType) -> Any:
+def _histogram(
+    xp: ArrayNamespace, values: Array, value_range: Array, nbins: Array, *, dtype: DType
+) -> Any:
     bins = int(nbins)
     if bins <= 0:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{bins}'")
@@ -135,7 +140,7 @@ boundaries: list(float)
 """,
     shape=same_as(0),
 )
-def _bucketize(xp: Any, input: Any, *, boundaries: list[float]) -> Any:
+def _bucketize(xp: ArrayNamespace, input: Array, *, boundaries: list[float]) -> Any:
     edges = np.asarray(boundaries, np.float32)
     if (edges[1:] < edges[:-1]).any():
         raise InvalidArgumentError(f"boundaries must rise; found {boundaries}")
@@ -154,7 +159,7 @@ T: type in reals
 """,
     shape=merged,
 )
-def _cross(xp: Any, a: Any, b: Any) -> Any:
+def _cross(xp: ArrayNamespace, a: Array, b: Array) -> Any:
     if a.shape != b.shape or not a.ndim:
         raise InvalidArgumentError(
             f"Cross needs two tensors of one shape [..., 3]; found {list(a.shape)} and "
@@ -168,13 +173,13 @@ def _cross(xp: Any, a: Any, b: Any) -> Any:
 
 
 @gradient("Cross")
-def _cross_grad(op: Any, grad: Any) -> list[Any]:
+def _cross_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b = op.inputs
     return [apply_op("Cross", b, grad), apply_op("Cross", grad, a)]
 
 
 @export("linalg.cross", "cross")
-def cross(a: Any, b: Any, name: str | None = None) -> Any:
+def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Any:
     """Return the cross products of vectors of three.  Shapes: all [..., 3]."""
     return apply_op("Cross", a, b, name=name)
 
@@ -182,10 +187,10 @@ def cross(a: Any, b: Any, name: str | None = None) -> Any:
 @export("math.bincount", "bincount")
 def bincount(
     arr: Any,
-    weights: Any = None,
-    minlength: Any = None,
-    maxlength: Any = None,
-    dtype: Any = dtypes.int32,
+    weights: TensorLike | None = None,
+    minlength: TensorLike | None = None,
+    maxlength: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
     axis: int | None = None,
     binary_output: bool = False,
@@ -222,10 +227,10 @@ def bincount(
 
 @export("histogram_fixed_width")
 def histogram_fixed_width(
-    values: Any,
-    value_range: Any,
-    nbins: Any = 100,
-    dtype: Any = dtypes.int32,
+    values: TensorLike,
+    value_range: TensorLike,
+    nbins: TensorLike = 100,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Any:
     """Count values in `nbins` bins of equal width over value_range; outliers join the end bins."""
@@ -241,10 +246,10 @@ def histogram_fixed_width(
 
 @export("histogram_fixed_width_bins")
 def histogram_fixed_width_bins(
-    values: Any,
-    value_range: Any,
-    nbins: Any = 100,
-    dtype: Any = dtypes.int32,
+    values: TensorLike,
+    value_range: TensorLike,
+    nbins: TensorLike = 100,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Any:
     """Return the number of the bin in which histogram_fixed_width counts each value.
@@ -266,12 +271,12 @@ def histogram_fixed_width_bins(
 
 @export("math.confusion_matrix", "confusion_matrix")
 def confusion_matrix(
-    labels: Any,
-    predictions: Any,
-    num_classes: Any = None,
-    dtype: Any = dtypes.int32,
+    labels: TensorLike,
+    predictions: TensorLike,
+    num_classes: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
-    weights: Any = None,
+    weights: TensorLike | None = None,
 ) -> Any:
     """Count how often each label (row) met each prediction (column).
 

@@ -13,9 +13,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import merged, same_as
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, of_one_shape
 from tideflow.wire.errors import InvalidArgumentError
@@ -48,17 +50,17 @@ T: type in {_SIGNED}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _neg(xp: Any, x: Any) -> Any:
+def _neg(xp: ArrayNamespace, x: Array) -> Any:
     return xp.negative(x)
 
 
 @gradient("Neg")
-def _neg_grad(op: Any, grad: Any) -> Any:
+def _neg_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("Neg", grad)]
 
 
 @export("math.negative", "negative")
-def negative(x: Any, name: str | None = None) -> Any:
+def negative(x: TensorLike, name: str | None = None) -> Any:
     """Return -x."""
     return apply_op("Neg", x, name=name)
 
@@ -72,17 +74,17 @@ T: type in {bfloat16, half, float, double, int8, int16, int32, int64}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _abs(xp: Any, x: Any) -> Any:
+def _abs(xp: ArrayNamespace, x: Array) -> Any:
     return xp.abs(x)
 
 
 @gradient("Abs")
-def _abs_grad(op: Any, grad: Any) -> Any:
+def _abs_grad(op: Operation, grad: Tensor) -> Any:
     return [times(grad, apply_op("Sign", op.inputs[0]))]
 
 
 @export("math.abs", "abs")
-def abs(x: Any, name: str | None = None) -> Any:
+def abs(x: object, name: str | None = None) -> Any:
     """Return the absolute value; of a complex number, its modulus as a float."""
     x = convert_to_tensor(x)
     if x.dtype.is_complex:
@@ -99,17 +101,17 @@ T: type in {_SIGNED}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _sign(xp: Any, x: Any) -> Any:
+def _sign(xp: ArrayNamespace, x: Array) -> Any:
     return xp.sign(x)
 
 
 @gradient("Sign")
-def _sign_grad(op: Any, grad: Any) -> Any:
+def _sign_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("ZerosLike", op.inputs[0])]
 
 
 @export("math.sign", "sign")
-def sign(x: Any, name: str | None = None) -> Any:
+def sign(x: TensorLike, name: str | None = None) -> Any:
     """Return -1, 0 or 1 with the sign of x; x / |x| for complex x; NaN for NaN."""
     return apply_op("Sign", x, name=name)
 
@@ -126,17 +128,17 @@ T: type in {_SQUARABLE}
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _square(xp: Any, x: Any) -> Any:
+def _square(xp: Any, x: Array) -> Any:
     return xp.square(x)
 
 
 @gradient("Square")
-def _square_grad(op: Any, grad: Any) -> Any:
+def _square_grad(op: Operation, grad: Tensor) -> Any:
     return [times(grad, apply_op("Mul", conj(op.inputs[0]), 2))]
 
 
 @export("math.square", "square")
-def square(x: Any, name: str | None = None) -> Any:
+def square(x: TensorLike, name: str | None = None) -> Any:
     """Return x * x."""
     return apply_op("Square", x, name=name)
 
@@ -150,7 +152,7 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _sqrt(xp: Any, x: Any) -> Any:
+def _sqrt(xp: ArrayNamespace, x: Array) -> Any:
     return xp.sqrt(x)
 
 
@@ -163,17 +165,17 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def _sqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
+def _sqrt_slope(xp: ArrayNamespace, y: Array, dy: Array) -> Any:
     return xp.true_divide(dy, xp.add(y, y) if y.dtype.kind != "c" else 2 * xp.conj(y))
 
 
 @gradient("Sqrt")
-def _sqrt_grad(op: Any, grad: Any) -> Any:
+def _sqrt_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("SqrtGrad", op.outputs[0], grad)]
 
 
 @gradient("SqrtGrad")
-def _sqrt_grad_grad(op: Any, grad: Any) -> Any:
+def _sqrt_grad_grad(op: Operation, grad: Tensor) -> Any:
     y, _ = (conj(t) for t in op.inputs)
     scaled = apply_op("RealDiv", grad, y)
     return [
@@ -183,7 +185,7 @@ def _sqrt_grad_grad(op: Any, grad: Any) -> Any:
 
 
 @export("math.sqrt", "sqrt")
-def sqrt(x: Any, name: str | None = None) -> Any:
+def sqrt(x: TensorLike, name: str | None = None) -> Any:
     """Return the square root; NaN for negative numbers."""
     return apply_op("Sqrt", x, name=name)
 
@@ -197,7 +199,7 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _rsqrt(xp: Any, x: Any) -> Any:
+def _rsqrt(xp: ArrayNamespace, x: Array) -> Any:
     return xp.reciprocal(xp.sqrt(x))
 
 
@@ -210,25 +212,25 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def _rsqrt_slope(xp: Any, y: Any, dy: Any) -> Any:
+def _rsqrt_slope(xp: ArrayNamespace, y: Array, dy: Array) -> Any:
     y = xp.conj(y) if y.dtype.kind == "c" else y
     return dy * (y * y * y) / -2
 
 
 @gradient("Rsqrt")
-def _rsqrt_grad(op: Any, grad: Any) -> Any:
+def _rsqrt_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("RsqrtGrad", op.outputs[0], grad)]
 
 
 @gradient("RsqrtGrad")
-def _rsqrt_grad_grad(op: Any, grad: Any) -> Any:
+def _rsqrt_grad_grad(op: Operation, grad: Tensor) -> Any:
     y, dy = (conj(t) for t in op.inputs)
     slope = apply_op("RealDiv", times(grad, dy, apply_op("Square", y), 3), -2)
     return [slope, apply_op("RsqrtGrad", op.inputs[0], grad)]
 
 
 @export("math.rsqrt", "rsqrt")
-def rsqrt(x: Any, name: str | None = None) -> Any:
+def rsqrt(x: TensorLike, name: str | None = None) -> Any:
     """Return 1 / sqrt(x)."""
     return apply_op("Rsqrt", x, name=name)
 
@@ -242,7 +244,7 @@ T: type in {_SIGNED}
     compiles=Compiles.FLOATS,
     rows=Rows.ELEMENTWISE,
 )
-def _reciprocal(xp: Any, x: Any) -> Any:
+def _reciprocal(xp: ArrayNamespace, x: Array) -> Any:
     if x.dtype.kind != "i":
         return xp.reciprocal(x)
     if xp is np and not x.all():
@@ -259,7 +261,7 @@ T: type in {_SIGNED}
     shape=_same,
     compiles=Compiles.FLOATS,
 )
-def _inv(xp: Any, x: Any) -> Any:
+def _inv(xp: ArrayNamespace, x: Array) -> Any:
     return _reciprocal(xp, x)
 
 
@@ -272,7 +274,7 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def _reciprocal_slope(xp: Any, y: Any, dy: Any) -> Any:
+def _reciprocal_slope(xp: ArrayNamespace, y: Array, dy: Array) -> Any:
     y = xp.conj(y) if y.dtype.kind == "c" else y
     return -(dy * (y * y))
 
@@ -286,30 +288,30 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def _inv_slope(xp: Any, y: Any, dy: Any) -> Any:
+def _inv_slope(xp: ArrayNamespace, y: Array, dy: Array) -> Any:
     return _reciprocal_slope(xp, y, dy)
 
 
 @gradient("Reciprocal", "Inv")
-def _reciprocal_grad(op: Any, grad: Any) -> Any:
+def _reciprocal_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("ReciprocalGrad", op.outputs[0], grad)]
 
 
 @gradient("ReciprocalGrad", "InvGrad")
-def _reciprocal_grad_grad(op: Any, grad: Any) -> Any:
+def _reciprocal_grad_grad(op: Operation, grad: Tensor) -> Any:
     y, dy = (conj(t) for t in op.inputs)
     slope = times(grad, dy, y, -2)
     return [slope, apply_op("ReciprocalGrad", op.inputs[0], grad)]
 
 
 @export("math.reciprocal", "reciprocal")
-def reciprocal(x: Any, name: str | None = None) -> Any:
+def reciprocal(x: TensorLike, name: str | None = None) -> Any:
     """Return 1 / x."""
     return apply_op("Reciprocal", x, name=name)
 
 
 @export("math.reciprocal_no_nan")
-def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Any:
     """Return 1 / x, and 0 where x is 0."""
     x = convert_to_tensor(x)
     return apply_op("DivNoNan", np.ones((), x.dtype.as_numpy_dtype), x, name=name)
@@ -326,7 +328,7 @@ T: type in floats
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _floor(xp: Any, x: Any) -> Any:
+def _floor(xp: ArrayNamespace, x: Array) -> Any:
     return xp.floor(x)
 
 
@@ -338,7 +340,7 @@ T: type in floats
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _ceil(xp: Any, x: Any) -> Any:
+def _ceil(xp: ArrayNamespace, x: Array) -> Any:
     return xp.ceil(x)
 
 
@@ -350,7 +352,7 @@ T: type in floats
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _rint(xp: Any, x: Any) -> Any:
+def _rint(xp: ArrayNamespace, x: Array) -> Any:
     return xp.rint(x)
 
 
@@ -362,35 +364,35 @@ T: type in {_SIGNED}
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _round(xp: Any, x: Any) -> Any:
+def _round(xp: ArrayNamespace, x: Array) -> Any:
     return x if x.dtype.kind == "i" else xp.rint(x)
 
 
 @gradient("Floor", "Ceil", "Rint", "Round")
-def _rounding_grad(op: Any, grad: Any) -> Any:
+def _rounding_grad(op: Operation, grad: Tensor) -> Any:
     return [None]
 
 
 @export("math.floor", "floor")
-def floor(x: Any, name: str | None = None) -> Any:
+def floor(x: TensorLike, name: str | None = None) -> Any:
     """Return the greatest whole number that is at most x."""
     return apply_op("Floor", x, name=name)
 
 
 @export("math.ceil", "ceil")
-def ceil(x: Any, name: str | None = None) -> Any:
+def ceil(x: TensorLike, name: str | None = None) -> Any:
     """Return the least whole number that is at least x."""
     return apply_op("Ceil", x, name=name)
 
 
 @export("math.rint", "rint")
-def rint(x: Any, name: str | None = None) -> Any:
+def rint(x: TensorLike, name: str | None = None) -> Any:
     """Return the nearest whole number; halves go to the even one."""
     return apply_op("Rint", x, name=name)
 
 
 @export("math.round", "round")
-def round(x: Any, name: str | None = None) -> Any:
+def round(x: TensorLike, name: str | None = None) -> Any:
     """Return the nearest whole number; halves go to the even one; integers stay."""
     x = convert_to_tensor(x)
     return x if x.dtype.is_integer else apply_op("Round", x, name=name)
@@ -407,7 +409,7 @@ T: type in floats
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _is_nan(xp: Any, x: Any) -> Any:
+def _is_nan(xp: ArrayNamespace, x: Array) -> Any:
     return xp.isnan(x)
 
 
@@ -419,7 +421,7 @@ T: type in floats
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _is_inf(xp: Any, x: Any) -> Any:
+def _is_inf(xp: ArrayNamespace, x: Array) -> Any:
     return xp.isinf(x)
 
 
@@ -431,7 +433,7 @@ T: type in floats
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _is_finite(xp: Any, x: Any) -> Any:
+def _is_finite(xp: ArrayNamespace, x: Array) -> Any:
     return xp.isfinite(x)
 
 
@@ -439,18 +441,18 @@ not_differentiable("IsNan", "IsInf", "IsFinite")
 
 
 @export("math.is_nan", "is_nan", "debugging.is_nan")
-def is_nan(x: Any, name: str | None = None) -> Any:
+def is_nan(x: TensorLike, name: str | None = None) -> Any:
     """Return which elements are NaN."""
     return apply_op("IsNan", x, name=name)
 
 
 @export("math.is_inf", "is_inf", "debugging.is_inf")
-def is_inf(x: Any, name: str | None = None) -> Any:
+def is_inf(x: TensorLike, name: str | None = None) -> Any:
     """Return which elements are infinite."""
     return apply_op("IsInf", x, name=name)
 
 
 @export("math.is_finite", "is_finite", "debugging.is_finite")
-def is_finite(x: Any, name: str | None = None) -> Any:
+def is_finite(x: TensorLike, name: str | None = None) -> Any:
     """Return which elements are neither infinite nor NaN."""
     return apply_op("IsFinite", x, name=name)

@@ -10,9 +10,11 @@ from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import merged, same_as
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, of_one_shape
 from tideflow.ops.math.elementwise import times
@@ -29,17 +31,17 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _exp(xp: Any, x: Any) -> Any:
+def _exp(xp: ArrayNamespace, x: Array) -> Any:
     return xp.exp(x)
 
 
 @gradient("Exp")
-def _exp_grad(op: Any, grad: Any) -> Any:
+def _exp_grad(op: Operation, grad: Tensor) -> Any:
     return [times(grad, conj(op.outputs[0]))]
 
 
 @export("math.exp", "exp")
-def exp(x: Any, name: str | None = None) -> Any:
+def exp(x: TensorLike, name: str | None = None) -> Any:
     """Return e to the power x."""
     return apply_op("Exp", x, name=name)
 
@@ -52,17 +54,17 @@ T: type in floats_and_complex
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _expm1(xp: Any, x: Any) -> Any:
+def _expm1(xp: ArrayNamespace, x: Array) -> Any:
     return xp.expm1(x)
 
 
 @gradient("Expm1")
-def _expm1_grad(op: Any, grad: Any) -> Any:
+def _expm1_grad(op: Operation, grad: Tensor) -> Any:
     return [times(grad, apply_op("Exp", conj(op.inputs[0])))]
 
 
 @export("math.expm1", "expm1")
-def expm1(x: Any, name: str | None = None) -> Any:
+def expm1(x: TensorLike, name: str | None = None) -> Any:
     """Return exp(x) - 1, exact for small x too."""
     return apply_op("Expm1", x, name=name)
 
@@ -76,17 +78,17 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _log(xp: Any, x: Any) -> Any:
+def _log(xp: ArrayNamespace, x: Array) -> Any:
     return xp.log(x)
 
 
 @gradient("Log")
-def _log_grad(op: Any, grad: Any) -> Any:
+def _log_grad(op: Operation, grad: Tensor) -> Any:
     return [times(grad, apply_op("Reciprocal", conj(op.inputs[0])))]
 
 
 @export("math.log", "log")
-def log(x: Any, name: str | None = None) -> Any:
+def log(x: TensorLike, name: str | None = None) -> Any:
     """Return the natural logarithm; NaN for negative numbers."""
     return apply_op("Log", x, name=name)
 
@@ -99,17 +101,17 @@ T: type in floats_and_complex
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _log1p(xp: Any, x: Any) -> Any:
+def _log1p(xp: ArrayNamespace, x: Array) -> Any:
     return xp.log1p(x)
 
 
 @gradient("Log1p")
-def _log1p_grad(op: Any, grad: Any) -> Any:
+def _log1p_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("RealDiv", grad, apply_op("AddV2", conj(op.inputs[0]), 1))]
 
 
 @export("math.log1p", "log1p")
-def log1p(x: Any, name: str | None = None) -> Any:
+def log1p(x: TensorLike, name: str | None = None) -> Any:
     """Return log(1 + x), exact for small x too."""
     return apply_op("Log1p", x, name=name)
 
@@ -122,7 +124,7 @@ T: type in floats_and_complex
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _tanh(xp: Any, x: Any) -> Any:
+def _tanh(xp: ArrayNamespace, x: Array) -> Any:
     return xp.tanh(x)
 
 
@@ -135,23 +137,23 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def _tanh_slope(xp: Any, y: Any, dy: Any) -> Any:
+def _tanh_slope(xp: ArrayNamespace, y: Array, dy: Array) -> Any:
     return dy * (1 - y * y)
 
 
 @gradient("Tanh")
-def _tanh_grad(op: Any, grad: Any) -> Any:
+def _tanh_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("TanhGrad", conj(op.outputs[0]), grad)]
 
 
 @gradient("TanhGrad")
-def _tanh_grad_grad(op: Any, grad: Any) -> Any:
+def _tanh_grad_grad(op: Operation, grad: Tensor) -> Any:
     y, dy = (conj(t) for t in op.inputs)
     return [times(grad, dy, y, -2), apply_op("TanhGrad", y, grad)]
 
 
 @export("math.tanh", "tanh")
-def tanh(x: Any, name: str | None = None) -> Any:
+def tanh(x: TensorLike, name: str | None = None) -> Any:
     """Return the hyperbolic tangent."""
     return apply_op("Tanh", x, name=name)
 
@@ -164,7 +166,7 @@ T: type in floats_and_complex
     shape=_same,
     compiles=Compiles.ALWAYS,
 )
-def _sigmoid(xp: Any, x: Any) -> Any:
+def _sigmoid(xp: ArrayNamespace, x: Array) -> Any:
     return xp.reciprocal(1 + xp.exp(-x))
 
 
@@ -177,17 +179,17 @@ T: type in floats_and_complex
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def _sigmoid_slope(xp: Any, y: Any, dy: Any) -> Any:
+def _sigmoid_slope(xp: ArrayNamespace, y: Array, dy: Array) -> Any:
     return dy * y * (1 - y)
 
 
 @gradient("Sigmoid")
-def _sigmoid_grad(op: Any, grad: Any) -> Any:
+def _sigmoid_grad(op: Operation, grad: Tensor) -> Any:
     return [apply_op("SigmoidGrad", conj(op.outputs[0]), grad)]
 
 
 @gradient("SigmoidGrad")
-def _sigmoid_grad_grad(op: Any, grad: Any) -> Any:
+def _sigmoid_grad_grad(op: Operation, grad: Tensor) -> Any:
     y, dy = (conj(t) for t in op.inputs)
     weighted = times(grad, dy)
     slope = apply_op("Sub", weighted, times(weighted, y, 2))
@@ -195,13 +197,13 @@ def _sigmoid_grad_grad(op: Any, grad: Any) -> Any:
 
 
 @export("math.sigmoid", "sigmoid")
-def sigmoid(x: Any, name: str | None = None) -> Any:
+def sigmoid(x: TensorLike, name: str | None = None) -> Any:
     """Return 1 / (1 + exp(-x))."""
     return apply_op("Sigmoid", x, name=name)
 
 
 @export("math.log_sigmoid", "log_sigmoid")
-def log_sigmoid(x: Any, name: str | None = None) -> Any:
+def log_sigmoid(x: TensorLike, name: str | None = None) -> Any:
     """Return log(sigmoid(x)), without overflow for x far below zero."""
     negated = apply_op("Softplus", apply_op("Neg", x))
     return apply_op("Neg", negated, name=name or "LogSigmoid")

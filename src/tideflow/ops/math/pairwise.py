@@ -10,9 +10,11 @@ from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import unbroadcast
 
@@ -26,7 +28,7 @@ T: type in reals
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _maximum(xp: Any, x: Any, y: Any) -> Any:
+def _maximum(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.maximum(x, y)
 
 
@@ -39,21 +41,21 @@ T: type in reals
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
 )
-def _minimum(xp: Any, x: Any, y: Any) -> Any:
+def _minimum(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.minimum(x, y)
 
 
 @gradient("Maximum")
-def _maximum_grad(op: Any, grad: Any) -> list[Any]:
+def _maximum_grad(op: Operation, grad: Tensor) -> list[Any]:
     return _choice_grad("GreaterEqual", op, grad)
 
 
 @gradient("Minimum")
-def _minimum_grad(op: Any, grad: Any) -> list[Any]:
+def _minimum_grad(op: Operation, grad: Tensor) -> list[Any]:
     return _choice_grad("LessEqual", op, grad)
 
 
-def _choice_grad(chooses_x: str, op: Any, grad: Any) -> list[Any]:
+def _choice_grad(chooses_x: str, op: Operation, grad: Tensor) -> list[Any]:
     """Give the gradient to the operand that was chosen; x wins a tie."""
     x, y = op.inputs
     chosen = apply_op(chooses_x, x, y)
@@ -63,13 +65,13 @@ def _choice_grad(chooses_x: str, op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.maximum", "maximum")
-def maximum(x: Any, y: Any, name: str | None = None) -> Any:
+def maximum(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the greater of x and y, elementwise; NaN if either is NaN."""
     return apply_op("Maximum", x, y, name=name)
 
 
 @export("math.minimum", "minimum")
-def minimum(x: Any, y: Any, name: str | None = None) -> Any:
+def minimum(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return the lesser of x and y, elementwise; NaN if either is NaN."""
     return apply_op("Minimum", x, y, name=name)
 
@@ -82,12 +84,12 @@ T: type in floats
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _atan2(xp: Any, y: Any, x: Any) -> Any:
+def _atan2(xp: ArrayNamespace, y: Array, x: Array) -> Any:
     return xp.arctan2(y, x)
 
 
 @gradient("Atan2")
-def _atan2_grad(op: Any, grad: Any) -> list[Any]:
+def _atan2_grad(op: Operation, grad: Tensor) -> list[Any]:
     y, x = op.inputs
     length = apply_op("AddV2", apply_op("Square", x), apply_op("Square", y))
     scaled = apply_op("RealDiv", grad, length)
@@ -96,7 +98,7 @@ def _atan2_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.atan2", "atan2")
-def atan2(y: Any, x: Any, name: str | None = None) -> Any:
+def atan2(y: TensorLike, x: TensorLike, name: str | None = None) -> Any:
     """Return the angle of the point (x, y) in radians, in [-pi, pi]."""
     return apply_op("Atan2", y, x, name=name)
 
@@ -108,7 +110,7 @@ T: type in {double, float} = float
 """,
     shape=broadcast,
 )
-def _next_after(xp: Any, x1: Any, x2: Any) -> Any:
+def _next_after(xp: ArrayNamespace, x1: Array, x2: Array) -> Any:
     return xp.nextafter(x1, x2)
 
 
@@ -116,6 +118,6 @@ not_differentiable("NextAfter")
 
 
 @export("math.nextafter")
-def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
+def nextafter(x1: TensorLike, x2: TensorLike, name: str | None = None) -> Any:
     """Return the next number after x1 in the direction of x2 that the type can hold."""
     return apply_op("NextAfter", x1, x2, name=name)

@@ -12,9 +12,11 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, unbroadcast
 from tideflow.wire.errors import InvalidArgumentError
@@ -29,14 +31,14 @@ T: type in {bfloat16, float, half, double, int8, int16, int32, int64, complex64,
     compiles=Compiles.FLOATS,
     rows=Rows.ELEMENTWISE,
 )
-def _pow(xp: Any, x: Any, y: Any) -> Any:
+def _pow(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     if xp is np and y.dtype.kind == "i" and (y < 0).any() and x.size:
         raise InvalidArgumentError("Integers to negative integer powers are not allowed")
     return xp.power(x, y)
 
 
 @gradient("Pow")
-def _pow_grad(op: Any, grad: Any) -> list[Any]:
+def _pow_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b = op.inputs
     x, y = conj(a), conj(b)
     z = conj(op.outputs[0])
@@ -51,7 +53,7 @@ def _pow_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.pow", "pow")
-def pow(x: Any, y: Any, name: str | None = None) -> Any:
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x to the power y, elementwise.
 
     Raises: InvalidArgumentError, when run, for an integer to a negative power.
@@ -67,12 +69,12 @@ T: type in floats_and_complex
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _xlogy(xp: Any, x: Any, y: Any) -> Any:
+def _xlogy(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.where(x == 0, xp.zeros_like(x), xp.multiply(x, xp.log(y)))
 
 
 @gradient("Xlogy")
-def _xlogy_grad(op: Any, grad: Any) -> list[Any]:
+def _xlogy_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     present = apply_op("Cast", apply_op("NotEqual", x, 0), DstT=x.dtype)
     slope_x = apply_op("Xlogy", present, y)
@@ -81,7 +83,7 @@ def _xlogy_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.xlogy")
-def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
+def xlogy(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x * log(y), and 0 where x is 0."""
     return apply_op("Xlogy", x, y, name=name)
 
@@ -93,12 +95,12 @@ T: type in floats_and_complex
 """,
     shape=broadcast,
 )
-def _xlog1py(xp: Any, x: Any, y: Any) -> Any:
+def _xlog1py(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.where(x == 0, xp.zeros_like(x), xp.multiply(x, xp.log1p(y)))
 
 
 @gradient("Xlog1py")
-def _xlog1py_grad(op: Any, grad: Any) -> list[Any]:
+def _xlog1py_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     present = apply_op("Cast", apply_op("NotEqual", x, 0), DstT=x.dtype)
     slope_x = apply_op("Xlog1py", present, y)
@@ -107,7 +109,7 @@ def _xlog1py_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.xlog1py")
-def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
+def xlog1py(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x * log(1 + y), and 0 where x is 0."""
     return apply_op("Xlog1py", x, y, name=name or "xlog1py")
 
@@ -120,12 +122,12 @@ T: type in floats_and_complex
     shape=broadcast,
     compiles=Compiles.ALWAYS,
 )
-def _xdivy(xp: Any, x: Any, y: Any) -> Any:
+def _xdivy(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.where(x == 0, xp.zeros_like(x), xp.true_divide(x, y))
 
 
 @gradient("Xdivy")
-def _xdivy_grad(op: Any, grad: Any) -> list[Any]:
+def _xdivy_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs
     present = apply_op("Cast", apply_op("NotEqual", x, 0), DstT=x.dtype)
     slope_x = apply_op("Xdivy", present, y)
@@ -134,6 +136,6 @@ def _xdivy_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.xdivy")
-def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
+def xdivy(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y, and 0 where x is 0."""
     return apply_op("Xdivy", x, y, name=name or "xdivy")

@@ -17,6 +17,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_scalar
 from tideflow.wire import dtypes
@@ -55,7 +56,7 @@ Tidx: type in {_COUNTABLE} = int32
     static=("start", "limit", "delta"),
     compiles=Compiles.ALWAYS,
 )
-def _range(xp: Any, start: Any, limit: Any, delta: Any) -> Any:
+def _range(xp: ArrayNamespace, start: Array, limit: Array, delta: Array) -> Any:
     for what, bound in (("start", start), ("limit", limit), ("delta", delta)):
         # A vector of one stands for its number, as in graphs of old.
         if bound.ndim > 1 or bound.size != 1:
@@ -81,7 +82,11 @@ _WIDENING = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
 
 @export("range")
 def range(
-    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range"
+    start: TensorLike,
+    limit: TensorLike | None = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str = "range",
 ) -> Any:
     """Return start, start + delta, ... below limit (above it, for a negative delta).
 
@@ -106,7 +111,7 @@ def range(
         return apply_op("Range", *cast, name=scope)
 
 
-def _natural(value: Any, wanted: Any) -> Any:
+def _natural(value: TensorLike, wanted: Any) -> Any:
     """Python numbers take the wanted type at once; tensors and arrays keep theirs."""
     return wanted if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
@@ -129,7 +134,7 @@ Tidx: type in indices = int32
     shape=_lin_space_shape,
     static=("num",),
 )
-def _lin_space(xp: Any, start: Any, stop: Any, num: Any) -> Any:
+def _lin_space(xp: ArrayNamespace, start: Array, stop: Array, num: Array) -> Any:
     count = int(num)
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")
@@ -148,7 +153,7 @@ not_differentiable("LinSpace")
 
 
 @export("linspace", "lin_space")
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
+def linspace(start: TensorLike, stop: TensorLike, num: TensorLike, name: str | None = None) -> Any:
     """Return `num` numbers at equal distances from start to stop, both included.
 
     Raises: ValueError or InvalidArgumentError when num is not positive.
@@ -157,7 +162,9 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None) -> Any:
 
 
 @export_v2("linspace")
-def linspace_v2(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
+def linspace_v2(
+    start: TensorLike, stop: TensorLike, num: TensorLike, name: str | None = None, axis: int = 0
+) -> Any:
     """Return `num` numbers from start to stop, along a new axis where these are not scalars.
 
     Integers are counted as float64.

@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.math import elementwise
 from tideflow.ops.math.casts import cast
@@ -19,7 +20,7 @@ from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
 
-def one_of(new_name: str, new: Any, old_name: str, old: Any) -> Any:
+def one_of(new_name: str, new: object, old_name: str, old: object) -> Any:
     """Return the value of an argument that has two names.
 
     Raises: ValueError when both are given.
@@ -31,7 +32,7 @@ def one_of(new_name: str, new: Any, old_name: str, old: Any) -> Any:
     return old
 
 
-def all_axes(x: Tensor, axis: Any) -> Any:
+def all_axes(x: Tensor, axis: object) -> Any:
     """Return the axes to reduce: those given, or all of x."""
     if axis is not None:
         return axis
@@ -41,7 +42,13 @@ def all_axes(x: Tensor, axis: Any) -> Any:
 
 
 def _reduce(
-    op_name: str, x: Any, axis: Any, keepdims: Any, name: str | None, old_axis: Any, old_keep: Any
+    op_name: str,
+    x: TensorLike,
+    axis: object,
+    keepdims: object,
+    name: str | None,
+    old_axis: object,
+    old_keep: object,
 ) -> Any:
     axis = one_of("axis", axis, "reduction_indices", old_axis)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", old_keep))
@@ -49,18 +56,18 @@ def _reduce(
     return apply_op(op_name, x, all_axes(x, axis), keep_dims=keep, name=name)
 
 
-def _is_logic(op_name: str, x: Any) -> bool:
+def _is_logic(op_name: str, x: TensorLike) -> bool:
     """Whether a Python value has to be of bools; what a tensor is of, the op says."""
     return op_name in ("All", "Any") and not isinstance(x, Tensor)
 
 
 def _reducer(op_name: str, exported: str, what: str) -> Any:
     def reduce(
-        input_tensor: Any,
-        axis: Any = None,
+        input_tensor: TensorLike,
+        axis: TensorLike | None = None,
         keepdims: bool | None = None,
         name: str | None = None,
-        reduction_indices: Any = None,
+        reduction_indices: TensorLike | None = None,
         keep_dims: bool | None = None,
     ) -> Any:
         return _reduce(op_name, input_tensor, axis, keepdims, name, reduction_indices, keep_dims)
@@ -85,7 +92,10 @@ reduce_any = _reducer("Any", "reduce_any", "whether any element holds")
 
 @export("math.reduce_euclidean_norm")
 def reduce_euclidean_norm(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Return the square root of the sum of squares along axes."""
     return _reduce("EuclideanNorm", input_tensor, axis, keepdims, name, None, None)
@@ -93,11 +103,11 @@ def reduce_euclidean_norm(
 
 @export("math.reduce_logsumexp", "reduce_logsumexp")
 def reduce_logsumexp(
-    input_tensor: Any,
-    axis: Any = None,
+    input_tensor: TensorLike,
+    axis: TensorLike | None = None,
     keepdims: bool | None = None,
     name: str | None = None,
-    reduction_indices: Any = None,
+    reduction_indices: TensorLike | None = None,
     keep_dims: bool | None = None,
 ) -> Any:
     """Return log(sum(exp(x))) along axes, without overflow."""
@@ -120,7 +130,10 @@ def reduce_logsumexp(
 
 @export("math.reduce_variance")
 def reduce_variance(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Return the mean squared distance from the mean along axes.
 
@@ -144,7 +157,10 @@ def reduce_variance(
 
 @export("math.reduce_std")
 def reduce_std(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+    input_tensor: TensorLike,
+    axis: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Return the standard deviation along axes.  Raises: TypeError for integers."""
     variance = reduce_variance(input_tensor, axis, keepdims)
@@ -153,14 +169,14 @@ def reduce_std(
 
 @export("math.count_nonzero", "count_nonzero")
 def count_nonzero(
-    input_tensor: Any = None,
-    axis: Any = None,
+    input_tensor: TensorLike | None = None,
+    axis: TensorLike | None = None,
     keepdims: bool | None = None,
-    dtype: Any = dtypes.int64,
+    dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
-    reduction_indices: Any = None,
+    reduction_indices: TensorLike | None = None,
     keep_dims: bool | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Any:
     """Return how many elements differ from zero along axes, as `dtype`; empty strings are zero."""
     x = convert_to_tensor(one_of("input", input, "input_tensor", input_tensor))
@@ -173,11 +189,11 @@ def count_nonzero(
 
 @export("math.argmax", "argmax")
 def argmax(
-    input: Any,
-    axis: Any = None,
+    input: TensorLike,
+    axis: TensorLike | None = None,
     name: str | None = None,
-    dimension: Any = None,
-    output_type: Any = dtypes.int64,
+    dimension: TensorLike | None = None,
+    output_type: DTypeLike = dtypes.int64,
 ) -> Any:
     """Return the index of the greatest element along one axis (0 unless given).
 
@@ -192,11 +208,11 @@ def argmax(
 
 @export("math.argmin", "argmin")
 def argmin(
-    input: Any,
-    axis: Any = None,
+    input: TensorLike,
+    axis: TensorLike | None = None,
     name: str | None = None,
-    dimension: Any = None,
-    output_type: Any = dtypes.int64,
+    dimension: TensorLike | None = None,
+    output_type: DTypeLike = dtypes.int64,
 ) -> Any:
     """Return the index of the least element along one axis (0 unless given)."""
     axis = one_of("axis", axis, "dimension", dimension)
@@ -207,7 +223,10 @@ def argmin(
 
 @export("arg_max")
 def arg_max(
-    input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None
+    input: TensorLike,
+    dimension: TensorLike,
+    output_type: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Any:
     """Return the index of the greatest element along `dimension`."""
     return apply_op("ArgMax", input, dimension, output_type=as_dtype(output_type), name=name)
@@ -215,21 +234,24 @@ def arg_max(
 
 @export("arg_min")
 def arg_min(
-    input: Any, dimension: Any, output_type: Any = dtypes.int64, name: str | None = None
+    input: TensorLike,
+    dimension: TensorLike,
+    output_type: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Any:
     """Return the index of the least element along `dimension`."""
     return apply_op("ArgMin", input, dimension, output_type=as_dtype(output_type), name=name)
 
 
 @export("linalg.trace", "trace")
-def trace(x: Any, name: str | None = None) -> Any:
+def trace(x: TensorLike, name: str | None = None) -> Any:
     """Return the sum of the main diagonals.  Shapes: x [..., m, n]; result [...]."""
     return reduce_sum(apply_op("MatrixDiagPartV3", x, 0, 0), [-1], name=name or "Trace")
 
 
 @export("linalg.norm", "norm")
 def norm(
-    tensor: Any,
+    tensor: TensorLike,
     ord: Any = "euclidean",
     axis: Any = None,
     keepdims: bool | None = None,
@@ -264,7 +286,7 @@ def norm(
         return apply_op("Pow", total, np.array(1 / ord).astype(size.dtype.as_numpy_dtype))
 
 
-def _matrix_norm(size: Any, ord: Any, axis: list[int], keep: bool) -> Any:
+def _matrix_norm(size: TensorLike, ord: object, axis: list[int], keep: bool) -> Any:
     if ord not in (1, np.inf):
         raise ValueError(f"no matrix norm of order {ord!r} here; there are 'fro', 1 and np.inf")
     summed, compared = axis if ord == 1 else reversed(axis)

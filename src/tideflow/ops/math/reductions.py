@@ -14,12 +14,13 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, reduction
 from tideflow.graph.shapes import Dims
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.framework import conj
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
@@ -51,7 +52,7 @@ _add: Any = np.add
 _multiply: Any = np.multiply
 
 
-def _is_narrow(xp: Any, x: Any) -> bool:
+def _is_narrow(xp: ArrayNamespace, x: Array) -> bool:
     """Whether NumPy would add up x in a type too narrow to be exact (bfloat16, half)."""
     return xp is np and x.dtype.itemsize == 2 and x.dtype.kind in "fV"
 
@@ -67,7 +68,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _sum(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _sum(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
     dtype = input.dtype
     if _is_narrow(xp, input):
@@ -88,7 +89,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _prod(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _prod(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
     dtype = input.dtype
     if _is_narrow(xp, input):
@@ -107,7 +108,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _mean(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _mean(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
     count = 1
     for axis in axes:
@@ -126,7 +127,7 @@ def _mean(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> An
 
 
 def _extreme(
-    xp: Any, reduce: Any, ends: int, input: Any, reduction_indices: Any, keep_dims: bool
+    xp: Any, reduce: Any, ends: int, input: Any, reduction_indices: object, keep_dims: bool
 ) -> Any:
     axes = _axes(reduction_indices, input.ndim)
     if input.size:
@@ -154,7 +155,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _max(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _max(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     reduce = np.maximum.reduce if xp is np else xp.max
     return _extreme(xp, reduce, 0, input, reduction_indices, keep_dims)
 
@@ -170,7 +171,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _min(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _min(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     reduce = np.minimum.reduce if xp is np else xp.min
     return _extreme(xp, reduce, 1, input, reduction_indices, keep_dims)
 
@@ -185,7 +186,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _all(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _all(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     return xp.all(input, _axes(reduction_indices, input.ndim), keepdims=keep_dims)
 
 
@@ -199,7 +200,7 @@ Tidx: type in indices = int32
     static=_STATIC,
     compiles=Compiles.ALWAYS,
 )
-def _any(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _any(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     return xp.any(input, _axes(reduction_indices, input.ndim), keepdims=keep_dims)
 
 
@@ -213,7 +214,9 @@ Tidx: type in indices = int32
     shape=reduction,
     static=_STATIC,
 )
-def _euclidean_norm(xp: Any, input: Any, reduction_indices: Any, *, keep_dims: bool) -> Any:
+def _euclidean_norm(
+    xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool
+) -> Any:
     axes = _axes(reduction_indices, input.ndim)
     wide = input.astype(np.float32) if _is_narrow(xp, input) else input
     squares = xp.multiply(wide, xp.conj(wide) if wide.dtype.kind == "c" else wide)
@@ -272,7 +275,7 @@ def _input_shape(op: Any) -> Any:
 
 
 @gradient("Sum")
-def _sum_grad(op: Any, grad: Any) -> list[Any]:
+def _sum_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("BroadcastTo", _restore(op, grad), _input_shape(op)), None]
 
 
@@ -300,7 +303,7 @@ def _mean_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("Max", "Min")
-def _extreme_grad(op: Any, grad: Any) -> list[Any]:
+def _extreme_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, reduction_indices = op.inputs
     chosen = apply_op("Equal", _restore(op, op.outputs[0]), x)
     marks = apply_op("Cast", chosen, DstT=grad.dtype)
@@ -310,14 +313,14 @@ def _extreme_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("EuclideanNorm")
-def _euclidean_norm_grad(op: Any, grad: Any) -> list[Any]:
+def _euclidean_norm_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs[0], op.outputs[0]
     direction = apply_op("RealDiv", x, _restore(op, y))
     return [apply_op("Mul", direction, _restore(op, grad)), None]
 
 
 @gradient("Prod")
-def _prod_grad(op: Any, grad: Any) -> list[Any]:
+def _prod_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give each element the product of all the others, without dividing (zeros are legal)."""
     x, reduction_indices = op.inputs
     shape = _input_shape(op)
@@ -382,7 +385,7 @@ output_type: type in {{int16, uint16, int32, int64}} = int64
     static=("dimension",),
     compiles=Compiles.ALWAYS,
 )
-def _arg_max(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
+def _arg_max(xp: ArrayNamespace, input: Array, dimension: Array, *, output_type: Array) -> Any:
     return _position(xp.argmax, _without_nan(xp, input, -np.inf), dimension, output_type)
 
 
@@ -397,11 +400,11 @@ output_type: type in indices = int64
     static=("dimension",),
     compiles=Compiles.ALWAYS,
 )
-def _arg_min(xp: Any, input: Any, dimension: Any, *, output_type: Any) -> Any:
+def _arg_min(xp: ArrayNamespace, input: Array, dimension: Array, *, output_type: Array) -> Any:
     return _position(xp.argmin, _without_nan(xp, input, np.inf), dimension, output_type)
 
 
-def _without_nan(xp: Any, x: Any, instead: float) -> Any:
+def _without_nan(xp: ArrayNamespace, x: Array, instead: float) -> Any:
     """Return x with what never wins instead of NaN."""
     return xp.where(xp.isnan(x), x.dtype.type(instead), x) if x.dtype.kind in "fV" else x
 

@@ -12,10 +12,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj
 from tideflow.wire.errors import InvalidArgumentError
@@ -29,7 +31,9 @@ def _scan_shape(c: ShapeContext) -> list[Dims]:
     return [dims]
 
 
-def _scan(xp: Any, run: Any, unit: Any, x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
+def _scan(
+    xp: Any, run: Any, unit: object, x: Any, axis: Array, exclusive: bool, reverse: bool
+) -> Any:
     """Run along the axis; `unit` is what an empty run gives."""
     at = int(axis)
     if not -x.ndim <= at < x.ndim:
@@ -58,8 +62,8 @@ Tidx: type in indices = int32
     static=("axis",),
     compiles=Compiles.ALWAYS,
 )
-def _cumsum(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
-    def run(values: Any, at: int) -> Any:
+def _cumsum(xp: ArrayNamespace, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Any:
+    def run(values: Array, at: int) -> Any:
         return xp.cumsum(values, at, values.dtype)
 
     return _scan(xp, run, 0, x, axis, exclusive, reverse)
@@ -77,8 +81,8 @@ Tidx: type in indices = int32
     static=("axis",),
     compiles=Compiles.ALWAYS,
 )
-def _cumprod(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
-    def run(values: Any, at: int) -> Any:
+def _cumprod(xp: ArrayNamespace, x: Array, axis: Array, *, exclusive: bool, reverse: bool) -> Any:
+    def run(values: Array, at: int) -> Any:
         return xp.cumprod(values, at, values.dtype)
 
     return _scan(xp, run, 1, x, axis, exclusive, reverse)
@@ -95,10 +99,12 @@ Tidx: type in indices = int32
     shape=_scan_shape,
     static=("axis",),
 )
-def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool, reverse: bool) -> Any:
+def _cumulative_logsumexp(
+    xp: ArrayNamespace, x: Array, axis: Array, *, exclusive: bool, reverse: bool
+) -> Any:
     lowest = np.asarray(-np.inf, x.dtype)
 
-    def run(values: Any, at: int) -> Any:
+    def run(values: Array, at: int) -> Any:
         if xp is np:
             return np.logaddexp.accumulate(values, at).astype(values.dtype)
         top = xp.max(values, axis=at, keepdims=True, initial=lowest)
@@ -108,19 +114,19 @@ def _cumulative_logsumexp(xp: Any, x: Any, axis: Any, *, exclusive: bool, revers
     return _scan(xp, run, lowest, x, axis, exclusive, reverse)
 
 
-def _scan_attrs(op: Any) -> dict[str, Any]:
+def _scan_attrs(op: Operation) -> dict[str, Any]:
     return {"exclusive": op.attrs["exclusive"], "reverse": op.attrs["reverse"]}
 
 
 @gradient("Cumsum")
-def _cumsum_grad(op: Any, grad: Any) -> list[Any]:
+def _cumsum_grad(op: Operation, grad: Tensor) -> list[Any]:
     attrs = _scan_attrs(op)
     attrs["reverse"] = not attrs["reverse"]
     return [apply_op("Cumsum", grad, op.inputs[1], **attrs), None]
 
 
 @gradient("Cumprod")
-def _cumprod_grad(op: Any, grad: Any) -> list[Any]:
+def _cumprod_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, axis = op.inputs
     attrs = _scan_attrs(op)
     weighted = apply_op("Mul", conj(op.outputs[0]), grad)
@@ -130,7 +136,7 @@ def _cumprod_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("CumulativeLogsumexp")
-def _cumulative_logsumexp_grad(op: Any, grad: Any) -> list[Any]:
+def _cumulative_logsumexp_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, axis = op.inputs
     attrs = _scan_attrs(op)
     back = {**attrs, "reverse": not attrs["reverse"]}
@@ -150,7 +156,11 @@ def _cumulative_logsumexp_grad(op: Any, grad: Any) -> list[Any]:
 
 @export("math.cumsum", "cumsum")
 def cumsum(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    x: TensorLike,
+    axis: TensorLike = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Return the running sum along an axis.  Shape and type stay.
 
@@ -161,7 +171,11 @@ def cumsum(
 
 @export("math.cumprod", "cumprod")
 def cumprod(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    x: TensorLike,
+    axis: TensorLike = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Return the running product along an axis.  Shape and type stay."""
     return apply_op("Cumprod", x, axis, exclusive=exclusive, reverse=reverse, name=name)
@@ -169,7 +183,11 @@ def cumprod(
 
 @export("math.cumulative_logsumexp")
 def cumulative_logsumexp(
-    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    x: TensorLike,
+    axis: TensorLike = 0,
+    exclusive: bool = False,
+    reverse: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Return log(cumsum(exp(x))) along an axis, without overflow."""
     return apply_op("CumulativeLogsumexp", x, axis, exclusive=exclusive, reverse=reverse, name=name)

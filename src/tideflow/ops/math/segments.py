@@ -14,10 +14,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
@@ -39,7 +41,7 @@ def _losing(dtype: Any, how: str) -> Any:
     return np.asarray(known.min if how == "max" else known.max).astype(dtype)
 
 
-def _combine(xp: Any, how: str, data: Any, ids: Any, count: int, empty: Any) -> Any:
+def _combine(xp: Any, how: str, data: Any, ids: Array, count: int, empty: object) -> Any:
     """Combine rows of data [n, ...] by ids [n]; ids outside [0, count) are left out."""
     if xp is np:
         return _combine_numpy(how, data, ids, count, empty)
@@ -55,7 +57,7 @@ def _combine(xp: Any, how: str, data: Any, ids: Any, count: int, empty: Any) -> 
     return xp.where(hit, found, xp.asarray(empty, data.dtype))
 
 
-def _combine_numpy(how: str, data: Any, ids: Any, count: int, empty: Any) -> Any:
+def _combine_numpy(how: str, data: Any, ids: Any, count: int, empty: object) -> Any:
     made = np.full((count, *data.shape[1:]), empty, data.dtype)
     if not ids.size:
         return made
@@ -97,7 +99,7 @@ def _unsorted_shape(c: ShapeContext) -> list[Dims]:
     return [(rows, *data[len(ids) :])]
 
 
-def _unsorted(xp: Any, how: str, data: Any, ids: Any, num_segments: Any) -> Any:
+def _unsorted(xp: ArrayNamespace, how: str, data: Array, ids: Array, num_segments: Array) -> Any:
     count = int(num_segments)
     if count < 0:
         raise InvalidArgumentError(f"num_segments must not be negative; found {count}")
@@ -126,7 +128,7 @@ Tnumsegments: type in indices = int32
     static=("num_segments",),
     rows=Rows.SEGMENTS,
 )
-def _unsorted_sum(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def _unsorted_sum(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
     return _unsorted(xp, "sum", data, segment_ids, num_segments)
 
 
@@ -141,7 +143,7 @@ Tnumsegments: type in indices = int32
     static=("num_segments",),
     rows=Rows.SEGMENTS,
 )
-def _unsorted_prod(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def _unsorted_prod(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
     return _unsorted(xp, "prod", data, segment_ids, num_segments)
 
 
@@ -156,7 +158,7 @@ Tnumsegments: type in indices = int32
     static=("num_segments",),
     rows=Rows.SEGMENTS,
 )
-def _unsorted_max(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def _unsorted_max(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
     return _unsorted(xp, "max", data, segment_ids, num_segments)
 
 
@@ -171,11 +173,11 @@ Tnumsegments: type in indices = int32
     static=("num_segments",),
     rows=Rows.SEGMENTS,
 )
-def _unsorted_min(xp: Any, data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def _unsorted_min(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
     return _unsorted(xp, "min", data, segment_ids, num_segments)
 
 
-def gather_dropping_negatives(params: Any, ids: Any) -> Any:
+def gather_dropping_negatives(params: TensorLike, ids: TensorLike) -> Any:
     """Return params[ids], and zeros where an id is negative."""
     rows = apply_op("GatherV2", params, apply_op("Maximum", ids, 0), 0)
     kept = apply_op("GreaterEqual", ids, 0)
@@ -187,12 +189,12 @@ def gather_dropping_negatives(params: Any, ids: Any) -> Any:
 
 
 @gradient("UnsortedSegmentSum")
-def _unsorted_sum_grad(op: Any, grad: Any) -> list[Any]:
+def _unsorted_sum_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [gather_dropping_negatives(grad, op.inputs[1]), None, None]
 
 
 @gradient("UnsortedSegmentMax", "UnsortedSegmentMin")
-def _unsorted_extreme_grad(op: Any, grad: Any) -> list[Any]:
+def _unsorted_extreme_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Share the gradient of a segment among the elements that are its extreme."""
     data, ids, count = op.inputs
     kept = apply_op("GreaterEqual", ids, 0)
@@ -204,7 +206,7 @@ def _unsorted_extreme_grad(op: Any, grad: Any) -> list[Any]:
     return [apply_op("Mul", marks, gather_dropping_negatives(weighted, ids)), None, None]
 
 
-def _like_rows(flags: Any, rows: Any) -> Any:
+def _like_rows(flags: Tensor, rows: Tensor) -> Any:
     """Give flags [n...] trailing sizes of 1, so that they broadcast over rows [n..., m...]."""
     extra = apply_op("Sub", apply_op("Rank", rows), apply_op("Rank", flags))
     ones = apply_op("Fill", apply_op("Reshape", extra, [1]), 1)
@@ -212,7 +214,7 @@ def _like_rows(flags: Any, rows: Any) -> Any:
 
 
 @gradient("UnsortedSegmentProd")
-def _unsorted_prod_grad(op: Any, grad: Any) -> list[Any]:
+def _unsorted_prod_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give each element the product of the others of its segment.
 
     A segment without zeros divides; one with a single zero gives that zero alone the product of
@@ -244,7 +246,9 @@ def _sorted_shape(c: ShapeContext) -> list[Dims]:
     return [(rows, *data[1:])]
 
 
-def _sorted(xp: Any, how: str, data: Any, ids: Any, empty: Any = None) -> Any:
+def _sorted(
+    xp: ArrayNamespace, how: str, data: Array, ids: Array, empty: Array | None = None
+) -> Any:
     if ids.ndim != 1 or data.ndim < 1 or ids.shape[0] != data.shape[0]:
         raise InvalidArgumentError(
             "segment_ids should be a vector of the size of the first dimension of data; "
@@ -271,7 +275,7 @@ Tindices: type in indices
     static=_SORTED,
     compiles=Compiles.NEVER,
 )
-def _segment_sum(xp: Any, data: Any, segment_ids: Any) -> Any:
+def _segment_sum(xp: ArrayNamespace, data: Array, segment_ids: Array) -> Any:
     return _sorted(xp, "sum", data, segment_ids)
 
 
@@ -285,7 +289,7 @@ Tindices: type in indices
     static=_SORTED,
     compiles=Compiles.NEVER,
 )
-def _segment_mean(xp: Any, data: Any, segment_ids: Any) -> Any:
+def _segment_mean(xp: ArrayNamespace, data: Array, segment_ids: Array) -> Any:
     total = _sorted(xp, "sum", data, segment_ids)
     counts = np.maximum(np.bincount(segment_ids, minlength=total.shape[0]), 1)
     counts = counts.reshape((-1,) + (1,) * (data.ndim - 1)).astype(data.dtype)
@@ -304,7 +308,7 @@ Tindices: type in indices
     static=_SORTED,
     compiles=Compiles.NEVER,
 )
-def _segment_prod(xp: Any, data: Any, segment_ids: Any) -> Any:
+def _segment_prod(xp: ArrayNamespace, data: Array, segment_ids: Array) -> Any:
     return _sorted(xp, "prod", data, segment_ids)
 
 
@@ -318,7 +322,7 @@ Tindices: type in indices
     static=_SORTED,
     compiles=Compiles.NEVER,
 )
-def _segment_max(xp: Any, data: Any, segment_ids: Any) -> Any:
+def _segment_max(xp: ArrayNamespace, data: Array, segment_ids: Array) -> Any:
     return _sorted(xp, "max", data, segment_ids)
 
 
@@ -332,17 +336,17 @@ Tindices: type in indices
     static=_SORTED,
     compiles=Compiles.NEVER,
 )
-def _segment_min(xp: Any, data: Any, segment_ids: Any) -> Any:
+def _segment_min(xp: ArrayNamespace, data: Array, segment_ids: Array) -> Any:
     return _sorted(xp, "min", data, segment_ids)
 
 
 @gradient("SegmentSum")
-def _segment_sum_grad(op: Any, grad: Any) -> list[Any]:
+def _segment_sum_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("GatherV2", grad, op.inputs[1], 0), None]
 
 
 @gradient("SegmentMean")
-def _segment_mean_grad(op: Any, grad: Any) -> list[Any]:
+def _segment_mean_grad(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     ones = apply_op("Fill", apply_op("Shape", ids), np.ones((), grad.dtype.as_numpy_dtype))
     counts = apply_op("Maximum", apply_op("SegmentSum", ones, ids), 1)
@@ -351,7 +355,7 @@ def _segment_mean_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("SegmentMax", "SegmentMin")
-def _segment_extreme_grad(op: Any, grad: Any) -> list[Any]:
+def _segment_extreme_grad(op: Operation, grad: Tensor) -> list[Any]:
     data, ids = op.inputs
     chosen = apply_op("Equal", data, apply_op("GatherV2", op.outputs[0], ids, 0))
     marks = apply_op("Cast", chosen, DstT=grad.dtype)
@@ -363,14 +367,16 @@ def _segment_extreme_grad(op: Any, grad: Any) -> list[Any]:
 
 
 def _unsorted_function(kind: str) -> Any:
-    def unsorted(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    def unsorted(
+        data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
+    ) -> Any:
         return apply_op(f"UnsortedSegment{kind}", data, segment_ids, num_segments, name=name)
 
     return _publish(unsorted, f"unsorted_segment_{kind.lower()}")
 
 
 def _sorted_function(kind: str) -> Any:
-    def segment(data: Any, segment_ids: Any, name: str | None = None) -> Any:
+    def segment(data: TensorLike, segment_ids: TensorLike, name: str | None = None) -> Any:
         return apply_op(f"Segment{kind}", data, segment_ids, name=name)
 
     return _publish(segment, f"segment_{kind.lower()}")
@@ -396,7 +402,7 @@ segment_max = _sorted_function("Max")
 segment_min = _sorted_function("Min")
 
 
-def _segment_counts(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def _segment_counts(data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike) -> Any:
     """Return how many rows each segment has, at least 1, broadcastable over the sums."""
     ones = apply_op("Fill", apply_op("Shape", segment_ids), np.ones((), _float_of(data)))
     counts = apply_op("UnsortedSegmentSum", ones, segment_ids, num_segments)
@@ -412,7 +418,7 @@ def _float_of(data: Any) -> Any:
 
 @export("math.unsorted_segment_mean", "unsorted_segment_mean")
 def unsorted_segment_mean(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Any:
     """Return the mean of the rows of each segment; 0 for a segment without rows."""
     data, segment_ids = _tensors(data, segment_ids)
@@ -423,7 +429,7 @@ def unsorted_segment_mean(
 
 @export("math.unsorted_segment_sqrt_n", "unsorted_segment_sqrt_n")
 def unsorted_segment_sqrt_n(
-    data: Any, segment_ids: Any, num_segments: Any, name: str | None = None
+    data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Any:
     """Return the sum of the rows of each segment over the square root of their number."""
     data, segment_ids = _tensors(data, segment_ids)

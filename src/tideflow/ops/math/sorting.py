@@ -9,13 +9,14 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 
 
 @export("sort")
 def sort(
-    values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None
+    values: TensorLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None
 ) -> Tensor:
     """Return values in order along an axis.
 
@@ -27,7 +28,7 @@ def sort(
 
 @export("argsort")
 def argsort(
-    values: Any,
+    values: TensorLike,
     axis: int = -1,
     direction: str = "ASCENDING",
     stable: bool = False,
@@ -41,7 +42,9 @@ def argsort(
     return _ordered(values, axis, direction, name)[1]
 
 
-def _ordered(values: Any, axis: int, direction: str, name: str | None) -> tuple[Tensor, Tensor]:
+def _ordered(
+    values: TensorLike, axis: int, direction: str, name: str | None
+) -> tuple[Tensor, Tensor]:
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"direction must be ASCENDING or DESCENDING; found {direction!r}")
     x = convert_to_tensor(values)
@@ -75,10 +78,10 @@ def _last_and(axis: int, rank: int) -> list[int]:
 
 @export("searchsorted")
 def searchsorted(
-    sorted_sequence: Any,
-    values: Any,
+    sorted_sequence: TensorLike,
+    values: TensorLike,
     side: str = "left",
-    out_type: Any = dtypes.int32,
+    out_type: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
     """Return where values would go into sorted rows.
@@ -104,7 +107,9 @@ def _last_size(x: Tensor) -> Any:
 
 
 @export("repeat")
-def repeat(input: Any, repeats: Any, axis: int | None = None, name: str | None = None) -> Tensor:
+def repeat(
+    input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None
+) -> Tensor:
     """Return each slice along an axis as often as repeats says.
 
     Args:

@@ -17,12 +17,13 @@ import scipy.special as scipy_special
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.graph.shapes import broadcast as broadcast_dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, unbroadcast
 from tideflow.wire.errors import InvalidArgumentError
@@ -36,14 +37,14 @@ def _for_jax() -> Any:
     return importlib.import_module("jax.scipy.special")
 
 
-def _times(x: Any, y: Any) -> Any:
+def _times(x: TensorLike, y: TensorLike) -> Any:
     return apply_op("Mul", x, y)
 
 
 def _plain(op_name: str, numpy_name: str, summary: str, types: str = "floats_and_complex") -> Any:
     """Define an op that both namespaces compute under one name, and its public function."""
 
-    def kernel(xp: Any, x: Any) -> Any:
+    def kernel(xp: ArrayNamespace, x: Array) -> Any:
         return getattr(xp, numpy_name)(x)
 
     op(f"{op_name}(x: T) -> y: T\nT: type in {types}", shape=_same, compiles=Compiles.ALWAYS)(
@@ -65,10 +66,10 @@ def _special(
     """
     compute = getattr(scipy_special, scipy_name)
 
-    def for_numpy(x: Any) -> Any:
+    def for_numpy(x: Array) -> Any:
         return compute(x) if other is None else np.where(x == other[0], other[1], compute(x))
 
-    def kernel(xp: Any, x: Any) -> Any:
+    def kernel(xp: ArrayNamespace, x: Array) -> Any:
         dtype = x.dtype
         if xp is not np:
             return getattr(_for_jax(), scipy_name)(x).astype(dtype)
@@ -107,7 +108,7 @@ _PUBLIC_NAMES = {
 def _publish(op_name: str, summary: str) -> Any:
     name = _PUBLIC_NAMES.get(op_name, op_name.lower())
 
-    def function(x: Any, name: str | None = None) -> Any:
+    def function(x: TensorLike, name: str | None = None) -> Any:
         return apply_op(op_name, x, name=name)
 
     function.__name__ = function.__qualname__ = name
@@ -144,115 +145,115 @@ bessel_i1e = _special("BesselI1e", "i1e", "Return exp(-|x|) times the Bessel fun
 
 
 @gradient("Sin")
-def _sin_grad(op: Any, grad: Any) -> list[Any]:
+def _sin_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [_times(grad, apply_op("Cos", conj(op.inputs[0])))]
 
 
 @gradient("Cos")
-def _cos_grad(op: Any, grad: Any) -> list[Any]:
+def _cos_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Neg", _times(grad, apply_op("Sin", conj(op.inputs[0]))))]
 
 
 @gradient("Tan")
-def _tan_grad(op: Any, grad: Any) -> list[Any]:
+def _tan_grad(op: Operation, grad: Tensor) -> list[Any]:
     secant = apply_op("Reciprocal", apply_op("Cos", conj(op.inputs[0])))
     return [_times(grad, apply_op("Square", secant))]
 
 
-def _one_minus_square(x: Any) -> Any:
+def _one_minus_square(x: Tensor) -> Any:
     return apply_op("Sub", np.ones((), x.dtype.as_numpy_dtype), apply_op("Square", x))
 
 
 @gradient("Asin")
-def _asin_grad(op: Any, grad: Any) -> list[Any]:
+def _asin_grad(op: Operation, grad: Tensor) -> list[Any]:
     x = conj(op.inputs[0])
     return [_times(grad, apply_op("Rsqrt", _one_minus_square(x)))]
 
 
 @gradient("Acos")
-def _acos_grad(op: Any, grad: Any) -> list[Any]:
+def _acos_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Neg", _asin_grad(op, grad)[0])]
 
 
 @gradient("Atan")
-def _atan_grad(op: Any, grad: Any) -> list[Any]:
+def _atan_grad(op: Operation, grad: Tensor) -> list[Any]:
     square = apply_op("Square", conj(op.inputs[0]))
     return [apply_op("RealDiv", grad, apply_op("AddV2", square, 1))]
 
 
 @gradient("Sinh")
-def _sinh_grad(op: Any, grad: Any) -> list[Any]:
+def _sinh_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [_times(grad, apply_op("Cosh", conj(op.inputs[0])))]
 
 
 @gradient("Cosh")
-def _cosh_grad(op: Any, grad: Any) -> list[Any]:
+def _cosh_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [_times(grad, apply_op("Sinh", conj(op.inputs[0])))]
 
 
 @gradient("Asinh")
-def _asinh_grad(op: Any, grad: Any) -> list[Any]:
+def _asinh_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("RealDiv", grad, apply_op("Cosh", conj(op.outputs[0])))]
 
 
 @gradient("Acosh")
-def _acosh_grad(op: Any, grad: Any) -> list[Any]:
+def _acosh_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("RealDiv", grad, apply_op("Sinh", conj(op.outputs[0])))]
 
 
 @gradient("Atanh")
-def _atanh_grad(op: Any, grad: Any) -> list[Any]:
+def _atanh_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("RealDiv", grad, _one_minus_square(conj(op.inputs[0])))]
 
 
-def _bell(x: Any, factor: float, exponent: Any) -> Any:
+def _bell(x: Tensor, factor: float, exponent: Tensor) -> Any:
     """Return factor * exp(exponent) in the type of x."""
     return _times(np.array(factor).astype(x.dtype.as_numpy_dtype), apply_op("Exp", exponent))
 
 
 @gradient("Erf")
-def _erf_grad(op: Any, grad: Any) -> list[Any]:
+def _erf_grad(op: Operation, grad: Tensor) -> list[Any]:
     x = op.inputs[0]
     exponent = apply_op("Neg", apply_op("Square", x))
     return [_times(grad, _bell(x, 2 / math.sqrt(math.pi), exponent))]
 
 
 @gradient("Erfc")
-def _erfc_grad(op: Any, grad: Any) -> list[Any]:
+def _erfc_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Neg", _erf_grad(op, grad)[0])]
 
 
 @gradient("Erfinv")
-def _erfinv_grad(op: Any, grad: Any) -> list[Any]:
+def _erfinv_grad(op: Operation, grad: Tensor) -> list[Any]:
     y = op.outputs[0]
     return [_times(grad, _bell(y, math.sqrt(math.pi) / 2, apply_op("Square", y)))]
 
 
 @gradient("Ndtri")
-def _ndtri_grad(op: Any, grad: Any) -> list[Any]:
+def _ndtri_grad(op: Operation, grad: Tensor) -> list[Any]:
     y = op.outputs[0]
     half = apply_op("RealDiv", apply_op("Square", y), 2)
     return [_times(grad, _bell(y, math.sqrt(2 * math.pi), half))]
 
 
 @gradient("Lgamma")
-def _lgamma_grad(op: Any, grad: Any) -> list[Any]:
+def _lgamma_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [_times(grad, apply_op("Digamma", op.inputs[0]))]
 
 
 @gradient("Digamma")
-def _digamma_grad(op: Any, grad: Any) -> list[Any]:
+def _digamma_grad(op: Operation, grad: Tensor) -> list[Any]:
     x = op.inputs[0]
     return [_times(grad, apply_op("Polygamma", np.ones((), x.dtype.as_numpy_dtype), x))]
 
 
 @gradient("BesselI0")
-def _bessel_i0_grad(op: Any, grad: Any) -> list[Any]:
+def _bessel_i0_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [_times(grad, apply_op("BesselI1", op.inputs[0]))]
 
 
 @gradient("BesselI1")
-def _bessel_i1_grad(op: Any, grad: Any) -> list[Any]:
+def _bessel_i1_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs[0], op.outputs[0]
     is_zero = apply_op("Equal", x, 0)
     safe = apply_op("SelectV2", is_zero, apply_op("OnesLike", x), x)
@@ -262,14 +263,14 @@ def _bessel_i1_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("BesselI0e")
-def _bessel_i0e_grad(op: Any, grad: Any) -> list[Any]:
+def _bessel_i0e_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs[0], op.outputs[0]
     slope = apply_op("Sub", apply_op("BesselI1e", x), _times(apply_op("Sign", x), y))
     return [_times(grad, slope)]
 
 
 @gradient("BesselI1e")
-def _bessel_i1e_grad(op: Any, grad: Any) -> list[Any]:
+def _bessel_i1e_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, y = op.inputs[0], op.outputs[0]
     is_zero = apply_op("Equal", x, 0)
     safe = apply_op("SelectV2", is_zero, apply_op("OnesLike", x), x)
@@ -285,7 +286,7 @@ def _bessel_i1e_grad(op: Any, grad: Any) -> list[Any]:
 # ---- of several operands
 
 
-def _compute(xp: Any, name: str, *operands: Any) -> Any:
+def _compute(xp: ArrayNamespace, name: str, *operands: Any) -> Any:
     dtype = operands[0].dtype
     if xp is np:
         if dtype.itemsize < 4:
@@ -301,7 +302,7 @@ T: type in {float, double}
 """,
     shape=broadcast,
 )
-def _polygamma(xp: Any, a: Any, x: Any) -> Any:
+def _polygamma(xp: ArrayNamespace, a: Array, x: Array) -> Any:
     # Factorials soon exceed float32, in which the product may still lie.
     wide = (a.astype(np.float64), x.astype(np.float64)) if xp is np else (a, x)
     order, point = wide
@@ -314,7 +315,7 @@ def _polygamma(xp: Any, a: Any, x: Any) -> Any:
 
 
 @gradient("Polygamma")
-def _polygamma_grad(op: Any, grad: Any) -> list[Any]:
+def _polygamma_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, x = op.inputs
     slope = apply_op("Polygamma", apply_op("AddV2", a, 1), x)
     return [None, unbroadcast(a, x, None, _times(grad, slope))[1]]
@@ -327,7 +328,7 @@ T: type in {float, double}
 """,
     shape=broadcast,
 )
-def _zeta(xp: Any, x: Any, q: Any) -> Any:
+def _zeta(xp: ArrayNamespace, x: Array, q: Array) -> Any:
     found = _compute(xp, "zeta", x, q)
     # Of large exponents one term is all there is; the libraries multiply zeros by infinities.
     least = xp.where(q < 0, xp.abs(q - xp.round(q)), q)
@@ -341,7 +342,7 @@ def _zeta(xp: Any, x: Any, q: Any) -> Any:
 
 
 @gradient("Zeta")
-def _zeta_grad(op: Any, grad: Any) -> list[Any]:
+def _zeta_grad(op: Operation, grad: Tensor) -> list[Any]:
     x, q = op.inputs
     slope = _times(apply_op("Neg", x), apply_op("Zeta", apply_op("AddV2", x, 1), q))
     return [None, unbroadcast(x, q, None, _times(grad, slope))[1]]
@@ -354,7 +355,7 @@ T: type in floats
 """,
     shape=broadcast,
 )
-def _igamma(xp: Any, a: Any, x: Any) -> Any:
+def _igamma(xp: ArrayNamespace, a: Array, x: Array) -> Any:
     return xp.where(a == 0, a.dtype.type(np.nan), _compute(xp, "gammainc", a, x))
 
 
@@ -365,24 +366,24 @@ T: type in floats
 """,
     shape=broadcast,
 )
-def _igammac(xp: Any, a: Any, x: Any) -> Any:
+def _igammac(xp: ArrayNamespace, a: Array, x: Array) -> Any:
     return xp.where(a == 0, a.dtype.type(np.nan), _compute(xp, "gammaincc", a, x))
 
 
-def _igamma_slope(a: Any, x: Any) -> Any:
+def _igamma_slope(a: Tensor, x: Tensor) -> Any:
     """Return the derivative of igamma by x: exp((a - 1) log x - x - lgamma(a))."""
     power = apply_op("Xlogy", apply_op("Sub", a, 1), x)
     return apply_op("Exp", apply_op("Sub", apply_op("Sub", power, x), apply_op("Lgamma", a)))
 
 
 @gradient("Igamma")
-def _igamma_grad(op: Any, grad: Any) -> list[Any]:
+def _igamma_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, x = op.inputs
     return [None, unbroadcast(a, x, None, _times(grad, _igamma_slope(a, x)))[1]]
 
 
 @gradient("Igammac")
-def _igammac_grad(op: Any, grad: Any) -> list[Any]:
+def _igammac_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, x = op.inputs
     slope = apply_op("Neg", _igamma_slope(a, x))
     return [None, unbroadcast(a, x, None, _times(grad, slope))[1]]
@@ -399,7 +400,7 @@ T: type in {float, double}
 """,
     shape=_betainc_shape,
 )
-def _betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
+def _betainc(xp: ArrayNamespace, a: Array, b: Array, x: Array) -> Any:
     whole = {array.shape for array in (a, b, x)} - {()}
     if len(whole) > 1:
         raise InvalidArgumentError(f"a, b and x must be scalars or of one shape; found {whole}")
@@ -408,7 +409,7 @@ def _betainc(xp: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 @gradient("Betainc")
-def _betainc_grad(op: Any, grad: Any) -> list[Any]:
+def _betainc_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, b, x = op.inputs
     log_beta = apply_op(
         "Sub",
@@ -422,44 +423,44 @@ def _betainc_grad(op: Any, grad: Any) -> list[Any]:
 
 
 @export("math.polygamma", "polygamma")
-def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
+def polygamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Any:
     """Return the derivative of order a of digamma.  a is a whole number, x a float."""
     return apply_op("Polygamma", a, x, name=name)
 
 
 @export("math.zeta", "zeta")
-def zeta(x: Any, q: Any, name: str | None = None) -> Any:
+def zeta(x: TensorLike, q: TensorLike, name: str | None = None) -> Any:
     """Return the Hurwitz zeta function, the sum of (q + n)^-x over n from 0."""
     return apply_op("Zeta", x, q, name=name)
 
 
 @export("math.igamma", "igamma")
-def igamma(a: Any, x: Any, name: str | None = None) -> Any:
+def igamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Any:
     """Return the lower regularised incomplete gamma function.  Its gradient is to x only."""
     return apply_op("Igamma", a, x, name=name)
 
 
 @export("math.igammac", "igammac")
-def igammac(a: Any, x: Any, name: str | None = None) -> Any:
+def igammac(a: TensorLike, x: TensorLike, name: str | None = None) -> Any:
     """Return the upper regularised incomplete gamma function.  Its gradient is to x only."""
     return apply_op("Igammac", a, x, name=name)
 
 
 @export("math.betainc", "betainc")
-def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
+def betainc(a: TensorLike, b: TensorLike, x: TensorLike, name: str | None = None) -> Any:
     """Return the regularised incomplete beta function.  Its gradient is to x only."""
     return apply_op("Betainc", a, b, x, name=name)
 
 
 @export("math.erfcinv")
-def erfcinv(x: Any, name: str | None = None) -> Any:
+def erfcinv(x: TensorLike, name: str | None = None) -> Any:
     """Return the inverse of the complementary error function."""
     with get_default_graph().name_scope(name or "erfcinv"):
         return ndtri(_times(convert_to_tensor(x), 0.5)) * -math.sqrt(0.5)
 
 
 @export("math.polyval")
-def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
+def polyval(coeffs: TensorLike, x: TensorLike, name: str | None = None) -> Any:
     """Return the value at x of a polynomial, whose coefficients are given from the highest down.
 
     coeffs: a list of tensors that broadcast with x, or an empty one for 0.
@@ -478,7 +479,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
 
 
 @export("math.lbeta", "lbeta")
-def lbeta(x: Any, name: str | None = None) -> Any:
+def lbeta(x: TensorLike, name: str | None = None) -> Any:
     """Return the logarithm of the beta function over the last axis.  Shapes: [..., n] to [...]."""
     gammas = apply_op("Sum", apply_op("Lgamma", x), [-1])
     return apply_op("Sub", gammas, apply_op("Lgamma", apply_op("Sum", x, [-1])), name=name)

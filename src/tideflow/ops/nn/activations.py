@@ -13,12 +13,14 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import merged, same_as
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import of_one_shape
+from tideflow.wire.dtypes import DType
 
 # Klambauer et al. 2017: the fixed point of a unit's mean 0 and variance 1.
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -42,7 +44,7 @@ def wide(xp: Any, x: Any) -> Any:
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def relu_kernel(xp: Any, features: Any) -> Any:
+def relu_kernel(xp: ArrayNamespace, features: Array) -> Any:
     if xp is np and features.size > _LARGE and features.ndim > 1:
         # NumPy's loop over two arrays is vectorised, its loop over array and scalar is not.
         return np.maximum(features, _zero_row(features.shape[-1], features.dtype))
@@ -50,7 +52,7 @@ def relu_kernel(xp: Any, features: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _zero_row(size: int, dtype: Any) -> Any:
+def _zero_row(size: int, dtype: DType) -> Any:
     return np.zeros(size, dtype)
 
 
@@ -63,24 +65,24 @@ def _zero_row(size: int, dtype: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def relu_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
+def relu_grad_kernel(xp: ArrayNamespace, gradients: Array, features: Array) -> Any:
     # A product with the mask is several times faster in NumPy than `where`.
     return gradients * (features > 0)
 
 
 @gradient("Relu")
-def relu_gradient(op: Any, grad: Any) -> list[Any]:
+def relu_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("ReluGrad", grad, op.outputs[0])]
 
 
 @gradient("ReluGrad")
-def relu_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def relu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     features = op.inputs[1]
     return [apply_op("ReluGrad", grad, features), apply_op("ZerosLike", features)]
 
 
 @export("nn.relu")
-def relu(features: Any, name: str | None = None) -> Tensor:
+def relu(features: TensorLike, name: str | None = None) -> Tensor:
     """Return max(features, 0), element by element."""
     return _apply("Relu", features, name=name)
 
@@ -93,7 +95,7 @@ def relu(features: Any, name: str | None = None) -> Tensor:
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def relu6_kernel(xp: Any, features: Any) -> Any:
+def relu6_kernel(xp: ArrayNamespace, features: Array) -> Any:
     return xp.minimum(xp.maximum(features, 0), 6)
 
 
@@ -106,23 +108,23 @@ def relu6_kernel(xp: Any, features: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def relu6_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
+def relu6_grad_kernel(xp: ArrayNamespace, gradients: Array, features: Array) -> Any:
     return gradients * ((features > 0) & (features < 6))
 
 
 @gradient("Relu6")
-def relu6_gradient(op: Any, grad: Any) -> list[Any]:
+def relu6_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Relu6Grad", grad, op.outputs[0])]
 
 
 @gradient("Relu6Grad")
-def relu6_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def relu6_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     features = op.inputs[1]
     return [apply_op("Relu6Grad", grad, features), apply_op("ZerosLike", features)]
 
 
 @export("nn.relu6")
-def relu6(features: Any, name: str | None = None) -> Tensor:
+def relu6(features: TensorLike, name: str | None = None) -> Tensor:
     """Return min(max(features, 0), 6), element by element."""
     return _apply("Relu6", features, name=name)
 
@@ -136,7 +138,7 @@ def relu6(features: Any, name: str | None = None) -> Tensor:
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def leaky_relu_kernel(xp: Any, features: Any, *, alpha: float) -> Any:
+def leaky_relu_kernel(xp: ArrayNamespace, features: Array, *, alpha: float) -> Any:
     slope = features.dtype.type(alpha)
     return xp.where(features > 0, features, features * slope)
 
@@ -151,18 +153,20 @@ def leaky_relu_kernel(xp: Any, features: Any, *, alpha: float) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def leaky_relu_grad_kernel(xp: Any, gradients: Any, features: Any, *, alpha: float) -> Any:
+def leaky_relu_grad_kernel(
+    xp: ArrayNamespace, gradients: Array, features: Array, *, alpha: float
+) -> Any:
     slope = features.dtype.type(alpha)
     return xp.where(features > 0, gradients, gradients * slope)
 
 
 @gradient("LeakyRelu")
-def leaky_relu_gradient(op: Any, grad: Any) -> list[Any]:
+def leaky_relu_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("LeakyReluGrad", grad, op.inputs[0], alpha=op.attrs["alpha"])]
 
 
 @gradient("LeakyReluGrad")
-def leaky_relu_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def leaky_relu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     features = op.inputs[1]
     return [
         apply_op("LeakyReluGrad", grad, features, alpha=op.attrs["alpha"]),
@@ -171,7 +175,7 @@ def leaky_relu_grad_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @export("nn.leaky_relu")
-def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
     """Return features where positive, alpha * features elsewhere; integers become float32."""
     features = convert_to_tensor(features)
     if features.dtype.is_integer:
@@ -187,7 +191,7 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Te
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def elu_kernel(xp: Any, features: Any) -> Any:
+def elu_kernel(xp: ArrayNamespace, features: Array) -> Any:
     x = wide(xp, features)
     return xp.where(x < 0, xp.expm1(xp.minimum(x, 0)), x).astype(features.dtype)
 
@@ -201,17 +205,17 @@ def elu_kernel(xp: Any, features: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def elu_grad_kernel(xp: Any, gradients: Any, outputs: Any) -> Any:
+def elu_grad_kernel(xp: ArrayNamespace, gradients: Array, outputs: Array) -> Any:
     return xp.where(outputs < 0, gradients * (outputs + outputs.dtype.type(1)), gradients)
 
 
 @gradient("Elu")
-def elu_gradient(op: Any, grad: Any) -> list[Any]:
+def elu_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("EluGrad", grad, op.outputs[0])]
 
 
 @gradient("EluGrad")
-def elu_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def elu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     gradients, outputs = op.inputs
     # d/d(outputs) is gradients where outputs < 0, and nothing elsewhere.
     is_negative = apply_op("Less", outputs, apply_op("ZerosLike", outputs))
@@ -221,7 +225,7 @@ def elu_grad_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @export("nn.elu")
-def elu(features: Any, name: str | None = None) -> Tensor:
+def elu(features: TensorLike, name: str | None = None) -> Tensor:
     """Return exp(features) - 1 where negative, features elsewhere."""
     return _apply("Elu", features, name=name)
 
@@ -234,7 +238,7 @@ def elu(features: Any, name: str | None = None) -> Tensor:
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def selu_kernel(xp: Any, features: Any) -> Any:
+def selu_kernel(xp: ArrayNamespace, features: Array) -> Any:
     x = wide(xp, features)
     negative = _SELU_SCALE_ALPHA * xp.expm1(xp.minimum(x, 0))
     return xp.where(x < 0, negative, _SELU_SCALE * x).astype(features.dtype)
@@ -249,19 +253,19 @@ def selu_kernel(xp: Any, features: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def selu_grad_kernel(xp: Any, gradients: Any, outputs: Any) -> Any:
+def selu_grad_kernel(xp: ArrayNamespace, gradients: Array, outputs: Array) -> Any:
     g, y = wide(xp, gradients), wide(xp, outputs)
     found = xp.where(y < 0, g * (y + _SELU_SCALE_ALPHA), g * _SELU_SCALE)
     return found.astype(gradients.dtype)
 
 
 @gradient("Selu")
-def selu_gradient(op: Any, grad: Any) -> list[Any]:
+def selu_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("SeluGrad", grad, op.outputs[0])]
 
 
 @gradient("SeluGrad")
-def selu_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def selu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     gradients, outputs = op.inputs
     is_negative = apply_op("Less", outputs, apply_op("ZerosLike", outputs))
     product = apply_op("Mul", grad, gradients)
@@ -270,7 +274,7 @@ def selu_grad_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @export("nn.selu")
-def selu(features: Any, name: str | None = None) -> Tensor:
+def selu(features: TensorLike, name: str | None = None) -> Tensor:
     """Return the scaled exponential linear unit of features (Klambauer et al. 2017)."""
     return _apply("Selu", features, name=name)
 
@@ -283,7 +287,7 @@ def selu(features: Any, name: str | None = None) -> Tensor:
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def softplus_kernel(xp: Any, features: Any) -> Any:
+def softplus_kernel(xp: ArrayNamespace, features: Array) -> Any:
     x = wide(xp, features)
     # log(1 + exp(x)) without overflow.
     return (xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))).astype(features.dtype)
@@ -298,18 +302,18 @@ def softplus_kernel(xp: Any, features: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def softplus_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
+def softplus_grad_kernel(xp: ArrayNamespace, gradients: Array, features: Array) -> Any:
     g, x = wide(xp, gradients), wide(xp, features)
     return (g / (xp.exp(-x) + 1)).astype(gradients.dtype)
 
 
 @gradient("Softplus")
-def softplus_gradient(op: Any, grad: Any) -> list[Any]:
+def softplus_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("SoftplusGrad", grad, op.inputs[0])]
 
 
 @gradient("SoftplusGrad")
-def softplus_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def softplus_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     gradients, features = op.inputs
     # The derivative of s = sigmoid(x) is s * (1 - s), what SigmoidGrad gives.
     slope = apply_op("Sigmoid", features)
@@ -318,7 +322,7 @@ def softplus_grad_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @export("nn.softplus", "math.softplus")
-def softplus(features: Any, name: str | None = None) -> Tensor:
+def softplus(features: TensorLike, name: str | None = None) -> Tensor:
     """Return log(1 + exp(features))."""
     return _apply("Softplus", features, name=name)
 
@@ -331,7 +335,7 @@ def softplus(features: Any, name: str | None = None) -> Tensor:
     shape=same_as(),
     compiles=Compiles.ALWAYS,
 )
-def softsign_kernel(xp: Any, features: Any) -> Any:
+def softsign_kernel(xp: ArrayNamespace, features: Array) -> Any:
     return features / (xp.abs(features) + features.dtype.type(1))
 
 
@@ -344,17 +348,17 @@ def softsign_kernel(xp: Any, features: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 @of_one_shape
-def softsign_grad_kernel(xp: Any, gradients: Any, features: Any) -> Any:
+def softsign_grad_kernel(xp: ArrayNamespace, gradients: Array, features: Array) -> Any:
     return gradients / xp.square(xp.abs(features) + features.dtype.type(1))
 
 
 @gradient("Softsign")
-def softsign_gradient(op: Any, grad: Any) -> list[Any]:
+def softsign_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("SoftsignGrad", grad, op.inputs[0])]
 
 
 @export("nn.softsign", "math.softsign")
-def softsign(features: Any, name: str | None = None) -> Tensor:
+def softsign(features: TensorLike, name: str | None = None) -> Tensor:
     """Return features / (abs(features) + 1)."""
     return _apply("Softsign", features, name=name)
 
@@ -363,19 +367,19 @@ def softsign(features: Any, name: str | None = None) -> Tensor:
 
 
 @export("nn.sigmoid")
-def sigmoid(x: Any, name: str | None = None) -> Tensor:
+def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
     """Return 1 / (1 + exp(-x))."""
     return _apply("Sigmoid", x, name=name)
 
 
 @export("nn.tanh")
-def tanh(x: Any, name: str | None = None) -> Tensor:
+def tanh(x: TensorLike, name: str | None = None) -> Tensor:
     """Return the hyperbolic tangent of x."""
     return _apply("Tanh", x, name=name)
 
 
 @export("nn.swish", "nn.silu")
-def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
+def swish(features: TensorLike, beta: TensorLike = 1.0, name: str | None = None) -> Tensor:
     """Return features * sigmoid(beta * features) (Ramachandran et al. 2017)."""
     features = convert_to_tensor(features)
     with get_default_graph().name_scope(name or "swish"):
@@ -384,7 +388,7 @@ def swish(features: Any, beta: Any = 1.0, name: str | None = None) -> Tensor:
 
 
 @export("nn.gelu")
-def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Tensor:
+def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
     """Return features * P(X <= features) for a standard normal X (Hendrycks and Gimpel 2016).
 
     With approximate the distribution is taken from its tanh approximation.
@@ -405,7 +409,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
 
 
 @export("nn.crelu")
-def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
     """Return relu of features and of -features, joined along axis (Shang et al. 2016)."""
     with get_default_graph().name_scope(name or "CRelu"):
         features = convert_to_tensor(features)

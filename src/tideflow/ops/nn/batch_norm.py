@@ -10,11 +10,12 @@ from typing import Any
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_vector
 from tideflow.ops.nn.conv_geometry import one_of
@@ -71,12 +72,12 @@ def _reduced(x: Any, layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     compiles=Compiles.ALWAYS,
 )
 def fused_batch_norm_kernel(
-    xp: Any,
-    x: Any,
-    scale: Any,
-    offset: Any,
-    mean: Any,
-    variance: Any,
+    xp: ArrayNamespace,
+    x: Array,
+    scale: Array,
+    offset: Array,
+    mean: Array,
+    variance: Array,
     *,
     epsilon: float,
     exponential_avg_factor: float,
@@ -125,7 +126,13 @@ def _moments(xp: Any, values: Any, axes: Any, by_channel: Any) -> tuple[Any, Any
 
 
 def _running(
-    xp: Any, mean: Any, variance: Any, old_mean: Any, old_variance: Any, values: Any, factor: float
+    xp: ArrayNamespace,
+    mean: Array,
+    variance: Array,
+    old_mean: Array,
+    old_variance: Array,
+    values: Array,
+    factor: float,
 ) -> tuple[Any, Any]:
     """Return the statistics to keep: the unbiased variance, mixed with the old ones."""
     count = values.size // max(mean.size, 1)
@@ -161,13 +168,13 @@ def _grad_shape(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
 )
 def fused_batch_norm_grad_kernel(
-    xp: Any,
-    y_backprop: Any,
-    x: Any,
-    scale: Any,
-    reserve_space_1: Any,
-    reserve_space_2: Any,
-    reserve_space_3: Any,
+    xp: ArrayNamespace,
+    y_backprop: Array,
+    x: Array,
+    scale: Array,
+    reserve_space_1: Array,
+    reserve_space_2: Array,
+    reserve_space_3: Array,
     *,
     epsilon: float,
     data_format: str,
@@ -202,7 +209,7 @@ def fused_batch_norm_grad_kernel(
 
 
 @gradient("FusedBatchNormV3")
-def fused_batch_norm_gradient(op: Any, grad: Any, *_: Any) -> list[Any]:
+def fused_batch_norm_gradient(op: Operation, grad: Tensor, *_: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in ("epsilon", "data_format", "is_training")}
     x, scale = op.inputs[:2]
     found = apply_op("FusedBatchNormGradV3", grad, x, scale, *op.outputs[3:6], **attrs)
@@ -211,7 +218,7 @@ def fused_batch_norm_gradient(op: Any, grad: Any, *_: Any) -> list[Any]:
     return [*found[:3], *_frozen_gradients(op, found[1], found[2])]
 
 
-def _frozen_gradients(op: Any, scale_backprop: Any, offset_backprop: Any) -> list[Any]:
+def _frozen_gradients(op: Operation, scale_backprop: Tensor, offset_backprop: Tensor) -> list[Any]:
     """Return the gradients for mean and variance where these are given, not computed."""
     _, scale, _, _, variance = op.inputs
     narrow = apply_op("Rsqrt", apply_op("AddV2", variance, op.attrs["epsilon"]))
@@ -223,11 +230,11 @@ def _frozen_gradients(op: Any, scale_backprop: Any, offset_backprop: Any) -> lis
 
 @export("nn.fused_batch_norm")
 def fused_batch_norm(
-    x: Any,
-    scale: Any,
-    offset: Any,
-    mean: Any = None,
-    variance: Any = None,
+    x: TensorLike,
+    scale: TensorLike,
+    offset: TensorLike,
+    mean: TensorLike | None = None,
+    variance: TensorLike | None = None,
     epsilon: float = 0.001,
     data_format: str = "NHWC",
     is_training: bool = True,
@@ -269,12 +276,12 @@ def fused_batch_norm(
 
 @export("nn.batch_normalization")
 def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    offset: Any,
-    scale: Any,
-    variance_epsilon: Any,
+    x: TensorLike,
+    mean: object,
+    variance: object,
+    offset: object,
+    scale: object,
+    variance_epsilon: object,
     name: str | None = None,
 ) -> Tensor:
     """Return (x - mean) / sqrt(variance + variance_epsilon) * scale + offset.
@@ -298,17 +305,17 @@ def batch_normalization(
 
 @export("nn.batch_norm_with_global_normalization")
 def batch_norm_with_global_normalization(
-    t: Any = None,
-    m: Any = None,
-    v: Any = None,
-    beta: Any = None,
-    gamma: Any = None,
-    variance_epsilon: Any = None,
+    t: TensorLike | None = None,
+    m: TensorLike | None = None,
+    v: TensorLike | None = None,
+    beta: TensorLike | None = None,
+    gamma: TensorLike | None = None,
+    variance_epsilon: TensorLike | None = None,
     scale_after_normalization: bool | None = None,
     name: str | None = None,
-    input: Any = None,
-    mean: Any = None,
-    variance: Any = None,
+    input: TensorLike | None = None,
+    mean: TensorLike | None = None,
+    variance: TensorLike | None = None,
 ) -> Tensor:
     """Return batch_normalization of t, with gamma only if scale_after_normalization.
 
@@ -327,12 +334,12 @@ def batch_norm_with_global_normalization(
 
 @export_v2("nn.batch_norm_with_global_normalization")
 def batch_norm_with_global_normalization_v2(
-    input: Any,
-    mean: Any,
-    variance: Any,
-    beta: Any,
-    gamma: Any,
-    variance_epsilon: Any,
+    input: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    beta: TensorLike,
+    gamma: TensorLike,
+    variance_epsilon: TensorLike,
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Tensor:

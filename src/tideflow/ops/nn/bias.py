@@ -9,11 +9,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, scalar, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn.activations import relu, wide
 from tideflow.wire import errors
@@ -49,7 +50,7 @@ def _check_bias(value: Any, bias: Any, channels: int) -> None:
     shape=_bias_add_shape,
     compiles=Compiles.ALWAYS,
 )
-def bias_add_kernel(xp: Any, value: Any, bias: Any, *, data_format: str) -> Any:
+def bias_add_kernel(xp: ArrayNamespace, value: Array, bias: Array, *, data_format: str) -> Any:
     if data_format == "NCHW":
         _check_bias(value, bias, value.shape[1])
         return xp.add(value, bias.reshape((-1,) + (1,) * (value.ndim - 2)))
@@ -66,7 +67,7 @@ def bias_add_kernel(xp: Any, value: Any, bias: Any, *, data_format: str) -> Any:
     shape=_bias_add_shape,
     compiles=Compiles.ALWAYS,
 )
-def bias_add_v1_kernel(xp: Any, value: Any, bias: Any) -> Any:
+def bias_add_v1_kernel(xp: ArrayNamespace, value: Array, bias: Array) -> Any:
     return bias_add_kernel(xp, value, bias, data_format="NHWC")
 
 
@@ -89,7 +90,7 @@ def _bias_add_grad_shape(c: ShapeContext) -> list[Dims]:
     shape=_bias_add_grad_shape,
     compiles=Compiles.ALWAYS,
 )
-def bias_add_grad_kernel(xp: Any, out_backprop: Any, *, data_format: str) -> Any:
+def bias_add_grad_kernel(xp: ArrayNamespace, out_backprop: Array, *, data_format: str) -> Any:
     if not out_backprop.ndim:
         raise errors.InvalidArgumentError("out_backprop must have channels; found a scalar")
     if data_format == "NCHW":
@@ -102,23 +103,23 @@ def bias_add_grad_kernel(xp: Any, out_backprop: Any, *, data_format: str) -> Any
     return xp.sum(_accumulated(xp, out_backprop), axis=axes).astype(dtype)
 
 
-def _accumulated(xp: Any, x: Any) -> Any:
+def _accumulated(xp: ArrayNamespace, x: Array) -> Any:
     """Return x in the type in which it is summed."""
     return x if x.dtype.kind in "iu" else wide(xp, x)
 
 
 @gradient("BiasAdd")
-def bias_add_gradient(op: Any, grad: Any) -> list[Any]:
+def bias_add_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [grad, apply_op("BiasAddGrad", grad, data_format=op.attrs["data_format"])]
 
 
 @gradient("BiasAddV1")
-def bias_add_v1_gradient(op: Any, grad: Any) -> list[Any]:
+def bias_add_v1_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [grad, apply_op("BiasAddGrad", grad)]
 
 
 @gradient("BiasAddGrad")
-def bias_add_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def bias_add_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Spread the gradient of a sum over what was summed."""
     given = op.inputs[0]
     zeros = apply_op("ZerosLike", given)
@@ -127,7 +128,7 @@ def bias_add_grad_gradient(op: Any, grad: Any) -> list[Any]:
 
 @export("nn.bias_add")
 def bias_add(
-    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+    value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
     """Add a vector to every position of value.
 
@@ -155,7 +156,9 @@ def _plain_data_format(data_format: str | None) -> str:
 
 
 @export("nn.xw_plus_b")
-def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+def xw_plus_b(
+    x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
+) -> Tensor:
     """Return x @ weights + biases: [batch, in], [in, out], [out] -> [batch, out]."""
     with get_default_graph().name_scope(name or "xw_plus_b") as scope:
         made: Tensor = apply_op("BiasAdd", apply_op("MatMul", x, weights), biases, name=scope)
@@ -163,7 +166,9 @@ def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Ten
 
 
 @export("nn.relu_layer")
-def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
+def relu_layer(
+    x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
+) -> Tensor:
     """Return relu(x @ weights + biases): [batch, in], [in, out], [out] -> [batch, out]."""
     with get_default_graph().name_scope(name or "relu_layer") as scope:
         return relu(apply_op("BiasAdd", apply_op("MatMul", x, weights), biases), name=scope)
@@ -177,18 +182,18 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
     shape=scalar,
     compiles=Compiles.ALWAYS,
 )
-def l2_loss_kernel(xp: Any, t: Any) -> Any:
+def l2_loss_kernel(xp: ArrayNamespace, t: Array) -> Any:
     flat = wide(xp, t).reshape(-1)
     return (xp.dot(flat, flat) / 2).astype(t.dtype)
 
 
 @gradient("L2Loss")
-def l2_loss_gradient(op: Any, grad: Any) -> list[Any]:
+def l2_loss_gradient(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("Mul", op.inputs[0], grad)]
 
 
 @export("nn.l2_loss")
-def l2_loss(t: Any, name: str | None = None) -> Tensor:
+def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
     """Return half the sum of the squares of t, a scalar."""
     made: Tensor = apply_op("L2Loss", t, name=name)
     return made

@@ -17,6 +17,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn.conv_geometry import from_nhwc, to_nhwc
 from tideflow.wire.dtypes import DType
@@ -48,7 +49,7 @@ def _bitcast_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_bitcast_shape,
 )
-def bitcast_kernel(xp: Any, x: Any, *, T: DType, type: DType) -> Any:
+def bitcast_kernel(xp: ArrayNamespace, x: Array, *, T: DType, type: DType) -> Any:
     """Return the same bytes read as another type; a last dimension makes up for the size."""
     before, after = T.size, type.size
     sizes = np.shape(x)
@@ -71,7 +72,7 @@ not_differentiable("Bitcast")
 
 
 @export("bitcast")
-def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+def bitcast(input: TensorLike, type: DTypeLike, name: str | None = None) -> Tensor:
     """Return the same bytes read as another type."""
     made: Tensor = apply_op("Bitcast", input, type=type, name=name)
     return made
@@ -158,7 +159,7 @@ def _blocked(c: ShapeContext, sign: int) -> Dims:
     shape=_space_to_batch_shape,
     static=("block_shape", "paddings"),
 )
-def space_to_batch_nd_kernel(xp: Any, x: Any, block: Any, paddings: Any) -> Any:
+def space_to_batch_nd_kernel(xp: ArrayNamespace, x: Array, block: Array, paddings: Array) -> Any:
     """Pad x and move each place within a block to the batch dimension.
 
     Raises: InvalidArgumentError where padded sizes are no multiples of the block's.
@@ -189,7 +190,7 @@ def space_to_batch_nd_kernel(xp: Any, x: Any, block: Any, paddings: Any) -> Any:
     shape=_batch_to_space_shape,
     static=("block_shape", "crops"),
 )
-def batch_to_space_nd_kernel(xp: Any, x: Any, block: Any, crops: Any) -> Any:
+def batch_to_space_nd_kernel(xp: ArrayNamespace, x: Array, block: Array, crops: Array) -> Any:
     """Undo SpaceToBatchND: move places from the batch dimension into blocks, and crop."""
     sizes, edges = _space_rank(block, crops, x.ndim, "BatchToSpaceND")
     count, factor = len(sizes), int(np.prod(sizes, dtype=np.int64))
@@ -212,20 +213,20 @@ def batch_to_space_nd_kernel(xp: Any, x: Any, block: Any, crops: Any) -> Any:
 
 
 @gradient("SpaceToBatchND")
-def space_to_batch_nd_grad(op: Operation, grad: Any) -> list[Any]:
+def space_to_batch_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Undo the move."""
     return [apply_op("BatchToSpaceND", grad, *op.inputs[1:]), None, None]
 
 
 @gradient("BatchToSpaceND")
-def batch_to_space_nd_grad(op: Operation, grad: Any) -> list[Any]:
+def batch_to_space_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Undo the move."""
     return [apply_op("SpaceToBatchND", grad, *op.inputs[1:]), None, None]
 
 
 @export("space_to_batch_nd")
 def space_to_batch_nd(
-    input: Any, block_shape: Any, paddings: Any, name: str | None = None
+    input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
 ) -> Tensor:
     """Return a tensor padded, with each place within a block moved to the batch dimension."""
     made: Tensor = apply_op("SpaceToBatchND", input, block_shape, paddings, name=name)
@@ -233,7 +234,9 @@ def space_to_batch_nd(
 
 
 @export("batch_to_space_nd")
-def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+def batch_to_space_nd(
+    input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
+) -> Tensor:
     """Return what space_to_batch_nd with the same block and paddings was given."""
     made: Tensor = apply_op("BatchToSpaceND", input, block_shape, crops, name=name)
     return made
@@ -241,11 +244,11 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
 
 @export("space_to_batch", "nn.space_to_batch")
 def space_to_batch(
-    input: Any,
-    paddings: Any,
-    block_size: Any = None,
+    input: TensorLike,
+    paddings: TensorLike,
+    block_size: TensorLike | None = None,
     name: str | None = None,
-    block_shape: Any = None,
+    block_shape: TensorLike | None = None,
 ) -> Tensor:
     """Return images padded, with each place within a square block moved to the batch dimension.
 
@@ -257,7 +260,7 @@ def space_to_batch(
 
 @export_v2("space_to_batch", "nn.space_to_batch")
 def space_to_batch_v2(
-    input: Any, block_shape: Any, paddings: Any, name: str | None = None
+    input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
 ) -> Tensor:
     """Return what space_to_batch_nd does."""
     return space_to_batch_nd(input, block_shape, paddings, name)
@@ -265,11 +268,11 @@ def space_to_batch_v2(
 
 @export("batch_to_space")
 def batch_to_space(
-    input: Any,
-    crops: Any,
-    block_size: Any = None,
+    input: TensorLike,
+    crops: TensorLike,
+    block_size: TensorLike | None = None,
     name: str | None = None,
-    block_shape: Any = None,
+    block_shape: TensorLike | None = None,
 ) -> Tensor:
     """Return what space_to_batch with the same block and paddings was given."""
     block = block_size if block_shape is None else block_shape
@@ -277,7 +280,9 @@ def batch_to_space(
 
 
 @export_v2("batch_to_space")
-def batch_to_space_v2(input: Any, block_shape: Any, crops: Any, name: str | None = None) -> Tensor:
+def batch_to_space_v2(
+    input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
+) -> Tensor:
     """Return what space_to_batch_nd with the same block and paddings was given.
 
     block_shape: one number is that of a square.
@@ -285,13 +290,16 @@ def batch_to_space_v2(input: Any, block_shape: Any, crops: Any, name: str | None
     return batch_to_space_nd(input, _square(block_shape), crops, name)
 
 
-def _square(block: Any) -> Any:
+def _square(block: object) -> Any:
     return [block, block] if isinstance(block, int) else block
 
 
 @export("required_space_to_batch_paddings")
 def required_space_to_batch_paddings(
-    input_shape: Any, block_shape: Any, base_paddings: Any = None, name: str | None = None
+    input_shape: TensorLike,
+    block_shape: TensorLike,
+    base_paddings: TensorLike | None = None,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the paddings that make sizes multiples of a block's, and the crops that undo them.
 
@@ -343,7 +351,9 @@ _DEPTH_ATTRS = """
     shape=_depth_shape,
     compiles=Compiles.ALWAYS,
 )
-def depth_to_space_kernel(xp: Any, x: Any, *, block_size: int, data_format: str) -> Any:
+def depth_to_space_kernel(
+    xp: ArrayNamespace, x: Array, *, block_size: int, data_format: str
+) -> Any:
     """Move depth into blocks of space."""
     n = block_size
     last = to_nhwc(x, data_format)
@@ -361,7 +371,9 @@ def depth_to_space_kernel(xp: Any, x: Any, *, block_size: int, data_format: str)
     shape=_depth_shape,
     compiles=Compiles.ALWAYS,
 )
-def space_to_depth_kernel(xp: Any, x: Any, *, block_size: int, data_format: str) -> Any:
+def space_to_depth_kernel(
+    xp: ArrayNamespace, x: Array, *, block_size: int, data_format: str
+) -> Any:
     """Move blocks of space into depth."""
     n = block_size
     last = to_nhwc(x, data_format)
@@ -375,14 +387,14 @@ def space_to_depth_kernel(xp: Any, x: Any, *, block_size: int, data_format: str)
 
 
 @gradient("DepthToSpace")
-def depth_to_space_grad(op: Operation, grad: Any) -> list[Any]:
+def depth_to_space_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Undo the move."""
     attrs = {name: op.attrs[name] for name in ("block_size", "data_format")}
     return [apply_op("SpaceToDepth", grad, **attrs)]
 
 
 @gradient("SpaceToDepth")
-def space_to_depth_grad(op: Operation, grad: Any) -> list[Any]:
+def space_to_depth_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Undo the move."""
     attrs = {name: op.attrs[name] for name in ("block_size", "data_format")}
     return [apply_op("DepthToSpace", grad, **attrs)]
@@ -390,7 +402,7 @@ def space_to_depth_grad(op: Operation, grad: Any) -> list[Any]:
 
 @export("depth_to_space", "nn.depth_to_space")
 def depth_to_space(
-    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+    input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
 ) -> Tensor:
     """Return images with depth moved into blocks of space."""
     made: Tensor = apply_op(
@@ -401,7 +413,7 @@ def depth_to_space(
 
 @export("space_to_depth", "nn.space_to_depth")
 def space_to_depth(
-    input: Any, block_size: int, name: str | None = None, data_format: str = "NHWC"
+    input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
 ) -> Tensor:
     """Return images with blocks of space moved into depth."""
     made: Tensor = apply_op(

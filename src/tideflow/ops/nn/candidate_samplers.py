@@ -19,9 +19,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import get_seed
 from tideflow.ops.random import Sequence
@@ -180,7 +182,7 @@ def expected_count(probability: float, count: int, tries: int) -> float:
     return -math.expm1(tries * math.log1p(-rounded))
 
 
-def _true_classes(true_classes: Any, num_true: int) -> Any:
+def _true_classes(true_classes: Array, num_true: int) -> Any:
     if np.ndim(true_classes) != 2:
         raise errors.InvalidArgumentError(
             f"true_classes must be a matrix; its shape is {list(np.shape(true_classes))}"
@@ -201,8 +203,8 @@ def _check_range(true_classes: Any, size: int) -> None:
 
 
 def _candidates(
-    ctx: Any,
-    true_classes: Any,
+    ctx: KernelContext,
+    true_classes: Array,
     make: Callable[[], Any],
     attrs: tuple[int, int, bool, int, int],
 ) -> tuple[Any, Any, Any]:
@@ -253,8 +255,8 @@ def _signature(name: str, *further: str) -> str:
     stateful=True,
 )
 def log_uniform_kernel(
-    ctx: Any,
-    true_classes: Any,
+    ctx: KernelContext,
+    true_classes: Array,
     *,
     num_true: int,
     num_sampled: int,
@@ -274,8 +276,8 @@ def log_uniform_kernel(
     stateful=True,
 )
 def uniform_kernel(
-    ctx: Any,
-    true_classes: Any,
+    ctx: KernelContext,
+    true_classes: Array,
     *,
     num_true: int,
     num_sampled: int,
@@ -304,8 +306,8 @@ def uniform_kernel(
     stateful=True,
 )
 def fixed_unigram_kernel(
-    ctx: Any,
-    true_classes: Any,
+    ctx: KernelContext,
+    true_classes: Array,
     *,
     num_true: int,
     num_sampled: int,
@@ -354,8 +356,8 @@ def _read_counts(path: str) -> list[float]:
 
 @op(_signature("AllCandidateSampler"), shape=_sampler_shape, stateful=True)
 def all_kernel(
-    ctx: Any,
-    true_classes: Any,
+    ctx: KernelContext,
+    true_classes: Array,
     *,
     num_true: int,
     num_sampled: int,
@@ -387,7 +389,7 @@ def _hits_shape(c: ShapeContext) -> list[Dims]:
     shape=_hits_shape,
 )
 def accidental_hits_kernel(
-    ctx: Any, true_classes: Any, sampled_candidates: Any, *, num_true: int
+    ctx: KernelContext, true_classes: Array, sampled_candidates: Array, *, num_true: int
 ) -> Any:
     """Return where a candidate is a true class: rows, places, and the weights that undo it."""
     given = _true_classes(true_classes, num_true)
@@ -420,7 +422,7 @@ not_differentiable(
 # ---- public functions
 
 
-def _make(op_name: str, true_classes: Any, name: str | None, **attrs: Any) -> tuple[Tensor, ...]:
+def _make(op_name: str, true_classes: object, name: str | None, **attrs: Any) -> tuple[Tensor, ...]:
     first, second = get_seed(attrs.pop("seed"))
     given = convert_to_tensor(true_classes, dtypes.int64)
     return tuple(apply_op(op_name, given, name=name, seed=first, seed2=second, **attrs))
@@ -428,7 +430,7 @@ def _make(op_name: str, true_classes: Any, name: str | None, **attrs: Any) -> tu
 
 @export("nn.log_uniform_candidate_sampler", "random.log_uniform_candidate_sampler")
 def log_uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -455,7 +457,7 @@ def log_uniform_candidate_sampler(
 
 @export("nn.uniform_candidate_sampler", "random.uniform_candidate_sampler")
 def uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -519,7 +521,7 @@ def fixed_unigram_candidate_sampler(
 
 @export("nn.all_candidate_sampler", "random.all_candidate_sampler")
 def all_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -540,8 +542,8 @@ def all_candidate_sampler(
 
 @export("nn.compute_accidental_hits")
 def compute_accidental_hits(
-    true_classes: Any,
-    sampled_candidates: Any,
+    true_classes: TensorLike,
+    sampled_candidates: TensorLike,
     num_true: int,
     seed: int | None = None,
     name: str | None = None,

@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.framework import lax
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.conv_geometry import Window, cropped, padded, patches, tap
 
 
-def convolve(xp: Any, x: Any, w: Any, rows: Window, columns: Window, groups: int = 1) -> Any:
+def convolve(
+    xp: ArrayNamespace, x: Array, w: Array, rows: Window, columns: Window, groups: int = 1
+) -> Any:
     """Return the convolution of x [N, H, W, C] with w [kh, kw, C / groups, O]: [N, h, w, O]."""
     shape = (x.shape[0], rows.out, columns.out, w.shape[3])
     if not (x.size and w.size and rows.out and columns.out):
@@ -44,7 +47,9 @@ def convolve(xp: Any, x: Any, w: Any, rows: Window, columns: Window, groups: int
     return np.concatenate(parts, axis=3).astype(x.dtype, copy=False)
 
 
-def input_gradient(xp: Any, w: Any, dy: Any, rows: Window, columns: Window, channels: int) -> Any:
+def input_gradient(
+    xp: ArrayNamespace, w: Array, dy: Array, rows: Window, columns: Window, channels: int
+) -> Any:
     """Return the gradient for x [N, H, W, channels] of a convolution, given that of its result."""
     shape = (dy.shape[0], rows.size, columns.size, channels)
     if not (dy.size and w.size):
@@ -71,7 +76,9 @@ def input_gradient(xp: Any, w: Any, dy: Any, rows: Window, columns: Window, chan
     return found.astype(dy.dtype, copy=False)
 
 
-def filter_gradient(xp: Any, x: Any, dy: Any, rows: Window, columns: Window, depth: int) -> Any:
+def filter_gradient(
+    xp: ArrayNamespace, x: Array, dy: Array, rows: Window, columns: Window, depth: int
+) -> Any:
     """Return the gradient for w [kh, kw, depth, O] of a convolution, given that of its result."""
     shape = (rows.kernel, columns.kernel, depth, dy.shape[3])
     if not (x.size and dy.size):
@@ -97,7 +104,7 @@ def filter_gradient(xp: Any, x: Any, dy: Any, rows: Window, columns: Window, dep
     return np.concatenate(parts, axis=3).astype(dy.dtype, copy=False)
 
 
-def _number(x: Any) -> Any:
+def _number(x: object) -> Any:
     """Return x in the type in which NumPy multiplies: BLAS has no types of 16 bits."""
     return wide(np, x)
 
@@ -113,7 +120,7 @@ def _transposed_padding(w: Window) -> tuple[int, int]:
     return before, w.size + reach - ((w.out - 1) * w.stride + 1) - before
 
 
-def _flipped(xp: Any, w: Any, groups: int) -> Any:
+def _flipped(xp: Any, w: Array, groups: int) -> Any:
     """Return w turned around in space, with input and output channels of each group swapped."""
     height, width, depth, out = w.shape
     split = xp.flip(w, (0, 1)).reshape(height, width, depth, groups, out // groups)
@@ -129,14 +136,14 @@ def _padded_shape(shape: tuple[int, ...], rows: Window, columns: Window) -> tupl
     )
 
 
-def _columns(full: Any, rows: Window, columns: Window) -> Any:
+def _columns(full: object, rows: Window, columns: Window) -> Any:
     """Return a matrix with one row for each window: [N * h * w, kh * kw * C]."""
     found = patches(full, rows, columns)
     count = found.shape[0] * found.shape[1] * found.shape[2]
     return found.reshape(count, -1)
 
 
-def _depthwise(full: Any, weights: Any, rows: Window, columns: Window) -> Any:
+def _depthwise(full: Any, weights: Array, rows: Window, columns: Window) -> Any:
     """Return [N, h, w, C, multiplier]: every channel under filters of its own."""
     height, width, _, out = weights.shape
     channels = full.shape[3]
@@ -160,7 +167,7 @@ def _depthwise_filter_gradient(full: Any, grad: Any, rows: Window, columns: Wind
     return made
 
 
-def _tap_input_gradient(grad: Any, w: Any, groups: int) -> Any:
+def _tap_input_gradient(grad: Array, w: Array, groups: int) -> Any:
     """Return what one tap w [C / groups, O] sends back: [N, h, w, C]."""
     if groups == 1:
         return grad @ w.T

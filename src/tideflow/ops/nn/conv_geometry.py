@@ -257,7 +257,7 @@ def per_axis(value: Any, what: str, data_format: str) -> list[int]:
     return [1, 1, height, width] if data_format == "NCHW" else [1, height, width, 1]
 
 
-def padding_attrs(padding: Any, data_format: str) -> dict[str, Any]:
+def padding_attrs(padding: object, data_format: str) -> dict[str, Any]:
     """Return the attrs for a padding: "SAME", "VALID", or four pairs (before, after).
 
     Raises: ValueError for anything else.
@@ -273,7 +273,7 @@ def padding_attrs(padding: Any, data_format: str) -> dict[str, Any]:
     return {"padding": "EXPLICIT", "explicit_paddings": [n for pair in pairs for n in pair]}
 
 
-def one_of(name: str, value: Any, alias: str, alias_value: Any) -> Any:
+def one_of(name: str, value: object, alias: str, alias_value: object) -> Any:
     """Return the one that was given of an argument and its alias.
 
     Raises: ValueError when both or neither were.

@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn.blocks import (
     batch_to_space_nd,
@@ -55,12 +56,12 @@ def per_dimension(value: Any, count: int, what: str) -> list[int]:
 
 @export_v2("nn.convolution")
 def convolution_v2(
-    input: Any,
-    filters: Any,
-    strides: Any = None,
-    padding: Any = "VALID",
+    input: TensorLike,
+    filters: TensorLike,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] = "VALID",
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Convolve with filters over one, two or three spatial dimensions.
@@ -122,15 +123,15 @@ _CONVOLVED: dict[int, Callable[..., Tensor]] = {
 
 @export("nn.convolution")
 def convolution(
-    input: Any,
-    filter: Any = None,
-    padding: Any = None,
-    strides: Any = None,
-    dilation_rate: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    padding: str | Sequence[Any] | None = None,
+    strides: int | Sequence[int] | None = None,
+    dilation_rate: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Convolve with filters over one, two or three spatial dimensions; see the TF2 shape.
 
@@ -145,13 +146,13 @@ def convolution(
 
 @export("nn.conv1d_transpose")
 def conv1d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any] = "SAME",
     data_format: str | None = "NWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Apply the transpose of conv1d, which makes sequences longer.
@@ -183,13 +184,13 @@ def conv1d_transpose(
 
 @export("nn.conv_transpose")
 def conv_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
+    input: TensorLike,
+    filters: TensorLike,
+    output_shape: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any] = "SAME",
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Apply the transpose of convolution over one, two or three spatial dimensions.
@@ -222,7 +223,12 @@ def conv_transpose(
 
 @export("nn.atrous_conv2d_transpose")
 def atrous_conv2d_transpose(
-    value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
+    value: TensorLike,
+    filters: TensorLike,
+    output_shape: TensorLike,
+    rate: int,
+    padding: str | Sequence[Any],
+    name: str | None = None,
 ) -> Tensor:
     """Apply the transpose of atrous_conv2d, whose taps lie `rate` positions apart."""
     return conv2d_transpose(
@@ -235,11 +241,11 @@ def atrous_conv2d_transpose(
 
 @export("nn.with_space_to_batch")
 def with_space_to_batch(
-    input: Any,
-    dilation_rate: Any,
-    padding: Any,
+    input: TensorLike,
+    dilation_rate: int | Sequence[int],
+    padding: str | Sequence[Any],
     op: Callable[[Any, int, Any], Any],
-    filter_shape: Any = None,
+    filter_shape: TensorLike | None = None,
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:
@@ -278,7 +284,7 @@ def with_space_to_batch(
     return batch_to_space_nd(found, block, _at_places(crops, places))
 
 
-def _base_paddings(padding: Any, filter_shape: Any, rates: list[int]) -> Any:
+def _base_paddings(padding: str | Sequence[Any], filter_shape: object, rates: list[int]) -> Any:
     if not isinstance(padding, str):
         pairs = [list(pair) for pair in padding]
         return pairs[1:-1] if len(pairs) == len(rates) + 2 else pairs

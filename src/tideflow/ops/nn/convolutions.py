@@ -5,16 +5,18 @@ Source: tensorflow/core/kernels/conv_ops.cc, conv_grad_ops.cc, depthwise_conv_op
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn.conv_arithmetic import convolve, filter_gradient, input_gradient
 from tideflow.ops.nn.conv_geometry import (
@@ -91,9 +93,9 @@ def _check_filter(shape: tuple[int, ...]) -> None:
     compiles=Compiles.ALWAYS,
 )
 def conv2d_kernel(
-    xp: Any,
-    input: Any,
-    filter: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter: Array,
     *,
     strides: list[int],
     padding: str,
@@ -123,7 +125,9 @@ def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
     return [dims_from_nhwc((batch[0], *found[1:]), layout)]
 
 
-def _input_shape(input_sizes: Any, w: Any, dy: Any, data_format: str) -> tuple[int, int, int, int]:
+def _input_shape(
+    input_sizes: object, w: Any, dy: Any, data_format: str
+) -> tuple[int, int, int, int]:
     """Return the input's sizes in NHWC order, from all four or from height and width."""
     sizes = read_sizes(input_sizes, "input_sizes", 4, 2)
     if len(sizes) == 2:
@@ -148,10 +152,10 @@ def _input_shape(input_sizes: Any, w: Any, dy: Any, data_format: str) -> tuple[i
     compiles=Compiles.ALWAYS,
 )
 def conv2d_backprop_input_kernel(
-    xp: Any,
-    input_sizes: Any,
-    filter: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input_sizes: Array,
+    filter: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,
@@ -190,10 +194,10 @@ def conv2d_backprop_input_kernel(
     compiles=Compiles.ALWAYS,
 )
 def conv2d_backprop_filter_kernel(
-    xp: Any,
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter_sizes: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,
@@ -215,7 +219,7 @@ def conv2d_backprop_filter_kernel(
     return filter_gradient(xp, x, dy, rows, columns, sizes[2])
 
 
-def _geometry(op: Any) -> dict[str, Any]:
+def _geometry(op: Operation) -> dict[str, Any]:
     return {name: op.attrs[name] for name in _GEOMETRY}
 
 
@@ -224,7 +228,7 @@ def register_gradients(base: str) -> None:
     by_input, by_filter = f"{base}BackpropInput", f"{base}BackpropFilter"
 
     @gradient(base)
-    def forward(op: Any, grad: Any) -> list[Any]:
+    def forward(op: Operation, grad: Tensor) -> list[Any]:
         x, w = op.inputs
         x_shape, w_shape = apply_op("ShapeN", [x, w])
         attrs = _geometry(op)
@@ -234,7 +238,7 @@ def register_gradients(base: str) -> None:
         ]
 
     @gradient(by_input)
-    def backprop_input(op: Any, grad: Any) -> list[Any]:
+    def backprop_input(op: Operation, grad: Tensor) -> list[Any]:
         _, w, dy = op.inputs
         attrs = _geometry(op)
         return [
@@ -244,7 +248,7 @@ def register_gradients(base: str) -> None:
         ]
 
     @gradient(by_filter)
-    def backprop_filter(op: Any, grad: Any) -> list[Any]:
+    def backprop_filter(op: Operation, grad: Tensor) -> list[Any]:
         x, _, dy = op.inputs
         attrs = _geometry(op)
         return [
@@ -259,15 +263,15 @@ register_gradients("Conv2D")
 
 @export("nn.conv2d")
 def conv2d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
-    padding: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] | None = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str | None = "NHWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """Convolve images with filters.
 
@@ -291,7 +295,7 @@ def conv2d(
 
 
 def _attrs(
-    strides: Any, padding: Any, layout: str, dilations: Any, use_cudnn_on_gpu: bool | None
+    strides: object, padding: object, layout: str, dilations: object, use_cudnn_on_gpu: bool | None
 ) -> dict[str, Any]:
     if padding is None:
         raise ValueError("padding is missing; give 'SAME', 'VALID' or explicit pairs")
@@ -306,7 +310,11 @@ def _attrs(
 
 @export("nn.atrous_conv2d")
 def atrous_conv2d(
-    value: Any, filters: Any, rate: int, padding: Any, name: str | None = None
+    value: TensorLike,
+    filters: TensorLike,
+    rate: int,
+    padding: str | Sequence[Any],
+    name: str | None = None,
 ) -> Tensor:
     """Convolve images with filters whose taps lie `rate` positions apart."""
     return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
@@ -314,16 +322,16 @@ def atrous_conv2d(
 
 @export("nn.conv2d_backprop_input")
 def conv2d_backprop_input(
-    input_sizes: Any,
-    filter: Any = None,
-    out_backprop: Any = None,
-    strides: Any = None,
-    padding: Any = None,
+    input_sizes: TensorLike,
+    filter: TensorLike | None = None,
+    out_backprop: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] | None = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str | None = "NHWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """Return the gradient of conv2d for its input, whose shape is input_sizes."""
     layout = data_format or "NHWC"
@@ -340,14 +348,14 @@ def conv2d_backprop_input(
 
 @export("nn.conv2d_backprop_filter")
 def conv2d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any = None,
-    padding: Any = None,
+    input: TensorLike,
+    filter_sizes: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] | None = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str | None = "NHWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the gradient of conv2d for its filter, whose shape is filter_sizes."""
@@ -365,16 +373,16 @@ def conv2d_backprop_filter(
 
 @export("nn.conv2d_transpose")
 def conv2d_transpose(
-    value: Any = None,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
-    padding: Any = "SAME",
+    value: TensorLike | None = None,
+    filter: TensorLike | None = None,
+    output_shape: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] = "SAME",
     data_format: str | None = "NHWC",
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Apply the transpose of conv2d, which makes images larger.
 
@@ -399,15 +407,15 @@ def conv2d_transpose(
 
 @export("nn.conv1d")
 def conv1d(
-    value: Any = None,
-    filters: Any = None,
-    stride: Any = None,
-    padding: Any = None,
+    value: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    stride: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] | None = None,
     use_cudnn_on_gpu: bool | None = None,
     data_format: str | None = None,
     name: str | None = None,
-    input: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Convolve sequences with filters, as conv2d over images of height 1.
 

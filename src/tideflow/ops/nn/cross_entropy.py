@@ -8,6 +8,7 @@ from typing import Any
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 
@@ -16,13 +17,13 @@ def _scope(name: str | None, default: str) -> Any:
     return get_default_graph().name_scope(name or default)
 
 
-def _named(found: Any, scope: str) -> Tensor:
+def _named(found: object, scope: str) -> Tensor:
     """Return the tensor under the scope's own name."""
     made: Tensor = apply_op("Identity", found, name=scope)
     return made
 
 
-def _require_both(labels: Any, logits: Any) -> None:
+def _require_both(labels: object, logits: object) -> None:
     if labels is None or logits is None:
         raise ValueError("give both labels and logits, best by name: labels=..., logits=...")
 
@@ -39,7 +40,7 @@ def _axis(axis: int | None, dim: int | None, default: int = -1) -> int:
 
 @export("nn.softmax", "math.softmax")
 def softmax(
-    logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+    logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
     """Return exp(logits) / sum(exp(logits)) along axis; dim is its old name.
 
@@ -50,7 +51,7 @@ def softmax(
 
 @export("nn.log_softmax", "math.log_softmax")
 def log_softmax(
-    logits: Any, axis: int | None = None, name: str | None = None, dim: int | None = None
+    logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
     """Return logits - log(sum(exp(logits))) along axis; dim is its old name.
 
@@ -59,7 +60,7 @@ def log_softmax(
     return _along("LogSoftmax", logits, _axis(axis, dim), name)
 
 
-def _along(op_name: str, logits: Any, axis: int, name: str | None) -> Tensor:
+def _along(op_name: str, logits: TensorLike, axis: int, name: str | None) -> Tensor:
     """Apply an op of the last dimension along another one."""
     logits = convert_to_tensor(logits)
     rank = logits.shape.rank
@@ -97,7 +98,7 @@ def _moved_to_the_end(x: Tensor, axis: int) -> list[int]:
 @export("nn.softmax_cross_entropy_with_logits_v2")
 def softmax_cross_entropy_with_logits_v2(
     labels: Any,
-    logits: Any,
+    logits: TensorLike,
     axis: int | None = None,
     name: str | None = None,
     dim: int | None = None,
@@ -151,8 +152,8 @@ def _as_matrix(x: Tensor) -> Tensor:
 
 @export("nn.softmax_cross_entropy_with_logits")
 def softmax_cross_entropy_with_logits(
-    labels: Any = None,
-    logits: Any = None,
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
     dim: int = -1,
     name: str | None = None,
     axis: int | None = None,
@@ -172,8 +173,8 @@ def softmax_cross_entropy_with_logits(
 
 @export("nn.sparse_softmax_cross_entropy_with_logits")
 def sparse_softmax_cross_entropy_with_logits(
-    labels: Any = None,
-    logits: Any = None,
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the cross-entropy of softmax(logits) for one right class in each row.
@@ -225,8 +226,8 @@ def _check_sparse(labels: Tensor, logits: Tensor) -> None:
 
 @export("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(
-    labels: Any = None,
-    logits: Any = None,
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the cross-entropy of labels and sigmoid(logits), element by element.
@@ -260,11 +261,11 @@ def _require_same_shape(first: str, a: Tensor, second: str, b: Tensor) -> None:
 
 @export("nn.weighted_cross_entropy_with_logits")
 def weighted_cross_entropy_with_logits(
-    labels: Any = None,
-    logits: Any = None,
-    pos_weight: Any = None,
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
+    pos_weight: TensorLike | None = None,
     name: str | None = None,
-    targets: Any = None,
+    targets: TensorLike | None = None,
 ) -> Tensor:
     """Return the sigmoid cross-entropy with the positive term times pos_weight.
 
@@ -286,7 +287,10 @@ def weighted_cross_entropy_with_logits(
 
 @export("nn.log_poisson_loss")
 def log_poisson_loss(
-    targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None
+    targets: TensorLike,
+    log_input: TensorLike,
+    compute_full_loss: bool = False,
+    name: str | None = None,
 ) -> Tensor:
     """Return exp(log_input) - targets * log_input, element by element.
 
@@ -318,11 +322,11 @@ def log_poisson_loss(
 
 @export("nn.l2_normalize", "math.l2_normalize", "linalg.l2_normalize")
 def l2_normalize(
-    x: Any,
-    axis: Any = None,
+    x: TensorLike,
+    axis: TensorLike | None = None,
     epsilon: float = 1e-12,
     name: str | None = None,
-    dim: Any = None,
+    dim: TensorLike | None = None,
 ) -> Tensor:
     """Return x / sqrt(max(sum(x ** 2), epsilon)), sums taken along axis (all, when None)."""
     if axis is not None and dim is not None:
@@ -340,7 +344,7 @@ def l2_normalize(
 
 
 @export("nn.zero_fraction", "math.zero_fraction")
-def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
     """Return the share of zeros among the elements of value: float32, NaN when it has none."""
     with _scope(name, "zero_fraction"):
         value = convert_to_tensor(value)

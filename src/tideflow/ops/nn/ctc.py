@@ -14,9 +14,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
@@ -30,7 +32,7 @@ def _loss_shape(c: ShapeContext) -> list[Dims]:
     return [None if given is None else (given[1],), given]
 
 
-def _log_softmax(x: Any) -> Any:
+def _log_softmax(x: Array) -> Any:
     shifted = x - x.max(axis=-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
@@ -67,7 +69,7 @@ def _without_repeats(labels: list[int]) -> list[int]:
 
 
 def _alignments(
-    logs: Any, labels: list[int], blank: int, merge_repeated: bool
+    logs: Array, labels: list[int], blank: int, merge_repeated: bool
 ) -> tuple[float, Any]:
     """Return the logarithm of the sum over all alignments of a sequence with its labels, and each
     step's share of it by class.
@@ -98,7 +100,7 @@ def _alignments(
     return float(total), shares
 
 
-def _walk(emitted: Any, skips: Any, stays: Any) -> Any:
+def _walk(emitted: Array, skips: Array, stays: Array) -> Any:
     """Return the logarithm of the sum over walks to each place, by step, emissions included.
 
     skips, stays: to which places one may come from two places before, or from the place itself.
@@ -127,11 +129,11 @@ def _walk(emitted: Any, skips: Any, stays: Any) -> Any:
     shape=_loss_shape,
 )
 def ctc_loss_kernel(
-    ctx: Any,
-    inputs: Any,
-    labels_indices: Any,
-    labels_values: Any,
-    sequence_length: Any,
+    ctx: KernelContext,
+    inputs: Array,
+    labels_indices: Array,
+    labels_values: Array,
+    sequence_length: Array,
     *,
     preprocess_collapse_repeated: bool,
     ctc_merge_repeated: bool,
@@ -177,7 +179,7 @@ def _check_lengths(
 
 
 @gradient("CTCLoss")
-def ctc_loss_gradient(op: Operation, grad: Any, _: Any) -> list[Any]:
+def ctc_loss_gradient(op: Operation, grad: Tensor, _: Tensor) -> list[Any]:
     """Scale what the op has found."""
     found = apply_op("ExpandDims", apply_op("ExpandDims", grad, 0), 2)
     return [apply_op("Mul", found, apply_op("StopGradient", op.outputs[1])), None, None, None]
@@ -200,7 +202,12 @@ def _decoded_shape(c: ShapeContext) -> list[Dims]:
     shape=_decoded_shape,
 )
 def ctc_greedy_decoder_kernel(
-    ctx: Any, inputs: Any, sequence_length: Any, *, merge_repeated: bool, blank_index: int
+    ctx: KernelContext,
+    inputs: Array,
+    sequence_length: Array,
+    *,
+    merge_repeated: bool,
+    blank_index: int,
 ) -> Any:
     """Return the most likely class of each step without blanks, as a sparse tensor."""
     if inputs.ndim != 3:
@@ -245,7 +252,10 @@ not_differentiable("CTCGreedyDecoder")
 
 @export("nn.ctc_greedy_decoder")
 def ctc_greedy_decoder(
-    inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
+    inputs: TensorLike,
+    sequence_length: TensorLike,
+    merge_repeated: bool = True,
+    blank_index: int | None = None,
 ) -> tuple[list[SparseTensor], Tensor]:
     """Return the most likely class of each step, without blanks.
 
@@ -270,13 +280,13 @@ def ctc_greedy_decoder(
 @export("nn.ctc_loss")
 def ctc_loss(
     labels: SparseTensor,
-    inputs: Any = None,
-    sequence_length: Any = None,
+    inputs: TensorLike | None = None,
+    sequence_length: TensorLike | None = None,
     preprocess_collapse_repeated: bool = False,
     ctc_merge_repeated: bool = True,
     ignore_longer_outputs_than_inputs: bool = False,
     time_major: bool = True,
-    logits: Any = None,
+    logits: TensorLike | None = None,
 ) -> Tensor:
     """Return the negative logarithm of the probability of labels, over all alignments.
 
@@ -313,11 +323,11 @@ def ctc_loss(
 @export_v2("nn.ctc_loss")
 def ctc_loss_v2(
     labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    logits: TensorLike,
+    label_length: TensorLike,
+    logit_length: TensorLike,
     logits_time_major: bool = True,
-    unique: Any = None,
+    unique: TensorLike | None = None,
     blank_index: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -356,7 +366,7 @@ def ctc_loss_v2(
         return _dense_loss(labels, x, label_length, lengths, logits_time_major, blank)
 
 
-def _past(labels: Any, blank: int) -> Tensor:
+def _past(labels: object, blank: int) -> Tensor:
     """Return labels as they count once the blank has moved to the end."""
     given = apply_op("Cast", convert_to_tensor(labels), DstT=dtypes.int32)
     beyond = apply_op("Cast", apply_op("Greater", given, blank), DstT=dtypes.int32)
@@ -365,7 +375,12 @@ def _past(labels: Any, blank: int) -> Tensor:
 
 
 def _dense_loss(
-    labels: Any, x: Tensor, label_length: Any, lengths: Any, time_major: bool, blank: int
+    labels: object,
+    x: Tensor,
+    label_length: TensorLike,
+    lengths: Tensor,
+    time_major: bool,
+    blank: int,
 ) -> Tensor:
     given = _past(labels, blank)
     counts = apply_op("Cast", convert_to_tensor(label_length), DstT=dtypes.int32)
@@ -388,7 +403,7 @@ def _dense_loss(
 
 
 @export("nn.ctc_unique_labels")
-def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+def ctc_unique_labels(labels: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
     """Return each row's distinct labels, filled with zeros, and where each label is among them.
 
     Types: int64 and int32.  Shapes: all [batch, most labels].
@@ -408,7 +423,7 @@ def ctc_unique_labels(labels: Any, name: str | None = None) -> tuple[Tensor, Ten
 
 @export("nn.collapse_repeated")
 def collapse_repeated(
-    labels: Any, seq_length: Any, name: str | None = None
+    labels: TensorLike, seq_length: TensorLike, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return rows in which neighbours that are the same count once, and their lengths.
 

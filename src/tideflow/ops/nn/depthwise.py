@@ -5,6 +5,7 @@ Source: tensorflow/core/kernels/depthwise_conv_op.cc, depthwise_conv_grad_op.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph import shapes
@@ -14,6 +15,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn.conv_arithmetic import convolve, filter_gradient, input_gradient
 from tideflow.ops.nn.conv_geometry import (
@@ -78,9 +80,9 @@ def _as_grouped(w: Any, channels: int) -> Any:
     compiles=Compiles.ALWAYS,
 )
 def depthwise_kernel(
-    xp: Any,
-    input: Any,
-    filter: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter: Array,
     *,
     strides: list[int],
     padding: str,
@@ -112,10 +114,10 @@ def depthwise_kernel(
     compiles=Compiles.ALWAYS,
 )
 def depthwise_backprop_input_kernel(
-    xp: Any,
-    input_sizes: Any,
-    filter: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input_sizes: Array,
+    filter: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,
@@ -150,10 +152,10 @@ def depthwise_backprop_input_kernel(
     compiles=Compiles.ALWAYS,
 )
 def depthwise_backprop_filter_kernel(
-    xp: Any,
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter_sizes: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,
@@ -179,14 +181,14 @@ register_gradients("DepthwiseConv2dNative")
 
 @export("nn.depthwise_conv2d")
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    padding: Any,
-    rate: Any = None,
+    input: TensorLike,
+    filter: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
+    rate: TensorLike | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Convolve each channel with filters of its own.
 
@@ -212,12 +214,12 @@ def depthwise_conv2d(
 
 @export("nn.depthwise_conv2d_native")
 def depthwise_conv2d_native(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filter: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str | None = "NHWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Convolve each channel with filters of its own; see depthwise_conv2d."""
@@ -226,15 +228,15 @@ def depthwise_conv2d_native(
 
 @export("nn.separable_conv2d")
 def separable_conv2d(
-    input: Any,
-    depthwise_filter: Any,
-    pointwise_filter: Any,
-    strides: Any,
-    padding: Any,
-    rate: Any = None,
+    input: TensorLike,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
+    rate: TensorLike | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Convolve each channel by itself, then mix channels at every position.
 
@@ -263,10 +265,10 @@ def separable_conv2d(
 def _backprop(
     which: str,
     inputs: tuple[Any, ...],
-    strides: Any,
-    padding: Any,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str,
-    dilations: Any,
+    dilations: int | Sequence[int],
     name: str | None,
 ) -> Tensor:
     made: Tensor = apply_op(
@@ -283,13 +285,13 @@ def _backprop(
 
 @export("nn.depthwise_conv2d_backprop_input", "nn.depthwise_conv2d_native_backprop_input")
 def depthwise_conv2d_backprop_input(
-    input_sizes: Any,
-    filter: Any,
-    out_backprop: Any,
-    strides: Any,
-    padding: Any,
+    input_sizes: TensorLike,
+    filter: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
     """Return the gradient of depthwise_conv2d for its input, whose shape is input_sizes."""
@@ -299,13 +301,13 @@ def depthwise_conv2d_backprop_input(
 
 @export("nn.depthwise_conv2d_backprop_filter", "nn.depthwise_conv2d_native_backprop_filter")
 def depthwise_conv2d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    filter_sizes: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
     """Return the gradient of depthwise_conv2d for its filter, whose shape is filter_sizes."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import get_seed
 from tideflow.ops.random import stateless_random_uniform
@@ -15,9 +16,9 @@ from tideflow.wire.dtypes import DType
 
 @export("nn.dropout")
 def dropout(
-    x: Any,
+    x: TensorLike,
     keep_prob: Any = None,
-    noise_shape: Any = None,
+    noise_shape: TensorLike | None = None,
     seed: int | None = None,
     name: str | None = None,
     rate: Any = None,
@@ -36,7 +37,7 @@ def dropout(
         rate = apply_op("Sub", 1.0, keep_prob) if _is_symbolic(keep_prob) else 1 - keep_prob
     first, second = (part or 0 for part in get_seed(seed)) if _drops(rate) else (0, 0)
 
-    def noise(sizes: Any, dtype: DType) -> Tensor:
+    def noise(sizes: TensorLike, dtype: DType) -> Tensor:
         made: Tensor = apply_op("RandomUniform", sizes, dtype=dtype, seed=first, seed2=second)
         return made
 
@@ -45,15 +46,15 @@ def dropout(
 
 @export("nn.experimental.general_dropout")
 def general_dropout(
-    x: Any,
-    rate: Any,
+    x: TensorLike,
+    rate: TensorLike,
     uniform_sampler: Callable[..., Any],
-    noise_shape: Any = None,
+    noise_shape: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Do what dropout does, by numbers that uniform_sampler(shape=, dtype=) spreads over [0, 1)."""
 
-    def noise(sizes: Any, dtype: DType) -> Any:
+    def noise(sizes: TensorLike, dtype: DType) -> Any:
         return uniform_sampler(shape=sizes, dtype=dtype)
 
     return _dropped(x, rate, noise, noise_shape, name or "dropout")
@@ -61,28 +62,28 @@ def general_dropout(
 
 @export("nn.experimental.stateless_dropout")
 def stateless_dropout(
-    x: Any,
-    rate: Any,
-    seed: Any,
+    x: TensorLike,
+    rate: TensorLike,
+    seed: int,
     rng_alg: str | None = None,
-    noise_shape: Any = None,
+    noise_shape: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Do what dropout does, by decisions that follow from the seed (two integers)."""
     alg = rng_alg or "auto_select"
 
-    def noise(sizes: Any, dtype: DType) -> Tensor:
+    def noise(sizes: TensorLike, dtype: DType) -> Tensor:
         return stateless_random_uniform(sizes, seed, dtype=dtype, alg=alg)
 
     return _dropped(x, rate, noise, noise_shape, name or "stateless_dropout")
 
 
-def _drops(rate: Any) -> bool:
+def _drops(rate: object) -> bool:
     return _is_symbolic(rate) or rate != 0
 
 
 def _dropped(
-    x: Any, rate: Any, noise: Callable[[Any, DType], Any], noise_shape: Any, name: str
+    x: TensorLike, rate: Any, noise: Callable[[Any, DType], Any], noise_shape: object, name: str
 ) -> Tensor:
     with get_default_graph().name_scope(name):
         given = convert_to_tensor(x)
@@ -107,11 +108,11 @@ def _dropped(
         return made
 
 
-def _is_symbolic(value: Any) -> bool:
+def _is_symbolic(value: object) -> bool:
     return not isinstance(value, (int, float)) and not hasattr(value, "item")
 
 
-def _noise_sizes(x: Tensor, noise_shape: Any) -> Any:
+def _noise_sizes(x: Tensor, noise_shape: object) -> Any:
     """Return the shape of the decisions; sizes that are None come from the static shape of x."""
     if noise_shape is None:
         return apply_op("Shape", x)

@@ -7,14 +7,15 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 
 
 @export("nn.embedding_lookup")
 def embedding_lookup(
-    params: Any,
-    ids: Any,
+    params: object,
+    ids: TensorLike,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,
@@ -49,7 +50,7 @@ def embedding_lookup(
 
 @export_v2("nn.embedding_lookup")
 def embedding_lookup_v2(
-    params: Any, ids: Any, max_norm: float | None = None, name: str | None = None
+    params: TensorLike, ids: TensorLike, max_norm: float | None = None, name: str | None = None
 ) -> Tensor:
     """Return the rows of a table that ids name; a list of parts holds runs of neighbouring rows.
 
@@ -58,7 +59,7 @@ def embedding_lookup_v2(
     return embedding_lookup(params, ids, "div", name, max_norm=max_norm)
 
 
-def _parts(params: Any) -> list[Any]:
+def _parts(params: object) -> list[Any]:
     if isinstance(params, (list, tuple)):
         return list(params)
     # A partitioned variable is a sequence of variables with a name of its own.
@@ -67,7 +68,7 @@ def _parts(params: Any) -> list[Any]:
     return [params] if params is not None else []
 
 
-def _rows(part: Any, ids: Tensor) -> Tensor:
+def _rows(part: TensorLike, ids: Tensor) -> Tensor:
     read = getattr(part, "sparse_read", None)
     if read is not None:
         rows: Tensor = read(ids)
@@ -102,7 +103,7 @@ def _lookup_in_parts(
     return found
 
 
-def _result_sizes(ids: Tensor, part: Any, row_shape: TensorShape) -> Tensor:
+def _result_sizes(ids: Tensor, part: Tensor, row_shape: TensorShape) -> Tensor:
     """Return the shape of ids followed by that of a row, at run time."""
     if row_shape.is_fully_defined():
         tail = convert_to_tensor(row_shape.as_list(), dtypes.int32)

@@ -5,10 +5,9 @@ Source: tensorflow/python/ops/embedding_ops.py.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn.embedding import embedding_lookup
 from tideflow.ops.sparse import (
@@ -31,7 +30,7 @@ _COMBINERS = {
 
 @export("nn.embedding_lookup_sparse")
 def embedding_lookup_sparse(
-    params: Any,
+    params: TensorLike,
     sp_ids: SparseTensor,
     sp_weights: SparseTensor | None,
     partition_strategy: str = "mod",
@@ -70,7 +69,7 @@ def embedding_lookup_sparse(
 
 @export_v2("nn.embedding_lookup_sparse")
 def embedding_lookup_sparse_v2(
-    params: Any,
+    params: TensorLike,
     sp_ids: SparseTensor,
     sp_weights: SparseTensor | None,
     combiner: str | None = None,
@@ -120,7 +119,7 @@ def _column(x: Tensor, like: Tensor) -> Tensor:
 
 @export("nn.safe_embedding_lookup_sparse")
 def safe_embedding_lookup_sparse(
-    embedding_weights: Any,
+    embedding_weights: TensorLike,
     sparse_ids: SparseTensor,
     sparse_weights: SparseTensor | None = None,
     combiner: str | None = "mean",
@@ -170,7 +169,7 @@ def safe_embedding_lookup_sparse(
 
 @export_v2("nn.safe_embedding_lookup_sparse")
 def safe_embedding_lookup_sparse_v2(
-    embedding_weights: Any,
+    embedding_weights: TensorLike,
     sparse_ids: SparseTensor,
     sparse_weights: SparseTensor | None = None,
     combiner: str | None = "mean",

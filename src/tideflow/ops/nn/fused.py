@@ -16,6 +16,7 @@ from tideflow.graph.op_def import OpDef, get_op_def, is_registered, op, with_att
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.batch_norm import fused_batch_norm_kernel, fused_batch_norm_shape
 from tideflow.ops.nn.convolutions import conv2d_kernel, conv2d_shape
@@ -28,7 +29,7 @@ def _kernel(op_name: str) -> Any:
     return get_op_def(op_name).kernel
 
 
-def _gelu(xp: Any, x: Any, approximate: bool) -> Any:
+def _gelu(xp: ArrayNamespace, x: Array, approximate: bool) -> Any:
     y = wide(xp, x)
     if approximate:
         cubic = y + y * y * y * y.dtype.type(0.044715)
@@ -38,7 +39,7 @@ def _gelu(xp: Any, x: Any, approximate: bool) -> Any:
     return (y * y.dtype.type(0.5) * (bent + y.dtype.type(1))).astype(x.dtype)
 
 
-def _activated(xp: Any, name: str, x: Any, leakyrelu_alpha: float) -> Any:
+def _activated(xp: ArrayNamespace, name: str, x: Array, leakyrelu_alpha: float) -> Any:
     """Apply one activation by its name in fused_ops.  Raises: UnimplementedError."""
     if name in ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid"):
         return _kernel(name)(xp, x)
@@ -50,8 +51,8 @@ def _activated(xp: Any, name: str, x: Any, leakyrelu_alpha: float) -> Any:
 
 
 def _finished(
-    xp: Any,
-    x: Any,
+    xp: ArrayNamespace,
+    x: Array,
     args: list[Any],
     fused_ops: list[str],
     data_format: str,
@@ -80,7 +81,9 @@ def _finished(
     return x
 
 
-def _normalized(xp: Any, x: Any, own: list[Any], data_format: str, epsilon: float) -> Any:
+def _normalized(
+    xp: ArrayNamespace, x: Array, own: list[Any], data_format: str, epsilon: float
+) -> Any:
     scale, offset, mean, variance = own
     factor = scale / xp.sqrt(variance + variance.dtype.type(epsilon))
     shape = (1, -1, *[1] * (x.ndim - 2)) if data_format.startswith("NC") else (-1,)
@@ -100,9 +103,9 @@ def _fused(first: Callable[..., Any], *attr_names: str) -> Callable[..., Any]:
     """Return the kernel of an op that begins with `first`, whose attrs it takes, too."""
 
     def kernel(
-        xp: Any,
-        a: Any,
-        b: Any,
+        xp: ArrayNamespace,
+        a: Array,
+        b: Array,
         args: list[Any],
         *_host_args: Any,
         fused_ops: list[str],
@@ -124,11 +127,13 @@ def _matmul_shape(c: ShapeContext) -> list[Dims]:
     return [(rows, b[0] if c.attrs["transpose_b"] else b[1])]
 
 
-def _product(xp: Any, a: Any, b: Any, **attrs: Any) -> Any:
+def _product(xp: ArrayNamespace, a: Array, b: Array, **attrs: Any) -> Any:
     return _kernel("MatMul")(xp, a, b, **attrs)
 
 
-def _convolution(xp: Any, x: Any, filter: Any, *, filter_format: str, **attrs: Any) -> Any:
+def _convolution(
+    xp: ArrayNamespace, x: Array, filter: Array, *, filter_format: str, **attrs: Any
+) -> Any:
     if filter_format != "HWIO":
         raise errors.UnimplementedError(f"filters must be HWIO; filter_format is {filter_format}")
     return conv2d_kernel(xp, x, filter, **attrs)
@@ -216,12 +221,12 @@ op(
     shape=fused_batch_norm_shape,
 )
 def fused_batch_norm_ex_kernel(
-    xp: Any,
-    x: Any,
-    scale: Any,
-    offset: Any,
-    mean: Any,
-    variance: Any,
+    xp: ArrayNamespace,
+    x: Array,
+    scale: Array,
+    offset: Array,
+    mean: Array,
+    variance: Array,
     side_input: list[Any],
     *,
     epsilon: float,
@@ -257,7 +262,7 @@ def fused_batch_norm_ex_kernel(
     """,
     shape=same_as(),
 )
-def unary_ops_composition_kernel(xp: Any, x: Any, *, op_names: list[str]) -> Any:
+def unary_ops_composition_kernel(xp: ArrayNamespace, x: Array, *, op_names: list[str]) -> Any:
     if not op_names:
         raise errors.InvalidArgumentError("op_names is empty; it must name at least one op")
     for name in op_names:

@@ -13,7 +13,9 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -44,7 +46,7 @@ def _pooled(row: Any) -> tuple[list[float], list[int]]:
     """,
     shape=lambda c: [c.inputs[0], c.inputs[0]],
 )
-def isotonic_regression_kernel(ctx: Any, x: Any, *, output_dtype: DType) -> Any:
+def isotonic_regression_kernel(ctx: KernelContext, x: Array, *, output_dtype: DType) -> Any:
     """Return the closest sequence that falls along the last axis, and the number of the segment of
     equal values that each element is in.
     """
@@ -59,7 +61,7 @@ def isotonic_regression_kernel(ctx: Any, x: Any, *, output_dtype: DType) -> Any:
 
 
 @gradient("IsotonicRegression")
-def isotonic_regression_grad(op: Operation, grad: Any, _: Any = None) -> list[Any]:
+def isotonic_regression_grad(op: Operation, grad: Any, _: Tensor | None = None) -> list[Any]:
     """Spread each segment's gradient evenly over it."""
     segments = op.outputs[1]
     same = apply_op(
@@ -77,7 +79,7 @@ _WIDER = {dtypes.int32, dtypes.int64, dtypes.uint32, dtypes.uint64, dtypes.float
 
 @export("nn.isotonic_regression")
 def isotonic_regression(
-    inputs: Any, decreasing: bool = True, axis: int = -1
+    inputs: TensorLike, decreasing: bool = True, axis: int = -1
 ) -> tuple[Tensor, Tensor]:
     """Return the closest sequence that falls along an axis, and its segments of equal values.
 

@@ -6,12 +6,13 @@ call makes new ones under dense, dense_1 and so on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import cond
 from tideflow.ops.export import export
 from tideflow.ops.nn.batch_norm import batch_normalization as normalize
@@ -54,20 +55,20 @@ def _finished(x: Tensor, activation: Activation, activity_regularizer: Any) -> A
 
 @export("layers.dense")
 def dense(
-    inputs: Any,
+    inputs: TensorLike,
     units: int,
     activation: Activation = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
+    kernel_initializer: Callable[..., Any] | None = None,
+    bias_initializer: Callable[..., Any] | None = None,
+    kernel_regularizer: Callable[..., Any] | None = None,
+    bias_regularizer: Callable[..., Any] | None = None,
+    activity_regularizer: Callable[..., Any] | None = None,
+    kernel_constraint: Callable[..., Any] | None = None,
+    bias_constraint: Callable[..., Any] | None = None,
     trainable: bool = True,
     name: str | None = None,
-    reuse: Any = None,
+    reuse: bool | None = None,
 ) -> Any:
     """Return activation(inputs @ kernel + bias): [..., in] -> [..., units].
 
@@ -102,25 +103,25 @@ def _pair(value: Any) -> list[int]:
 
 @export("layers.conv2d")
 def conv2d(
-    inputs: Any,
+    inputs: TensorLike,
     filters: int,
-    kernel_size: Any,
-    strides: Any = (1, 1),
+    kernel_size: int | Sequence[int],
+    strides: int | Sequence[int] = (1, 1),
     padding: str = "valid",
     data_format: str = "channels_last",
-    dilation_rate: Any = (1, 1),
+    dilation_rate: int | Sequence[int] = (1, 1),
     activation: Activation = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-    kernel_constraint: Any = None,
-    bias_constraint: Any = None,
+    kernel_initializer: Callable[..., Any] | None = None,
+    bias_initializer: Callable[..., Any] | None = None,
+    kernel_regularizer: Callable[..., Any] | None = None,
+    bias_regularizer: Callable[..., Any] | None = None,
+    activity_regularizer: Callable[..., Any] | None = None,
+    kernel_constraint: Callable[..., Any] | None = None,
+    bias_constraint: Callable[..., Any] | None = None,
     trainable: bool = True,
     name: str | None = None,
-    reuse: Any = None,
+    reuse: bool | None = None,
 ) -> Any:
     """Convolve images [batch, height, width, in] with `filters` filters of kernel_size.
 
@@ -153,9 +154,9 @@ def conv2d(
 
 @export("layers.max_pooling2d")
 def max_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
+    inputs: TensorLike,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: str = "valid",
     data_format: str = "channels_last",
     name: str | None = None,
@@ -168,9 +169,9 @@ def max_pooling2d(
 
 @export("layers.average_pooling2d")
 def average_pooling2d(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any,
+    inputs: TensorLike,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: str = "valid",
     data_format: str = "channels_last",
     name: str | None = None,
@@ -182,7 +183,9 @@ def average_pooling2d(
 
 
 @export("layers.flatten")
-def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Tensor:
+def flatten(
+    inputs: TensorLike, name: str | None = None, data_format: str = "channels_last"
+) -> Tensor:
     """Return inputs with all dimensions but the first joined: [batch, ...] -> [batch, n].
 
     With channels_first the channels become the last dimension before they are joined.
@@ -206,11 +209,11 @@ def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_l
 
 @export("layers.dropout")
 def dropout(
-    inputs: Any,
-    rate: Any = 0.5,
-    noise_shape: Any = None,
+    inputs: TensorLike,
+    rate: TensorLike = 0.5,
+    noise_shape: TensorLike | None = None,
     seed: int | None = None,
-    training: Any = False,
+    training: TensorLike = False,
     name: str | None = None,
 ) -> Tensor:
     """Set a random share of the elements to 0 while training; training may be a bool tensor."""
@@ -228,7 +231,7 @@ def dropout(
         return found
 
 
-def _when(training: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+def _when(training: TensorLike, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
     """Choose now where training is a Python value, else when the graph runs."""
     if isinstance(training, (bool, int)):
         return then() if training else otherwise()
@@ -237,24 +240,24 @@ def _when(training: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
 
 @export("layers.batch_normalization")
 def batch_normalization(
-    inputs: Any,
+    inputs: TensorLike,
     axis: int = -1,
     momentum: float = 0.99,
     epsilon: float = 1e-3,
     center: bool = True,
     scale: bool = True,
-    beta_initializer: Any = None,
-    gamma_initializer: Any = None,
-    moving_mean_initializer: Any = None,
-    moving_variance_initializer: Any = None,
-    beta_regularizer: Any = None,
-    gamma_regularizer: Any = None,
-    beta_constraint: Any = None,
-    gamma_constraint: Any = None,
-    training: Any = False,
+    beta_initializer: Callable[..., Any] | None = None,
+    gamma_initializer: Callable[..., Any] | None = None,
+    moving_mean_initializer: Callable[..., Any] | None = None,
+    moving_variance_initializer: Callable[..., Any] | None = None,
+    beta_regularizer: Callable[..., Any] | None = None,
+    gamma_regularizer: Callable[..., Any] | None = None,
+    beta_constraint: Callable[..., Any] | None = None,
+    gamma_constraint: Callable[..., Any] | None = None,
+    training: TensorLike = False,
     trainable: bool = True,
     name: str | None = None,
-    reuse: Any = None,
+    reuse: bool | None = None,
 ) -> Tensor:
     """Normalise inputs along axis by the batch's moments, or by moving ones when not training.
 
@@ -300,7 +303,9 @@ def batch_normalization(
         return normalize(x, shaped_mean, shaped_variance, shaped_beta, shaped_gamma, epsilon)
 
 
-def _add_updates(moving: list[Any], found: list[Tensor], momentum: float, training: Any) -> None:
+def _add_updates(
+    moving: list[Any], found: list[Tensor], momentum: float, training: TensorLike
+) -> None:
     """Move the kept moments towards those of the batch; not at all when not training."""
     graph = get_default_graph()
     for variable, value in zip(moving, found):

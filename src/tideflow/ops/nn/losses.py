@@ -12,6 +12,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn.cross_entropy import (
     sigmoid_cross_entropy_with_logits,
@@ -57,7 +58,7 @@ class Reduction:
         )
 
     @classmethod
-    def validate(cls, key: Any) -> None:
+    def validate(cls, key: TensorLike) -> None:
         """Raise ValueError for anything that is no reduction."""
         if key not in cls.all():
             raise ValueError(f"{key!r} is no reduction; use one of {', '.join(cls.all())}")
@@ -68,8 +69,8 @@ _DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
 
 @export("losses.compute_weighted_loss")
 def compute_weighted_loss(
-    losses: Any,
-    weights: Any = 1.0,
+    losses: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
@@ -105,7 +106,7 @@ def compute_weighted_loss(
         return found
 
 
-def _as_float(x: Any) -> Tensor:
+def _as_float(x: TensorLike) -> Tensor:
     tensor = convert_to_tensor(x)
     if tensor.dtype.base_dtype is dtypes.float32:
         return tensor
@@ -164,7 +165,7 @@ def _total(x: Tensor) -> Tensor:
 
 
 @export("losses.add_loss")
-def add_loss(loss: Any, loss_collection: str | None = GraphKeys.LOSSES) -> None:
+def add_loss(loss: TensorLike, loss_collection: str | None = GraphKeys.LOSSES) -> None:
     """Add a loss to a collection of the default graph.
 
     Args:
@@ -261,7 +262,9 @@ def get_total_loss(
 # ---- the losses
 
 
-def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Tensor, Tensor]:
+def _pair(
+    labels: TensorLike, predictions: TensorLike, what: str = "predictions"
+) -> tuple[Tensor, Tensor]:
     """Return both as float32 tensors of one static shape."""
     if labels is None or predictions is None:
         raise ValueError(f"labels and {what} must both be given")
@@ -276,9 +279,9 @@ def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Ten
 
 @export("losses.absolute_difference")
 def absolute_difference(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
@@ -312,9 +315,9 @@ def absolute_difference(
 
 @export("losses.mean_squared_error")
 def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
@@ -348,10 +351,10 @@ def mean_squared_error(
 
 @export("losses.cosine_distance")
 def cosine_distance(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     axis: int | None = None,
-    weights: Any = 1.0,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
@@ -393,9 +396,9 @@ def cosine_distance(
 
 @export("losses.hinge_loss")
 def hinge_loss(
-    labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,
@@ -430,9 +433,9 @@ def hinge_loss(
 
 @export("losses.huber_loss")
 def huber_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
     delta: float = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
@@ -477,9 +480,9 @@ def huber_loss(
 
 @export("losses.log_loss")
 def log_loss(
-    labels: Any,
-    predictions: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike = 1.0,
     epsilon: float = 1e-7,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
@@ -518,9 +521,9 @@ def log_loss(
 
 @export("losses.sigmoid_cross_entropy")
 def sigmoid_cross_entropy(
-    multi_class_labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
+    multi_class_labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = 1.0,
     label_smoothing: float = 0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
@@ -560,9 +563,9 @@ def sigmoid_cross_entropy(
 
 @export("losses.softmax_cross_entropy")
 def softmax_cross_entropy(
-    onehot_labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
+    onehot_labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = 1.0,
     label_smoothing: float = 0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
@@ -607,7 +610,7 @@ def softmax_cross_entropy(
         return compute_weighted_loss(losses, weights, prefix, loss_collection, reduction)
 
 
-def _cast_to(labels: Any, like: Tensor) -> Tensor:
+def _cast_to(labels: TensorLike, like: Tensor) -> Tensor:
     tensor = convert_to_tensor(labels)
     if tensor.dtype.base_dtype is like.dtype.base_dtype:
         return tensor
@@ -629,9 +632,9 @@ def _smoothed(labels: Tensor, amount: float) -> Tensor:
 
 @export("losses.sparse_softmax_cross_entropy")
 def sparse_softmax_cross_entropy(
-    labels: Any,
-    logits: Any,
-    weights: Any = 1.0,
+    labels: TensorLike,
+    logits: TensorLike,
+    weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
     reduction: str = _DEFAULT,

@@ -9,6 +9,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes
 
@@ -27,9 +28,9 @@ def _widened(x: Tensor) -> Any:
 
 @export("nn.moments")
 def moments(
-    x: Any,
-    axes: Any,
-    shift: Any = None,
+    x: TensorLike,
+    axes: TensorLike,
+    shift: TensorLike | None = None,
     name: str | None = None,
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
@@ -57,7 +58,11 @@ def moments(
 
 @export_v2("nn.moments")
 def moments_v2(
-    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+    x: TensorLike,
+    axes: TensorLike,
+    shift: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and (biased) variance of x over axes; see moments of the v1 shape."""
     return moments(x, axes, shift, name, keepdims=keepdims)
@@ -65,9 +70,9 @@ def moments_v2(
 
 @export("nn.weighted_moments")
 def weighted_moments(
-    x: Any,
-    axes: Any,
-    frequency_weights: Any,
+    x: TensorLike,
+    axes: TensorLike,
+    frequency_weights: TensorLike,
     name: str | None = None,
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
@@ -100,7 +105,11 @@ def weighted_moments(
 
 @export_v2("nn.weighted_moments")
 def weighted_moments_v2(
-    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: str | None = None
+    x: TensorLike,
+    axes: TensorLike,
+    frequency_weights: TensorLike,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and variance of x over axes, where each element counts as often as its weight."""
     return weighted_moments(x, axes, frequency_weights, name, keepdims=keepdims)
@@ -109,7 +118,7 @@ def weighted_moments_v2(
 @export("nn.sufficient_statistics")
 def sufficient_statistics(
     x: Any,
-    axes: Any,
+    axes: TensorLike,
     shift: Any = None,
     keep_dims: bool | None = None,
     name: str | None = None,
@@ -137,7 +146,11 @@ def sufficient_statistics(
 
 @export_v2("nn.sufficient_statistics")
 def sufficient_statistics_v2(
-    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+    x: TensorLike,
+    axes: TensorLike,
+    shift: TensorLike | None = None,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
     """Return what normalize_moments makes moments of; it may be added up over parts of x first."""
     return sufficient_statistics(x, axes, shift, None, name, keepdims)
@@ -145,7 +158,11 @@ def sufficient_statistics_v2(
 
 @export("nn.normalize_moments")
 def normalize_moments(
-    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
+    counts: TensorLike,
+    mean_ss: TensorLike,
+    variance_ss: TensorLike,
+    shift: TensorLike,
+    name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return mean and variance of what sufficient_statistics gave."""
     with get_default_graph().name_scope(name or "normalize"):

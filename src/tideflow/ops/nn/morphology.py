@@ -5,16 +5,19 @@ Source: tensorflow/core/kernels/dilation_ops.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn.conv_geometry import Window, one_of, out_size, padded, tap, windows
 from tideflow.wire.errors import InvalidArgumentError, UnimplementedError
@@ -54,7 +57,7 @@ def _windows(x: Any, kernel: Any, attrs: tuple[list[int], list[int], str]) -> tu
     return windows(x.shape[1:3], kernel.shape[:2], strides, padding, [], _LAYOUT, rates)
 
 
-def _taps(x: Any, kernel: Any, rows: Window, columns: Window) -> Any:
+def _taps(x: Array, kernel: Array, rows: Window, columns: Window) -> Any:
     """Give for each tap its place in the filter, its part of the images, and the sums there."""
     least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
     inside = padded(np.ones(x.shape, bool), rows, columns, False)
@@ -66,7 +69,7 @@ def _taps(x: Any, kernel: Any, rows: Window, columns: Window) -> Any:
             yield (i, j), part, sums
 
 
-def _winners(x: Any, kernel: Any, rows: Window, columns: Window) -> Any:
+def _winners(x: Array, kernel: Array, rows: Window, columns: Window) -> Any:
     """Give for each tap its place, its part, and where it is the first greatest of its window."""
     greatest = _greatest(x, kernel, rows, columns)
     taken = np.zeros(greatest.shape, bool)
@@ -76,7 +79,7 @@ def _winners(x: Any, kernel: Any, rows: Window, columns: Window) -> Any:
         yield place, part, wins
 
 
-def _greatest(x: Any, kernel: Any, rows: Window, columns: Window) -> Any:
+def _greatest(x: Array, kernel: Array, rows: Window, columns: Window) -> Any:
     found: Any = None
     for _, _, sums in _taps(x, kernel, rows, columns):
         found = sums if found is None else np.maximum(found, sums)
@@ -85,7 +88,13 @@ def _greatest(x: Any, kernel: Any, rows: Window, columns: Window) -> Any:
 
 @op(f"Dilation2D(input: T, filter: T) -> output: T{_ATTRS}", shape=_shape)
 def dilation_kernel(
-    ctx: Any, x: Any, kernel: Any, *, strides: list[int], rates: list[int], padding: str
+    ctx: KernelContext,
+    x: Array,
+    kernel: Array,
+    *,
+    strides: list[int],
+    rates: list[int],
+    padding: str,
 ) -> Any:
     """Return the greatest of input plus filter in each window."""
     return _greatest(x, kernel, *_windows(x, kernel, (strides, rates, padding)))
@@ -96,7 +105,14 @@ def dilation_kernel(
     shape=lambda c: [c.inputs[0]],
 )
 def dilation_input_kernel(
-    ctx: Any, x: Any, kernel: Any, grad: Any, *, strides: list[int], rates: list[int], padding: str
+    ctx: KernelContext,
+    x: Array,
+    kernel: Array,
+    grad: Array,
+    *,
+    strides: list[int],
+    rates: list[int],
+    padding: str,
 ) -> Any:
     """Return gradients added up where the greatest sums came from in the input."""
     rows, columns = _windows(x, kernel, (strides, rates, padding))
@@ -113,7 +129,14 @@ def dilation_input_kernel(
     shape=lambda c: [c.inputs[1]],
 )
 def dilation_filter_kernel(
-    ctx: Any, x: Any, kernel: Any, grad: Any, *, strides: list[int], rates: list[int], padding: str
+    ctx: KernelContext,
+    x: Array,
+    kernel: Array,
+    grad: Array,
+    *,
+    strides: list[int],
+    rates: list[int],
+    padding: str,
 ) -> Any:
     """Return gradients added up where the greatest sums came from in the filter."""
     rows, columns = _windows(x, kernel, (strides, rates, padding))
@@ -133,7 +156,7 @@ def _check_grad(x: Any, grad: Any, rows: Window, columns: Window) -> None:
 
 
 @gradient("Dilation2D")
-def dilation_gradient(op: Any, grad: Any) -> list[Any]:
+def dilation_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Send each gradient to the input and the filter where the greatest sum came from."""
     attrs = {name: op.attrs[name] for name in ("strides", "rates", "padding")}
     return [
@@ -147,14 +170,14 @@ def dilation_gradient(op: Any, grad: Any) -> list[Any]:
 
 @export("nn.dilation2d")
 def dilation2d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
-    rates: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
+    rates: TensorLike | None = None,
     padding: str | None = None,
     name: str | None = None,
-    filters: Any = None,
-    dilations: Any = None,
+    filters: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Return the greatest of input plus filter in each window.
 
@@ -178,12 +201,12 @@ def dilation2d(
 
 @export_v2("nn.dilation2d")
 def dilation2d_v2(
-    input: Any,
-    filters: Any,
-    strides: Any,
+    input: TensorLike,
+    filters: TensorLike,
+    strides: int | Sequence[int],
     padding: str,
     data_format: str,
-    dilations: Any,
+    dilations: int | Sequence[int],
     name: str | None = None,
 ) -> Tensor:
     """Return the greatest of input plus filter in each window; see the v1 shape.
@@ -201,7 +224,12 @@ def _check_layout(data_format: str) -> None:
 
 @export("nn.erosion2d")
 def erosion2d(
-    value: Any, kernel: Any, strides: Any, rates: Any, padding: str, name: str | None = None
+    value: TensorLike,
+    kernel: TensorLike,
+    strides: int | Sequence[int],
+    rates: TensorLike,
+    padding: str,
+    name: str | None = None,
 ) -> Tensor:
     """Return the least of input minus filter in each window (see dilation2d)."""
     with get_default_graph().name_scope(name or "erosion2d"):
@@ -213,12 +241,12 @@ def erosion2d(
 
 @export_v2("nn.erosion2d")
 def erosion2d_v2(
-    value: Any,
-    filters: Any,
-    strides: Any,
+    value: TensorLike,
+    filters: TensorLike,
+    strides: int | Sequence[int],
     padding: str,
     data_format: str,
-    dilations: Any,
+    dilations: int | Sequence[int],
     name: str | None = None,
 ) -> Tensor:
     """Return the least of input minus filter in each window (see dilation2d)."""

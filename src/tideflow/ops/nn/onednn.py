@@ -14,6 +14,7 @@ from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.op_traits import Compiles, Traits
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.array import transposing as array_transpose
 from tideflow.ops.linalg import einsum
 from tideflow.ops.linalg import products as matmul
@@ -104,7 +105,7 @@ declare_like("_MklNativeFusedBatchNormEx", "_FusedBatchNormEx", **_ON_CPUS)
     shape=same_as(),
     **_ON_CPUS,
 )
-def swish_kernel(xp: Any, features: Any) -> Any:
+def swish_kernel(xp: ArrayNamespace, features: Array) -> Any:
     x = wide(xp, features)
     return (x / (1 + xp.exp(-x))).astype(features.dtype)
 
@@ -143,8 +144,8 @@ def _with_workspace(c: ShapeContext) -> list[Dims]:
     **_ON_CPUS,
 )
 def max_pool_native_kernel(
-    xp: Any,
-    input: Any,
+    xp: ArrayNamespace,
+    input: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -179,11 +180,11 @@ def max_pool_native_kernel(
     **_ON_CPUS,
 )
 def max_pool_grad_native_kernel(
-    xp: Any,
-    orig_input: Any,
-    orig_output: Any,
-    grad: Any,
-    workspace: Any,
+    xp: ArrayNamespace,
+    orig_input: Array,
+    orig_output: Array,
+    grad: Array,
+    workspace: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -218,7 +219,13 @@ def max_pool_grad_native_kernel(
     **_ON_CPUS,
 )
 def max_pool3d_native_kernel(
-    xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
+    xp: ArrayNamespace,
+    input: Array,
+    *,
+    ksize: Array,
+    strides: Array,
+    padding: str,
+    data_format: str,
 ) -> Any:
     found = max_pool3d_kernel(
         xp, input, ksize=ksize, strides=strides, padding=padding, data_format=data_format
@@ -242,14 +249,14 @@ def max_pool3d_native_kernel(
     **_ON_CPUS,
 )
 def max_pool3d_grad_native_kernel(
-    xp: Any,
-    orig_input: Any,
-    orig_output: Any,
-    grad: Any,
-    workspace: Any,
+    xp: ArrayNamespace,
+    orig_input: Array,
+    orig_output: Array,
+    grad: Array,
+    workspace: Array,
     *,
-    ksize: Any,
-    strides: Any,
+    ksize: Array,
+    strides: Array,
     padding: str,
     data_format: str,
 ) -> Any:
@@ -286,10 +293,10 @@ def _filter_and_bias(c: ShapeContext) -> list[Dims]:
     **_ON_CPUS,
 )
 def conv2d_backprop_filter_with_bias_kernel(
-    xp: Any,
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter_sizes: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,

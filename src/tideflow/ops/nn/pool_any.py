@@ -5,11 +5,12 @@ Source: tensorflow/python/ops/nn_ops.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn.convolution_any import layout_of, per_dimension, with_space_to_batch
 from tideflow.ops.nn.pools import avg_pool, avg_pool1d, max_pool, max_pool1d
@@ -22,7 +23,13 @@ _POOLS: dict[str, dict[int, Callable[..., Tensor]]] = {
 
 
 def _by_rank(
-    kind: str, input: Any, ksize: Any, strides: Any, padding: Any, layout: str | None, name: Any
+    kind: str,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
+    layout: str | None,
+    name: Any,
 ) -> Tensor:
     x = convert_to_tensor(input)
     count = len(layout) - 2 if layout else (x.shape.rank or 2) - 2
@@ -39,10 +46,10 @@ def _by_rank(
 
 @export_v2("nn.max_pool")
 def max_pool_v2(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -59,10 +66,10 @@ def max_pool_v2(
 
 @export_v2("nn.avg_pool")
 def avg_pool_v2(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -75,13 +82,13 @@ def avg_pool_v2(
 
 @export_v2("nn.pool")
 def pool_v2(
-    input: Any,
+    input: TensorLike,
     window_shape: Any,
     pooling_type: str,
-    strides: Any = None,
-    padding: Any = "VALID",
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] = "VALID",
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the greatest element, or the mean, of each window.
@@ -108,7 +115,7 @@ def pool_v2(
     pooled = _POOLS[pooling_type][count]
     is_first = layout.startswith("NC")
 
-    def over(x: Any, _: int, kept: Any) -> Tensor:
+    def over(x: TensorLike, _: int, kept: TensorLike) -> Tensor:
         sizes = ([1, 1, *part] if is_first else [1, *part, 1] for part in (window, steps))
         return pooled(x, *sizes, kept, layout)
 
@@ -120,15 +127,15 @@ def pool_v2(
 
 @export("nn.pool")
 def pool(
-    input: Any,
-    window_shape: Any,
+    input: TensorLike,
+    window_shape: int | Sequence[int],
     pooling_type: str,
-    padding: Any,
-    dilation_rate: Any = None,
-    strides: Any = None,
+    padding: str | Sequence[Any],
+    dilation_rate: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
     name: str | None = None,
     data_format: str | None = None,
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Return the greatest element, or the mean, of each window; see pool of the TF2 shape.
 

@@ -7,7 +7,7 @@ Source: tensorflow/core/kernels/maxpooling_op.cc, avgpooling_op.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import lax
 from tideflow.ops.nn.activations import wide
@@ -41,7 +42,7 @@ from tideflow.ops.nn.conv_geometry import (
     windows,
 )
 from tideflow.wire import errors
-from tideflow.wire.dtypes import dtype_of
+from tideflow.wire.dtypes import DType, dtype_of
 
 _GEOMETRY = ("ksize", "strides", "padding", "data_format")
 
@@ -76,7 +77,7 @@ def _check_ksize(attrs: dict[str, Any]) -> None:
     check_attrs(attrs, errors.UnimplementedError)
 
 
-def _least(dtype: Any) -> Any:
+def _least(dtype: DType) -> Any:
     """Return the least value of a type, which any element beats."""
     found = dtype_of(np.empty(0, dtype))
     return -np.inf if found.is_floating else found.min
@@ -88,7 +89,7 @@ def _windows(
     return windows(x_sizes, spatial(ksize, layout), strides, padding, explicit, layout)
 
 
-def _filled(xp: Any, x: Any, rows: Window, columns: Window, fill: Any) -> Any:
+def _filled(xp: Any, x: object, rows: Window, columns: Window, fill: object) -> Any:
     """Return x with its windows' padding added, in either tier."""
     if xp is np:
         return padded(x, rows, columns, fill)
@@ -96,7 +97,7 @@ def _filled(xp: Any, x: Any, rows: Window, columns: Window, fill: Any) -> Any:
     return xp.pad(x, widths, constant_values=fill)
 
 
-def _taps(x: Any, rows: Window, columns: Window) -> Iterator[tuple[int, int, Any]]:
+def _taps(x: Tensor, rows: Window, columns: Window) -> Iterator[tuple[int, int, Any]]:
     """Give (i, j, slice) for each tap of the windows over a padded x."""
     for i in range(rows.kernel):
         for j in range(columns.kernel):
@@ -118,14 +119,20 @@ class _Spread:
     """The sum of what taps send back to the input, in either tier."""
 
     def __init__(
-        self, xp: Any, batch: int, channels: int, rows: Window, columns: Window, dtype: Any
+        self,
+        xp: ArrayNamespace,
+        batch: int,
+        channels: int,
+        rows: Window,
+        columns: Window,
+        dtype: DTypeLike,
     ) -> None:
         self.xp, self.rows, self.columns = xp, rows, columns
         height = rows.size + (rows.before + rows.after if xp is np else 0)
         width = columns.size + (columns.before + columns.after if xp is np else 0)
         self.sum = xp.zeros((batch, height, width, channels), dtype)
 
-    def add(self, part: Any, i: int, j: int) -> None:
+    def add(self, part: TensorLike, i: int, j: int) -> None:
         """Add a part [N, rows.out, columns.out, C] that belongs to tap (i, j)."""
         rows, columns = self.rows, self.columns
         if self.xp is np:
@@ -155,8 +162,8 @@ class _Spread:
     compiles=Compiles.ALWAYS,
 )
 def max_pool_kernel(
-    xp: Any,
-    input: Any,
+    xp: ArrayNamespace,
+    input: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -190,10 +197,10 @@ def max_pool_kernel(
     compiles=Compiles.ALWAYS,
 )
 def max_pool_grad_kernel(
-    xp: Any,
-    orig_input: Any,
-    orig_output: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    orig_input: Array,
+    orig_output: Array,
+    grad: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -211,7 +218,7 @@ def max_pool_grad_kernel(
 
 
 def _greatest(
-    xp: Any, x: Any, y: Any, other: Any, rows: Window, columns: Window
+    xp: ArrayNamespace, x: Array, y: Array, other: Array, rows: Window, columns: Window
 ) -> Iterator[tuple[int, int, Any, Any]]:
     """Give for each tap where it is the first greatest of its window, and `other` there."""
     full = _filled(xp, x, rows, columns, _least(x.dtype))
@@ -223,7 +230,7 @@ def _greatest(
         yield i, j, is_greatest, seen
 
 
-def _check_grads(x: Any, y: Any, dy: Any, rows: Window, columns: Window) -> None:
+def _check_grads(x: Tensor, y: Tensor, dy: Tensor, rows: Window, columns: Window) -> None:
     wanted = (x.shape[0], rows.out, columns.out, x.shape[3])
     for what, found in (("orig_output", y.shape), ("grad", dy.shape)):
         if found != wanted:
@@ -245,10 +252,10 @@ def _check_grads(x: Any, y: Any, dy: Any, rows: Window, columns: Window) -> None
     shape=lambda c: [shapes.merge(with_rank(c.inputs[1], 4, "orig_output"), pool_shape(c)[0])],
 )
 def max_pool_grad_grad_kernel(
-    xp: Any,
-    orig_input: Any,
-    orig_output: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    orig_input: Array,
+    orig_output: Array,
+    grad: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -269,13 +276,13 @@ def max_pool_grad_grad_kernel(
 
 
 @gradient("MaxPool")
-def max_pool_gradient(op: Any, grad: Any) -> list[Any]:
+def max_pool_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in (*_GEOMETRY, "explicit_paddings")}
     return [apply_op("MaxPoolGrad", op.inputs[0], op.outputs[0], grad, **attrs)]
 
 
 @gradient("MaxPoolGrad")
-def max_pool_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def max_pool_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     x, y, _ = op.inputs
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     second = apply_op("MaxPoolGradGrad", x, y, grad, **attrs)
@@ -283,7 +290,7 @@ def max_pool_grad_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("MaxPoolGradGrad")
-def max_pool_grad_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def max_pool_grad_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     x, y, _ = op.inputs
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     back = apply_op("MaxPoolGrad", x, y, grad, **attrs)
@@ -316,7 +323,13 @@ def _counts_along(w: Window) -> Any:
     compiles=Compiles.ALWAYS,
 )
 def avg_pool_kernel(
-    xp: Any, value: Any, *, ksize: list[int], strides: list[int], padding: str, data_format: str
+    xp: ArrayNamespace,
+    value: Array,
+    *,
+    ksize: list[int],
+    strides: list[int],
+    padding: str,
+    data_format: str,
 ) -> Any:
     x = wide(xp, to_nhwc(value, data_format))
     rows, columns = _windows(x.shape[1:3], ksize, strides, padding, (), data_format)
@@ -347,9 +360,9 @@ def _avg_pool_grad_shape(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
 )
 def avg_pool_grad_kernel(
-    xp: Any,
-    orig_input_shape: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    orig_input_shape: Array,
+    grad: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -377,26 +390,26 @@ def avg_pool_grad_kernel(
 
 
 @gradient("AvgPool")
-def avg_pool_gradient(op: Any, grad: Any) -> list[Any]:
+def avg_pool_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     return [apply_op("AvgPoolGrad", apply_op("Shape", op.inputs[0]), grad, **attrs)]
 
 
 @gradient("AvgPoolGrad")
-def avg_pool_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def avg_pool_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     return [None, apply_op("AvgPool", grad, **attrs)]
 
 
 @export("nn.max_pool")
 def max_pool(
-    value: Any = None,
-    ksize: Any = None,
-    strides: Any = None,
-    padding: Any = None,
+    value: TensorLike | None = None,
+    ksize: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] | None = None,
     data_format: str | None = "NHWC",
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """Return the greatest element of each window.
 
@@ -421,10 +434,10 @@ def max_pool(
 
 @export("nn.max_pool2d", "nn.max_pool_v2")
 def max_pool2d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str | None = "NHWC",
     name: str | None = None,
 ) -> Tensor:
@@ -434,13 +447,13 @@ def max_pool2d(
 
 @export("nn.avg_pool", "nn.avg_pool2d")
 def avg_pool(
-    value: Any = None,
-    ksize: Any = None,
-    strides: Any = None,
-    padding: Any = None,
+    value: TensorLike | None = None,
+    ksize: int | Sequence[int] | None = None,
+    strides: int | Sequence[int] | None = None,
+    padding: str | Sequence[Any] | None = None,
     data_format: str | None = "NHWC",
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """Return the mean of each window; padding does not count.
 
@@ -463,10 +476,10 @@ def avg_pool(
 @export("nn.avg_pool_v2")
 @export_v2("nn.avg_pool2d")
 def avg_pool_v2(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -475,7 +488,12 @@ def avg_pool_v2(
 
 
 def _along_one_axis(
-    pool: Callable[..., Tensor], input: Any, ksize: Any, strides: Any, padding: Any, layout: str
+    pool: Callable[..., Tensor],
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
+    layout: str,
 ) -> Tensor:
     """Pool [batch, width, channels] (or "NCW") as images of height 1."""
     at = 1 if layout.endswith("C") else 2
@@ -495,10 +513,10 @@ def _one_size(size: Any) -> int:
 
 @export("nn.max_pool1d")
 def max_pool1d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
@@ -509,10 +527,10 @@ def max_pool1d(
 
 @export("nn.avg_pool1d")
 def avg_pool1d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str | Sequence[Any],
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:

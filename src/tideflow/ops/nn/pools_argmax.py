@@ -5,16 +5,19 @@ Source: tensorflow/core/kernels/maxpooling_op.cc.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.nn.conv_geometry import check_attrs, out_size, per_axis, spatial, tap, windows
 from tideflow.wire.dtypes import DType
@@ -67,8 +70,8 @@ def _check_images(x: Any) -> None:
     shape=_shape,
 )
 def max_pool_with_argmax_kernel(
-    ctx: Any,
-    x: Any,
+    ctx: KernelContext,
+    x: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -117,10 +120,10 @@ def max_pool_with_argmax_kernel(
     shape=_grad_shape,
 )
 def max_pool_grad_with_argmax_kernel(
-    ctx: Any,
-    x: Any,
-    grad: Any,
-    argmax: Any,
+    ctx: KernelContext,
+    x: Array,
+    grad: Array,
+    argmax: Array,
     *,
     ksize: list[int],
     strides: list[int],
@@ -149,7 +152,7 @@ def max_pool_grad_with_argmax_kernel(
 
 
 @gradient("MaxPoolWithArgmax")
-def max_pool_with_argmax_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
+def max_pool_with_argmax_gradient(op: Operation, grad: Tensor, _: Tensor) -> list[Any]:
     """Send each gradient where the greatest element came from."""
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     return [apply_op("MaxPoolGradWithArgmax", op.inputs[0], grad, op.outputs[1], **attrs)]
@@ -157,14 +160,14 @@ def max_pool_with_argmax_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
 
 @export("nn.max_pool_with_argmax")
 def max_pool_with_argmax(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: str,
     data_format: str = _LAYOUT,
-    Targmax: Any = None,
+    Targmax: DTypeLike | None = None,
     name: str | None = None,
-    output_dtype: Any = None,
+    output_dtype: DTypeLike | None = None,
     include_batch_in_index: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Return the greatest element of each window of images, and its place.
@@ -193,12 +196,12 @@ def max_pool_with_argmax(
 
 @export_v2("nn.max_pool_with_argmax")
 def max_pool_with_argmax_v2(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: str,
     data_format: str = _LAYOUT,
-    output_dtype: Any = "int64",
+    output_dtype: DTypeLike = "int64",
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:

@@ -13,14 +13,16 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn.activations import wide
 from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
 
 _ATTRS = ("depth_radius", "bias", "alpha", "beta")
 
@@ -42,13 +44,13 @@ def _require_images(x: Any) -> None:
         raise errors.InvalidArgumentError(f"input must have rank 4; its shape is {list(x.shape)}")
 
 
-def _near(channels: int, radius: int, dtype: Any) -> Any:
+def _near(channels: int, radius: int, dtype: DType) -> Any:
     """Return the matrix [n, n] that adds up channels near each other."""
     channel = np.arange(channels)
     return (np.abs(channel[:, None] - channel) <= radius).astype(dtype)
 
 
-def _others(xp: Any, x: Any, radius: int) -> Any:
+def _others(xp: ArrayNamespace, x: Array, radius: int) -> Any:
     """Return the sum over near channels but the own."""
     channels = x.shape[3]
     radius = max(min(radius, channels - 1), 0)
@@ -70,7 +72,7 @@ def _others(xp: Any, x: Any, radius: int) -> Any:
     compiles=Compiles.ALWAYS,
 )
 def lrn_kernel(
-    xp: Any, input: Any, *, depth_radius: int, bias: float, alpha: float, beta: float
+    xp: ArrayNamespace, input: Array, *, depth_radius: int, bias: float, alpha: float, beta: float
 ) -> Any:
     _check_radius(depth_radius)
     x = wide(xp, input)
@@ -93,10 +95,10 @@ def lrn_kernel(
     compiles=Compiles.ALWAYS,
 )
 def lrn_grad_kernel(
-    xp: Any,
-    input_grads: Any,
-    input_image: Any,
-    output_image: Any,
+    xp: ArrayNamespace,
+    input_grads: Array,
+    input_image: Array,
+    output_image: Array,
     *,
     depth_radius: int,
     bias: float,
@@ -120,7 +122,7 @@ def lrn_grad_kernel(
     return _by_windows(xp, dy, x, y, depth_radius, factors).astype(input_grads.dtype)
 
 
-def _by_matrix(dy: Any, x: Any, y: Any, radius: int, factors: Sequence[Any]) -> Any:
+def _by_matrix(dy: Array, x: Array, y: Array, radius: int, factors: Sequence[Any]) -> Any:
     """Return the gradient of finite values: products with matrices take a third of the time."""
     bias, alpha, power, slope = factors
     near = _near(x.shape[3], radius, x.dtype)
@@ -128,7 +130,9 @@ def _by_matrix(dy: Any, x: Any, y: Any, radius: int, factors: Sequence[Any]) -> 
     return dy * norm**power - x * ((dy * y / norm) @ near) * slope
 
 
-def _by_windows(xp: Any, dy: Any, x: Any, y: Any, radius: int, factors: Sequence[Any]) -> Any:
+def _by_windows(
+    xp: ArrayNamespace, dy: Array, x: Array, y: Array, radius: int, factors: Sequence[Any]
+) -> Any:
     bias, alpha, power, slope = factors
     squares = xp.square(x)
     norm = bias + alpha * (squares + _others(xp, squares, radius))
@@ -138,14 +142,14 @@ def _by_windows(xp: Any, dy: Any, x: Any, y: Any, radius: int, factors: Sequence
 
 
 @gradient("LRN")
-def lrn_gradient(op: Any, grad: Any) -> list[Any]:
+def lrn_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in _ATTRS}
     return [apply_op("LRNGrad", grad, op.inputs[0], op.outputs[0], **attrs)]
 
 
 @export("nn.local_response_normalization", "nn.lrn")
 def local_response_normalization(
-    input: Any,
+    input: TensorLike,
     depth_radius: int = 5,
     bias: float = 1.0,
     alpha: float = 1.0,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.linalg import matmul
 from tideflow.ops.nn.candidate_samplers import (
@@ -25,10 +26,10 @@ from tideflow.wire import dtypes
 
 
 def _sampled_logits(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: object,
+    biases: object,
+    labels: object,
+    inputs: object,
     sampled_values: Any,
     num_sampled: int,
     num_classes: int,
@@ -58,7 +59,7 @@ def _sampled_logits(
     true_count = apply_op("Shape", flat)
     ids = apply_op("ConcatV2", [flat, sampled], 0)
 
-    def looked_up(table: Any) -> tuple[Any, Any]:
+    def looked_up(table: object) -> tuple[Any, Any]:
         rows = embedding_lookup(table, ids, partition_strategy)
         if rows.dtype != x.dtype:
             rows = apply_op("Cast", rows, DstT=x.dtype)
@@ -86,7 +87,7 @@ def _like(x: Any, like: Any) -> Any:
     return x if x.dtype == like.dtype else apply_op("Cast", x, DstT=like.dtype)
 
 
-def _hits(labels: Any, sampled: Any, num_true: int, logits: Any) -> Any:
+def _hits(labels: Tensor, sampled: Tensor, num_true: int, logits: Tensor) -> Any:
     """Return, in the shape of logits, what takes samples that are true classes out of account."""
     rows, places, amounts = compute_accidental_hits(labels, sampled, num_true)
     columns = apply_op("Cast", places, DstT=dtypes.int32)
@@ -96,14 +97,14 @@ def _hits(labels: Any, sampled: Any, num_true: int, logits: Any) -> Any:
 
 @export("nn.nce_loss")
 def nce_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: TensorLike | None = None,
     remove_accidental_hits: bool = False,
     partition_strategy: str = "mod",
     name: str = "nce_loss",
@@ -131,14 +132,14 @@ def nce_loss(
 
 @export_v2("nn.nce_loss")
 def nce_loss_v2(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: TensorLike | None = None,
     remove_accidental_hits: bool = False,
     name: str = "nce_loss",
 ) -> Tensor:
@@ -154,14 +155,14 @@ def nce_loss_v2(
 
 @export("nn.sampled_softmax_loss")
 def sampled_softmax_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: TensorLike | None = None,
     remove_accidental_hits: bool = True,
     partition_strategy: str = "mod",
     name: str = "sampled_softmax_loss",
@@ -183,14 +184,14 @@ def sampled_softmax_loss(
 
 @export_v2("nn.sampled_softmax_loss")
 def sampled_softmax_loss_v2(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: TensorLike,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: TensorLike | None = None,
     remove_accidental_hits: bool = True,
     seed: int | None = None,
     name: str = "sampled_softmax_loss",

@@ -13,10 +13,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.nn.activations import wide
 from tideflow.wire import errors
 
@@ -33,7 +35,7 @@ def _require_vector(logits: Any) -> None:
         raise errors.InvalidArgumentError("logits must have at least one dimension; it is a scalar")
 
 
-def _shifted(xp: Any, logits: Any) -> Any:
+def _shifted(xp: ArrayNamespace, logits: Array) -> Any:
     """Return logits less the greatest of each row, so that exp cannot overflow.
 
     An empty row has no greatest element; -inf stands in for it.
@@ -43,7 +45,7 @@ def _shifted(xp: Any, logits: Any) -> Any:
     return logits - xp.max(logits, axis=-1, keepdims=True, initial=-np.inf)
 
 
-def _row_sums(xp: Any, x: Any) -> Any:
+def _row_sums(xp: ArrayNamespace, x: Array) -> Any:
     if xp is np:
         return np.add.reduce(x, axis=-1, keepdims=True)
     return xp.sum(x, axis=-1, keepdims=True)
@@ -57,14 +59,14 @@ def _row_sums(xp: Any, x: Any) -> Any:
     shape=_at_least_a_vector,
     compiles=Compiles.ALWAYS,
 )
-def softmax_kernel(xp: Any, logits: Any) -> Any:
+def softmax_kernel(xp: ArrayNamespace, logits: Array) -> Any:
     _require_vector(logits)
     powers = xp.exp(_shifted(xp, wide(xp, logits)))
     return (powers / _row_sums(xp, powers)).astype(logits.dtype, copy=False)
 
 
 @gradient("Softmax")
-def softmax_gradient(op: Any, grad: Any) -> list[Any]:
+def softmax_gradient(op: Operation, grad: Tensor) -> list[Any]:
     probabilities = op.outputs[0]
     weighted = apply_op("Sum", apply_op("Mul", grad, probabilities), -1, keep_dims=True)
     return [apply_op("Mul", apply_op("Sub", grad, weighted), probabilities)]
@@ -78,7 +80,7 @@ def softmax_gradient(op: Any, grad: Any) -> list[Any]:
     shape=_at_least_a_vector,
     compiles=Compiles.ALWAYS,
 )
-def log_softmax_kernel(xp: Any, logits: Any) -> Any:
+def log_softmax_kernel(xp: ArrayNamespace, logits: Array) -> Any:
     _require_vector(logits)
     shifted = _shifted(xp, wide(xp, logits))
     found = shifted - xp.log(_row_sums(xp, xp.exp(shifted)))
@@ -86,7 +88,7 @@ def log_softmax_kernel(xp: Any, logits: Any) -> Any:
 
 
 @gradient("LogSoftmax")
-def log_softmax_gradient(op: Any, grad: Any) -> list[Any]:
+def log_softmax_gradient(op: Operation, grad: Tensor) -> list[Any]:
     probabilities = apply_op("Exp", op.outputs[0])
     total = apply_op("Sum", grad, -1, keep_dims=True)
     return [apply_op("Sub", grad, apply_op("Mul", total, probabilities))]
@@ -105,7 +107,7 @@ def _cross_entropy_shape(c: ShapeContext) -> list[Dims]:
     shape=_cross_entropy_shape,
     compiles=Compiles.ALWAYS,
 )
-def softmax_cross_entropy_kernel(xp: Any, features: Any, labels: Any) -> Any:
+def softmax_cross_entropy_kernel(xp: ArrayNamespace, features: Array, labels: Array) -> Any:
     if features.shape != labels.shape:
         features, labels = _broadcast_logits(xp, features, labels)
     if features.ndim != 2:
@@ -129,7 +131,7 @@ def softmax_cross_entropy_kernel(xp: Any, features: Any, labels: Any) -> Any:
     return loss.astype(dtype, copy=False), backprop.astype(dtype, copy=False)
 
 
-def _broadcast_logits(xp: Any, features: Any, labels: Any) -> Any:
+def _broadcast_logits(xp: ArrayNamespace, features: Array, labels: Array) -> Any:
     try:
         return xp.broadcast_arrays(features, labels)
     except ValueError:
@@ -139,7 +141,9 @@ def _broadcast_logits(xp: Any, features: Any, labels: Any) -> Any:
 
 
 @gradient("SoftmaxCrossEntropyWithLogits")
-def softmax_cross_entropy_gradient(op: Any, grad_loss: Any, grad_backprop: Any) -> list[Any]:
+def softmax_cross_entropy_gradient(
+    op: Operation, grad_loss: Tensor, grad_backprop: Tensor
+) -> list[Any]:
     """Give the gradients for both outputs.
 
     The backprop output has a gradient only when a second derivative is taken.
@@ -160,14 +164,14 @@ def softmax_cross_entropy_gradient(op: Any, grad_loss: Any, grad_backprop: Any) 
     return [grad_logits, grad_labels]
 
 
-def _through_softmax(grad: Any, logits: Any) -> Any:
+def _through_softmax(grad: Tensor, logits: Tensor) -> Any:
     """Return the gradient of softmax(logits) for an incoming gradient."""
     probabilities = apply_op("Softmax", logits)
     weighted = apply_op("Sum", apply_op("Mul", grad, probabilities), 1, keep_dims=True)
     return apply_op("Mul", apply_op("Sub", grad, weighted), probabilities)
 
 
-def _is_zeros(grad: Any) -> bool:
+def _is_zeros(grad: Tensor) -> bool:
     """Whether a gradient is known to be zero, as one for an unused output is."""
     return grad.op.type in ("Zeros", "ZerosLike")
 
@@ -189,7 +193,7 @@ def _sparse_shape(c: ShapeContext) -> list[Dims]:
     shape=_sparse_shape,
     compiles=Compiles.LABELS,
 )
-def sparse_softmax_cross_entropy_kernel(xp: Any, features: Any, labels: Any) -> Any:
+def sparse_softmax_cross_entropy_kernel(xp: ArrayNamespace, features: Array, labels: Array) -> Any:
     if features.ndim != 2 or features.shape[:1] != labels.shape:
         raise errors.InvalidArgumentError(
             f"logits must be [batch, classes] and labels [batch]; found "
@@ -208,7 +212,7 @@ def sparse_softmax_cross_entropy_kernel(xp: Any, features: Any, labels: Any) -> 
     return loss.astype(dtype, copy=False), backprop.astype(dtype, copy=False)
 
 
-def _pick_labels(shifted: Any, powers: Any, sums: Any, labels: Any) -> Any:
+def _pick_labels(shifted: Array, powers: Array, sums: Array, labels: Array) -> Any:
     rows, classes = shifted.shape
     # One reduction finds both bounds: a negative label is huge without its sign.
     unsigned = labels.view(np.uint32 if labels.itemsize == 4 else np.uint64)
@@ -225,7 +229,9 @@ def _pick_labels(shifted: Any, powers: Any, sums: Any, labels: Any) -> Any:
     return loss, backprop
 
 
-def _pick_labels_traced(xp: Any, shifted: Any, powers: Any, sums: Any, labels: Any) -> Any:
+def _pick_labels_traced(
+    xp: ArrayNamespace, shifted: Array, powers: Array, sums: Array, labels: Array
+) -> Any:
     """Give NaN for labels out of range, as TensorFlow's GPU kernel does."""
     classes = shifted.shape[1]
     hot = labels[:, None] == xp.arange(classes, dtype=labels.dtype)
@@ -237,7 +243,9 @@ def _pick_labels_traced(xp: Any, shifted: Any, powers: Any, sums: Any, labels: A
 
 
 @gradient("SparseSoftmaxCrossEntropyWithLogits")
-def sparse_softmax_cross_entropy_gradient(op: Any, grad_loss: Any, grad_backprop: Any) -> list[Any]:
+def sparse_softmax_cross_entropy_gradient(
+    op: Operation, grad_loss: Tensor, grad_backprop: Tensor
+) -> list[Any]:
     grad_logits = None
     if grad_loss is not None:
         grad_logits = apply_op("Mul", apply_op("ExpandDims", grad_loss, -1), op.outputs[1])

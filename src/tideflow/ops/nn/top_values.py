@@ -12,11 +12,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_scalar, lax
 from tideflow.wire import errors
@@ -39,7 +40,7 @@ def _top_k_shape(c: ShapeContext) -> list[Dims]:
     return [(*given[:-1], k)] * 2
 
 
-def _top_k(xp: Any, x: Any, k: int) -> tuple[Any, Any]:
+def _top_k(xp: ArrayNamespace, x: Array, k: int) -> tuple[Any, Any]:
     """Return the k greatest of each row and their columns; of equal ones the first comes first.
 
     Raises: InvalidArgumentError.
@@ -68,7 +69,7 @@ def _top_k(xp: Any, x: Any, k: int) -> tuple[Any, Any]:
     shape=_top_k_shape,
     static=("k",),
 )
-def top_k_kernel(xp: Any, input: Any, k: Any, *, index_type: DType) -> Any:
+def top_k_kernel(xp: ArrayNamespace, input: Array, k: Array, *, index_type: DType) -> Any:
     values, columns = _top_k(xp, input, int(k))
     return values, columns.astype(index_type.as_numpy_dtype)
 
@@ -82,13 +83,13 @@ def top_k_kernel(xp: Any, input: Any, k: Any, *, index_type: DType) -> Any:
     """,
     shape=_top_k_shape,
 )
-def top_k_v1_kernel(xp: Any, input: Any, *, k: int) -> Any:
+def top_k_v1_kernel(xp: ArrayNamespace, input: Array, *, k: int) -> Any:
     values, columns = _top_k(xp, input, k)
     return values, columns.astype(xp.int32)
 
 
 @gradient("TopK", "TopKV2")
-def top_k_gradient(op: Any, grad: Any, _: Any) -> list[Any]:
+def top_k_gradient(op: Operation, grad: Tensor, _: Tensor) -> list[Any]:
     """Put each gradient where its element came from; columns become places in the flat input."""
     given, columns = op.inputs[0], apply_op("Cast", op.outputs[1], DstT="int32")
     sizes = apply_op("Shape", given)
@@ -123,10 +124,10 @@ class TopKV2(NamedTuple):
 
 @export("nn.top_k", "math.top_k")
 def top_k(
-    input: Any,
-    k: Any = 1,
+    input: TensorLike,
+    k: TensorLike = 1,
     sorted: bool = True,
-    index_type: Any = "int32",
+    index_type: DTypeLike = "int32",
     name: str | None = None,
 ) -> TopKV2:
     """Return the k greatest elements of each row, and their places in it.
@@ -144,7 +145,7 @@ def top_k(
 
 def _export_approximate(name: str, is_max: bool) -> None:
     def approximate(
-        operand: Any,
+        operand: TensorLike,
         k: int,
         reduction_dimension: int = -1,
         recall_target: float = 0.95,
@@ -163,7 +164,9 @@ def _export_approximate(name: str, is_max: bool) -> None:
     export(f"math.{name}", f"nn.{name}")(approximate)
 
 
-def _along(x: Any, k: int, axis: int, is_max: bool, name: str | None) -> tuple[Tensor, Tensor]:
+def _along(
+    x: TensorLike, k: int, axis: int, is_max: bool, name: str | None
+) -> tuple[Tensor, Tensor]:
     given = convert_to_tensor(x)
     rank = given.shape.rank
     if rank is None or not -rank <= axis < rank:
@@ -182,7 +185,7 @@ _export_approximate("approx_min_k", False)
 
 @export("approx_top_k")
 def approx_top_k(
-    input: Any,
+    input: TensorLike,
     k: int,
     reduction_dimension: int = -1,
     recall_target: float = 0.95,
@@ -204,7 +207,7 @@ def _in_top_k_shape(c: ShapeContext) -> list[Dims]:
     return [shapes.merge(rows, with_rank(c.inputs[1], 1, "targets"))]
 
 
-def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
+def _in_top_k(xp: ArrayNamespace, predictions: Array, targets: Array, k: object) -> Any:
     if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
         raise errors.InvalidArgumentError(
             f"predictions must be [batch, classes] and targets [batch]; found "
@@ -228,7 +231,7 @@ def _in_top_k(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     shape=_in_top_k_shape,
     compiles=Compiles.NEVER,
 )
-def in_top_k_kernel(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
+def in_top_k_kernel(xp: ArrayNamespace, predictions: Array, targets: Array, k: Array) -> Any:
     check_scalar(k, "k")
     return _in_top_k(xp, predictions, targets, k)
 
@@ -242,7 +245,7 @@ def in_top_k_kernel(xp: Any, predictions: Any, targets: Any, k: Any) -> Any:
     shape=_in_top_k_shape,
     compiles=Compiles.NEVER,
 )
-def in_top_k_v1_kernel(xp: Any, predictions: Any, targets: Any, *, k: int) -> Any:
+def in_top_k_v1_kernel(xp: ArrayNamespace, predictions: Array, targets: Array, *, k: int) -> Any:
     return _in_top_k(xp, predictions, targets, k)
 
 
@@ -250,7 +253,9 @@ not_differentiable("InTopK", "InTopKV2")
 
 
 @export("nn.in_top_k", "math.in_top_k")
-def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
+def in_top_k(
+    predictions: TensorLike, targets: TensorLike, k: TensorLike, name: str | None = None
+) -> Tensor:
     """Return for each row whether fewer than k predictions exceed that of its target.
 
     Args:
@@ -263,6 +268,8 @@ def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) ->
 
 
 @export_v2("nn.in_top_k", "math.in_top_k")
-def in_top_k_v2(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
+def in_top_k_v2(
+    targets: TensorLike, predictions: TensorLike, k: TensorLike, name: str | None = None
+) -> Tensor:
     """Return what in_top_k does, with the order of arguments that the TF2 shape has."""
     return in_top_k(predictions, targets, k, name)

@@ -6,16 +6,18 @@ Source: tensorflow/core/kernels/pooling_ops_3d.cc.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.volumes import (
@@ -80,7 +82,13 @@ def _check(found: Any, x: Any, along: Windows, what: str) -> None:
     shape=pool3d_shape,
 )
 def max_pool3d_kernel(
-    xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
+    xp: ArrayNamespace,
+    input: Array,
+    *,
+    ksize: Array,
+    strides: Array,
+    padding: str,
+    data_format: str,
 ) -> Any:
     x = to_ndhwc(input, data_format)
     along = _windows(x, ksize, strides, padding, data_format)
@@ -103,13 +111,13 @@ def max_pool3d_kernel(
     shape=_like(0),
 )
 def max_pool3d_grad_kernel(
-    xp: Any,
-    orig_input: Any,
-    orig_output: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    orig_input: Array,
+    orig_output: Array,
+    grad: Array,
     *,
-    ksize: Any,
-    strides: Any,
+    ksize: Array,
+    strides: Array,
     padding: str,
     data_format: str,
 ) -> Any:
@@ -137,13 +145,13 @@ def max_pool3d_grad_kernel(
     shape=_like(1),
 )
 def max_pool3d_grad_grad_kernel(
-    xp: Any,
-    orig_input: Any,
-    orig_output: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    orig_input: Array,
+    orig_output: Array,
+    grad: Array,
     *,
-    ksize: Any,
-    strides: Any,
+    ksize: Array,
+    strides: Array,
     padding: str,
     data_format: str,
 ) -> Any:
@@ -165,13 +173,13 @@ def max_pool3d_grad_grad_kernel(
 
 
 @gradient("MaxPool3D")
-def max_pool3d_gradient(op: Any, grad: Any) -> list[Any]:
+def max_pool3d_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     return [apply_op("MaxPool3DGrad", op.inputs[0], op.outputs[0], grad, **attrs)]
 
 
 @gradient("MaxPool3DGrad")
-def max_pool3d_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def max_pool3d_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     x, y, _ = op.inputs
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     second = apply_op("MaxPool3DGradGrad", x, y, grad, **attrs)
@@ -199,7 +207,13 @@ def _counts(along: Windows) -> Any:
     shape=pool3d_shape,
 )
 def avg_pool3d_kernel(
-    xp: Any, input: Any, *, ksize: Any, strides: Any, padding: str, data_format: str
+    xp: ArrayNamespace,
+    input: Array,
+    *,
+    ksize: Array,
+    strides: Array,
+    padding: str,
+    data_format: str,
 ) -> Any:
     x = to_ndhwc(input, data_format)
     along = _windows(x, ksize, strides, padding, data_format)
@@ -222,12 +236,12 @@ def avg_pool3d_kernel(
     static=("orig_input_shape",),
 )
 def avg_pool3d_grad_kernel(
-    xp: Any,
-    orig_input_shape: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    orig_input_shape: Array,
+    grad: Array,
     *,
     ksize: Any,
-    strides: Any,
+    strides: Array,
     padding: str,
     data_format: str,
 ) -> Any:
@@ -248,19 +262,25 @@ def avg_pool3d_grad_kernel(
 
 
 @gradient("AvgPool3D")
-def avg_pool3d_gradient(op: Any, grad: Any) -> list[Any]:
+def avg_pool3d_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     return [apply_op("AvgPool3DGrad", apply_op("Shape", op.inputs[0]), grad, **attrs)]
 
 
 @gradient("AvgPool3DGrad")
-def avg_pool3d_grad_gradient(op: Any, grad: Any) -> list[Any]:
+def avg_pool3d_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in _GEOMETRY}
     return [None, apply_op("AvgPool3D", grad, **attrs)]
 
 
 def _pool(
-    base: str, value: Any, ksize: Any, strides: Any, padding: str, layout: str, name: str | None
+    base: str,
+    value: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
+    padding: str,
+    layout: str,
+    name: str | None,
 ) -> Tensor:
     made: Tensor = apply_op(
         base,
@@ -276,9 +296,9 @@ def _pool(
 
 @export("nn.max_pool3d")
 def max_pool3d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: str,
     data_format: str = "NDHWC",
     name: str | None = None,
@@ -292,9 +312,9 @@ def max_pool3d(
 
 @export("nn.avg_pool3d")
 def avg_pool3d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
+    input: TensorLike,
+    ksize: int | Sequence[int],
+    strides: int | Sequence[int],
     padding: str,
     data_format: str = "NDHWC",
     name: str | None = None,

@@ -16,10 +16,11 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import lax
 from tideflow.ops.nn.activations import wide
@@ -119,7 +120,7 @@ def out_dims(
     return found
 
 
-def filled(xp: Any, x: Any, along: Windows, fill: Any = 0) -> Any:
+def filled(xp: Any, x: object, along: Windows, fill: object = 0) -> Any:
     """Return x with its windows' padding added."""
     widths = [(0, 0), *((w.before, w.after) for w in along), (0, 0)]
     return xp.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
@@ -151,13 +152,15 @@ def _inner_taps(along: Windows) -> Iterator[tuple[tuple[slice, ...], tuple[slice
 class Spread:
     """The sum of what taps send back to the input, in either tier."""
 
-    def __init__(self, xp: Any, batch: int, channels: int, along: Windows, dtype: Any) -> None:
+    def __init__(
+        self, xp: ArrayNamespace, batch: int, channels: int, along: Windows, dtype: DTypeLike
+    ) -> None:
         self._xp, self._along = xp, along
         extra = [w.before + w.after if xp is np else 0 for w in along]
         sizes = [w.size + more for w, more in zip(along, extra)]
         self._sum = xp.zeros((batch, *sizes, channels), dtype)
 
-    def add(self, at: tuple[int, ...], index: tuple[slice, ...], part: Any) -> None:
+    def add(self, at: tuple[int, ...], index: tuple[slice, ...], part: Array) -> None:
         """Add what belongs to a tap."""
         if self._xp is np:
             self._sum[index] += part
@@ -213,9 +216,9 @@ def _check_filter(shape: Sequence[int], channels: int) -> None:
     shape=conv3d_shape,
 )
 def conv3d_kernel(
-    xp: Any,
-    input: Any,
-    filter: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter: Array,
     *,
     strides: list[int],
     padding: str,
@@ -255,10 +258,10 @@ def _input_sizes_shape(c: ShapeContext) -> list[Dims]:
     static=("input_sizes",),
 )
 def conv3d_backprop_input_kernel(
-    xp: Any,
-    input_sizes: Any,
-    filter: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input_sizes: Array,
+    filter: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,
@@ -293,10 +296,10 @@ def conv3d_backprop_input_kernel(
     static=("filter_sizes",),
 )
 def conv3d_backprop_filter_kernel(
-    xp: Any,
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
+    xp: ArrayNamespace,
+    input: Array,
+    filter_sizes: Array,
+    out_backprop: Array,
     *,
     strides: list[int],
     padding: str,
@@ -321,12 +324,12 @@ def conv3d_backprop_filter_kernel(
 # ---- gradients
 
 
-def _geometry(op: Any) -> dict[str, Any]:
+def _geometry(op: Operation) -> dict[str, Any]:
     return {name: op.attrs[name] for name in _GEOMETRY}
 
 
 @gradient("Conv3D")
-def conv3d_gradient(op: Any, grad: Any) -> list[Any]:
+def conv3d_gradient(op: Operation, grad: Tensor) -> list[Any]:
     x, w = op.inputs
     x_shape, w_shape = apply_op("ShapeN", [x, w])
     attrs = _geometry(op)
@@ -337,7 +340,7 @@ def conv3d_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("Conv3DBackpropInputV2")
-def conv3d_backprop_input_gradient(op: Any, grad: Any) -> list[Any]:
+def conv3d_backprop_input_gradient(op: Operation, grad: Tensor) -> list[Any]:
     _, w, dy = op.inputs
     attrs = _geometry(op)
     return [
@@ -348,7 +351,7 @@ def conv3d_backprop_input_gradient(op: Any, grad: Any) -> list[Any]:
 
 
 @gradient("Conv3DBackpropFilterV2")
-def conv3d_backprop_filter_gradient(op: Any, grad: Any) -> list[Any]:
+def conv3d_backprop_filter_gradient(op: Operation, grad: Tensor) -> list[Any]:
     x, _, dy = op.inputs
     attrs = _geometry(op)
     return [
@@ -372,7 +375,7 @@ def per_axis(value: Any, what: str, data_format: str) -> list[int]:
     return [1, 1, *three] if data_format == "NCDHW" else [1, *three, 1]
 
 
-def _attrs(strides: Any, padding: str | None, layout: str, dilations: Any) -> dict[str, Any]:
+def _attrs(strides: object, padding: str | None, layout: str, dilations: object) -> dict[str, Any]:
     if padding is None:
         raise ValueError("padding is missing; give 'SAME' or 'VALID'")
     return {
@@ -385,14 +388,14 @@ def _attrs(strides: Any, padding: str | None, layout: str, dilations: Any) -> di
 
 @export("nn.conv3d")
 def conv3d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
     padding: str | None = None,
     data_format: str = "NDHWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
-    filters: Any = None,
+    filters: TensorLike | None = None,
 ) -> Tensor:
     """Convolve volumes with filters.
 
@@ -412,13 +415,13 @@ def conv3d(
 
 @export("nn.conv3d_backprop_filter_v2", "nn.conv3d_backprop_filter")
 def conv3d_backprop_filter(
-    input: Any,
-    filter_sizes: Any,
-    out_backprop: Any,
-    strides: Any,
+    input: TensorLike,
+    filter_sizes: TensorLike,
+    out_backprop: TensorLike,
+    strides: int | Sequence[int],
     padding: str,
     data_format: str = "NDHWC",
-    dilations: Any = None,
+    dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the gradient of conv3d for its filter, whose shape is filter_sizes."""
@@ -431,16 +434,16 @@ def conv3d_backprop_filter(
 
 @export("nn.conv3d_transpose")
 def conv3d_transpose(
-    value: Any,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
+    value: TensorLike,
+    filter: TensorLike | None = None,
+    output_shape: TensorLike | None = None,
+    strides: int | Sequence[int] | None = None,
     padding: str = "SAME",
     data_format: str = "NDHWC",
     name: str | None = None,
-    input: Any = None,
-    filters: Any = None,
-    dilations: Any = None,
+    input: TensorLike | None = None,
+    filters: TensorLike | None = None,
+    dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Apply the transpose of conv3d, which makes volumes larger.
 

@@ -15,9 +15,11 @@ from google.protobuf.message import DecodeError
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2, export_value
 from tideflow.ops.ragged import RaggedTensor, from_row_splits
 from tideflow.ops.sparse import SparseTensor
@@ -38,7 +40,7 @@ for _name in (
 # ---- reading
 
 
-def _examples(serialized: Any) -> list[Any]:
+def _examples(serialized: object) -> list[Any]:
     made = []
     for text in np.asarray(serialized, object).reshape(-1).tolist():
         try:
@@ -78,7 +80,7 @@ def _joined(parts: list[Any], dtype: DType) -> Any:
     return np.concatenate([np.empty(0, dtype.as_numpy_dtype), *parts])
 
 
-def _keys(value: Any) -> list[str]:
+def _keys(value: object) -> list[str]:
     return [key.decode() for key in np.asarray(value, object).reshape(-1).tolist()]
 
 
@@ -99,7 +101,7 @@ def _sparse(rows: list[Any], dtype: DType, is_one: bool) -> tuple[Any, Any, Any]
     return np.stack([batch, columns], 1), values, np.array([len(rows), longest], np.int64)
 
 
-def _dense(examples: list[Any], key: str, default: Any, shape: TensorShape) -> Any:
+def _dense(examples: list[Any], key: str, default: Array, shape: TensorShape) -> Any:
     """Return a feature of one shape, [examples, ...]; its first size may be open, to be filled."""
     dtype = dtypes.dtype_of(default)
     sizes = list(shape.dims or ())
@@ -125,7 +127,7 @@ def _dense(examples: list[Any], key: str, default: Any, shape: TensorShape) -> A
     return _joined(rows, dtype).reshape([len(examples), *[int(size or 0) for size in sizes]])
 
 
-def _check_default(key: str, default: Any, shape: TensorShape) -> None:
+def _check_default(key: str, default: Array, shape: TensorShape) -> None:
     """Raise InvalidArgumentError for a default that is neither nothing nor fits the feature."""
     sizes = shape.as_list()
     if sizes and sizes[0] is None:
@@ -191,12 +193,12 @@ ragged_values: *ragged_value_types, ragged_row_splits: *ragged_split_types
     shape=_parsed_shapes,
 )
 def parse_example_v2_kernel(
-    ctx: Any,
-    serialized: Any,
-    names: Any,
-    sparse_keys: Any,
-    dense_keys: Any,
-    ragged_keys: Any,
+    ctx: KernelContext,
+    serialized: Array | bytes,
+    names: Array | bytes,
+    sparse_keys: Array | bytes,
+    dense_keys: Array | bytes,
+    ragged_keys: Array | bytes,
     dense_defaults: list[Any],
     *,
     num_sparse: int,
@@ -338,7 +340,7 @@ class _Wanted:
 
 
 def _parse(
-    serialized: Any, features: Mapping[str, Any], names: Any, name: str | None
+    serialized: TensorLike, features: Mapping[str, Any], names: object, name: str | None
 ) -> dict[str, Any]:
     wanted = _Wanted(features)
     ragged = list(wanted.ragged.values())
@@ -372,7 +374,10 @@ def _parse(
 
 @export("io.parse_example", "parse_example")
 def parse_example(
-    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+    serialized: TensorLike,
+    features: Mapping[str, Any],
+    name: str | None = None,
+    example_names: TensorLike | None = None,
 ) -> dict[str, Any]:
     """Return the features of records as tensors, by their names.
 
@@ -387,7 +392,10 @@ def parse_example(
 
 @export_v2("io.parse_example")
 def parse_example_v2(
-    serialized: Any, features: Mapping[str, Any], example_names: Any = None, name: str | None = None
+    serialized: TensorLike,
+    features: Mapping[str, Any],
+    example_names: TensorLike | None = None,
+    name: str | None = None,
 ) -> dict[str, Any]:
     """Return the features of records as tensors, by their names (see the TF1 shape)."""
     return _parse(serialized, features, example_names, name)
@@ -395,7 +403,10 @@ def parse_example_v2(
 
 @export("io.parse_single_example", "parse_single_example")
 def parse_single_example(
-    serialized: Any, features: Mapping[str, Any], name: str | None = None, example_names: Any = None
+    serialized: TensorLike,
+    features: Mapping[str, Any],
+    name: str | None = None,
+    example_names: TensorLike | None = None,
 ) -> dict[str, Any]:
     """Return the features of one record, a scalar string (see parse_example)."""
     return _parse_one(serialized, features, example_names, name)
@@ -403,14 +414,17 @@ def parse_single_example(
 
 @export_v2("io.parse_single_example")
 def parse_single_example_v2(
-    serialized: Any, features: Mapping[str, Any], example_names: Any = None, name: str | None = None
+    serialized: TensorLike,
+    features: Mapping[str, Any],
+    example_names: TensorLike | None = None,
+    name: str | None = None,
 ) -> dict[str, Any]:
     """Return the features of one record, a scalar string (see parse_example)."""
     return _parse_one(serialized, features, example_names, name)
 
 
 def _parse_one(
-    serialized: Any, features: Mapping[str, Any], names: Any, name: str | None
+    serialized: TensorLike, features: Mapping[str, Any], names: object, name: str | None
 ) -> dict[str, Any]:
     made = _parse(serialized, features, names, name or "ParseSingleExample")
     # One record has one row of each.

@@ -19,9 +19,11 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as, scalar, unknown
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_scalar
 from tideflow.wire import dtypes, errors
@@ -31,7 +33,7 @@ from tideflow.wire.shapes import encode_shape
 from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
 
-def _strings(value: Any) -> list[bytes]:
+def _strings(value: object) -> list[bytes]:
     found: list[bytes] = np.asarray(value, object).reshape(-1).tolist()
     return found
 
@@ -58,7 +60,9 @@ _RAW_TYPES = (
     """,
     shape=_raw_shape,
 )
-def decode_raw_kernel(ctx: Any, data: Any, *, out_type: DType, little_endian: bool) -> Any:
+def decode_raw_kernel(
+    ctx: KernelContext, data: Array, *, out_type: DType, little_endian: bool
+) -> Any:
     """Return the elements that strings of one length hold as bytes."""
     items = _strings(data)
     size = len(items[0]) if items else 0
@@ -81,11 +85,11 @@ def decode_raw_kernel(ctx: Any, data: Any, *, out_type: DType, little_endian: bo
 
 @export("io.decode_raw", "decode_raw")
 def decode_raw(
-    input_bytes: Any = None,
-    out_type: Any = None,
+    input_bytes: TensorLike | None = None,
+    out_type: DTypeLike | None = None,
     little_endian: bool = True,
     name: str | None = None,
-    bytes: Any = None,
+    bytes: TensorLike | None = None,
 ) -> Tensor:
     """Return the elements that strings hold as bytes, along a new last axis."""
     given = bytes if input_bytes is None else input_bytes
@@ -110,7 +114,12 @@ def _padded_shape(c: ShapeContext) -> list[Dims]:
     shape=_padded_shape,
 )
 def decode_padded_raw_kernel(
-    ctx: Any, data: Any, fixed_length: Any, *, out_type: DType, little_endian: bool
+    ctx: KernelContext,
+    data: Array | bytes,
+    fixed_length: Array,
+    *,
+    out_type: DType,
+    little_endian: bool,
 ) -> Any:
     """Return the elements that strings hold as bytes, each cut or filled with zeros to one length.
 
@@ -132,10 +141,10 @@ def decode_padded_raw_kernel(
 
 @export_v2("io.decode_raw")
 def decode_raw_v2(
-    input_bytes: Any,
-    out_type: Any,
+    input_bytes: TensorLike,
+    out_type: DTypeLike,
     little_endian: bool = True,
-    fixed_length: Any = None,
+    fixed_length: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """Return the elements that strings hold as bytes, along a new last axis.
@@ -160,7 +169,9 @@ _WINDOW_BITS = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
     """,
     shape=same_as(),
 )
-def decode_compressed_kernel(ctx: Any, data: Any, *, compression_type: str) -> Any:
+def decode_compressed_kernel(
+    ctx: KernelContext, data: Array | bytes, *, compression_type: str
+) -> Any:
     """Return strings uncompressed."""
     if compression_type and compression_type not in _WINDOW_BITS:
         raise errors.InvalidArgumentError(
@@ -182,7 +193,9 @@ def decode_compressed_kernel(ctx: Any, data: Any, *, compression_type: str) -> A
 
 
 @export("io.decode_compressed", "decode_compressed")
-def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
+def decode_compressed(
+    bytes: TensorLike, compression_type: str = "", name: str | None = None
+) -> Tensor:
     """Return strings uncompressed; compression_type is "ZLIB", "GZIP" or "" for none."""
     found: Tensor = apply_op(
         "DecodeCompressed", bytes, compression_type=compression_type, name=name
@@ -200,7 +213,7 @@ def decode_compressed(bytes: Any, compression_type: str = "", name: str | None =
     """,
     shape=unknown,
 )
-def parse_tensor_kernel(ctx: Any, serialized: Any, *, out_type: DType) -> Any:
+def parse_tensor_kernel(ctx: KernelContext, serialized: Array | bytes, *, out_type: DType) -> Any:
     """Return the tensor that a string holds as a TensorProto."""
     if np.ndim(serialized):
         raise errors.InvalidArgumentError(
@@ -220,13 +233,13 @@ def parse_tensor_kernel(ctx: Any, serialized: Any, *, out_type: DType) -> Any:
 
 
 @export("io.parse_tensor", "parse_tensor")
-def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
+def parse_tensor(serialized: TensorLike, out_type: DTypeLike, name: str | None = None) -> Tensor:
     """Return the tensor that a string holds as a TensorProto."""
     found: Tensor = apply_op("ParseTensor", serialized, out_type=as_dtype(out_type), name=name)
     return found
 
 
-def stored_tensor(value: Any, dtype: DType) -> pb.TensorProto:
+def stored_tensor(value: Array, dtype: DType) -> pb.TensorProto:
     """Return a tensor's message as TensorFlow stores it: strings one by one, not as content."""
     if dtype is not dtypes.string:
         return encode_tensor(value, dtype)
@@ -243,7 +256,7 @@ def stored_tensor(value: Any, dtype: DType) -> pb.TensorProto:
     """,
     shape=scalar,
 )
-def serialize_tensor_kernel(ctx: Any, tensor: Any, *, T: DType) -> Any:
+def serialize_tensor_kernel(ctx: KernelContext, tensor: Array, *, T: DType) -> Any:
     """Return a tensor as a TensorProto."""
     made = np.empty((), object)
     made[()] = stored_tensor(tensor, T).SerializeToString()
@@ -251,7 +264,7 @@ def serialize_tensor_kernel(ctx: Any, tensor: Any, *, T: DType) -> Any:
 
 
 @export("io.serialize_tensor", "serialize_tensor")
-def serialize_tensor(tensor: Any, name: str | None = None) -> Tensor:
+def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor as a string that parse_tensor reads."""
     found: Tensor = apply_op("SerializeTensor", tensor, name=name)
     return found
@@ -282,8 +295,8 @@ def _csv_shape(c: ShapeContext) -> list[Dims]:
     shape=_csv_shape,
 )
 def decode_csv_kernel(
-    ctx: Any,
-    records: Any,
+    ctx: KernelContext,
+    records: Array | bytes,
     defaults: list[Any],
     *,
     OUT_TYPE: list[DType],

@@ -12,9 +12,11 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import errors
 
@@ -22,7 +24,7 @@ _F = np.float32
 
 
 def _nudged(
-    xp: Any, least: Any, most: Any, num_bits: int, narrow_range: bool
+    xp: ArrayNamespace, least: Array, most: Array, num_bits: int, narrow_range: bool
 ) -> tuple[Any, Any, Any]:
     """Return limits moved so that zero is one of the levels, and the distance of two levels."""
     low, high = _F(narrow_range), _F((1 << num_bits) - 1)
@@ -41,7 +43,9 @@ def _check_bits(num_bits: int) -> None:
         )
 
 
-def _rounded(xp: Any, x: Any, least: Any, most: Any, num_bits: int, narrow_range: bool) -> Any:
+def _rounded(
+    xp: ArrayNamespace, x: Array, least: Array, most: Array, num_bits: int, narrow_range: bool
+) -> Any:
     low, high, scale = _nudged(xp, least, most, num_bits, narrow_range)
     inverse = _F(1) / scale
     zero = xp.floor(-low * inverse + _F(0.5))
@@ -68,7 +72,7 @@ def _checked_range(least: float, most: float, num_bits: int) -> tuple[Any, Any]:
     shape=same_as(),
 )
 def fake_quant_args_kernel(
-    xp: Any, inputs: Any, *, min: float, max: float, num_bits: int, narrow_range: bool
+    xp: ArrayNamespace, inputs: Array, *, min: float, max: float, num_bits: int, narrow_range: bool
 ) -> Any:
     """Return each element at the nearest of 2 ** num_bits levels between two limits."""
     least, most = _checked_range(min, max, num_bits)
@@ -86,7 +90,7 @@ def fake_quant_args_kernel(
     shape=same_as(),
 )
 def fake_quant_args_gradient_kernel(
-    xp: Any, gradients: Any, inputs: Any, *, min: float, max: float, num_bits: int,
+    xp: ArrayNamespace, gradients: Array, inputs: Array, *, min: float, max: float, num_bits: int,
     narrow_range: bool,
 ) -> Any:  # fmt: skip
     """Return the gradients of the elements between the limits, zeros elsewhere."""
@@ -99,7 +103,7 @@ def fake_quant_args_gradient_kernel(
 
 
 @gradient("FakeQuantWithMinMaxArgs")
-def _fake_quant_args_grad(op: Operation, grad: Any) -> list[Any]:
+def _fake_quant_args_grad(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in ("min", "max", "num_bits", "narrow_range")}
     return [apply_op("FakeQuantWithMinMaxArgsGradient", grad, op.inputs[0], **attrs)]
 
@@ -117,7 +121,7 @@ def _fake_quant_args_grad(op: Operation, grad: Any) -> list[Any]:
     shape=same_as(),
 )
 def fake_quant_vars_kernel(
-    ctx: Any, inputs: Any, min: Any, max: Any, *, num_bits: int, narrow_range: bool
+    ctx: KernelContext, inputs: Array, min: Array, max: Array, *, num_bits: int, narrow_range: bool
 ) -> Any:
     """Return each element at the nearest of 2 ** num_bits levels between two limits."""
     _check_bits(num_bits)
@@ -142,7 +146,14 @@ def _vars_gradient_shape(c: ShapeContext) -> list[Dims]:
     shape=_vars_gradient_shape,
 )
 def fake_quant_vars_gradient_kernel(
-    ctx: Any, gradients: Any, inputs: Any, min: Any, max: Any, *, num_bits: int, narrow_range: bool
+    ctx: KernelContext,
+    gradients: Any,
+    inputs: Array,
+    min: Array,
+    max: Array,
+    *,
+    num_bits: int,
+    narrow_range: bool,
 ) -> Any:
     """Return the gradients of the elements, and of the two limits, which take what lies outside."""
     _check_bits(num_bits)
@@ -165,14 +176,14 @@ def fake_quant_vars_gradient_kernel(
 
 
 @gradient("FakeQuantWithMinMaxVars")
-def _fake_quant_vars_grad(op: Operation, grad: Any) -> list[Any]:
+def _fake_quant_vars_grad(op: Operation, grad: Tensor) -> list[Any]:
     attrs = {name: op.attrs[name] for name in ("num_bits", "narrow_range")}
     return list(apply_op("FakeQuantWithMinMaxVarsGradient", grad, *op.inputs, **attrs))
 
 
 @export("quantization.fake_quant_with_min_max_args", "fake_quant_with_min_max_args")
 def fake_quant_with_min_max_args(
-    inputs: Any,
+    inputs: TensorLike,
     min: float = -6.0,
     max: float = 6.0,
     num_bits: int = 8,
@@ -189,9 +200,9 @@ def fake_quant_with_min_max_args(
 
 @export("quantization.fake_quant_with_min_max_vars", "fake_quant_with_min_max_vars")
 def fake_quant_with_min_max_vars(
-    inputs: Any,
-    min: Any,
-    max: Any,
+    inputs: TensorLike,
+    min: TensorLike,
+    max: TensorLike,
     num_bits: int = 8,
     narrow_range: bool = False,
     name: str | None = None,

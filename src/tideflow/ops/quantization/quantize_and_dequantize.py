@@ -11,9 +11,10 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import errors
 
@@ -28,7 +29,7 @@ def _check(x: Any, num_bits: int, signed: bool, axis: int) -> None:
         raise errors.InvalidArgumentError(f"axis {axis} is not one of shape {list(x.shape)}")
 
 
-def _check_limits(x: Any, limits: tuple[Any, Any], axis: int) -> None:
+def _check_limits(x: Array, limits: tuple[Any, Any], axis: int) -> None:
     wanted = () if axis == -1 else (x.shape[axis],)
     for given in limits:
         if given.shape != wanted:
@@ -54,10 +55,10 @@ def _check_limits(x: Any, limits: tuple[Any, Any], axis: int) -> None:
     shape=same_as(),
 )
 def quantize_and_dequantize_v4_kernel(
-    xp: Any,
-    x: Any,
-    low: Any,
-    high: Any,
+    xp: ArrayNamespace,
+    x: Array,
+    low: Array,
+    high: Array,
     *,
     signed_input: bool,
     num_bits: int,
@@ -100,7 +101,7 @@ def quantize_and_dequantize_v4_kernel(
 
 
 @gradient("QuantizeAndDequantizeV4")
-def _quantize_and_dequantize_v4_grad(op: Any, grad: Any) -> list[Any]:
+def _quantize_and_dequantize_v4_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass on the gradient of what is in the range; the range's own is zero."""
     x, low, high = op.inputs
     limits = [low, high]
@@ -117,9 +118,9 @@ def _quantize_and_dequantize_v4_grad(op: Any, grad: Any) -> list[Any]:
 
 @export("quantization.quantize_and_dequantize_v2")
 def quantize_and_dequantize_v2(
-    input: Any,
-    input_min: Any,
-    input_max: Any,
+    input: TensorLike,
+    input_min: TensorLike,
+    input_max: TensorLike,
     signed_input: bool = True,
     num_bits: int = 8,
     range_given: bool = False,

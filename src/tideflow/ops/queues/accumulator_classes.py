@@ -10,6 +10,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.wire import dtypes
@@ -22,7 +23,7 @@ class ConditionalAccumulatorBase:
 
     _ops = "Accumulator"
 
-    def __init__(self, dtype: Any, shape: Any, accumulator_ref: Tensor) -> None:
+    def __init__(self, dtype: DTypeLike, shape: Any, accumulator_ref: Tensor) -> None:
         self._dtype = as_dtype(dtype)
         self._shape = TensorShape(shape)
         self._accumulator_ref = accumulator_ref
@@ -52,7 +53,7 @@ class ConditionalAccumulatorBase:
         )
         return found
 
-    def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
+    def set_global_step(self, new_global_step: TensorLike, name: str | None = None) -> Operation:
         """Return an operation after which gradients of earlier steps are dropped."""
         made: Operation = apply_op(
             f"{self._ops}SetGlobalStep", self._accumulator_ref, _int64(new_global_step), name=name
@@ -60,7 +61,7 @@ class ConditionalAccumulatorBase:
         return made
 
 
-def _int64(value: Any) -> Tensor:
+def _int64(value: TensorLike) -> Tensor:
     if isinstance(value, Tensor) and value.dtype.base_dtype is not dtypes.int64:
         cast: Tensor = apply_op("Cast", value, DstT=dtypes.int64)
         return cast
@@ -68,7 +69,12 @@ def _int64(value: Any) -> Tensor:
 
 
 def _handle(
-    op_name: str, dtype: Any, shape: Any, shared_name: str | None, name: str, reduction_type: str
+    op_name: str,
+    dtype: DTypeLike,
+    shape: Any,
+    shared_name: str | None,
+    name: str,
+    reduction_type: str,
 ) -> Tensor:
     made: Tensor = apply_op(
         op_name,
@@ -95,8 +101,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     def __init__(
         self,
-        dtype: Any,
-        shape: Any = None,
+        dtype: DTypeLike,
+        shape: ShapeLike | None = None,
         shared_name: str | None = None,
         name: str = "conditional_accumulator",
         reduction_type: str = "MEAN",
@@ -105,7 +111,9 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         made = _handle(op_name, dtype, shape, shared_name, name, reduction_type)
         super().__init__(dtype, shape, made)
 
-    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
+    def apply_grad(
+        self, grad: Tensor, local_step: TensorLike = 0, name: str | None = None
+    ) -> Operation:
         """Return an operation that adds a gradient, if local_step is not over.
 
         Raises: ValueError for a gradient of another shape.
@@ -121,7 +129,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
         return made
 
-    def take_grad(self, num_required: Any, name: str | None = None) -> Tensor:
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> Tensor:
         """Return the mean or sum of the gradients; waits, when run, until there are enough."""
         found: Tensor = apply_op(
             f"{self._ops}TakeGradient",
@@ -140,8 +148,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     def __init__(
         self,
-        dtype: Any,
-        shape: Any = None,
+        dtype: DTypeLike,
+        shape: ShapeLike | None = None,
         shared_name: str | None = None,
         name: str = "sparse_conditional_accumulator",
         reduction_type: str = "MEAN",
@@ -151,17 +159,17 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         super().__init__(dtype, shape, made)
 
     def apply_indexed_slices_grad(
-        self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None
+        self, grad: IndexedSlices, local_step: TensorLike = 0, name: str | None = None
     ) -> Operation:
         """Return an operation that adds a gradient, if local_step is not over."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def apply_grad(
         self,
-        grad_indices: Any,
-        grad_values: Any,
-        grad_shape: Any = None,
-        local_step: Any = 0,
+        grad_indices: TensorLike,
+        grad_values: TensorLike,
+        grad_shape: TensorLike | None = None,
+        local_step: TensorLike = 0,
         name: str | None = None,
     ) -> Operation:
         """Return an operation that adds slices grad_values of indices grad_indices (ascending)."""
@@ -177,7 +185,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         return made
 
-    def take_grad(self, num_required: Any, name: str | None = None) -> list[Tensor]:
+    def take_grad(self, num_required: TensorLike, name: str | None = None) -> list[Tensor]:
         """Return indices, values and shape of the mean or sum of the gradients; waits for them."""
         found: list[Tensor] = apply_op(
             "SparseAccumulatorTakeGradient",
@@ -188,7 +196,9 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         return found
 
-    def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
+    def take_indexed_slices_grad(
+        self, num_required: TensorLike, name: str | None = None
+    ) -> IndexedSlices:
         """Return the mean or sum of the gradients as slices; waits, when run, for enough."""
         indices, values, shape = self.take_grad(num_required, name)
         return IndexedSlices(values, indices, shape)

@@ -15,9 +15,11 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.queues.accumulators import Accumulator, DenseAccumulator, SparseAccumulator
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -75,7 +77,7 @@ def _declare(name: str, kind: type[Accumulator], is_resource: bool) -> None:
     """Register an op that makes an accumulator."""
 
     def make(
-        ctx: Any,
+        ctx: KernelContext,
         *,
         dtype: DType,
         shape: TensorShape,
@@ -132,24 +134,28 @@ def _scalar(value: Any, what: str) -> int:
     return int(value)
 
 
-def apply_gradient(ctx: Any, handle: Any, local_step: Any, gradient: Any, *, dtype: DType) -> None:
+def apply_gradient(
+    ctx: KernelContext, handle: object, local_step: Array, gradient: Array, *, dtype: DType
+) -> None:
     """Add a gradient, unless its step is over."""
     found = _find(ctx, handle, DenseAccumulator, dtype)
     found.add(_scalar(local_step, "local_step"), gradient)
 
 
-async def take_gradient(ctx: Any, handle: Any, num_required: Any, *, dtype: DType) -> Any:
+async def take_gradient(
+    ctx: KernelContext, handle: object, num_required: Array, *, dtype: DType
+) -> Any:
     """Return the mean (or sum) of the gradients; waits until there are enough."""
     found = _find(ctx, handle, DenseAccumulator, dtype)
     return await found.take(_scalar(num_required, "num_required"))
 
 
-def num_accumulated(ctx: Any, handle: Any) -> Any:
+def num_accumulated(ctx: KernelContext, handle: object) -> Any:
     """Return how many gradients were added since the last take."""
     return np.int32(_find(ctx, handle).count)
 
 
-def set_global_step(ctx: Any, handle: Any, new_global_step: Any) -> None:
+def set_global_step(ctx: KernelContext, handle: object, new_global_step: Array) -> None:
     """Drop gradients of earlier steps from now on."""
     _find(ctx, handle).set_step(_scalar(new_global_step, "new_global_step"))
 
@@ -207,12 +213,12 @@ for _prefix, _handle, _stateful in (
     shape=no_outputs,
 )
 def sparse_apply_gradient(
-    ctx: Any,
+    ctx: KernelContext,
     handle: Any,
-    local_step: Any,
-    indices: Any,
-    values: Any,
-    shape: Any,
+    local_step: Array,
+    indices: Array,
+    values: Array,
+    shape: Array,
     *,
     dtype: DType,
     has_known_shape: bool,
@@ -232,7 +238,9 @@ def sparse_apply_gradient(
     """,
     shape=lambda c: [(None,), None, (None,)],
 )
-async def sparse_take_gradient(ctx: Any, handle: Any, num_required: Any, *, dtype: DType) -> Any:
+async def sparse_take_gradient(
+    ctx: KernelContext, handle: Any, num_required: Array, *, dtype: DType
+) -> Any:
     """Return the mean (or sum) of the gradients as slices; waits until there are enough."""
     found = _find(ctx, handle, SparseAccumulator, dtype)
     return await found.take(_scalar(num_required, "num_required"))

@@ -21,6 +21,7 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -120,7 +121,7 @@ class Accumulator(ABC):
     def _label(self) -> str:
         return f"{self.kind} {self.name!r}"
 
-    def _refuse(self, what: str, expected: Any, found: Any) -> errors.InvalidArgumentError:
+    def _refuse(self, what: str, expected: object, found: object) -> errors.InvalidArgumentError:
         return errors.InvalidArgumentError(
             f"Shape mismatch in {self._label}: expected {what} {expected}, got {found}"
         )
@@ -251,7 +252,7 @@ class SparseAccumulator(Accumulator):
         return indices, values, np.array([first, *values.shape[1:]], np.int64)
 
 
-def _merge(first: Any, second: Any) -> tuple[Any, Any, Any]:
+def _merge(first: Array, second: Array) -> tuple[Any, Any, Any]:
     """Walk two vectors side by side: where the entries of each go, and what stands there."""
     if _ascends(first) and _ascends(second):
         joined = np.union1d(first, second)
@@ -275,5 +276,5 @@ def _merge(first: Any, second: Any) -> tuple[Any, Any, Any]:
     return np.array(mine, np.int64), np.array(theirs, np.int64), np.array(joined_list, np.int64)
 
 
-def _ascends(indices: Any) -> bool:
+def _ascends(indices: Array) -> bool:
     return len(indices) < 2 or bool((np.diff(indices) > 0).all())

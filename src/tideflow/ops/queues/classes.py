@@ -13,6 +13,7 @@ from tideflow.graph import shapes as static_shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import get_seed
 from tideflow.wire import dtypes
@@ -38,7 +39,7 @@ class QueueBase:
         self._name = queue_ref.op.name.rsplit("/", 1)[-1]
 
     @staticmethod
-    def from_list(index: Any, queues: Sequence[QueueBase]) -> QueueBase:
+    def from_list(index: TensorLike, queues: Sequence[QueueBase]) -> QueueBase:
         """Return the queue of that index, chosen at each run among queues of one kind.
 
         Raises: TypeError when they are no queues or differ in types or names.
@@ -81,7 +82,7 @@ class QueueBase:
         """Names of the components, or None."""
         return self._names
 
-    def enqueue(self, vals: Any, name: str | None = None) -> Operation:
+    def enqueue(self, vals: TensorLike, name: str | None = None) -> Operation:
         """Return an operation that puts one element; it waits while the queue is full.
 
         When run: CancelledError if the queue is closed.  Raises: ValueError for a wrong number
@@ -96,7 +97,7 @@ class QueueBase:
             )
             return made
 
-    def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
+    def enqueue_many(self, vals: TensorLike, name: str | None = None) -> Operation:
         """Return an operation that puts each row of a batch; it waits while the queue is full."""
         with self._scope(name, "EnqueueMany") as scope:
             tensors = self._components(vals)
@@ -126,7 +127,7 @@ class QueueBase:
         )
         return self._result(found, [shape.dims for shape in self._shapes])
 
-    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
         """Return n elements as a batch; waits for all of them when run.
 
         When run: OutOfRangeError if the queue is closed and holds too few; InvalidArgumentError
@@ -142,7 +143,7 @@ class QueueBase:
         size = n if isinstance(n, int) else None
         return self._result(found, [self._rows(size, shape) for shape in self._shapes])
 
-    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+    def dequeue_up_to(self, n: TensorLike, name: str | None = None) -> Any:
         """Return n elements as a batch, or the fewer that are left once the queue is closed."""
         found = apply_op(
             "QueueDequeueUpToV2",
@@ -178,7 +179,7 @@ class QueueBase:
     def _scope(self, name: str | None, suffix: str) -> Any:
         return get_default_graph().name_scope(name or f"{self._name}_{suffix}")
 
-    def _components(self, vals: Any) -> list[Tensor]:
+    def _components(self, vals: object) -> list[Tensor]:
         """Return one tensor for each component, converted to its type."""
         if isinstance(vals, dict):
             if self._names is None or sorted(vals) != sorted(self._names):
@@ -213,7 +214,9 @@ class QueueBase:
         return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _declared(kinds: Any, shapes: Any, names: Any) -> tuple[list[DType], list[TensorShape], Any]:
+def _declared(
+    kinds: object, shapes: Any, names: object
+) -> tuple[list[DType], list[TensorShape], Any]:
     """Return types, shapes (empty for none) and names as lists, one entry for each component."""
     types = [as_dtype(k) for k in (kinds if isinstance(kinds, (list, tuple)) else [kinds])]
     found: list[TensorShape] = []
@@ -235,9 +238,9 @@ class FIFOQueue(QueueBase):
     def __init__(
         self,
         capacity: int,
-        dtypes: Any,
-        shapes: Any = None,
-        names: Any = None,
+        dtypes: Sequence[DTypeLike],
+        shapes: Sequence[ShapeLike] | None = None,
+        names: Sequence[str] | None = None,
         shared_name: str | None = None,
         name: str = "fifo_queue",
     ) -> None:
@@ -263,9 +266,9 @@ class PaddingFIFOQueue(QueueBase):
     def __init__(
         self,
         capacity: int,
-        dtypes: Any,
-        shapes: Any,
-        names: Any = None,
+        dtypes: Sequence[DTypeLike],
+        shapes: Sequence[ShapeLike],
+        names: Sequence[str] | None = None,
         shared_name: str | None = None,
         name: str = "padding_fifo_queue",
     ) -> None:
@@ -294,9 +297,9 @@ class RandomShuffleQueue(QueueBase):
         self,
         capacity: int,
         min_after_dequeue: int,
-        dtypes: Any,
-        shapes: Any = None,
-        names: Any = None,
+        dtypes: Sequence[DTypeLike],
+        shapes: Sequence[ShapeLike] | None = None,
+        names: Sequence[str] | None = None,
         seed: int | None = None,
         shared_name: str | None = None,
         name: str = "random_shuffle_queue",
@@ -333,9 +336,9 @@ class PriorityQueue(QueueBase):
     def __init__(
         self,
         capacity: int,
-        types: Any,
-        shapes: Any = None,
-        names: Any = None,
+        types: Sequence[DTypeLike],
+        shapes: Sequence[ShapeLike] | None = None,
+        names: Sequence[str] | None = None,
         shared_name: str | None = None,
         name: str = "priority_queue",
     ) -> None:

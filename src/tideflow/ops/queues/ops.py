@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op, with_attrs
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.node_resources import open_resource
 from tideflow.ops.queues.queues import PaddingFIFOQueue, PriorityQueue, Queue, RandomShuffleQueue
 from tideflow.wire import dtypes, errors
@@ -50,7 +52,7 @@ def _queue_op(name: str, attrs: str = _COMPONENT_ATTRS) -> Callable[[M], M]:
     """
 
     def register(make: M) -> M:
-        def kernel(ctx: Any, *, container: str, shared_name: str, **declared: Any) -> Any:
+        def kernel(ctx: KernelContext, *, container: str, shared_name: str, **declared: Any) -> Any:
             declared["shapes"] = _dims(declared["shapes"])
 
             def made() -> Queue:
@@ -138,12 +140,12 @@ def _priority_queue(
     return PriorityQueue(name, [dtypes.int64, *component_types], [(), *shapes], capacity)
 
 
-def _lookup(ctx: Any, handle: Any) -> Queue:
+def _lookup(ctx: KernelContext, handle: object) -> Queue:
     found: Queue = ctx.resources.lookup(handle, Queue)
     return found
 
 
-def _queue(ctx: Any, handle: Any, types: list[DType], timeout_ms: int = -1) -> Queue:
+def _queue(ctx: KernelContext, handle: object, types: list[DType], timeout_ms: int = -1) -> Queue:
     """Return the queue of a handle, whose components must have the types that the op declares."""
     if timeout_ms != -1:
         raise errors.InvalidArgumentError(
@@ -172,7 +174,12 @@ def _names(types: Any) -> str:
     stateful=True,
 )
 async def queue_enqueue_v2(
-    ctx: Any, handle: Any, components: list[Any], *, Tcomponents: list[DType], timeout_ms: int
+    ctx: KernelContext,
+    handle: object,
+    components: list[Any],
+    *,
+    Tcomponents: list[DType],
+    timeout_ms: int,
 ) -> None:
     """Put one element; waits for room."""
     await _queue(ctx, handle, Tcomponents, timeout_ms).put(tuple(components))
@@ -188,7 +195,12 @@ async def queue_enqueue_v2(
     stateful=True,
 )
 async def queue_enqueue_many_v2(
-    ctx: Any, handle: Any, components: list[Any], *, Tcomponents: list[DType], timeout_ms: int
+    ctx: KernelContext,
+    handle: object,
+    components: list[Any],
+    *,
+    Tcomponents: list[DType],
+    timeout_ms: int,
 ) -> None:
     """Put each row of a batch; waits for room."""
     await _queue(ctx, handle, Tcomponents, timeout_ms).put_many(tuple(components))
@@ -229,7 +241,7 @@ def _batch_shapes(c: ShapeContext) -> list[Dims]:
     stateful=True,
 )
 async def queue_dequeue_v2(
-    ctx: Any, handle: Any, *, component_types: list[DType], timeout_ms: int
+    ctx: KernelContext, handle: object, *, component_types: list[DType], timeout_ms: int
 ) -> Any:
     """Take one element; waits for it."""
     return await _queue(ctx, handle, component_types, timeout_ms).take()
@@ -245,7 +257,7 @@ async def queue_dequeue_v2(
     stateful=True,
 )
 async def queue_dequeue_many_v2(
-    ctx: Any, handle: Any, n: Any, *, component_types: list[DType], timeout_ms: int
+    ctx: KernelContext, handle: object, n: Array, *, component_types: list[DType], timeout_ms: int
 ) -> Any:
     """Take n elements as a batch; waits for all of them."""
     return await _queue(ctx, handle, component_types, timeout_ms).take_many(int(n))
@@ -261,7 +273,7 @@ async def queue_dequeue_many_v2(
     stateful=True,
 )
 async def queue_dequeue_up_to_v2(
-    ctx: Any, handle: Any, n: Any, *, component_types: list[DType], timeout_ms: int
+    ctx: KernelContext, handle: object, n: Array, *, component_types: list[DType], timeout_ms: int
 ) -> Any:
     """Take n elements as a batch, or what is left once the queue is closed."""
     return await _queue(ctx, handle, component_types, timeout_ms).take_many(int(n), up_to=True)
@@ -275,19 +287,21 @@ async def queue_dequeue_up_to_v2(
     shape=no_outputs,
     stateful=True,
 )
-async def queue_close_v2(ctx: Any, handle: Any, *, cancel_pending_enqueues: bool) -> None:
+async def queue_close_v2(
+    ctx: KernelContext, handle: object, *, cancel_pending_enqueues: bool
+) -> None:
     """Close a queue."""
     await _lookup(ctx, handle).close(cancel_pending_enqueues)
 
 
 @op("QueueSizeV2(handle: resource) -> size: int32", shape=scalar, stateful=True)
-async def queue_size_v2(ctx: Any, handle: Any) -> Any:
+async def queue_size_v2(ctx: KernelContext, handle: object) -> Any:
     """Return how many elements a queue holds."""
     return np.int32(len(_lookup(ctx, handle)))
 
 
 @op("QueueIsClosedV2(handle: resource) -> is_closed: bool", shape=scalar, stateful=True)
-async def queue_is_closed_v2(ctx: Any, handle: Any) -> Any:
+async def queue_is_closed_v2(ctx: KernelContext, handle: object) -> Any:
     """Return whether a queue is closed."""
     return np.bool_(_lookup(ctx, handle).closed)
 

@@ -388,13 +388,13 @@ class PriorityQueue(Queue):
             heapq.heappush(self._elements, (int(element[0]), at - len(elements), element))
 
 
-def _show(fact: Any) -> str:
+def _show(fact: object) -> str:
     if isinstance(fact, tuple):
         return "(" + ", ".join(_show(item) for item in fact) + ")"
     return fact.name if isinstance(fact, DType) else str(fact)
 
 
-def _as_array(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+def _as_array(value: object, dtype: DType) -> np.ndarray[Any, Any]:
     """Return a component as an array; a bare object becomes an array of it."""
     if isinstance(value, np.ndarray):
         return value

@@ -13,6 +13,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, overload_each
 from tideflow.ops.math import arithmetic, comparison, elementwise, powers
 from tideflow.ops.operators import defer_to
@@ -26,7 +27,7 @@ def _mapped(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Return the function of the innermost values of ragged arguments, as rows of the first."""
     found: list[RaggedTensor] = []
 
-    def flat(value: Any) -> Any:
+    def flat(value: TensorLike) -> Any:
         if isinstance(value, RaggedTensor):
             found.append(value)
             return value.flat_values
@@ -76,7 +77,7 @@ def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 # ---- broadcasting
 
 
-def _like(value: Any, rows: RaggedTensor) -> Any:
+def _like(value: TensorLike, rows: RaggedTensor) -> Any:
     """Return a dense operand as it goes with the innermost values of a ragged one."""
     given = convert_to_tensor(value, None if isinstance(value, Tensor) else rows.dtype)
     if given.dims is None:
@@ -119,7 +120,7 @@ def _per_value(given: Tensor, rows: RaggedTensor) -> Any:
 def _broadcast(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     rows = next(v for v in (*args, *kwargs.values()) if isinstance(v, RaggedTensor))
 
-    def fitting(value: Any) -> Any:
+    def fitting(value: TensorLike) -> Any:
         is_operand = isinstance(value, (Tensor, int, float, list, tuple)) or hasattr(value, "dtype")
         return value if isinstance(value, RaggedTensor) or not is_operand else _like(value, rows)
 
@@ -197,7 +198,7 @@ overload_each("rank", _ranked)
 
 
 def _operator(function: Callable[..., Any], is_reflected: bool = False) -> Callable[..., Any]:
-    def operate(self: RaggedTensor, other: Any) -> Any:
+    def operate(self: RaggedTensor, other: TensorLike) -> Any:
         return _broadcast(function, [other, self] if is_reflected else [self, other], {})
 
     return operate

@@ -16,10 +16,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -28,7 +30,7 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(what)
 
 
-def check_splits(splits: Any, what: str = "row splits") -> Any:
+def check_splits(splits: Array, what: str = "row splits") -> Any:
     """Return row splits, which start with 0 and never fall.  Raises: InvalidArgumentError."""
     if np.ndim(splits) != 1 or not len(splits):
         raise _invalid(f"{what} must be a vector of one element at least")
@@ -73,10 +75,10 @@ def _dense_shape(c: ShapeContext) -> list[Dims]:
     shape=_dense_shape,
 )
 def ragged_tensor_to_tensor_kernel(
-    ctx: Any,
-    shape: Any,
-    values: Any,
-    default: Any,
+    ctx: KernelContext,
+    shape: Array,
+    values: Array,
+    default: Array,
     partitions: list[Any],
     *,
     row_partition_types: list[str],
@@ -110,11 +112,11 @@ def ragged_tensor_to_tensor_kernel(
     return made.reshape(*sizes, *inner)
 
 
-def _text(kind: Any) -> str:
+def _text(kind: object) -> str:
     return kind.decode() if isinstance(kind, bytes) else str(kind)
 
 
-def _asked_sizes(shape: Any, rank: int, inner: tuple[int, ...]) -> list[int]:
+def _asked_sizes(shape: Array, rank: int, inner: tuple[int, ...]) -> list[int]:
     """Return the sizes of the ragged axes and the first, -1 where they follow from the rows."""
     if np.ndim(shape) == 0:
         if shape != -1:
@@ -159,7 +161,7 @@ def _levels(kinds: list[str], partitions: list[Any]) -> tuple[int, list[tuple[An
     return count, levels
 
 
-def _columns(rows: Any) -> Any:
+def _columns(rows: Array) -> Any:
     """Return the place of each value in its row."""
     if np.ndim(rows) != 1 or (rows < 0).any() or (np.diff(rows) < 0).any():
         raise _invalid("VALUE_ROWIDS must be a vector that never falls, from 0 on")
@@ -168,7 +170,7 @@ def _columns(rows: Any) -> Any:
     return np.arange(len(rows)) - np.repeat(starts, lengths)
 
 
-def _check_default(default: Any, inner: tuple[int, ...]) -> None:
+def _check_default(default: Array, inner: tuple[int, ...]) -> None:
     given = np.shape(default)
     fits = len(given) <= len(inner) and all(
         size in (1, wanted) for size, wanted in zip(given[::-1], inner[::-1])
@@ -181,7 +183,7 @@ def _check_default(default: Any, inner: tuple[int, ...]) -> None:
 
 
 @gradient("RaggedTensorToTensor")
-def _ragged_tensor_to_tensor_grad(op: Operation, grad: Any) -> list[Any]:
+def _ragged_tensor_to_tensor_grad(op: Operation, grad: Tensor) -> list[Any]:
     _, values, default, *partitions = op.inputs
     kinds = [_text(kind) for kind in op.attrs["row_partition_types"]]
     outer = _ragged_rank(kinds) + 1
@@ -232,7 +234,7 @@ def _sparse_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_sparse_shape,
 )
-def ragged_tensor_to_sparse_kernel(ctx: Any, nested: list[Any], values: Any) -> Any:
+def ragged_tensor_to_sparse_kernel(ctx: KernelContext, nested: list[Any], values: Array) -> Any:
     """Return indices, values and shape of the sparse tensor of the same elements."""
     if np.ndim(values) < 1:
         raise _invalid("rt_dense_values must have rank 1 at least")
@@ -258,7 +260,9 @@ def ragged_tensor_to_sparse_kernel(ctx: Any, nested: list[Any], values: Any) -> 
 
 
 @gradient("RaggedTensorToSparse")
-def _ragged_tensor_to_sparse_grad(op: Operation, _: Any, grad: Any, *rest: Any) -> list[Any]:
+def _ragged_tensor_to_sparse_grad(
+    op: Operation, _: Tensor, grad: Tensor, *rest: Tensor
+) -> list[Any]:
     values = op.inputs[-1]
     of_values = apply_op("Reshape", grad, apply_op("Shape", values))
     return [*[None] * (len(op.inputs) - 1), of_values]
@@ -289,7 +293,9 @@ def _range_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_range_shape,
 )
-def ragged_range_kernel(ctx: Any, starts: Any, limits: Any, deltas: Any, *, Tsplits: DType) -> Any:
+def ragged_range_kernel(
+    ctx: KernelContext, starts: Array, limits: Array, deltas: Array, *, Tsplits: DType
+) -> Any:
     """Return the row splits and values of one range for each start, limit and delta."""
     if any(np.ndim(given) > 1 for given in (starts, limits, deltas)):
         raise _invalid("starts, limits and deltas must be scalars or vectors")
@@ -310,7 +316,7 @@ def ragged_range_kernel(ctx: Any, starts: Any, limits: Any, deltas: Any, *, Tspl
     return splits.astype(Tsplits.as_numpy_dtype), values
 
 
-def _run(start: Any, delta: Any, length: int) -> Any:
+def _run(start: Array, delta: Array, length: int) -> Any:
     """Return start, start + delta ... added up step by step, as rounding goes in TensorFlow."""
     if not length:
         return np.empty(0, start.dtype)
@@ -354,7 +360,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     shape=_gather_shape,
 )
 def ragged_gather_kernel(
-    ctx: Any, nested: list[Any], values: Any, indices: Any, *, Tsplits: DType
+    ctx: KernelContext, nested: list[Any], values: Array, indices: Array, *, Tsplits: DType
 ) -> Any:
     """Return row splits and values of the rows that indices [...] name."""
     kind = Tsplits.as_numpy_dtype
@@ -388,7 +394,7 @@ def ragged_gather_kernel(
 
 
 @gradient("RaggedGather")
-def _ragged_gather_grad(op: Operation, *grads: Any) -> list[Any]:
+def _ragged_gather_grad(op: Operation, *grads: Tensor) -> list[Any]:
     depth = op.attrs["PARAMS_RAGGED_RANK"]
     nested, values, indices = op.inputs[:depth], op.inputs[depth], op.inputs[-1]
     count = apply_op("GatherV2", apply_op("Shape", values), 0, 0)

@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.export import export
 from tideflow.ops.ragged import partition
@@ -22,7 +23,7 @@ from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
 
-def _values(values: Any) -> Tensor | RaggedTensor:
+def _values(values: object) -> Tensor | RaggedTensor:
     if isinstance(values, RaggedTensor):
         return values
     given = convert_to_tensor(values, name="values")
@@ -37,13 +38,13 @@ def _count(values: Tensor | RaggedTensor, kind: Any) -> Tensor:
     return partition.count_of(values, kind)
 
 
-def _same(a: Any, b: Any) -> Tensor:
+def _same(a: Tensor, b: Tensor) -> Tensor:
     found: Tensor = apply_op("Equal", a, b)
     return found
 
 
 def from_row_splits(
-    values: Any, row_splits: Any, name: str | None = None, validate: bool = True
+    values: TensorLike, row_splits: TensorLike, name: str | None = None, validate: bool = True
 ) -> RaggedTensor:
     """Return rows that begin and end at row_splits: from 0 to the number of values, never falling.
 
@@ -64,7 +65,7 @@ def from_row_splits(
 
 
 def from_row_lengths(
-    values: Any, row_lengths: Any, name: str | None = None, validate: bool = True
+    values: TensorLike, row_lengths: TensorLike, name: str | None = None, validate: bool = True
 ) -> RaggedTensor:
     """Return rows of lengths that add up to the number of values.
 
@@ -75,9 +76,9 @@ def from_row_lengths(
 
 
 def from_value_rowids(
-    values: Any,
-    value_rowids: Any,
-    nrows: Any = None,
+    values: object,
+    value_rowids: object,
+    nrows: object | None = None,
     name: str | None = None,
     validate: bool = True,
 ) -> RaggedTensor:
@@ -110,7 +111,7 @@ def from_value_rowids(
 
 
 def from_row_starts(
-    values: Any, row_starts: Any, name: str | None = None, validate: bool = True
+    values: TensorLike, row_starts: TensorLike, name: str | None = None, validate: bool = True
 ) -> RaggedTensor:
     """Return rows that begin at row_starts, the first at 0, and end where the next one begins."""
     given, starts = _values(values), partition.as_partition(row_starts)
@@ -119,7 +120,7 @@ def from_row_starts(
 
 
 def from_row_limits(
-    values: Any, row_limits: Any, name: str | None = None, validate: bool = True
+    values: TensorLike, row_limits: TensorLike, name: str | None = None, validate: bool = True
 ) -> RaggedTensor:
     """Return rows that end at row_limits, the last with the values, and begin at the one before."""
     limits = partition.as_partition(row_limits)
@@ -128,9 +129,9 @@ def from_row_limits(
 
 
 def from_uniform_row_length(
-    values: Any,
-    uniform_row_length: Any,
-    nrows: Any = None,
+    values: TensorLike,
+    uniform_row_length: TensorLike,
+    nrows: TensorLike | None = None,
     validate: bool = True,
     name: str | None = None,
 ) -> RaggedTensor:
@@ -178,7 +179,7 @@ def from_nested_row_lengths(
 
 
 def from_nested_value_rowids(
-    flat_values: Any,
+    flat_values: TensorLike,
     nested_value_rowids: Any,
     nested_nrows: Any = None,
     name: str | None = None,
@@ -198,12 +199,12 @@ def from_nested_value_rowids(
 
 
 def from_tensor(
-    tensor: Any,
-    lengths: Any = None,
-    padding: Any = None,
+    tensor: object,
+    lengths: TensorLike | None = None,
+    padding: object | None = None,
     ragged_rank: int = 1,
     name: str | None = None,
-    row_splits_dtype: Any = dtypes.int64,
+    row_splits_dtype: object = dtypes.int64,
 ) -> RaggedTensor:
     """Return the rows of a dense tensor, whole or in part.
 
@@ -253,7 +254,7 @@ def from_tensor(
     return RaggedTensor(values, partition.splits_of_lengths(kept))
 
 
-def _kept_lengths(given: Tensor, padding: Any, kind: Any) -> Tensor:
+def _kept_lengths(given: Tensor, padding: object, kind: Any) -> Tensor:
     """Return the lengths of rows without what equals the padding at their ends."""
     filling = convert_to_tensor(padding, given.dtype, name="padding")
     differs = apply_op("NotEqual", given, filling)
@@ -268,7 +269,7 @@ def _kept_lengths(given: Tensor, padding: Any, kind: Any) -> Tensor:
     return found
 
 
-def _from_nested_lengths(given: Tensor, lengths: list[Any], kind: Any) -> RaggedTensor:
+def _from_nested_lengths(given: Tensor, lengths: list[Any], kind: object) -> RaggedTensor:
     """Return the tensor with the first lengths for its rows, the next for those within."""
     outer = from_tensor(given, lengths[0], row_splits_dtype=kind)
     if len(lengths) == 1:
@@ -276,7 +277,7 @@ def _from_nested_lengths(given: Tensor, lengths: list[Any], kind: Any) -> Ragged
     return outer.with_values(_from_nested_lengths(outer.flat_values, lengths[1:], kind))
 
 
-def _of_inner_rows(given: Tensor, padding: Any, ragged_rank: int, kind: Any) -> RaggedTensor:
+def _of_inner_rows(given: Tensor, padding: object, ragged_rank: int, kind: object) -> RaggedTensor:
     shape = apply_op("Shape", given, out_type=kind)
     joined = apply_op("ConcatV2", [[-1], getitem(apply_op("Shape", given), slice(2, None))], 0)
     rest = apply_op("Reshape", given, joined)
@@ -287,7 +288,7 @@ def _of_inner_rows(given: Tensor, padding: Any, ragged_rank: int, kind: Any) -> 
 
 
 def from_sparse(
-    st_input: SparseTensor, name: str | None = None, row_splits_dtype: Any = dtypes.int64
+    st_input: SparseTensor, name: str | None = None, row_splits_dtype: DTypeLike = dtypes.int64
 ) -> RaggedTensor:
     """Return the rows of a sparse matrix, in which values must stand at the beginning of rows.
 
@@ -330,7 +331,7 @@ for _make in (
 # ---- from Python's lists
 
 
-def _depths(value: Any) -> tuple[int | None, int]:
+def _depths(value: object) -> tuple[int | None, int]:
     """Return how deep scalars lie in nested lists, None where there are none; and how deep lists.
 
     Raises: ValueError where scalars lie at several depths.
@@ -410,12 +411,12 @@ def _dense(rows: Any, dtype: Any, inner: tuple[int, ...] | None) -> Tensor:
 
 @export("ragged.range")
 def ragged_range(
-    starts: Any,
-    limits: Any = None,
-    deltas: Any = 1,
-    dtype: Any = None,
+    starts: TensorLike,
+    limits: TensorLike | None = None,
+    deltas: TensorLike = 1,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
-    row_splits_dtype: Any = dtypes.int64,
+    row_splits_dtype: DTypeLike = dtypes.int64,
 ) -> RaggedTensor:
     """Return a row for each start, limit and delta: start, start + delta ... below the limit.
 

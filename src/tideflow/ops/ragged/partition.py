@@ -5,12 +5,11 @@ Source: tensorflow/python/ops/ragged/row_partition.py, segment_id_ops.py.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.export import export
@@ -19,7 +18,7 @@ from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 
 
-def as_partition(value: Any, dtype: Any = None) -> Tensor:
+def as_partition(value: object, dtype: DTypeLike | None = None) -> Tensor:
     """Return splits, lengths or ids as a vector of int32 or int64; numbers become int64.
 
     Raises: ValueError for other types and ranks.
@@ -36,7 +35,7 @@ def as_partition(value: Any, dtype: Any = None) -> Tensor:
     return given if wanted in (None, given.dtype) else apply_op("Cast", given, DstT=wanted)
 
 
-def number(value: Any, dtype: DType) -> Tensor:
+def number(value: object, dtype: DType) -> Tensor:
     """Return an integer as a scalar of a type."""
     given = value if isinstance(value, Tensor) else convert_to_tensor(value, dtype)
     found: Tensor = given if given.dtype == dtype else apply_op("Cast", given, DstT=dtype)
@@ -115,7 +114,9 @@ def rows_by_ids(ids: Tensor) -> Tensor:
 
 
 @export("ragged.row_splits_to_segment_ids")
-def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: Any = None) -> Tensor:
+def row_splits_to_segment_ids(
+    splits: TensorLike, name: str | None = None, out_type: DTypeLike | None = None
+) -> Tensor:
     """Return for each value which row it is in, from row splits.
 
     Raises: ValueError for splits that are no vector of integers.
@@ -130,7 +131,10 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
 
 @export("ragged.segment_ids_to_row_splits")
 def segment_ids_to_row_splits(
-    segment_ids: Any, num_segments: Any = None, out_type: Any = None, name: str | None = None
+    segment_ids: TensorLike,
+    num_segments: TensorLike | None = None,
+    out_type: DTypeLike | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return row splits, from ids of rows that never fall; num_segments counts empty rows too.
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import apply_op
+from tideflow.graph.graph import Tensor
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import overload
 from tideflow.ops.math import reducing as reduce
 from tideflow.ops.ragged import partition
@@ -17,7 +19,7 @@ from tideflow.ops.ragged.tensor import RaggedTensor
 from tideflow.wire import dtypes
 
 
-def _by_segments(op_name: str, data: Any, ids: Any, count: Any) -> Any:
+def _by_segments(op_name: str, data: object, ids: TensorLike, count: TensorLike) -> Any:
     """Return the rows with the same id reduced to one; columns reduce each for itself."""
     if not isinstance(data, RaggedTensor):
         return apply_op(op_name, data, ids, count)
@@ -76,11 +78,11 @@ def _reduced(
 def _overload(name: str, segments: str, dense: Callable[..., Any]) -> None:
     @overload(f"math.{name}")
     def reduction(
-        input_tensor: Any,
-        axis: Any = None,
+        input_tensor: TensorLike,
+        axis: TensorLike | None = None,
         keepdims: bool | None = None,
         name: str | None = None,
-        reduction_indices: Any = None,
+        reduction_indices: TensorLike | None = None,
         keep_dims: bool | None = None,
     ) -> Any:
         at = reduction_indices if axis is None else axis
@@ -94,12 +96,15 @@ _overload("reduce_min", "UnsortedSegmentMin", reduce.reduce_min)
 
 
 def _of_bools(name: str, segments: str, dense: Callable[..., Any]) -> None:
-    def reduced(values: Any, axis: Any = None) -> Any:
+    def reduced(values: TensorLike, axis: TensorLike | None = None) -> Any:
         return dense(values, axis)
 
     @overload(f"math.{name}")
     def reduction(
-        input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None
+        input_tensor: Any,
+        axis: TensorLike | None = None,
+        keepdims: bool | None = None,
+        name: str | None = None,
     ) -> Any:
         if axis is None:
             return _reduced(input_tensor, None, keepdims, segments, reduced)
@@ -121,7 +126,10 @@ _of_bools("reduce_all", "UnsortedSegmentMin", reduce.reduce_all)
 
 @overload("math.reduce_mean")
 def _reduce_mean(
-    input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None
+    input_tensor: Any,
+    axis: Tensor | None = None,
+    keepdims: bool | None = None,
+    name: str | None = None,
 ) -> Any:
     if axis is None:
         return _reduced(input_tensor, None, keepdims, "", reduce.reduce_mean)
@@ -135,7 +143,7 @@ def _reduce_mean(
     return parts[0].with_flat_values(_quotient(*(part.flat_values for part in parts)))
 
 
-def _quotient(total: Any, count: Any) -> Any:
+def _quotient(total: Tensor, count: Tensor) -> Any:
     if total.dtype.is_integer:
         kind = dtypes.float64 if total.dtype.size > 2 else dtypes.float32
         total, count = (apply_op("Cast", x, DstT=kind) for x in (total, count))

@@ -12,6 +12,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import TensorLike
 from tideflow.ops.array import boolean_mask as dense_boolean_mask
 from tideflow.ops.array import gathering as array_gather
 from tideflow.ops.array import getitem as dense_getitem
@@ -24,7 +25,7 @@ from tideflow.ops.ragged.tensor import RaggedTensor
 from tideflow.wire import dtypes
 
 
-def _axis(axis: Any, rank: int | None) -> Any:
+def _axis(axis: object, rank: int | None) -> Any:
     if not isinstance(axis, int):
         axis = int(static_value(*convert_to_tensor(axis).edge))
     if axis < 0:
@@ -44,7 +45,7 @@ def gather(
     params: Any,
     indices: Any,
     validate_indices: bool | None = None,
-    axis: Any = None,
+    axis: object | None = None,
     batch_dims: int = 0,
     name: str | None = None,
 ) -> Any:
@@ -82,7 +83,7 @@ def gather(
     return values
 
 
-def _gather_in_rows(params: Any, indices: Any) -> Any:
+def _gather_in_rows(params: object, indices: object) -> Any:
     rows = params if isinstance(params, RaggedTensor) else from_tensor(params)
     wanted = indices if isinstance(indices, RaggedTensor) else from_tensor(indices)
     kind = rows.row_splits.dtype
@@ -160,7 +161,7 @@ def _in_turns(parts: Sequence[RaggedTensor]) -> RaggedTensor:
 
 
 @overload("concat")
-def concat(values: Any, axis: Any, name: str | None = None) -> Any:
+def concat(values: TensorLike, axis: TensorLike, name: str | None = None) -> Any:
     """Return ragged tensors, and dense ones among them, joined along an axis.
 
     Raises: ValueError for an axis that is not there; InvalidArgumentError for rows that differ
@@ -213,7 +214,7 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
 
 
 @overload("expand_dims")
-def expand_dims(input: RaggedTensor, axis: Any, name: str | None = None) -> RaggedTensor:
+def expand_dims(input: RaggedTensor, axis: object, name: str | None = None) -> RaggedTensor:
     """Return a ragged tensor with an axis of size 1 more."""
     rank = input.shape.rank
     at = _axis(axis, None if rank is None else rank + 1)
@@ -231,7 +232,7 @@ def expand_dims(input: RaggedTensor, axis: Any, name: str | None = None) -> Ragg
 
 
 @overload("reverse")
-def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
+def reverse(tensor: Any, axis: TensorLike, name: str | None = None) -> Any:
     """Return a ragged tensor turned round along axes, a list of numbers."""
     made = tensor
     for at in axis if isinstance(axis, (list, tuple)) else [axis]:
@@ -241,7 +242,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Any:
 
 
 @overload("tile")
-def tile(input: Any, multiples: Any, name: str | None = None) -> Any:
+def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
     """Return a ragged tensor repeated along each axis; multiples is a list of numbers."""
     made = input
     for axis, count in enumerate(multiples):
@@ -297,7 +298,7 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
 # ---- rt[...]
 
 
-def _row(ragged: RaggedTensor, index: Any) -> Any:
+def _row(ragged: RaggedTensor, index: object) -> Any:
     """Return one row.  Raises: IndexError where it is not there, InvalidArgumentError when run."""
     kind = ragged.row_splits.dtype
     if isinstance(index, int) and get_default_graph().is_eager:
@@ -314,7 +315,7 @@ def _row(ragged: RaggedTensor, index: Any) -> Any:
     return _part(ragged.values, slice(begin, end))
 
 
-def _part(values: Any, part: slice) -> Any:
+def _part(values: object, part: slice) -> Any:
     """Return the rows of a slice, of a tensor or a ragged one."""
     if not isinstance(values, RaggedTensor):
         return dense_getitem(values, part)
@@ -335,7 +336,7 @@ def _columns(ragged: RaggedTensor, part: slice) -> RaggedTensor:
     if step < 0:
         low, high = (apply_op("Sub", x, partition.number(1, kind)) for x in (low, high))
 
-    def bound(given: Any, default: Any) -> Any:
+    def bound(given: object, default: Any) -> Any:
         if given is None:
             return apply_op("AddV2", default, apply_op("ZerosLike", lengths))
         at = partition.number(given, kind)
@@ -352,7 +353,7 @@ def _columns(ragged: RaggedTensor, part: slice) -> RaggedTensor:
     return RaggedTensor(gather(ragged.values, places), splits)
 
 
-def getitem(ragged: Any, key: Any) -> Any:
+def getitem(ragged: Any, key: object) -> Any:
     """Return `ragged[key]`: numbers, slices, `...` and tf.newaxis; or a ragged mask.
 
     Raises: ValueError for a number at a ragged dimension; InvalidArgumentError for a row that is
@@ -374,7 +375,7 @@ def _without_ellipsis(keys: list[Any], rank: int | None) -> list[Any]:
     return [*keys[:at], *[slice(None)] * (rank - given), *keys[at + 1 :]]
 
 
-def _item(value: Any, keys: list[Any]) -> Any:
+def _item(value: object, keys: list[Any]) -> Any:
     if not keys:
         return value
     if not isinstance(value, RaggedTensor):
@@ -403,7 +404,7 @@ def _inside(rows: RaggedTensor, keys: list[Any]) -> Any:
     return _inside_or_all(gather(rows.values, chosen), rest)
 
 
-def _inside_or_all(value: Any, keys: list[Any]) -> Any:
+def _inside_or_all(value: Tensor, keys: list[Any]) -> Any:
     return _item(value, [slice(None), *keys]) if keys else value
 
 

@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.export import export, overload_for
 from tideflow.ops.framework import nest
@@ -142,7 +143,7 @@ class RaggedTensor:
         return self.with_values(apply_op("Fill", outer, getitem(shape, at - 1)))
 
     def bounding_shape(
-        self, axis: int | None = None, name: str | None = None, out_type: Any = None
+        self, axis: int | None = None, name: str | None = None, out_type: DTypeLike | None = None
     ) -> Tensor:
         """Return the smallest dense shape that holds all rows, or its size along an axis."""
         kind = self.row_splits.dtype if out_type is None else as_dtype(out_type)
@@ -157,21 +158,21 @@ class RaggedTensor:
 
     # ---- with other parts
 
-    def with_values(self, new_values: Any) -> RaggedTensor:
+    def with_values(self, new_values: object) -> RaggedTensor:
         """Return the same rows of other values."""
         values = (
             new_values if isinstance(new_values, RaggedTensor) else convert_to_tensor(new_values)
         )
         return RaggedTensor(values, self.row_splits, self.uniform_row_length)
 
-    def with_flat_values(self, new_values: Any) -> RaggedTensor:
+    def with_flat_values(self, new_values: object) -> RaggedTensor:
         """Return the same rows of other innermost values."""
         inner = self.values
         if isinstance(inner, RaggedTensor):
             return self.with_values(inner.with_flat_values(new_values))
         return self.with_values(new_values)
 
-    def with_row_splits_dtype(self, dtype: Any) -> RaggedTensor:
+    def with_row_splits_dtype(self, dtype: DTypeLike) -> RaggedTensor:
         """Return the tensor with row splits of int32 or int64.  Raises: ValueError."""
         kind = as_dtype(dtype)
         if kind not in (dtypes.int32, dtypes.int64):
@@ -196,7 +197,10 @@ class RaggedTensor:
     # ---- other forms
 
     def to_tensor(
-        self, default_value: Any = None, name: str | None = None, shape: Any = None
+        self,
+        default_value: TensorLike | None = None,
+        name: str | None = None,
+        shape: ShapeLike | None = None,
     ) -> Tensor:
         """Return a dense tensor: shorter rows filled up with default_value, longer ones cut.
 
@@ -275,7 +279,7 @@ def _cut(flat: Any, splits: Any) -> list[Any]:
     return [flat[begin:end] for begin, end in itertools.pairwise(splits.numpy().tolist())]
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return rows in brackets, as NumPy breaks and shortens them."""
     if not isinstance(value, np.ndarray):
         return repr(value.item()) if isinstance(value, np.generic) else repr(value)
@@ -285,7 +289,7 @@ def _shown(value: Any) -> str:
         return np.array2string(value, separator=", ")
 
 
-def _merged(value: Any, axis: int) -> Any:
+def _merged(value: object, axis: int) -> Any:
     """Return a ragged tensor with an axis and the one after it made one."""
     if not isinstance(value, RaggedTensor):
         shape = apply_op("Shape", value)

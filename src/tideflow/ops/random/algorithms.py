@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from tideflow.graph.types import Array
 from tideflow.ops.random import philox as random_philox
 from tideflow.wire import dtypes
 
@@ -65,7 +66,7 @@ class _Uniform:
         self._starts, self._group = self._starts[kept], self._group[kept]
 
 
-def _each(count: int, starts: Any, uniform: _Uniform, attempt: Callable[..., Any]) -> Any:
+def _each(count: int, starts: object, uniform: _Uniform, attempt: Callable[..., Any]) -> Any:
     """Return what attempts give: attempt(index) -> (whether accepted, value), for each sample."""
     made = np.zeros(count, np.float64)
     active = np.arange(count)
@@ -80,7 +81,7 @@ def _each(count: int, starts: Any, uniform: _Uniform, attempt: Callable[..., Any
 # ---- Poisson
 
 
-def poisson(source: Source, rates: Any, positions: Any) -> Any:
+def poisson(source: Source, rates: Array, positions: Array) -> Any:
     """Return a number of events for each rate [n], as floats; NaN for a rate that is NaN.
 
     None happen at a negative rate, and more than any number at an infinite one.
@@ -99,13 +100,13 @@ def poisson(source: Source, rates: Any, positions: Any) -> Any:
     return made
 
 
-def _few_events(source: Source, rates: Any, starts: Any) -> Any:
+def _few_events(source: Source, rates: Array, starts: Any) -> Any:
     uniform = _Uniform(source, starts)
     least = np.exp(-rates)
     product = np.ones_like(rates)
     count = -1
 
-    def attempt(active: Any) -> Any:
+    def attempt(active: Array) -> Any:
         nonlocal count
         count += 1
         product[active] *= uniform.next()
@@ -114,7 +115,7 @@ def _few_events(source: Source, rates: Any, starts: Any) -> Any:
     return _each(rates.size, starts, uniform, attempt)
 
 
-def _many_events(source: Source, rates: Any, starts: Any) -> Any:
+def _many_events(source: Source, rates: Array, starts: Any) -> Any:
     uniform = _Uniform(source, starts)
     b = 0.931 + 2.53 * np.sqrt(rates)
     a = -0.059 + 0.02483 * b
@@ -122,7 +123,7 @@ def _many_events(source: Source, rates: Any, starts: Any) -> Any:
     squeeze = 0.9277 - 3.6224 / (b - 2)
     logs = np.log(rates)
 
-    def attempt(active: Any) -> Any:
+    def attempt(active: Array) -> Any:
         u = uniform.next() - 0.5
         v = uniform.next()
         rate, wide, steep = rates[active], b[active], a[active]
@@ -142,7 +143,7 @@ def _many_events(source: Source, rates: Any, starts: Any) -> Any:
 # ---- binomial
 
 
-def binomial(source: Source, counts: Any, probs: Any, positions: Any) -> Any:
+def binomial(source: Source, counts: Array, probs: Array, positions: Array) -> Any:
     """Return a number of successes for each number of trials [n] and their probability [n]."""
     kind = probs.dtype.type
     trials = counts.astype(np.float64)
@@ -166,14 +167,14 @@ def binomial(source: Source, counts: Any, probs: Any, positions: Any) -> Any:
     return made
 
 
-def _few_successes(source: Source, trials: Any, probs: Any, starts: Any) -> Any:
+def _few_successes(source: Source, trials: Array, probs: Array, starts: Any) -> Any:
     """Count the gaps between successes that fit into the trials."""
     uniform = _Uniform(source, starts)
     scale = np.log1p(-probs)
     total = np.zeros_like(trials)
     count = -1
 
-    def attempt(active: Any) -> Any:
+    def attempt(active: Array) -> Any:
         nonlocal count
         count += 1
         with np.errstate(divide="ignore"):
@@ -183,7 +184,7 @@ def _few_successes(source: Source, trials: Any, probs: Any, starts: Any) -> Any:
     return _each(trials.size, starts, uniform, attempt)
 
 
-def _stirling_error(k: Any) -> Any:
+def _stirling_error(k: Array) -> Any:
     """Return log(k!) less Stirling's approximation of it."""
     few = np.minimum(k, 9)
     exact = special.gammaln(few + 1) - (
@@ -193,7 +194,7 @@ def _stirling_error(k: Any) -> Any:
     return np.where(k <= 9, exact, (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1))
 
 
-def _many_successes(source: Source, trials: Any, probs: Any, starts: Any) -> Any:
+def _many_successes(source: Source, trials: Array, probs: Array, starts: Any) -> Any:
     uniform = _Uniform(source, starts)
     deviation = np.sqrt(trials * probs * (1 - probs))
     b = 1.15 + 2.53 * deviation
@@ -204,7 +205,7 @@ def _many_successes(source: Source, trials: Any, probs: Any, starts: Any) -> Any
     alpha = (2.83 + 5.1 / b) * deviation
     mode = np.floor((trials + 1) * probs)
 
-    def attempt(active: Any) -> Any:
+    def attempt(active: Array) -> Any:
         u = uniform.next()
         v = uniform.next()
         u = u - 0.5
@@ -236,7 +237,7 @@ def _many_successes(source: Source, trials: Any, probs: Any, starts: Any) -> Any
 class _Groups:
     """Numbers of samples that take as many as they like, normal and uniform ones by turns."""
 
-    def __init__(self, source: Source, starts: Any) -> None:
+    def __init__(self, source: Source, starts: Array) -> None:
         self._source = source
         self._next = starts.copy()
         self._held = {kind: np.zeros((starts.size, 2)) for kind in ("normal", "uniform")}
@@ -258,7 +259,7 @@ class _Groups:
         return held[chosen, left[chosen]]
 
 
-def gamma(source: Source, alphas: Any, positions: Any) -> Any:
+def gamma(source: Source, alphas: Array, positions: Array) -> Any:
     """Return a value for each alpha [n], a float64."""
     made = np.empty(alphas.shape)
     is_one = alphas == 1
@@ -268,7 +269,7 @@ def gamma(source: Source, alphas: Any, positions: Any) -> Any:
     return made
 
 
-def _by_rejection(source: Source, alphas: Any, positions: Any) -> Any:
+def _by_rejection(source: Source, alphas: Array, positions: Array) -> Any:
     groups = _Groups(source, positions * _APART)
     is_small = alphas < 1
     d = alphas + np.where(is_small, 2 / 3, -1 / 3)
@@ -302,6 +303,6 @@ def _by_rejection(source: Source, alphas: Any, positions: Any) -> Any:
     return np.where(np.isnan(c), np.nan, made)
 
 
-def _exponential(source: Source, positions: Any) -> Any:
+def _exponential(source: Source, positions: Array) -> Any:
     words = source.words(positions * _APART)
     return -np.log1p(-random_philox.bits_as_float(np, words, dtypes.float64)[:, -1])

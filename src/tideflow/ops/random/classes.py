@@ -13,9 +13,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.random import philox as random_philox
 from tideflow.wire import dtypes
@@ -23,7 +25,7 @@ from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
 
 
-def draw_classes(logits: Any, uniform: Any, dtype: DType) -> Any:
+def draw_classes(logits: Array, uniform: Array, dtype: DType) -> Any:
     """Return class numbers [rows, samples] for uniform values [rows, samples] in [0, 1).
 
     A class whose logit is not finite is never drawn.
@@ -40,7 +42,7 @@ def draw_classes(logits: Any, uniform: Any, dtype: DType) -> Any:
     return drawn
 
 
-def checked_count(logits: Any, num_samples: Any) -> int:
+def checked_count(logits: Array, num_samples: Array) -> int:
     """Return how many samples of each row are wanted.  Raises: InvalidArgumentError."""
     if np.ndim(logits) != 2:
         raise InvalidArgumentError(f"logits should be a matrix, got shape {list(np.shape(logits))}")
@@ -72,7 +74,7 @@ def classes_shape(c: ShapeContext) -> list[Dims]:
     shape=classes_shape,
 )
 def stateless_multinomial_kernel(
-    ctx: Any, logits: Any, num_samples: Any, seed: Any, *, output_dtype: DType
+    ctx: KernelContext, logits: Array, num_samples: Array, seed: Array, *, output_dtype: DType
 ) -> Any:
     """Return for each row of logits num_samples class numbers, drawn by their probabilities."""
     if np.shape(seed) != (2,):
@@ -89,7 +91,11 @@ not_differentiable("StatelessMultinomial")
 
 @export("random.stateless_multinomial", "random.stateless_categorical")
 def stateless_categorical(
-    logits: Any, num_samples: Any, seed: Any, dtype: Any = dtypes.int64, name: str | None = None
+    logits: TensorLike,
+    num_samples: TensorLike,
+    seed: int,
+    dtype: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Tensor:
     """Return class numbers [batch, num_samples] that follow from a seed (two integers).
 

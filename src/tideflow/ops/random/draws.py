@@ -19,10 +19,12 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import get_seed, shape_argument
 from tideflow.ops.random import philox as random_philox
@@ -56,7 +58,7 @@ class Sequence:
         return self._key, np.array([start & _WORD, start >> 64], np.uint64)
 
 
-def _sequence(ctx: Any, seed: int, seed2: int) -> Sequence:
+def _sequence(ctx: KernelContext, seed: int, seed2: int) -> Sequence:
     made: Sequence = ctx.memo(lambda: Sequence(seed, seed2))
     return made
 
@@ -70,7 +72,7 @@ def _checked_sizes(shape: Any) -> list[int]:
 
 def _draw(
     sequence: Sequence,
-    shape: Any,
+    shape: Array,
     dtype: DType,
     draw: random_philox.Distribution,
     unseeded: Callable[[np.random.Generator, list[int]], Any],
@@ -107,7 +109,9 @@ def _shape_from_first(c: ShapeContext) -> list[Dims]:
     any_device=True,
     effects=Effects.UNSEEN,
 )
-def random_uniform_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtype: DType) -> Any:
+def random_uniform_kernel(
+    ctx: KernelContext, shape: Array, *, seed: int, seed2: int, dtype: DType
+) -> Any:
     """Return floats in [0, 1)."""
 
     def unseeded(generator: np.random.Generator, sizes: list[int]) -> Any:
@@ -134,7 +138,7 @@ def random_uniform_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtype:
     effects=Effects.UNSEEN,
 )
 def random_standard_normal_kernel(
-    ctx: Any, shape: Any, *, seed: int, seed2: int, dtype: DType
+    ctx: KernelContext, shape: Array, *, seed: int, seed2: int, dtype: DType
 ) -> Any:
     """Return values of the standard normal distribution."""
 
@@ -157,7 +161,9 @@ def random_standard_normal_kernel(
     any_device=True,
     effects=Effects.UNSEEN,
 )
-def truncated_normal_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtype: DType) -> Any:
+def truncated_normal_kernel(
+    ctx: KernelContext, shape: Array, *, seed: int, seed2: int, dtype: DType
+) -> Any:
     """Return values of the standard normal distribution that lie within (-2, 2)."""
 
     def unseeded(generator: np.random.Generator, sizes: list[int]) -> Any:
@@ -190,7 +196,14 @@ def truncated_normal_kernel(ctx: Any, shape: Any, *, seed: int, seed2: int, dtyp
     effects=Effects.UNSEEN,
 )
 def random_uniform_int_kernel(
-    ctx: Any, shape: Any, minval: Any, maxval: Any, *, seed: int, seed2: int, Tout: DType
+    ctx: KernelContext,
+    shape: Array,
+    minval: Array,
+    maxval: Array,
+    *,
+    seed: int,
+    seed2: int,
+    Tout: DType,
 ) -> Any:
     """Return integers in [minval, maxval)."""
     if np.ndim(minval) or np.ndim(maxval) or minval >= maxval:
@@ -199,7 +212,7 @@ def random_uniform_int_kernel(
             f"and {np.asarray(maxval)}"
         )
 
-    def draw(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
+    def draw(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
         return random_philox.integers(xp, key, counter, count, dtype, minval, maxval)
 
     def unseeded(generator: np.random.Generator, sizes: list[int]) -> Any:
@@ -219,7 +232,7 @@ def random_uniform_int_kernel(
     stateful=True,
     effects=Effects.UNSEEN,
 )
-def random_shuffle_kernel(ctx: Any, value: Any, *, seed: int, seed2: int) -> Any:
+def random_shuffle_kernel(ctx: KernelContext, value: Array, *, seed: int, seed2: int) -> Any:
     """Return value with its rows in another order."""
     size = value.shape[0] if np.ndim(value) else 0
     if size <= 1:
@@ -245,7 +258,13 @@ def random_shuffle_kernel(ctx: Any, value: Any, *, seed: int, seed2: int) -> Any
     effects=Effects.UNSEEN,
 )
 def multinomial_kernel(
-    ctx: Any, logits: Any, num_samples: Any, *, seed: int, seed2: int, output_dtype: DType
+    ctx: KernelContext,
+    logits: Array,
+    num_samples: Array,
+    *,
+    seed: int,
+    seed2: int,
+    output_dtype: DType,
 ) -> Any:
     """Return for each row of logits num_samples class numbers, drawn by their probabilities."""
     count = checked_count(logits, num_samples)
@@ -282,10 +301,10 @@ def _seeds(seed: int | None) -> dict[str, Any]:
 
 @export("random_uniform", "random.uniform")
 def random_uniform(
-    shape: Any,
-    minval: Any = 0,
-    maxval: Any = None,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    minval: TensorLike = 0,
+    maxval: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -320,7 +339,7 @@ def random_uniform(
 
 
 def _scaled(
-    op_name: str, default: str, args: tuple[Any, Any, Any, Any], seed: Any, name: str | None
+    op_name: str, default: str, args: tuple[Any, Any, Any, Any], seed: int | None, name: str | None
 ) -> Tensor:
     shape, mean, stddev, dtype = args
     wanted = as_dtype(dtype)
@@ -336,10 +355,10 @@ def _scaled(
 
 @export("random_normal", "random.normal")
 def random_normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -350,10 +369,10 @@ def random_normal(
 
 @export("truncated_normal", "random.truncated_normal")
 def truncated_normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -363,7 +382,7 @@ def truncated_normal(
 
 
 @export("random_shuffle", "random.shuffle")
-def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """Return a tensor with its rows in a random order."""
     made: Tensor = apply_op("RandomShuffle", value, name=name, **_seeds(seed))
     return made
@@ -371,11 +390,11 @@ def random_shuffle(value: Any, seed: int | None = None, name: str | None = None)
 
 @export("multinomial", "random.multinomial")
 def multinomial(
-    logits: Any,
-    num_samples: Any,
+    logits: TensorLike,
+    num_samples: TensorLike,
     seed: int | None = None,
     name: str | None = None,
-    output_dtype: Any = dtypes.int64,
+    output_dtype: DTypeLike = dtypes.int64,
 ) -> Tensor:
     """Return for each row of logits num_samples class numbers, drawn by their probabilities."""
     given = convert_to_tensor(logits)
@@ -387,9 +406,9 @@ def multinomial(
 
 @export("random.categorical")
 def categorical(
-    logits: Any,
-    num_samples: Any,
-    dtype: Any = None,
+    logits: TensorLike,
+    num_samples: TensorLike,
+    dtype: DTypeLike | None = None,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:

@@ -18,9 +18,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.random import philox as random_philox
 from tideflow.ops.random.stateful import philox_source
@@ -98,7 +100,7 @@ def _index_shape(c: ShapeContext) -> list[Dims]:
     shape=_index_shape,
 )
 def random_index_shuffle_kernel(
-    ctx: Any, index: Any, seed: Any, max_index: Any, *, rounds: int
+    ctx: KernelContext, index: Array, seed: Array, max_index: Array, *, rounds: int
 ) -> Any:
     """Return where each index in [0, max_index] comes to lie.
 
@@ -136,7 +138,9 @@ def random_index_shuffle_kernel(
     """,
     shape=same_as(0),
 )
-def stateless_shuffle_kernel(ctx: Any, value: Any, key: Any, counter: Any, alg: Any) -> Any:
+def stateless_shuffle_kernel(
+    ctx: KernelContext, value: Array, key: Array, counter: Array, alg: Array
+) -> Any:
     """Return value with its rows in another order."""
     source = philox_source(key, counter, alg)
     size = value.shape[0] if np.ndim(value) else 0
@@ -150,7 +154,7 @@ not_differentiable("RandomIndexShuffle")
 
 @export_v2("random_index_shuffle")
 def random_index_shuffle(
-    index: Any, seed: Any, max_index: Any, rounds: int = 4, name: str | None = None
+    index: TensorLike, seed: int, max_index: TensorLike, rounds: int = 4, name: str | None = None
 ) -> Tensor:
     """Return where an index in [0, max_index] comes to lie in an order that follows from a seed.
 
@@ -162,7 +166,7 @@ def random_index_shuffle(
 
 
 @export_v2("random.experimental.index_shuffle")
-def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
+def index_shuffle(index: TensorLike, seed: int, max_index: TensorLike) -> Tensor:
     """Return where an index in [0, max_index] comes to lie; seed: two integers, or rows of two."""
     given = convert_to_tensor(seed)
     rows = [[0, 0]] * (len(given.dims or (None,)) - 1)
@@ -173,7 +177,7 @@ def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
 
 @export("random.experimental.stateless_shuffle")
 def stateless_shuffle(
-    value: Any, seed: Any, alg: str = "auto_select", name: str | None = None
+    value: TensorLike, seed: int, alg: str = "auto_select", name: str | None = None
 ) -> Tensor:
     """Return a tensor with its rows in an order that follows from the seed (two integers)."""
     if alg not in ("auto_select", "philox"):

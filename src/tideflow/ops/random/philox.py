@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
 
@@ -43,7 +44,7 @@ _TRUNCATE_AT = 2.0
 _CANDIDATES = 16
 
 
-def philox(xp: Any, words: list[Any], key: tuple[Any, Any]) -> list[Any]:
+def philox(xp: ArrayNamespace, words: list[Any], key: tuple[Any, Any]) -> list[Any]:
     """Return the four output words for counters given as four words; all as uint64 arrays."""
     c0, c1, c2, c3 = words
     k0, k1 = key
@@ -61,7 +62,7 @@ def philox(xp: Any, words: list[Any], key: tuple[Any, Any]) -> list[Any]:
     return [c0, c1, c2, c3]
 
 
-def _blocks(xp: Any, key: Any, counter: Any, offsets: Any) -> Any:
+def _blocks(xp: ArrayNamespace, key: Array, counter: Array, offsets: Array) -> Any:
     """Return the words [n, 4] (uint32) of counter + offsets.
 
     key: [1] uint64; counter: [2] uint64; offsets: [n] uint64.
@@ -76,7 +77,7 @@ def _blocks(xp: Any, key: Any, counter: Any, offsets: Any) -> Any:
     return xp.stack([word.astype(np.uint32) for word in words], axis=-1)
 
 
-def random_words(xp: Any, key: Any, counter: Any, offsets: Any) -> Any:
+def random_words(xp: ArrayNamespace, key: Array, counter: Array, offsets: Array) -> Any:
     """Return the words [n, 4] (uint32) of counter + offsets (see _blocks)."""
     if xp is not np or len(offsets) <= _CHUNK:
         return _blocks(xp, key, counter, offsets)
@@ -87,7 +88,7 @@ def random_words(xp: Any, key: Any, counter: Any, offsets: Any) -> Any:
     return made
 
 
-def scramble_seed(xp: Any, seed: Any) -> tuple[Any, Any]:
+def scramble_seed(xp: ArrayNamespace, seed: Any) -> tuple[Any, Any]:
     """Return the key [1] and counter [2] (uint64) of a pair of seeds (integers)."""
     pair = xp.asarray(seed).astype(np.int64).astype(np.uint64)
     key = np.array([_SCRAMBLE_KEY], np.uint64)
@@ -105,7 +106,7 @@ def _wide(dtype: DType) -> bool:
     return dtype.size == 8
 
 
-def bits_as_float(xp: Any, bits: Any, dtype: DType) -> Any:
+def bits_as_float(xp: ArrayNamespace, bits: Any, dtype: DType) -> Any:
     """Return floats in [0, 1) whose mantissas are the low bits of words."""
     if dtype is dtypes.float64:
         high = bits[..., 0::2].astype(np.uint64) & np.uint64(0xFFFFF)
@@ -120,7 +121,7 @@ def bits_as_float(xp: Any, bits: Any, dtype: DType) -> Any:
     return (short | np.uint16(one << mantissa_bits)).view(numpy_type) - numpy_type(1)
 
 
-def _box_muller(xp: Any, uniform: Any) -> Any:
+def _box_muller(xp: ArrayNamespace, uniform: Array) -> Any:
     """Return standard normal values from uniform ones, pair by pair along the last axis."""
     numpy_type = uniform.dtype.type
     first = xp.maximum(uniform[..., 0::2], numpy_type(_LEAST_UNIFORM))
@@ -135,14 +136,16 @@ def _normal_type(dtype: DType) -> DType:
     return dtypes.float64 if dtype is dtypes.float64 else dtypes.float32
 
 
-def normal_group(words: Any, dtype: DType) -> Any:
+def normal_group(words: TensorLike, dtype: DType) -> Any:
     """Return the normal values that groups of words [n, 4] give: four, or two of doubles."""
     computed = _normal_type(dtype)
     made = _box_muller(np, bits_as_float(np, words, computed))
     return made.astype(dtype.as_numpy_dtype)
 
 
-def _fill(xp: Any, key: Any, counter: Any, count: int, dtype: DType, convert: Any) -> Any:
+def _fill(
+    xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType, convert: Any
+) -> Any:
     """Return count elements, each group's words made into numbers by convert."""
     per_group = 2 if _wide(dtype) else 4
     groups = -(-count // per_group)
@@ -150,19 +153,19 @@ def _fill(xp: Any, key: Any, counter: Any, count: int, dtype: DType, convert: An
     return convert(words).reshape(-1)[:count]
 
 
-def uniform(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
+def uniform(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
     """Return count floats in [0, 1)."""
     return _fill(xp, key, counter, count, dtype, lambda words: bits_as_float(xp, words, dtype))
 
 
-def full_integers(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
+def full_integers(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
     """Return count integers of all 32 or 64 bits."""
     return _fill(xp, key, counter, count, dtype, lambda words: _as_unsigned(words, dtype)).astype(
         dtype.as_numpy_dtype
     )
 
 
-def _as_unsigned(words: Any, dtype: DType) -> Any:
+def _as_unsigned(words: Array, dtype: DType) -> Any:
     if not _wide(dtype):
         return words
     wide = words.astype(np.uint64)
@@ -170,7 +173,7 @@ def _as_unsigned(words: Any, dtype: DType) -> Any:
 
 
 def integers(
-    xp: Any, key: Any, counter: Any, count: int, dtype: DType, least: Any, end: Any
+    xp: Any, key: Array, counter: Array, count: int, dtype: DType, least: Array, end: object
 ) -> Any:
     """Return count integers in [least, end), which are scalars of the type."""
     unsigned = np.uint64 if _wide(dtype) else np.uint32
@@ -180,7 +183,7 @@ def integers(
     return (low + bits % span).astype(dtype.as_numpy_dtype)
 
 
-def permutation(key: Any, counter: Any, size: int) -> Any:
+def permutation(key: Array, counter: Array, size: int) -> Any:
     """Return the numbers below size in another order."""
     blocks = -(-(size - 1) // 4)
     words = random_words(np, key, counter, np.arange(blocks, dtype=np.uint64))
@@ -192,17 +195,19 @@ def permutation(key: Any, counter: Any, size: int) -> Any:
     return np.array(order)
 
 
-def normal(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
+def normal(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
     """Return count values of the standard normal distribution."""
     computed = _normal_type(dtype)
 
-    def convert(words: Any) -> Any:
+    def convert(words: TensorLike) -> Any:
         return _box_muller(xp, bits_as_float(xp, words, computed))
 
     return _fill(xp, key, counter, count, dtype, convert).astype(dtype.as_numpy_dtype)
 
 
-def truncated_normal(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
+def truncated_normal(
+    xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType
+) -> Any:
     """Return count values of the standard normal distribution that lie within (-2, 2)."""
     per_group = 2 if _wide(dtype) else 4
     groups = -(-count // per_group)

@@ -18,10 +18,12 @@ from scipy import special
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, broadcast
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import broadcast_dynamic_shape
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import get_seed, shape_argument
@@ -55,7 +57,7 @@ def _layout(samples: int, parameters: int) -> tuple[Any, Any]:
     return at.reshape(-1), which.reshape(-1)
 
 
-def _stateful_source(ctx: Any, seed: int, seed2: int, count: int) -> Source:
+def _stateful_source(ctx: KernelContext, seed: int, seed2: int, count: int) -> Source:
     sequence: Sequence = ctx.memo(lambda: Sequence(seed or _chance(seed, seed2), seed2))
     return Source(*sequence.reserve(count * _PER_ELEMENT))
 
@@ -105,7 +107,9 @@ def _shape_from_first(c: ShapeContext) -> list[Dims]:
     stateful=True,
     effects=Effects.UNSEEN,
 )
-def random_gamma_kernel(ctx: Any, shape: Any, alpha: Any, *, seed: int, seed2: int) -> Any:
+def random_gamma_kernel(
+    ctx: KernelContext, shape: Array, alpha: Array, *, seed: int, seed2: int
+) -> Any:
     """Return values [*shape, *alpha.shape] of gamma distributions of scale 1."""
     sizes = _sizes(shape)
     count = math.prod(sizes)
@@ -118,7 +122,7 @@ def random_gamma_kernel(ctx: Any, shape: Any, alpha: Any, *, seed: int, seed2: i
     return made.reshape((*sizes, *alpha.shape))
 
 
-def _stateless_gamma(shape: Any, alpha: Any, source: Source) -> Any:
+def _stateless_gamma(shape: Array, alpha: Any, source: Source) -> Any:
     sizes = _sizes(shape)
     if not math.prod(sizes):
         return np.zeros(sizes, alpha.dtype)
@@ -139,7 +143,9 @@ def _stateless_gamma(shape: Any, alpha: Any, source: Source) -> Any:
     """,
     shape=_shape_from_first,
 )
-def stateless_random_gamma_v2_kernel(ctx: Any, shape: Any, seed: Any, alpha: Any) -> Any:
+def stateless_random_gamma_v2_kernel(
+    ctx: KernelContext, shape: Array, seed: Array, alpha: Array
+) -> Any:
     """Return values of gamma distributions of scale 1; shape ends in alpha's."""
     return _stateless_gamma(shape, alpha, _seeded(seed))
 
@@ -154,7 +160,7 @@ alpha: dtype) -> output: dtype
     shape=_shape_from_first,
 )
 def stateless_random_gamma_v3_kernel(
-    ctx: Any, shape: Any, key: Any, counter: Any, alg: Any, alpha: Any
+    ctx: KernelContext, shape: Array, key: Array, counter: Array, alg: Array, alpha: Array
 ) -> Any:
     """Return values of gamma distributions of scale 1; shape ends in alpha's."""
     return _stateless_gamma(shape, alpha, philox_source(key, counter, alg))
@@ -166,7 +172,7 @@ def _seeded(seed: Any) -> Source:
     return Source(*random_philox.scramble_seed(np, seed))
 
 
-def philox_source(key: Any, counter: Any, alg: Any) -> Source:
+def philox_source(key: Array, counter: Array, alg: Array) -> Source:
     """Return where the inputs of a sampler begin.  Raises: InvalidArgumentError."""
     if np.ndim(alg) or int(alg) not in (1, 3):
         raise InvalidArgumentError(f"algorithm {np.asarray(alg).tolist()} is not offered; 1 is")
@@ -185,7 +191,7 @@ def philox_source(key: Any, counter: Any, alg: Any) -> Source:
     """,
     shape=broadcast,
 )
-def random_gamma_grad_kernel(ctx: Any, alpha: Any, sample: Any) -> Any:
+def random_gamma_grad_kernel(ctx: KernelContext, alpha: Array, sample: Array) -> Any:
     """Return by how much a sample of a gamma distribution grows with alpha."""
     try:
         a, x = np.broadcast_arrays(alpha.astype(np.float64), sample.astype(np.float64))
@@ -203,7 +209,7 @@ def random_gamma_grad_kernel(ctx: Any, alpha: Any, sample: Any) -> Any:
     return made.astype(alpha.dtype)
 
 
-def _slope_by_series(a: Any, x: Any) -> Any:
+def _slope_by_series(a: Array, x: Array) -> Any:
     """Differentiate the power series of the distribution's function, P(a, x)."""
     term, total = np.ones_like(x), np.ones_like(x)
     term_slope, total_slope = np.zeros_like(x), np.zeros_like(x)
@@ -217,7 +223,7 @@ def _slope_by_series(a: Any, x: Any) -> Any:
     return -(x / a) * (total * (np.log(x) - special.digamma(a + 1)) + total_slope)
 
 
-def _slope_by_fraction(a: Any, x: Any) -> Any:
+def _slope_by_fraction(a: Array, x: Array) -> Any:
     """Differentiate the continued fraction of 1 - P(a, x), step by step."""
     h0, h1 = np.zeros_like(x), np.ones_like(x)  # numerators
     k0, k1 = np.ones_like(x), x + 1 - a  # denominators
@@ -248,7 +254,7 @@ def _slope_by_fraction(a: Any, x: Any) -> Any:
     return x * (value * (np.log(x) - special.digamma(a)) + slope)
 
 
-def _alpha_gradient(op: Operation, alpha: Tensor, grad: Any, leading: Any) -> Any:
+def _alpha_gradient(op: Operation, alpha: Tensor, grad: Tensor, leading: Tensor) -> Any:
     """Return the gradient of alpha for samples with so many leading dimensions."""
     ones = apply_op("Fill", apply_op("Reshape", leading, [1]), np.int32(1))
     wide = apply_op("Reshape", alpha, apply_op("ConcatV2", [ones, apply_op("Shape", alpha)], 0))
@@ -258,13 +264,13 @@ def _alpha_gradient(op: Operation, alpha: Tensor, grad: Any, leading: Any) -> An
 
 
 @gradient("RandomGamma")
-def random_gamma_gradient(op: Operation, grad: Any) -> list[Any]:
+def random_gamma_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Differentiate by alpha, implicitly."""
     return [None, _alpha_gradient(op, op.inputs[1], grad, apply_op("Size", op.inputs[0]))]
 
 
 @gradient("StatelessRandomGammaV2", "StatelessRandomGammaV3")
-def stateless_random_gamma_gradient(op: Operation, grad: Any) -> list[Any]:
+def stateless_random_gamma_gradient(op: Operation, grad: Tensor) -> list[Any]:
     """Differentiate by alpha, implicitly."""
     alpha = op.inputs[-1]
     leading = apply_op("Sub", apply_op("Size", op.inputs[0]), apply_op("Rank", alpha))
@@ -289,7 +295,9 @@ def _poisson(source: Source, rate: Any, samples: int, dtype: DType) -> Any:
     return _counts(made, np.isfinite(rates), dtype)
 
 
-def _stateful_poisson(ctx: Any, shape: Any, rate: Any, seeds: tuple[int, int], dtype: DType) -> Any:
+def _stateful_poisson(
+    ctx: Any, shape: Array, rate: Any, seeds: tuple[int, int], dtype: DType
+) -> Any:
     sizes = _sizes(shape)
     count = math.prod(sizes)
     if not count * rate.size:
@@ -312,7 +320,7 @@ def _stateful_poisson(ctx: Any, shape: Any, rate: Any, seeds: tuple[int, int], d
     effects=Effects.UNSEEN,
 )
 def random_poisson_v2_kernel(
-    ctx: Any, shape: Any, rate: Any, *, seed: int, seed2: int, dtype: DType
+    ctx: KernelContext, shape: Array, rate: Array, *, seed: int, seed2: int, dtype: DType
 ) -> Any:
     """Return numbers of events [*shape, *rate.shape]."""
     return _stateful_poisson(ctx, shape, rate, (seed, seed2), dtype)
@@ -330,7 +338,7 @@ def random_poisson_v2_kernel(
     stateful=True,
 )
 def random_poisson_kernel(
-    ctx: Any, shape: Any, rate: Any, *, seed: int, seed2: int, dtype: DType
+    ctx: KernelContext, shape: Array, rate: Array, *, seed: int, seed2: int, dtype: DType
 ) -> Any:
     """Return numbers of events [*shape, *rate.shape]."""
     return _stateful_poisson(ctx, shape, rate, (seed, seed2), dtype)
@@ -347,7 +355,7 @@ def random_poisson_kernel(
     shape=_shape_from_first,
 )
 def stateless_random_poisson_kernel(
-    ctx: Any, shape: Any, seed: Any, lam: Any, *, dtype: DType
+    ctx: KernelContext, shape: Array, seed: Array, lam: Array, *, dtype: DType
 ) -> Any:
     """Return numbers of events; shape ends in lam's."""
     source = _seeded(seed)
@@ -361,7 +369,7 @@ def stateless_random_poisson_kernel(
 # ---- binomial
 
 
-def _binomial(shape: Any, counts: Any, probs: Any, source: Source, dtype: DType) -> Any:
+def _binomial(shape: Array, counts: Any, probs: Any, source: Source, dtype: DType) -> Any:
     sizes = _sizes(shape)
     try:
         counts, probs = np.broadcast_arrays(counts, probs)
@@ -388,7 +396,7 @@ def _binomial(shape: Any, counts: Any, probs: Any, source: Source, dtype: DType)
     shape=_shape_from_first,
 )
 def stateless_random_binomial_kernel(
-    ctx: Any, shape: Any, seed: Any, counts: Any, probs: Any, *, dtype: DType
+    ctx: KernelContext, shape: Array, seed: Array, counts: Array, probs: Array, *, dtype: DType
 ) -> Any:
     """Return numbers of successes; shape ends in that of counts and probs together."""
     return _binomial(shape, counts, probs, _seeded(seed), dtype)
@@ -406,12 +414,12 @@ def stateless_random_binomial_kernel(
     stateful=True,
 )
 def stateful_random_binomial_kernel(
-    ctx: Any,
-    resource: Any,
-    algorithm: Any,
-    shape: Any,
-    counts: Any,
-    probs: Any,
+    ctx: KernelContext,
+    resource: object,
+    algorithm: Array,
+    shape: Array,
+    counts: Array,
+    probs: Array,
     *,
     dtype: DType,
 ) -> Any:
@@ -454,7 +462,7 @@ def _shape_tensor(shape: Any) -> Tensor:
     return convert_to_tensor(shape_argument(shape), name="shape")
 
 
-def _alpha_and_beta(alpha: Any, beta: Any, dtype: DType) -> tuple[Tensor, Tensor]:
+def _alpha_and_beta(alpha: object, beta: object, dtype: DType) -> tuple[Tensor, Tensor]:
     """Return alpha in the shape of both, and beta."""
     a = convert_to_tensor(alpha, dtype, "alpha")
     b = convert_to_tensor(1 if beta is None else beta, dtype, "beta")
@@ -472,10 +480,10 @@ def _scaled(drawn: Tensor, beta: Tensor, name: str) -> Tensor:
 
 @export("random_gamma", "random.gamma")
 def random_gamma(
-    shape: Any,
-    alpha: Any,
-    beta: Any = None,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    alpha: TensorLike,
+    beta: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -495,10 +503,10 @@ def random_gamma(
 
 @export("random.stateless_gamma")
 def stateless_random_gamma(
-    shape: Any,
-    seed: Any,
-    alpha: Any,
-    beta: Any = None,
+    shape: Array,
+    seed: int | None,
+    alpha: object,
+    beta: object | None = None,
     dtype: Any = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
@@ -514,7 +522,9 @@ def stateless_random_gamma(
         return _scaled(drawn, rates, scope)
 
 
-def _poisson_tensor(shape: Any, lam: Any, dtype: Any, seed: int | None, name: str | None) -> Tensor:
+def _poisson_tensor(
+    shape: ShapeLike, lam: TensorLike, dtype: DTypeLike, seed: int | None, name: str | None
+) -> Tensor:
     with get_default_graph().name_scope(name or "random_poisson") as scope:
         first, second = get_seed(seed)
         seeds = {"seed": first or 0, "seed2": second or 0}
@@ -528,9 +538,9 @@ def _poisson_tensor(shape: Any, lam: Any, dtype: Any, seed: int | None, name: st
 
 @export("random_poisson")
 def random_poisson(
-    lam: Any,
-    shape: Any,
-    dtype: Any = dtypes.float32,
+    lam: TensorLike,
+    shape: ShapeLike,
+    dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -540,9 +550,9 @@ def random_poisson(
 
 @export_v2("random.poisson")
 def random_poisson_v2(
-    shape: Any,
-    lam: Any,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    lam: TensorLike,
+    dtype: DTypeLike = dtypes.float32,
     seed: int | None = None,
     name: str | None = None,
 ) -> Tensor:
@@ -552,10 +562,10 @@ def random_poisson_v2(
 
 @export("random.stateless_poisson")
 def stateless_random_poisson(
-    shape: Any,
-    seed: Any,
-    lam: Any,
-    dtype: Any = dtypes.int32,
+    shape: ShapeLike,
+    seed: int,
+    lam: TensorLike,
+    dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
     """Return numbers of events that follow from the seed; shape ends in lam's."""
@@ -569,11 +579,11 @@ def stateless_random_poisson(
 
 @export("random.stateless_binomial")
 def stateless_random_binomial(
-    shape: Any,
-    seed: Any,
-    counts: Any,
-    probs: Any,
-    output_dtype: Any = dtypes.int32,
+    shape: ShapeLike,
+    seed: int,
+    counts: TensorLike,
+    probs: TensorLike,
+    output_dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
 ) -> Tensor:
     """Return numbers of successes that follow from the seed.

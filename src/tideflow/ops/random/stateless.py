@@ -13,9 +13,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import shape_argument
 from tideflow.ops.random import philox as random_philox
@@ -41,7 +43,7 @@ def _key_counter_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_key_counter_shape,
 )
-def get_key_counter_kernel(xp: Any, seed: Any) -> Any:
+def get_key_counter_kernel(xp: ArrayNamespace, seed: Array) -> Any:
     """Return the Philox key and counter of a pair of seeds."""
     _check_seed(seed)
     return random_philox.scramble_seed(xp, seed)
@@ -59,7 +61,7 @@ def _check_seed(seed: Any) -> None:
     """,
     shape=_key_counter_shape,
 )
-def get_key_counter_alg_kernel(xp: Any, seed: Any) -> Any:
+def get_key_counter_alg_kernel(xp: ArrayNamespace, seed: Array) -> Any:
     """Return the Philox key and counter of a pair of seeds, and the number for Philox."""
     _check_seed(seed)
     key, counter = random_philox.scramble_seed(xp, seed)
@@ -71,7 +73,7 @@ def get_key_counter_alg_kernel(xp: Any, seed: Any) -> Any:
     shape=lambda c: [()],
     stateful=True,
 )
-def get_alg_kernel(ctx: Any) -> Any:
+def get_alg_kernel(ctx: KernelContext) -> Any:
     """Return the number for Philox."""
     return np.array(_PHILOX, np.int32)
 
@@ -80,7 +82,7 @@ def _shape_from_first(c: ShapeContext) -> list[Dims]:
     return [c.value_as_shape(0)]
 
 
-def _sizes(shape: Any, key: Any, counter: Any, alg: Any) -> tuple[list[int], int, Any]:
+def _sizes(shape: Any, key: Array, counter: Array, alg: Array) -> tuple[list[int], int, Any]:
     """Check the inputs that all samplers share; return sizes, their product and the counter."""
     sizes = shape.tolist()
     if shape.ndim != 1 or any(size < 0 for size in sizes):
@@ -98,7 +100,10 @@ def _sizes(shape: Any, key: Any, counter: Any, alg: Any) -> tuple[list[int], int
 
 
 def _sample(
-    xp: Any, inputs: tuple[Any, Any, Any, Any], dtype: DType, draw: random_philox.Distribution
+    xp: ArrayNamespace,
+    inputs: tuple[Any, Any, Any, Any],
+    dtype: DType,
+    draw: random_philox.Distribution,
 ) -> Any:
     shape, key, counter, alg = inputs
     sizes, count, counter = _sizes(shape, key, counter, alg)
@@ -116,7 +121,7 @@ def _sample(
     static=("shape",),
 )
 def uniform_v2_kernel(
-    xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, dtype: DType
+    xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
 ) -> Any:
     """Return floats in [0, 1)."""
     return _sample(xp, (shape, key, counter, alg), dtype, random_philox.uniform)
@@ -132,7 +137,9 @@ def uniform_v2_kernel(
     shape=_shape_from_first,
     static=("shape",),
 )
-def normal_v2_kernel(xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, dtype: DType) -> Any:
+def normal_v2_kernel(
+    xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
+) -> Any:
     """Return values of the standard normal distribution."""
     return _sample(xp, (shape, key, counter, alg), dtype, random_philox.normal)
 
@@ -148,7 +155,7 @@ def normal_v2_kernel(xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, d
     static=("shape",),
 )
 def truncated_normal_v2_kernel(
-    xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, dtype: DType
+    xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
 ) -> Any:
     """Return values of the standard normal distribution that lie within (-2, 2)."""
     return _sample(xp, (shape, key, counter, alg), dtype, random_philox.truncated_normal)
@@ -165,7 +172,7 @@ def truncated_normal_v2_kernel(
     static=("shape",),
 )
 def uniform_full_int_v2_kernel(
-    xp: Any, shape: Any, key: Any, counter: Any, alg: Any, *, dtype: DType
+    xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
 ) -> Any:
     """Return integers over the whole range of the type."""
     return _sample(xp, (shape, key, counter, alg), dtype, random_philox.full_integers)
@@ -182,13 +189,13 @@ minval: dtype, maxval: dtype) -> output: dtype
     static=("shape",),
 )
 def uniform_int_v2_kernel(
-    xp: Any,
-    shape: Any,
-    key: Any,
-    counter: Any,
-    alg: Any,
-    minval: Any,
-    maxval: Any,
+    xp: ArrayNamespace,
+    shape: Array,
+    key: Array,
+    counter: Array,
+    alg: Array,
+    minval: Array,
+    maxval: Array,
     *,
     dtype: DType,
 ) -> Any:
@@ -198,13 +205,15 @@ def uniform_int_v2_kernel(
     if xp is np and minval >= maxval:
         raise InvalidArgumentError(f"minval {minval} must be less than maxval {maxval}")
 
-    def draw(xp: Any, key: Any, counter: Any, count: int, dtype: DType) -> Any:
+    def draw(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
         return random_philox.integers(xp, key, counter, count, dtype, minval, maxval)
 
     return _sample(xp, (shape, key, counter, alg), dtype, draw)
 
 
-def _seeded(xp: Any, shape: Any, seed: Any, dtype: DType, draw: random_philox.Distribution) -> Any:
+def _seeded(
+    xp: Any, shape: Array, seed: Any, dtype: DType, draw: random_philox.Distribution
+) -> Any:
     _check_seed(seed)
     key, counter = random_philox.scramble_seed(xp, seed)
     return _sample(xp, (shape, key, counter, None), dtype, draw)
@@ -220,7 +229,7 @@ def _seeded(xp: Any, shape: Any, seed: Any, dtype: DType, draw: random_philox.Di
     shape=_shape_from_first,
     static=("shape",),
 )
-def uniform_kernel(xp: Any, shape: Any, seed: Any, *, dtype: DType) -> Any:
+def uniform_kernel(xp: ArrayNamespace, shape: Array, seed: Array, *, dtype: DType) -> Any:
     """Return floats in [0, 1)."""
     return _seeded(xp, shape, seed, dtype, random_philox.uniform)
 
@@ -235,7 +244,7 @@ def uniform_kernel(xp: Any, shape: Any, seed: Any, *, dtype: DType) -> Any:
     shape=_shape_from_first,
     static=("shape",),
 )
-def normal_kernel(xp: Any, shape: Any, seed: Any, *, dtype: DType) -> Any:
+def normal_kernel(xp: ArrayNamespace, shape: Array, seed: Array, *, dtype: DType) -> Any:
     """Return values of the standard normal distribution."""
     return _seeded(xp, shape, seed, dtype, random_philox.normal)
 
@@ -258,7 +267,7 @@ not_differentiable(
 _ALGORITHMS = {"philox": _PHILOX, "auto_select": _AUTO_SELECT}
 
 
-def _generator_inputs(shape: Any, seed: Any, alg: str) -> list[Any]:
+def _generator_inputs(shape: Any, seed: int | None, alg: str) -> list[Any]:
     """Return the inputs that all samplers share."""
     if alg not in _ALGORITHMS:
         raise ValueError(f"alg {alg!r} is none of {sorted(_ALGORITHMS)}")
@@ -269,10 +278,10 @@ def _generator_inputs(shape: Any, seed: Any, alg: str) -> list[Any]:
 
 @export("random.stateless_uniform", "random.stateless_random_uniform", "stateless_random_uniform")
 def stateless_random_uniform(
-    shape: Any,
+    shape: TensorLike,
     seed: Any,
-    minval: Any = 0,
-    maxval: Any = None,
+    minval: object = 0,
+    maxval: object | None = None,
     dtype: Any = dtypes.float32,
     name: str | None = None,
     alg: str = "auto_select",
@@ -323,11 +332,11 @@ def _stateless_normal(
 
 @export("random.stateless_normal", "random.stateless_random_normal", "stateless_random_normal")
 def stateless_random_normal(
-    shape: Any,
-    seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    seed: int,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
     alg: str = "auto_select",
 ) -> Tensor:
@@ -343,11 +352,11 @@ def stateless_random_normal(
 
 @export("random.stateless_truncated_normal", "stateless_truncated_normal")
 def stateless_truncated_normal(
-    shape: Any,
-    seed: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = dtypes.float32,
+    shape: ShapeLike,
+    seed: int,
+    mean: TensorLike = 0.0,
+    stddev: TensorLike = 1.0,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
     alg: str = "auto_select",
 ) -> Tensor:
@@ -362,7 +371,7 @@ def stateless_truncated_normal(
 
 
 @export("random.split", "random.experimental.stateless_split")
-def stateless_split(seed: Any, num: Any = 2, alg: str = "auto_select") -> Tensor:
+def stateless_split(seed: int, num: TensorLike = 2, alg: str = "auto_select") -> Tensor:
     """Return seeds [num, 2] that follow from a seed (two integers), of its type."""
     given = convert_to_tensor(seed)
     sizes = apply_op("Pack", [num, 2])
@@ -372,7 +381,7 @@ def stateless_split(seed: Any, num: Any = 2, alg: str = "auto_select") -> Tensor
 
 
 @export("random.fold_in", "random.experimental.stateless_fold_in")
-def stateless_fold_in(seed: Any, data: Any, alg: str = "auto_select") -> Tensor:
+def stateless_fold_in(seed: int, data: TensorLike, alg: str = "auto_select") -> Tensor:
     """Return a seed (two integers) that follows from another and an integer."""
     number = convert_to_tensor(data)
     first = stateless_random_uniform(

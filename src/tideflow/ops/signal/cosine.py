@@ -11,6 +11,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.signal.fourier import irfft, rfft
 
@@ -19,7 +20,7 @@ _INVERSES = {1: 1, 2: 3, 3: 2, 4: 4}
 
 @export("signal.dct", "spectral.dct")
 def dct(
-    input: Any,
+    input: TensorLike,
     type: int = 2,
     n: int | None = None,
     axis: int = -1,
@@ -43,7 +44,7 @@ def dct(
 
 @export("signal.idct", "spectral.idct")
 def idct(
-    input: Any,
+    input: TensorLike,
     type: int = 2,
     n: int | None = None,
     axis: int = -1,
@@ -78,7 +79,7 @@ def _of_length(x: Tensor, n: int | None) -> Tensor:
     return made
 
 
-def _transform(x: Any, kind: int, norm: str | None) -> Any:
+def _transform(x: Tensor, kind: int, norm: str | None) -> Any:
     size = apply_op("Shape", x)[-1]
     if kind == 1:
         if x.shape.rank and x.shape[-1] is not None and x.shape[-1] < 2:
@@ -105,7 +106,7 @@ def _turns(count: Any, size: Any, x: Any, sign: float) -> Any:
     return made * 2.0
 
 
-def _with_first(share: Any, size: Any, factor: float) -> Any:
+def _with_first(share: Any, size: object, factor: float) -> Any:
     """Return `size` times share, the first time by a factor."""
     is_first = apply_op("Equal", apply_op("Range", 0, size, 1), 0)
     return apply_op("SelectV2", is_first, share * factor, share)
@@ -121,7 +122,7 @@ def _second(x: Any, size: Any, norm: str | None) -> Any:
     return found
 
 
-def _third(x: Any, size: Any, norm: str | None) -> Any:
+def _third(x: Tensor, size: Any, norm: str | None) -> Any:
     count = apply_op("Cast", size, DstT=x.dtype)
     if norm == "ortho":
         weighted = x * _with_first(apply_op("Sqrt", count * 0.5), size, math.sqrt(2))

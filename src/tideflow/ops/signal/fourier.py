@@ -10,10 +10,11 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -81,12 +82,12 @@ def _define(rank: int) -> None:
     same = functools.partial(_same, rank=rank)
 
     @op(f"{forward}(input: Tcomplex) -> output: Tcomplex\n{complex_text}", shape=same)
-    def fft(xp: Any, x: Any) -> Any:
+    def fft(xp: ArrayNamespace, x: Array) -> Any:
         _check_rank(x, rank)
         return xp.fft.fftn(x, axes=axes).astype(x.dtype) if x.size else x
 
     @op(f"{inverse}(input: Tcomplex) -> output: Tcomplex\n{complex_text}", shape=same)
-    def ifft(xp: Any, x: Any) -> Any:
+    def ifft(xp: ArrayNamespace, x: Array) -> Any:
         _check_rank(x, rank)
         return xp.fft.ifftn(x, axes=axes).astype(x.dtype) if x.size else x
 
@@ -95,7 +96,7 @@ def _define(rank: int) -> None:
         shape=functools.partial(_real_shape, rank=rank, half=True),
         static=("fft_length",),
     )
-    def rfft(xp: Any, x: Any, fft_length: Any, *, Tcomplex: DType) -> Any:
+    def rfft(xp: ArrayNamespace, x: Array, fft_length: Array, *, Tcomplex: DType) -> Any:
         _check_rank(x, rank)
         sizes = _sizes(fft_length, rank)
         _check_long_enough(x, sizes)
@@ -110,7 +111,7 @@ def _define(rank: int) -> None:
         shape=functools.partial(_real_shape, rank=rank, half=False),
         static=("fft_length",),
     )
-    def irfft(xp: Any, x: Any, fft_length: Any, *, Treal: DType) -> Any:
+    def irfft(xp: ArrayNamespace, x: Array, fft_length: Array, *, Treal: DType) -> Any:
         _check_rank(x, rank)
         sizes = _sizes(fft_length, rank)
         _check_long_enough(x, (*sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] else 0))
@@ -125,15 +126,15 @@ def _define(rank: int) -> None:
         return apply_op("Cast", apply_op("Prod", sizes, 0), DstT=x.dtype)
 
     @gradient(forward)
-    def forward_gradient(op: Any, grad: Any) -> list[Any]:
+    def forward_gradient(op: Operation, grad: Tensor) -> list[Any]:
         return [apply_op(inverse, grad) * size_of(grad)]
 
     @gradient(inverse)
-    def inverse_gradient(op: Any, grad: Any) -> list[Any]:
+    def inverse_gradient(op: Operation, grad: Tensor) -> list[Any]:
         return [apply_op(forward, grad) / size_of(grad)]
 
     @gradient(real)
-    def real_gradient(op: Any, grad: Any) -> list[Any]:
+    def real_gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, length = op.inputs
         # The half that a real input leaves out, as zeros, makes it a whole transform.
         whole = _resized(grad, _with_last(apply_op("Shape", grad), length[-1]))
@@ -141,7 +142,7 @@ def _define(rank: int) -> None:
         return [_resized(found, apply_op("Shape", x)), None]
 
     @gradient(back)
-    def back_gradient(op: Any, grad: Any) -> list[Any]:
+    def back_gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, length = op.inputs
         spectrum = apply_op(real, grad, length, Tcomplex=x.dtype)
         weights = _half_weights(length[-1], apply_op("Shape", spectrum)[-1], x.dtype)
@@ -149,19 +150,19 @@ def _define(rank: int) -> None:
         return [_resized(found, apply_op("Shape", x)), None]
 
 
-def _with_last(shape: Any, last: Any) -> Any:
+def _with_last(shape: ShapeLike, last: Tensor) -> Any:
     kept = apply_op("StridedSlice", shape, [0], [-1], [1])
     return apply_op("ConcatV2", [kept, apply_op("Pack", [last])], 0)
 
 
-def _half_weights(length: Any, count: Any, dtype: DType) -> Any:
+def _half_weights(length: Tensor, count: Tensor, dtype: DType) -> Any:
     """Return how often each element of a half spectrum stands in the whole: 1 or 2."""
     at = apply_op("Range", 0, count, 1)
     is_alone = apply_op("LogicalOr", apply_op("Equal", at, 0), apply_op("Equal", at * 2, length))
     return apply_op("Cast", 2 - apply_op("Cast", is_alone, DstT=dtypes.int32), DstT=dtype)
 
 
-def _resized(x: Any, shape: Any) -> Any:
+def _resized(x: TensorLike, shape: TensorLike) -> Any:
     """Return x cut, or filled with zeros, at the end of each dimension."""
     current = apply_op("Shape", x)
     least = apply_op("Minimum", current, shape)
@@ -175,7 +176,7 @@ for _rank in _SUFFIXES:
     _define(_rank)
 
 
-def _length_of(x: Any, fft_length: Any, rank: int, is_half: bool) -> Any:
+def _length_of(x: object, fft_length: object, rank: int, is_half: bool) -> Any:
     if fft_length is not None:
         return fft_length
     sizes = apply_op("StridedSlice", apply_op("Shape", x), [-rank], [0], [1], end_mask=1)
@@ -186,7 +187,7 @@ def _length_of(x: Any, fft_length: Any, rank: int, is_half: bool) -> Any:
     return apply_op("ConcatV2", [kept, apply_op("Pack", [last])], 0)
 
 
-def _long_enough(x: Tensor, fft_length: Any, rank: int, is_half: bool) -> Any:
+def _long_enough(x: Tensor, fft_length: object, rank: int, is_half: bool) -> Any:
     """Return x filled with zeros where its last dimensions are shorter than the transform.
 
     An empty tensor stays empty.
@@ -211,19 +212,21 @@ def _long_enough(x: Tensor, fft_length: Any, rank: int, is_half: bool) -> Any:
 def _publish(rank: int) -> tuple[Any, Any]:
     suffix, lower = _SUFFIXES[rank], _SUFFIXES[rank].lower()
 
-    def plain(op_name: str, input: Any, name: str | None = None) -> Tensor:
+    def plain(op_name: str, input: TensorLike, name: str | None = None) -> Tensor:
         made: Tensor = apply_op(op_name, convert_to_tensor(input), name=name)
         return made
 
-    def fft(input: Any, name: str | None = None) -> Tensor:
+    def fft(input: TensorLike, name: str | None = None) -> Tensor:
         """Return the discrete Fourier transform over the last dimensions of a complex tensor."""
         return plain(f"FFT{suffix}", input, name)
 
-    def ifft(input: Any, name: str | None = None) -> Tensor:
+    def ifft(input: TensorLike, name: str | None = None) -> Tensor:
         """Return the inverse transform over the last dimensions of a complex tensor."""
         return plain(f"IFFT{suffix}", input, name)
 
-    def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
+    def rfft(
+        input_tensor: TensorLike, fft_length: TensorLike | None = None, name: str | None = None
+    ) -> Tensor:
         """Return half the transform of a real tensor; the other half is its conjugate.
 
         fft_length: the sizes to transform, by default those of the last dimensions, which are cut
@@ -237,7 +240,9 @@ def _publish(rank: int) -> tuple[Any, Any]:
         )
         return made
 
-    def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Tensor:
+    def irfft(
+        input_tensor: TensorLike, fft_length: TensorLike | None = None, name: str | None = None
+    ) -> Tensor:
         """Return the real tensor whose half transform is given.
 
         fft_length: the result's sizes, by default with an even last one.

@@ -12,6 +12,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 
 
@@ -29,7 +30,7 @@ def _size(x: Tensor, axis: int) -> Any:
     return apply_op("Shape", x)[axis] if known is None else known
 
 
-def _checked_axis(axis: Any, rank: int | None) -> int:
+def _checked_axis(axis: TensorLike, rank: int | None) -> int:
     at = _known(axis)
     if rank is None or at is None:
         raise ValueError("the signal's rank, and the axis, must be known")
@@ -40,12 +41,12 @@ def _checked_axis(axis: Any, rank: int | None) -> int:
 
 @export("signal.frame")
 def frame(
-    signal: Any,
-    frame_length: Any,
-    frame_step: Any,
+    signal: TensorLike,
+    frame_length: object,
+    frame_step: TensorLike,
     pad_end: bool = False,
-    pad_value: Any = 0,
-    axis: Any = -1,
+    pad_value: TensorLike = 0,
+    axis: TensorLike = -1,
     name: str | None = None,
 ) -> Tensor:
     """Cut a signal into frames of frame_length elements, frame_step apart.
@@ -72,17 +73,17 @@ def frame(
         return made
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     known = _known(value)
     return convert_to_tensor(value, "int32") if known is None else known
 
 
-def _at_least_zero(value: Any) -> Any:
+def _at_least_zero(value: Tensor) -> Any:
     return apply_op("Maximum", value, 0) if isinstance(value, Tensor) else max(value, 0)
 
 
 @export("signal.overlap_and_add")
-def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
+def overlap_and_add(signal: TensorLike, frame_step: TensorLike, name: str | None = None) -> Tensor:
     """Add up frames [..., frames, frame_length] that begin frame_step apart.
 
     Returns: [..., frame_length + frame_step * (frames - 1)].
@@ -107,18 +108,18 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
 
 
 @export("signal.fftshift")
-def fftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
+def fftshift(x: TensorLike, axes: TensorLike | None = None, name: str | None = None) -> Tensor:
     """Move the zero frequency to the middle of the axes given, or of all."""
     return _rolled(x, axes, name or "fftshift", 1)
 
 
 @export("signal.ifftshift")
-def ifftshift(x: Any, axes: Any = None, name: str | None = None) -> Tensor:
+def ifftshift(x: TensorLike, axes: TensorLike | None = None, name: str | None = None) -> Tensor:
     """Undo fftshift."""
     return _rolled(x, axes, name or "ifftshift", -1)
 
 
-def _rolled(x: Any, axes: Any, name: str, sign: int) -> Tensor:
+def _rolled(x: object, axes: object, name: str, sign: int) -> Tensor:
     with get_default_graph().name_scope(name):
         given = convert_to_tensor(x)
         if axes is None:

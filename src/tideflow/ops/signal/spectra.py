@@ -11,6 +11,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.math import linspace
 from tideflow.ops.signal.cosine import dct
@@ -41,16 +42,16 @@ def _power_of_two(length: Any) -> Any:
 _LOG_2 = math.log(2)
 
 
-def _vector(length: Any) -> Any:
+def _vector(length: TensorLike) -> Any:
     return apply_op("Reshape", convert_to_tensor(length, dtypes.int32), [1])
 
 
 @export("signal.stft")
 def stft(
-    signals: Any,
-    frame_length: Any,
-    frame_step: Any,
-    fft_length: Any = None,
+    signals: TensorLike,
+    frame_length: TensorLike,
+    frame_step: TensorLike,
+    fft_length: TensorLike | None = None,
     window_fn: Window = hann_window,
     pad_end: bool = False,
     name: str | None = None,
@@ -72,10 +73,10 @@ def stft(
 
 @export("signal.inverse_stft")
 def inverse_stft(
-    stfts: Any,
-    frame_length: Any,
-    frame_step: Any,
-    fft_length: Any = None,
+    stfts: TensorLike,
+    frame_length: TensorLike,
+    frame_step: TensorLike,
+    fft_length: TensorLike | None = None,
     window_fn: Window = hann_window,
     name: str | None = None,
 ) -> Tensor:
@@ -97,11 +98,13 @@ def inverse_stft(
 
 @export("signal.inverse_stft_window_fn")
 def inverse_stft_window_fn(
-    frame_step: Any, forward_window_fn: Callable[..., Any] = hann_window, name: str | None = None
+    frame_step: TensorLike,
+    forward_window_fn: Callable[..., Any] = hann_window,
+    name: str | None = None,
 ) -> Callable[..., Tensor]:
     """Return a window function with which inverse_stft undoes stft under forward_window_fn."""
 
-    def inverse_window_fn(frame_length: Any, dtype: DType) -> Tensor:
+    def inverse_window_fn(frame_length: TensorLike, dtype: DType) -> Tensor:
         with get_default_graph().name_scope(name or "inverse_stft_window_fn"):
             length: Any = convert_to_tensor(frame_length, dtypes.int32)
             step = convert_to_tensor(frame_step, dtypes.int32)
@@ -148,7 +151,10 @@ def mdct(
 
 @export("signal.inverse_mdct")
 def inverse_mdct(
-    mdcts: Any, window_fn: Window = vorbis_window, norm: str | None = None, name: str | None = None
+    mdcts: TensorLike,
+    window_fn: Window = vorbis_window,
+    norm: str | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """Return the real signals [..., samples] of modified cosine transforms (see mdct)."""
     with get_default_graph().name_scope(name or "inverse_mdct"):
@@ -180,11 +186,11 @@ def _mel(hertz: Any) -> Any:
 @export("signal.linear_to_mel_weight_matrix")
 def linear_to_mel_weight_matrix(
     num_mel_bins: int = 20,
-    num_spectrogram_bins: Any = 129,
-    sample_rate: Any = 8000,
+    num_spectrogram_bins: TensorLike = 129,
+    sample_rate: TensorLike = 8000,
     lower_edge_hertz: float = 125.0,
     upper_edge_hertz: float = 3800.0,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> Tensor:
     """Return the weights that make mel bins of the bins of a spectrogram.
@@ -228,7 +234,9 @@ def _check_mel(count: int, rate: Any, low: float, high: float, dtype: DType) -> 
 
 
 @export("signal.mfccs_from_log_mel_spectrograms")
-def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
+def mfccs_from_log_mel_spectrograms(
+    log_mel_spectrograms: TensorLike, name: str | None = None
+) -> Tensor:
     """Return mel-frequency cepstral coefficients, in the shape of the spectrograms [..., bins].
 
     Raises: ValueError for no bins.

@@ -10,12 +10,13 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
 
-def _length(window_length: Any, dtype: Any) -> tuple[Any, Any]:
+def _length(window_length: TensorLike, dtype: DTypeLike) -> tuple[Any, Any]:
     """Return a length as int32, and 0 .. length - 1 in the type.  Raises: ValueError."""
     wanted = as_dtype(dtype)
     if not wanted.is_floating:
@@ -28,7 +29,10 @@ def _length(window_length: Any, dtype: Any) -> tuple[Any, Any]:
 
 @export("signal.hann_window")
 def hann_window(
-    window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32, name: str | None = None
+    window_length: TensorLike,
+    periodic: bool = True,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
 ) -> Tensor:
     """Return a Hann window [window_length]; a periodic one for use with transforms."""
     return _raised_cosine(window_length, periodic, dtype, name or "hann_window", 0.5, 0.5)
@@ -36,14 +40,22 @@ def hann_window(
 
 @export("signal.hamming_window")
 def hamming_window(
-    window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32, name: str | None = None
+    window_length: TensorLike,
+    periodic: bool = True,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
 ) -> Tensor:
     """Return a Hamming window [window_length]; a periodic one for use with transforms."""
     return _raised_cosine(window_length, periodic, dtype, name or "hamming_window", 0.54, 0.46)
 
 
 def _raised_cosine(
-    window_length: Any, periodic: bool, dtype: Any, name: str, mean: float, swing: float
+    window_length: TensorLike,
+    periodic: bool,
+    dtype: DTypeLike,
+    name: str,
+    mean: float,
+    swing: float,
 ) -> Tensor:
     with get_default_graph().name_scope(name):
         length, places = _length(window_length, dtype)
@@ -58,13 +70,16 @@ def _raised_cosine(
         return made
 
 
-def _ones_if_alone(length: Tensor, window: Any) -> Any:
+def _ones_if_alone(length: Tensor, window: Tensor) -> Any:
     return apply_op("SelectV2", apply_op("Equal", length, 1), apply_op("OnesLike", window), window)
 
 
 @export("signal.kaiser_window")
 def kaiser_window(
-    window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.float32, name: str | None = None
+    window_length: TensorLike,
+    beta: TensorLike = 12.0,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
 ) -> Tensor:
     """Return a Kaiser window [window_length], the narrower the greater beta is."""
     with get_default_graph().name_scope(name or "kaiser_window"):
@@ -81,7 +96,10 @@ def kaiser_window(
 
 @export("signal.kaiser_bessel_derived_window")
 def kaiser_bessel_derived_window(
-    window_length: Any, beta: Any = 12.0, dtype: Any = dtypes.float32, name: str | None = None
+    window_length: TensorLike,
+    beta: TensorLike = 12.0,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
 ) -> Tensor:
     """Return a Kaiser-Bessel derived window [window_length], whose length is even."""
     with get_default_graph().name_scope(name or "kaiser_bessel_derived_window"):
@@ -96,7 +114,7 @@ def kaiser_bessel_derived_window(
 
 @export("signal.vorbis_window")
 def vorbis_window(
-    window_length: Any, dtype: Any = dtypes.float32, name: str | None = None
+    window_length: TensorLike, dtype: DTypeLike = dtypes.float32, name: str | None = None
 ) -> Tensor:
     """Return a Vorbis power complementary window [window_length]."""
     with get_default_graph().name_scope(name or "vorbis_window"):

@@ -7,16 +7,19 @@ python/ops/sparse_grad.py.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, unknown
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 
 
@@ -48,12 +51,12 @@ def _rank(c: ShapeContext, which: str) -> int | None:
     return None if dims is None else dims[0]
 
 
-def _order(indices: Any) -> Any:
+def _order(indices: Array) -> Any:
     """Return what puts indices in order, the first axis counting most."""
     return np.lexsort(indices.T[::-1]) if indices.shape[1] else np.arange(len(indices))
 
 
-def _union(a: Any, b: Any) -> tuple[Any, Any, Any]:
+def _union(a: Array, b: Array) -> tuple[Any, Any, Any]:
     """Return all indices of both, in order, and where those of a and of b are among them."""
     every = np.concatenate([a, b])
     found, back = np.unique(every, axis=0, return_inverse=True)
@@ -75,14 +78,14 @@ def _union(a: Any, b: Any) -> tuple[Any, Any, Any]:
     shape=lambda c: _sparse(None, _rank(c, "a_shape")),
 )
 def sparse_add_kernel(
-    ctx: Any,
-    a_indices: Any,
-    a_values: Any,
-    a_shape: Any,
-    b_indices: Any,
-    b_values: Any,
-    b_shape: Any,
-    thresh: Any,
+    ctx: KernelContext,
+    a_indices: Array,
+    a_values: Array,
+    a_shape: Array,
+    b_indices: Array,
+    b_values: Array,
+    b_shape: Array,
+    thresh: Array,
 ) -> Any:
     """Return the sum of two sparse tensors, without sums of elements below a threshold."""
     _check(a_indices, a_values, a_shape, within=False)
@@ -110,7 +113,7 @@ def sparse_add_kernel(
     shape=lambda c: [None if d is None else (d[0],) for d in c.inputs[1:3]],
 )
 def sparse_add_grad_kernel(
-    ctx: Any, grad: Any, a_indices: Any, b_indices: Any, sum_indices: Any
+    ctx: KernelContext, grad: Array, a_indices: Array, b_indices: Array, sum_indices: Array
 ) -> Any:
     """Return the gradients of the two tensors' values; none flows to what fell away."""
     if np.shape(grad) != (len(sum_indices),):
@@ -124,14 +127,14 @@ def sparse_add_grad_kernel(
     known = {tuple(at): value for at, value in zip(sum_indices.tolist(), grad)}
     none = grad.dtype.type(0)
 
-    def of(indices: Any) -> Any:
+    def of(indices: Array) -> Any:
         return np.array([known.get(tuple(at), none) for at in indices.tolist()], grad.dtype)
 
     return of(a_indices), of(b_indices)
 
 
 @gradient("SparseAdd")
-def _sparse_add_grad(op: Operation, _: Any, grad: Any, *rest: Any) -> list[Any]:
+def _sparse_add_grad(op: Operation, _: Tensor, grad: Tensor, *rest: Tensor) -> list[Any]:
     a, b = apply_op("SparseAddGrad", grad, op.inputs[0], op.inputs[3], op.outputs[0])
     return [None, a, None, None, b, None, None]
 
@@ -144,7 +147,9 @@ def _sparse_add_grad(op: Operation, _: Any, grad: Any, *rest: Any) -> list[Any]:
     """,
     shape=lambda c: [c.shape("b")],
 )
-def sparse_tensor_dense_add_kernel(ctx: Any, indices: Any, values: Any, shape: Any, b: Any) -> Any:
+def sparse_tensor_dense_add_kernel(
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, b: Array
+) -> Any:
     """Return the sum of a sparse and a dense tensor."""
     _check(indices, values, shape, within=False)
     if tuple(shape.tolist()) != np.shape(b):
@@ -156,19 +161,19 @@ def sparse_tensor_dense_add_kernel(ctx: Any, indices: Any, values: Any, shape: A
 
 
 @gradient("SparseTensorDenseAdd")
-def _sparse_tensor_dense_add_grad(op: Operation, grad: Any) -> list[Any]:
+def _sparse_tensor_dense_add_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [None, apply_op("GatherNd", grad, op.inputs[0]), None, grad]
 
 
 def _extreme(choose: Any) -> Any:
     def kernel(
-        ctx: Any,
-        a_indices: Any,
-        a_values: Any,
-        a_shape: Any,
-        b_indices: Any,
-        b_values: Any,
-        b_shape: Any,
+        ctx: KernelContext,
+        a_indices: Array,
+        a_values: Array,
+        a_shape: Array,
+        b_indices: Array,
+        b_values: Array,
+        b_shape: Array,
     ) -> Any:
         """Return the larger (or smaller) of the elements of two tensors; a missing one is 0."""
         _check(a_indices, a_values, a_shape)
@@ -200,7 +205,7 @@ for _name, _types, _choose in (
 # ---- with a dense tensor, element by element
 
 
-def _dense_at(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
+def _dense_at(indices: Array, values: Array, shape: Array, dense: Array) -> Any:
     """Return the elements of a dense tensor, broadcast to the sparse shape, at the indices."""
     _check(indices, values, shape)
     sizes = tuple(shape.tolist())
@@ -230,7 +235,7 @@ def _values_shape(c: ShapeContext) -> list[Dims]:
 
 @op(_cwise("SparseDenseCwiseMul"), shape=_values_shape)
 def sparse_dense_cwise_mul_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, dense: Any
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, dense: Array
 ) -> Any:
     """Return the values times those of a dense tensor."""
     return values * _dense_at(indices, values, shape, dense)
@@ -238,7 +243,7 @@ def sparse_dense_cwise_mul_kernel(
 
 @op(_cwise("SparseDenseCwiseAdd"), shape=_values_shape)
 def sparse_dense_cwise_add_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, dense: Any
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, dense: Array
 ) -> Any:
     """Return the values plus those of a dense tensor."""
     return values + _dense_at(indices, values, shape, dense)
@@ -246,7 +251,7 @@ def sparse_dense_cwise_add_kernel(
 
 @op(_cwise("SparseDenseCwiseDiv"), shape=_values_shape)
 def sparse_dense_cwise_div_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, dense: Any
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, dense: Array
 ) -> Any:
     """Return the values divided by those of a dense tensor."""
     by = _dense_at(indices, values, shape, dense)
@@ -256,7 +261,7 @@ def sparse_dense_cwise_div_kernel(
 
 
 @gradient("SparseDenseCwiseMul")
-def _sparse_dense_cwise_mul_grad(op: Operation, grad: Any) -> list[Any]:
+def _sparse_dense_cwise_mul_grad(op: Operation, grad: Tensor) -> list[Any]:
     indices, values, shape, dense = op.inputs
     of_values = apply_op("SparseDenseCwiseMul", indices, grad, shape, dense)
     scattered = apply_op("ScatterNd", indices, apply_op("Mul", grad, values), shape)
@@ -268,7 +273,7 @@ def _sparse_dense_cwise_mul_grad(op: Operation, grad: Any) -> list[Any]:
 # ---- reductions
 
 
-def _groups(indices: Any, shape: Any, axes: Any, keep_dims: bool) -> tuple[Any, Any, list[int]]:
+def _groups(indices: Array, shape: Any, axes: Array, keep_dims: bool) -> tuple[Any, Any, list[int]]:
     """Return indices of the groups in order, each element's group, and the sizes that stay."""
     rank = len(shape)
     wanted = np.asarray(axes).reshape(-1).tolist()
@@ -304,7 +309,13 @@ def _reduced(values: Any, back: Any, count: int, largest: bool) -> Any:
 
 def _reduction(largest: bool, sparse: bool) -> Any:
     def kernel(
-        ctx: Any, indices: Any, values: Any, shape: Any, axes: Any, *, keep_dims: bool
+        ctx: KernelContext,
+        indices: Array,
+        values: Array,
+        shape: Sequence[int],
+        axes: Array,
+        *,
+        keep_dims: bool,
     ) -> Any:
         """Return sums (or maxima) over axes."""
         _check(indices, values, shape)
@@ -339,7 +350,7 @@ for _name, _types, _largest in (("Sum", "numbers", False), ("Max", "reals", True
 
 
 @gradient("SparseReduceSum")
-def _sparse_reduce_sum_grad(op: Operation, grad: Any) -> list[Any]:
+def _sparse_reduce_sum_grad(op: Operation, grad: Tensor) -> list[Any]:
     indices, _, shape, axes = op.inputs
     rank = apply_op("Size", shape)
     wanted = apply_op("FloorMod", apply_op("AddV2", axes, rank), rank)
@@ -362,7 +373,7 @@ def _sparse_reduce_sum_grad(op: Operation, grad: Any) -> list[Any]:
     """,
     shape=_values_shape,
 )
-def sparse_softmax_kernel(ctx: Any, indices: Any, values: Any, shape: Any) -> Any:
+def sparse_softmax_kernel(ctx: KernelContext, indices: Array, values: Array, shape: Array) -> Any:
     """Return softmax over the elements that are there of each row of the last axis."""
     _check(indices, values, shape)
     if len(shape) < 2:
@@ -375,7 +386,7 @@ def sparse_softmax_kernel(ctx: Any, indices: Any, values: Any, shape: Any) -> An
 
 
 @gradient("SparseSoftmax")
-def _sparse_softmax_grad(op: Operation, grad: Any) -> list[Any]:
+def _sparse_softmax_grad(op: Operation, grad: Tensor) -> list[Any]:
     indices, shape = op.inputs[0], op.inputs[2]
     out = op.outputs[0]
     products = apply_op("Mul", out, grad)
@@ -394,7 +405,7 @@ def _sparse_softmax_grad(op: Operation, grad: Any) -> list[Any]:
     shape=lambda c: _sparse(None, _rank(c, "shape")),
 )
 def sparse_slice_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, start: Any, size: Any
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, start: Array, size: Array
 ) -> Any:
     """Return the part that begins at start and has a size, or what there is of it."""
     _check(indices, values, shape, within=False)
@@ -425,7 +436,7 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     shape=_concat_shape,
 )
 def sparse_concat_kernel(
-    ctx: Any, indices: list[Any], values: list[Any], sizes: list[Any], *, concat_dim: int
+    ctx: KernelContext, indices: list[Any], values: list[Any], sizes: list[Any], *, concat_dim: int
 ) -> Any:
     """Return sparse tensors joined along an axis."""
     for parts in zip(indices, values, sizes):
@@ -464,7 +475,13 @@ def sparse_concat_kernel(
     shape=unknown,
 )
 def sparse_split_kernel(
-    ctx: Any, split_dim: Any, indices: Any, values: Any, shape: Any, *, num_split: int
+    ctx: KernelContext,
+    split_dim: Array,
+    indices: Array,
+    values: Array,
+    shape: Array,
+    *,
+    num_split: int,
 ) -> Any:
     """Return pieces along an axis; the first are one longer where the size does not divide."""
     _check(indices, values, shape)
@@ -502,7 +519,7 @@ def sparse_split_kernel(
     shape=unknown,
 )
 def set_size_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, *, validate_indices: bool
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, *, validate_indices: bool
 ) -> Any:
     """Return how many different values each row of the last axis has."""
     _check(indices, values, shape)

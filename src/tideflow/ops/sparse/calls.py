@@ -13,6 +13,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.export import export, export_v2
@@ -21,7 +22,7 @@ from tideflow.ops.sparse.tensor import SparseTensor, to_dense
 from tideflow.wire import dtypes
 
 
-def _sparse(value: Any) -> SparseTensor:
+def _sparse(value: TensorLike) -> SparseTensor:
     if not isinstance(value, SparseTensor):
         raise TypeError(f"a SparseTensor is wanted; found {type(value).__name__}")
     return value
@@ -31,7 +32,7 @@ def _sparse(value: Any) -> SparseTensor:
 
 
 @export_v2("sparse.add")
-def add(a: Any, b: Any, threshold: Any = 0) -> Any:
+def add(a: TensorLike, b: TensorLike, threshold: TensorLike = 0) -> Any:
     """Return a + b: sparse where both are, else dense.
 
     threshold: sums whose size is below it are left out of a sparse result.
@@ -45,7 +46,7 @@ def add(a: Any, b: Any, threshold: Any = 0) -> Any:
     return apply_op("SparseTensorDenseAdd", *_sparse(sparse).parts, dense)
 
 
-def _extreme(op_name: str, a: Any, b: Any, name: str | None) -> SparseTensor:
+def _extreme(op_name: str, a: TensorLike, b: TensorLike, name: str | None) -> SparseTensor:
     one, other = _sparse(a), _sparse(b)
     indices, values = apply_op(op_name, *one.parts, *other.parts, name=name)
     return SparseTensor(indices, values, one.dense_shape)
@@ -67,7 +68,7 @@ def minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> 
 
 
 def _reduced(
-    what: str, given: SparseTensor, axis: Any, keepdims: bool | None, is_sparse: bool, name: Any
+    what: str, given: SparseTensor, axis: object, keepdims: bool | None, is_sparse: bool, name: Any
 ) -> Any:
     rank = given.shape.rank
     axes = list(range(rank or 0)) if axis is None else axis
@@ -82,7 +83,7 @@ def _reduced(
 @export_v2("sparse.reduce_sum")
 def reduce_sum(
     sp_input: SparseTensor,
-    axis: Any = None,
+    axis: TensorLike | None = None,
     keepdims: bool | None = None,
     output_is_sparse: bool = False,
     name: str | None = None,
@@ -94,7 +95,7 @@ def reduce_sum(
 @export_v2("sparse.reduce_max")
 def reduce_max(
     sp_input: SparseTensor,
-    axis: Any = None,
+    axis: TensorLike | None = None,
     keepdims: bool | None = None,
     output_is_sparse: bool = False,
     name: str | None = None,
@@ -118,7 +119,7 @@ def split(
 
 
 @export("sparse.to_indicator", "sparse_to_indicator")
-def to_indicator(sp_input: SparseTensor, vocab_size: Any, name: str | None = None) -> Tensor:
+def to_indicator(sp_input: SparseTensor, vocab_size: TensorLike, name: str | None = None) -> Tensor:
     """Return bools [..., vocab_size]: whether a row of integers has each number.
 
     Raises: TypeError for another type than int32 or int64.
@@ -137,7 +138,7 @@ def to_indicator(sp_input: SparseTensor, vocab_size: Any, name: str | None = Non
 
 
 @export("sparse.reset_shape", "sparse_reset_shape")
-def reset_shape(sp_input: SparseTensor, new_shape: Any = None) -> SparseTensor:
+def reset_shape(sp_input: SparseTensor, new_shape: TensorLike | None = None) -> SparseTensor:
     """Return the tensor with the smallest shape that holds its elements, or with another one.
 
     Raises: InvalidArgumentError for a smaller shape; ValueError for one of another rank.
@@ -165,7 +166,7 @@ def reset_shape(sp_input: SparseTensor, new_shape: Any = None) -> SparseTensor:
 
 
 @export("sparse.mask", "sparse_mask")
-def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
+def mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
     """Return slices without those of some indices."""
     with get_default_graph().name_scope(name or "sparse_mask"):
         wanted = convert_to_tensor(mask_indices, a.indices.dtype)
@@ -179,7 +180,7 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
 @export("sparse.bincount")
 def bincount(
     values: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     axis: int | None = 0,
     minlength: int | None = None,
     maxlength: int | None = None,
@@ -211,7 +212,7 @@ def bincount(
         return _counted(wide, rows, count, weight, (minlength, maxlength), axis, binary_output)
 
 
-def _flat_numbers(values: Any, axis: int | None) -> tuple[Any, Any, Any]:
+def _flat_numbers(values: object, axis: int | None) -> tuple[Any, Any, Any]:
     """Return numbers, the row that each is in, and how many rows there are."""
     if isinstance(values, SparseTensor):
         numbers = values.values
@@ -235,10 +236,10 @@ def _flat_numbers(values: Any, axis: int | None) -> tuple[Any, Any, Any]:
 
 
 def _counted(
-    numbers: Any,
-    rows: Any,
-    count: Any,
-    weight: Any,
+    numbers: Tensor,
+    rows: Tensor,
+    count: Tensor,
+    weight: Tensor,
     lengths: tuple[int | None, int | None],
     axis: int | None,
     binary: bool,
@@ -269,7 +270,7 @@ def _counted(
     return SparseTensor(indices, values, shape)
 
 
-def _sorted_order(key: Any) -> Any:
+def _sorted_order(key: Tensor) -> Any:
     """Return where the keys lie in rising order."""
     _, order = apply_op("TopKV2", apply_op("Neg", key), apply_op("Size", key))
     return order

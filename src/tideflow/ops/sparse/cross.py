@@ -15,9 +15,11 @@ import numpy as np
 import siphash24
 
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -42,7 +44,7 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
 Rows = list[list[Any]]
 
 
-def _sparse_rows(indices: Any, values: Any, shape: Any) -> Rows:
+def _sparse_rows(indices: Array, values: Array, shape: Sequence[int]) -> Rows:
     """Return the values of each row of a sparse column."""
     if np.ndim(indices) != 2 or indices.shape[1] != 2:
         raise _invalid(f"indices must be [n, 2]; they are {list(np.shape(indices))}")
@@ -130,7 +132,7 @@ def _cross_shape(c: ShapeContext) -> list[Dims]:
     shape=_cross_shape,
 )
 def sparse_cross_kernel(
-    ctx: Any,
+    ctx: KernelContext,
     indices: list[Any],
     values: list[Any],
     sizes: list[Any],
@@ -175,12 +177,12 @@ def _print_of(value: Any) -> int:
     shape=_cross_shape,
 )
 def sparse_cross_v2_kernel(
-    ctx: Any,
+    ctx: KernelContext,
     indices: list[Any],
     values: list[Any],
     sizes: list[Any],
     dense: list[Any],
-    separator: Any,
+    separator: Array | bytes,
 ) -> Any:
     """Return crosses joined with a separator."""
     columns = _columns(indices, values, sizes, dense)
@@ -202,14 +204,14 @@ def sparse_cross_v2_kernel(
     shape=_cross_shape,
 )
 def sparse_cross_hashed_kernel(
-    ctx: Any,
+    ctx: KernelContext,
     indices: list[Any],
     values: list[Any],
     sizes: list[Any],
     dense: list[Any],
-    num_buckets: Any,
-    strong_hash: Any,
-    salt: Any,
+    num_buckets: Array,
+    strong_hash: Array,
+    salt: Array,
 ) -> Any:
     """Return buckets of the fingerprints of crosses, keyed by a salt where the hash is strong."""
     columns = _columns(indices, values, sizes, dense)

@@ -14,9 +14,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.sparse.tensor import SparseTensor
 from tideflow.wire import dtypes
@@ -71,13 +73,13 @@ truth_indices: int64, truth_values: T, truth_shape: int64) -> output: float
     shape=_distances_shape,
 )
 def edit_distance_kernel(
-    ctx: Any,
-    hypothesis_indices: Any,
-    hypothesis_values: Any,
-    hypothesis_shape: Any,
-    truth_indices: Any,
-    truth_values: Any,
-    truth_shape: Any,
+    ctx: KernelContext,
+    hypothesis_indices: Array,
+    hypothesis_values: Array,
+    hypothesis_shape: Array,
+    truth_indices: Array,
+    truth_values: Array,
+    truth_shape: Array,
     *,
     normalize: bool,
 ) -> Any:
@@ -125,7 +127,7 @@ def _fingerprint_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_fingerprint_shape,
 )
-def fingerprint_kernel(ctx: Any, data: Any, method: Any) -> Any:
+def fingerprint_kernel(ctx: KernelContext, data: Array, method: Array | bytes) -> Any:
     """Return a fingerprint of each row, [rows, 8]; of several strings that of their fingerprints.
 
     Raises: InvalidArgumentError for another method than farmhash64, or a scalar.
@@ -171,7 +173,7 @@ def edit_distance(
 
 
 @export("fingerprint")
-def fingerprint(data: Any, method: Any = "farmhash64", name: str | None = None) -> Tensor:
+def fingerprint(data: TensorLike, method: object = "farmhash64", name: str | None = None) -> Tensor:
     """Return a fingerprint of each row as bytes, [rows, 8]."""
     method = convert_to_tensor(method, dtypes.string)
     made: Tensor = apply_op("Fingerprint", convert_to_tensor(data), method, name=name)

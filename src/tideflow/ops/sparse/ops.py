@@ -12,10 +12,12 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 
 
@@ -38,7 +40,7 @@ def _check_rank(value: Any, rank: int, what: str) -> None:
         )
 
 
-def _check_within(indices: Any, sizes: Any) -> None:
+def _check_within(indices: Array, sizes: Array) -> None:
     """Refuse indices that leave the tensor, naming the first such."""
     wrong = ((indices < 0) | (indices >= sizes)).any(axis=1)
     if wrong.any():
@@ -49,7 +51,7 @@ def _check_within(indices: Any, sizes: Any) -> None:
         )
 
 
-def _check_ascend(indices: Any) -> None:
+def _check_ascend(indices: Array) -> None:
     """Refuse indices out of order or given twice."""
     if len(indices) < 2:
         return
@@ -82,7 +84,13 @@ def _to_dense_shape(c: ShapeContext) -> list[Dims]:
     shape=_to_dense_shape,
 )
 def sparse_to_dense_kernel(
-    ctx: Any, indices: Any, output_shape: Any, values: Any, default: Any, *, validate_indices: bool
+    ctx: KernelContext,
+    indices: Array,
+    output_shape: Array,
+    values: Array,
+    default: Array,
+    *,
+    validate_indices: bool,
 ) -> Any:
     """Return a tensor filled with a default but for the values given."""
     if np.ndim(indices) > 2:
@@ -117,7 +125,7 @@ def sparse_to_dense_kernel(
 
 
 @gradient("SparseToDense")
-def _sparse_to_dense_grad(op: Operation, grad: Any) -> list[Any]:
+def _sparse_to_dense_grad(op: Operation, grad: Tensor) -> list[Any]:
     indices, shape, values, default = op.inputs
     taken = apply_op("GatherNd", grad, _as_matrix(indices))
     if values.dims == ():
@@ -165,7 +173,14 @@ def _matmul_shape(c: ShapeContext) -> list[Dims]:
     shape=_matmul_shape,
 )
 def sparse_tensor_dense_matmul_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, b: Any, *, adjoint_a: bool, adjoint_b: bool
+    ctx: KernelContext,
+    indices: Array,
+    values: Array,
+    shape: Array,
+    b: Array,
+    *,
+    adjoint_a: bool,
+    adjoint_b: bool,
 ) -> Any:
     """Return the product of a sparse matrix and a dense one."""
     _check_rank(b, 2, "b")
@@ -196,7 +211,7 @@ def sparse_tensor_dense_matmul_kernel(
 
 
 @gradient("SparseTensorDenseMatMul")
-def _matmul_grad(op: Operation, grad: Any) -> list[Any]:
+def _matmul_grad(op: Operation, grad: Tensor) -> list[Any]:
     indices, values, shape, b = op.inputs
     adjoint_a, adjoint_b = op.attrs["adjoint_a"], op.attrs["adjoint_b"]
     b_grad = apply_op(
@@ -240,7 +255,9 @@ def _reshape_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_reshape_shape,
 )
-def sparse_reshape_kernel(ctx: Any, indices: Any, shape: Any, new_shape: Any) -> Any:
+def sparse_reshape_kernel(
+    ctx: KernelContext, indices: Array, shape: Array, new_shape: Array
+) -> Any:
     """Return the indices that elements have in another shape; one size may be -1."""
     _check_rank(indices, 2, "input_indices")
     _check_rank(shape, 1, "input_shape")
@@ -283,7 +300,7 @@ def _reorder_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_reorder_shape,
 )
-def sparse_reorder_kernel(ctx: Any, indices: Any, values: Any, shape: Any) -> Any:
+def sparse_reorder_kernel(ctx: KernelContext, indices: Array, values: Array, shape: Array) -> Any:
     """Return the elements in the order of their indices, the first axis counting most."""
     _check_rank(indices, 2, "input_indices")
     _check_rank(values, 1, "input_values")
@@ -294,7 +311,7 @@ def sparse_reorder_kernel(ctx: Any, indices: Any, values: Any, shape: Any) -> An
 
 
 @gradient("SparseReorder")
-def _reorder_grad(op: Operation, _: Any, grad: Any) -> list[Any]:
+def _reorder_grad(op: Operation, _: Tensor, grad: Tensor) -> list[Any]:
     indices, values, shape = op.inputs
     count = apply_op("Size", values)
     numbers = apply_op("Range", 0, count, 1)
@@ -322,7 +339,7 @@ def _filled_shape(c: ShapeContext) -> list[Dims]:
     shape=_filled_shape,
 )
 def sparse_fill_empty_rows_kernel(
-    ctx: Any, indices: Any, values: Any, shape: Any, default: Any
+    ctx: KernelContext, indices: Array, values: Array, shape: Array, default: Array
 ) -> Any:
     """Return the elements by rows, a default at the head of each row that has none."""
     _check_rank(shape, 1, "dense_shape")
@@ -367,7 +384,7 @@ def sparse_fill_empty_rows_kernel(
     """,
     shape=lambda c: [c.shape(0), ()],
 )
-def sparse_fill_empty_rows_grad_kernel(ctx: Any, back: Any, grad: Any) -> Any:
+def sparse_fill_empty_rows_grad_kernel(ctx: KernelContext, back: Array, grad: Array) -> Any:
     """Return the gradients of the values and of the default."""
     _check_rank(back, 1, "reverse_index_map")
     _check_rank(grad, 1, "grad_values")
@@ -379,7 +396,7 @@ def sparse_fill_empty_rows_grad_kernel(ctx: Any, back: Any, grad: Any) -> Any:
 
 
 @gradient("SparseFillEmptyRows")
-def _fill_empty_rows_grad(op: Operation, _: Any, grad: Any, *rest: Any) -> list[Any]:
+def _fill_empty_rows_grad(op: Operation, _: Tensor, grad: Tensor, *rest: Tensor) -> list[Any]:
     values, default = apply_op("SparseFillEmptyRowsGrad", op.outputs[3], grad)
     return [None, values, None, default]
 

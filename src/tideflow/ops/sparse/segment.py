@@ -12,10 +12,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -52,7 +54,7 @@ def _check(data: Any, indices: Any, ids: Any, rows: int) -> None:
         )
 
 
-def _combine(xp: Any, kind: str, data: Any, indices: Any, ids: Any, rows: int) -> Any:
+def _combine(xp: Any, kind: str, data: Any, indices: object, ids: Any, rows: int) -> Any:
     _check(data, indices, ids, rows)
     gathered = data[indices]
     if xp is np:
@@ -97,7 +99,7 @@ def _define(kind: str) -> None:
         static=("indices", "segment_ids"),
         compiles=Compiles.NEVER,
     )
-    def plain(xp: Any, data: Any, indices: Any, segment_ids: Any) -> Any:
+    def plain(xp: ArrayNamespace, data: Array, indices: Array, segment_ids: Array) -> Any:
         rows = int(segment_ids[-1]) + 1 if segment_ids.size else 0
         return _combine(xp, kind, data, indices, segment_ids, rows)
 
@@ -112,7 +114,9 @@ def _define(kind: str) -> None:
         static=("indices", "segment_ids", "num_segments"),
         compiles=Compiles.NEVER,
     )
-    def sized(xp: Any, data: Any, indices: Any, segment_ids: Any, num_segments: Any) -> Any:
+    def sized(
+        xp: ArrayNamespace, data: Array, indices: Array, segment_ids: Array, num_segments: Array
+    ) -> Any:
         return _combine(xp, kind, data, indices, segment_ids, int(num_segments))
 
     @op(
@@ -127,11 +131,13 @@ def _define(kind: str) -> None:
         static=("indices", "segment_ids", "output_dim0"),
         compiles=Compiles.NEVER,
     )
-    def spread(xp: Any, grad: Any, indices: Any, segment_ids: Any, output_dim0: Any) -> Any:
+    def spread(
+        xp: ArrayNamespace, grad: Array, indices: Array, segment_ids: Array, output_dim0: Array
+    ) -> Any:
         return _spread(xp, kind, grad, indices, segment_ids, int(output_dim0))
 
     @gradient(f"SparseSegment{kind}", f"SparseSegment{kind}WithNumSegments")
-    def slope(op: Any, grad: Any) -> list[Any]:
+    def slope(op: Operation, grad: Tensor) -> list[Any]:
         data, indices, ids = op.inputs[:3]
         rows = apply_op("StridedSlice", apply_op("Shape", data), [0], [1], [1], shrink_axis_mask=1)
         found = apply_op(f"SparseSegment{kind}Grad", grad, indices, ids, rows)
@@ -170,7 +176,7 @@ for _kind in _KINDS:
 
 
 def _apply(
-    kind: str, rows: tuple[Any, Any, Any], num_segments: Any, sparse_gradient: bool, name: Any
+    kind: str, rows: tuple[Any, Any, Any], num_segments: object, sparse_gradient: bool, name: Any
 ) -> Any:
     attrs = {"sparse_gradient": sparse_gradient, "name": name}
     if num_segments is None:
@@ -180,11 +186,11 @@ def _apply(
 
 @export("sparse.segment_sum", "sparse_segment_sum")
 def sparse_segment_sum(
-    data: Any,
-    indices: Any,
-    segment_ids: Any,
+    data: TensorLike,
+    indices: TensorLike,
+    segment_ids: TensorLike,
     name: str | None = None,
-    num_segments: Any = None,
+    num_segments: TensorLike | None = None,
     sparse_gradient: bool = False,
 ) -> Any:
     """Return the sum of the rows data[indices] of each segment.
@@ -198,11 +204,11 @@ def sparse_segment_sum(
 
 @export("sparse.segment_mean", "sparse_segment_mean")
 def sparse_segment_mean(
-    data: Any,
-    indices: Any,
-    segment_ids: Any,
+    data: TensorLike,
+    indices: TensorLike,
+    segment_ids: TensorLike,
     name: str | None = None,
-    num_segments: Any = None,
+    num_segments: TensorLike | None = None,
     sparse_gradient: bool = False,
 ) -> Any:
     """Return the mean of the rows data[indices] of each segment (see sparse_segment_sum)."""
@@ -212,11 +218,11 @@ def sparse_segment_mean(
 
 @export("sparse.segment_sqrt_n", "sparse_segment_sqrt_n")
 def sparse_segment_sqrt_n(
-    data: Any,
-    indices: Any,
-    segment_ids: Any,
+    data: TensorLike,
+    indices: TensorLike,
+    segment_ids: TensorLike,
     name: str | None = None,
-    num_segments: Any = None,
+    num_segments: TensorLike | None = None,
     sparse_gradient: bool = False,
 ) -> Any:
     """Return the sum of each segment's rows over the root of their number."""

@@ -14,9 +14,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.sparse.tensor import SparseTensor
 from tideflow.wire import errors
@@ -29,7 +31,7 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(what)
 
 
-def _of_dense(given: Any) -> tuple[Sets, tuple[int, ...]]:
+def _of_dense(given: Array) -> tuple[Sets, tuple[int, ...]]:
     """Return the set of each row, and the shape of the rows."""
     if np.ndim(given) < 2:
         raise _invalid(f"sets have rank 2 at least; found shape {list(np.shape(given))}")
@@ -38,7 +40,7 @@ def _of_dense(given: Any) -> tuple[Sets, tuple[int, ...]]:
 
 
 def _of_sparse(
-    indices: Any, values: Any, shape: Any, validate: bool
+    indices: Array, values: Array, shape: Array, validate: bool
 ) -> tuple[Sets, tuple[int, ...]]:
     if np.ndim(shape) != 1 or len(shape) < 2:
         raise _invalid(f"sets have rank 2 at least; found shape {np.asarray(shape).tolist()}")
@@ -110,7 +112,7 @@ _ATTRS = f"""
 
 @op(f"DenseToDenseSetOperation(set1: T, set2: T) {_RESULT}{_ATTRS}", shape=_sets_shape)
 def dense_to_dense_set_operation_kernel(
-    ctx: Any, set1: Any, set2: Any, *, set_operation: str, validate_indices: bool
+    ctx: KernelContext, set1: Array, set2: Array, *, set_operation: str, validate_indices: bool
 ) -> Any:
     return _combined(_of_dense(set1), _of_dense(set2), set_operation, set1.dtype)
 
@@ -122,11 +124,11 @@ def dense_to_dense_set_operation_kernel(
     shape=_sets_shape,
 )
 def dense_to_sparse_set_operation_kernel(
-    ctx: Any,
-    set1: Any,
-    indices: Any,
-    values: Any,
-    shape: Any,
+    ctx: KernelContext,
+    set1: Array,
+    indices: Array,
+    values: Array,
+    shape: Array,
     *,
     set_operation: str,
     validate_indices: bool,
@@ -143,13 +145,13 @@ def dense_to_sparse_set_operation_kernel(
     shape=_sets_shape,
 )
 def sparse_to_sparse_set_operation_kernel(
-    ctx: Any,
-    indices1: Any,
-    values1: Any,
-    shape1: Any,
-    indices2: Any,
-    values2: Any,
-    shape2: Any,
+    ctx: KernelContext,
+    indices1: Array,
+    values1: Array,
+    shape1: Array,
+    indices2: Array,
+    values2: Array,
+    shape2: Array,
     *,
     set_operation: str,
     validate_indices: bool,
@@ -167,7 +169,7 @@ _INVERSE = {"a-b": "b-a", "b-a": "a-b"}
 _KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "string")
 
 
-def _set_operation(a: Any, b: Any, operation: str, validate: bool) -> SparseTensor:
+def _set_operation(a: TensorLike, b: TensorLike, operation: str, validate: bool) -> SparseTensor:
     one, other = (x if isinstance(x, SparseTensor) else convert_to_tensor(x) for x in (a, b))
     if one.dtype.name not in _KINDS:
         raise TypeError(f"sets are of {', '.join(_KINDS)}; found {one.dtype.name}")
@@ -198,7 +200,7 @@ def size(a: SparseTensor, validate_indices: bool = True) -> Tensor:
 
 
 @export("sets.intersection", "sets.set_intersection")
-def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+def intersection(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
     """Return the elements that sets of both tensors have, row by row.
 
     Raises: TypeError for other element types; InvalidArgumentError for rows of other shapes.
@@ -207,12 +209,14 @@ def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 
 
 @export("sets.union", "sets.set_union")
-def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+def union(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
     """Return the elements that sets of either tensor have, row by row (see intersection)."""
     return _set_operation(a, b, "union", validate_indices)
 
 
 @export("sets.difference", "sets.set_difference")
-def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
+def difference(
+    a: TensorLike, b: TensorLike, aminusb: bool = True, validate_indices: bool = True
+) -> SparseTensor:
     """Return the elements of a that b has not; of b that a has not, unless aminusb."""
     return _set_operation(a, b, "a-b" if aminusb else "b-a", validate_indices)

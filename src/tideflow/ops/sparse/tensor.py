@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -30,7 +31,7 @@ class SparseTensor:
       dense_shape: int64 [rank].
     """
 
-    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+    def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike) -> None:
         self.indices: Tensor = convert_to_tensor(indices, dtypes.int64)
         self.values: Tensor = convert_to_tensor(values)
         self.dense_shape: Tensor = convert_to_tensor(dense_shape, dtypes.int64)
@@ -53,7 +54,7 @@ class SparseTensor:
         """Return the dense shape, as far as it is known."""
         return self.shape
 
-    def with_values(self, new_values: Any) -> SparseTensor:
+    def with_values(self, new_values: TensorLike) -> SparseTensor:
         """Return other values at the same indices."""
         return SparseTensor(self.indices, new_values, self.dense_shape)
 
@@ -77,7 +78,7 @@ nest.register_composite(
 @export("sparse.to_dense", "sparse_tensor_to_dense")
 def to_dense(
     sp_input: SparseTensor,
-    default_value: Any = None,
+    default_value: TensorLike | None = None,
     validate_indices: bool = True,
     name: str | None = None,
 ) -> Tensor:
@@ -98,7 +99,7 @@ def to_dense(
 
 
 @export("sparse.from_dense")
-def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
     """Return the elements that are not zero (or not empty strings)."""
     dense = convert_to_tensor(tensor)
     zero = convert_to_tensor("" if dense.dtype.base_dtype is dtypes.string else 0, dense.dtype)
@@ -115,7 +116,7 @@ def reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
 
 
 @export("sparse.reshape", "sparse_reshape")
-def reshape(sp_input: SparseTensor, shape: Any, name: str | None = None) -> SparseTensor:
+def reshape(sp_input: SparseTensor, shape: ShapeLike, name: str | None = None) -> SparseTensor:
     """Return the elements in another shape; one size may be -1."""
     wanted = convert_to_tensor(shape, dtypes.int64)
     indices, made = apply_op(
@@ -125,7 +126,9 @@ def reshape(sp_input: SparseTensor, shape: Any, name: str | None = None) -> Spar
 
 
 @export("sparse.transpose", "sparse_transpose")
-def transpose(sp_input: SparseTensor, perm: Any = None, name: str | None = None) -> SparseTensor:
+def transpose(
+    sp_input: SparseTensor, perm: TensorLike | None = None, name: str | None = None
+) -> SparseTensor:
     """Return the tensor with its axes in another order; reversed by default."""
     rank = sp_input.shape.rank
     order = list(range(rank or 0))[::-1] if perm is None else perm
@@ -158,7 +161,9 @@ def concat(
 
 
 @export("sparse.slice", "sparse_slice")
-def slice_(sp_input: SparseTensor, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+def slice_(
+    sp_input: SparseTensor, start: TensorLike, size: TensorLike, name: str | None = None
+) -> SparseTensor:
     """Return a part of a tensor."""
     bounds = [convert_to_tensor(bound, dtypes.int64) for bound in (start, size)]
     return SparseTensor(*apply_op("SparseSlice", *sp_input.parts, *bounds, name=name))
@@ -172,7 +177,7 @@ def softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
 
 @export("sparse.fill_empty_rows", "sparse_fill_empty_rows")
 def fill_empty_rows(
-    sp_input: SparseTensor, default_value: Any, name: str | None = None
+    sp_input: SparseTensor, default_value: TensorLike, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
     """Return the tensor with a value in each row that had none, and which rows these were."""
     filling = convert_to_tensor(default_value, sp_input.values.dtype)
@@ -183,7 +188,7 @@ def fill_empty_rows(
 @export("sparse.sparse_dense_matmul", "sparse.matmul", "sparse_tensor_dense_matmul")
 def sparse_dense_matmul(
     sp_a: SparseTensor,
-    b: Any,
+    b: TensorLike,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     name: str | None = None,
@@ -201,7 +206,7 @@ def sparse_dense_matmul(
 
 
 @export("sparse.retain", "sparse_retain")
-def retain(sp_input: SparseTensor, to_retain: Any) -> SparseTensor:
+def retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
     """Return the elements for which a bool is true."""
     places = apply_op("Reshape", apply_op("Where", convert_to_tensor(to_retain)), [-1])
     indices, values = (apply_op("GatherV2", x, places, 0) for x in sp_input.parts[:2])
@@ -231,7 +236,7 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTenso
     if not given:
         raise ValueError("map_values needs a SparseTensor among its arguments")
 
-    def values(arg: Any) -> Any:
+    def values(arg: TensorLike) -> Any:
         return arg.values if isinstance(arg, SparseTensor) else arg
 
     found = op(*map(values, args), **{key: values(arg) for key, arg in kwargs.items()})
@@ -242,7 +247,7 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTenso
 def eye(
     num_rows: int,
     num_columns: int | None = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> SparseTensor:
     """Return a matrix with ones on its diagonal."""

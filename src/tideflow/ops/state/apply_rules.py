@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.graph.update_rule import Update
 from tideflow.ops.state import shapes as state_shapes
 from tideflow.ops.state.updates import declare_update, rows_kernel
@@ -117,7 +118,7 @@ def _signature(
 
 
 @apply_rule("GradientDescent", "var", "alpha delta")
-def gradient_descent(xp: Any, var: Any, alpha: Any, delta: Any) -> Any:
+def gradient_descent(xp: ArrayNamespace, var: Array, alpha: Array, delta: Array) -> Any:
     """var - alpha * delta."""
     return (var - alpha * delta,)
 
@@ -125,12 +126,14 @@ def gradient_descent(xp: Any, var: Any, alpha: Any, delta: Any) -> Any:
 @apply_rule(
     "ProximalGradientDescent", "var", "alpha l1 l2 delta", sparse="alpha l1 l2 grad indices"
 )
-def proximal_gradient_descent(xp: Any, var: Any, alpha: Any, l1: Any, l2: Any, delta: Any) -> Any:
+def proximal_gradient_descent(
+    xp: ArrayNamespace, var: Array, alpha: Array, l1: Array, l2: Array, delta: Array
+) -> Any:
     """Gradient descent, then shrinking toward 0 by l1 and l2."""
     return (_shrink(xp, var - alpha * delta, alpha, l1, l2),)
 
 
-def _shrink(xp: Any, moved: Any, rate: Any, l1: Any, l2: Any) -> Any:
+def _shrink(xp: ArrayNamespace, moved: Array, rate: Array, l1: Array, l2: Array) -> Any:
     """Take the proximal step of l1 |x| + l2/2 x^2 with the rate given."""
     less = xp.sign(moved) * xp.maximum(xp.abs(moved) - rate * l1, moved.dtype.type(0))
     # Without l1 there is no sign to keep apart; -0.0 and NaN stay what they are.
@@ -145,7 +148,14 @@ def _shrink(xp: Any, moved: Any, rate: Any, l1: Any, l2: Any) -> Any:
     sparse="lr grad indices momentum",
 )
 def momentum_rule(
-    xp: Any, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, *, use_nesterov: bool
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    lr: Array,
+    grad: Array,
+    momentum: Array,
+    *,
+    use_nesterov: bool,
 ) -> Any:
     """accum = momentum * accum + grad; var moves by -lr * accum (or looks ahead)."""
     accum = accum * momentum + grad
@@ -163,7 +173,14 @@ def momentum_rule(
     forms=("Resource",),
 )
 def keras_momentum_rule(
-    xp: Any, var: Any, accum: Any, lr: Any, grad: Any, momentum: Any, *, use_nesterov: bool
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    lr: Array,
+    grad: Array,
+    momentum: Array,
+    *,
+    use_nesterov: bool,
 ) -> Any:
     """accum = momentum * accum - lr * grad; var moves by accum (or looks ahead)."""
     accum = accum * momentum - grad * lr
@@ -175,7 +192,9 @@ def keras_momentum_rule(
 @apply_rule(
     "Adagrad", "var accum", "lr grad", "update_slots: bool = true", sparse="lr grad indices"
 )
-def adagrad(xp: Any, var: Any, accum: Any, lr: Any, grad: Any, *, update_slots: bool) -> Any:
+def adagrad(
+    xp: ArrayNamespace, var: Array, accum: Array, lr: Array, grad: Array, *, update_slots: bool
+) -> Any:
     """accum += grad^2; var -= lr * grad / sqrt(accum)."""
     if update_slots:
         accum = accum + grad * grad
@@ -190,7 +209,14 @@ def adagrad(xp: Any, var: Any, accum: Any, lr: Any, grad: Any, *, update_slots: 
     sparse="lr epsilon grad indices",
 )
 def adagrad_v2(
-    xp: Any, var: Any, accum: Any, lr: Any, epsilon: Any, grad: Any, *, update_slots: bool
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    lr: Array,
+    epsilon: Array,
+    grad: Array,
+    *,
+    update_slots: bool,
 ) -> Any:
     """accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon)."""
     if update_slots:
@@ -198,7 +224,7 @@ def adagrad_v2(
     return var - grad * lr / (xp.sqrt(accum) + epsilon), accum
 
 
-def _check_shrinking(lr: Any, l1: Any, l2: Any) -> None:
+def _check_shrinking(lr: Array, l1: Array, l2: Array) -> None:
     # What is traced has no values yet.
     known = all(isinstance(x, np.ndarray | np.generic) for x in (lr, l1, l2))
     if known and not (np.all(lr > 0) and np.all(l1 >= 0) and np.all(l2 >= 0)):
@@ -208,7 +234,9 @@ def _check_shrinking(lr: Any, l1: Any, l2: Any) -> None:
 
 
 @apply_rule("ProximalAdagrad", "var accum", "lr l1 l2 grad", sparse="lr l1 l2 grad indices")
-def proximal_adagrad(xp: Any, var: Any, accum: Any, lr: Any, l1: Any, l2: Any, grad: Any) -> Any:
+def proximal_adagrad(
+    xp: ArrayNamespace, var: Array, accum: Array, lr: Array, l1: Array, l2: Array, grad: Array
+) -> Any:
     """Adagrad, then shrinking toward 0 by l1 and l2."""
     _check_shrinking(lr, l1, l2)
     accum = accum + grad * grad
@@ -217,7 +245,15 @@ def proximal_adagrad(xp: Any, var: Any, accum: Any, lr: Any, l1: Any, l2: Any, g
 
 
 def _adagrad_da_rows(
-    xp: Any, var: Any, total: Any, squares: Any, grad: Any, lr: Any, l1: Any, l2: Any, step: Any
+    xp: Any,
+    var: Any,
+    total: object,
+    squares: Array,
+    grad: Array,
+    lr: Array,
+    l1: Any,
+    l2: Array,
+    step: Any,
 ) -> Any:
     steps = step.astype(var.dtype)
     total = total + grad
@@ -236,7 +272,15 @@ def _adagrad_da_rows(
     rows=_adagrad_da_rows,
 )
 def adagrad_da(
-    xp: Any, var: Any, total: Any, squares: Any, grad: Any, lr: Any, l1: Any, l2: Any, step: Any
+    xp: Any,
+    var: Any,
+    total: Any,
+    squares: Array,
+    grad: Array,
+    lr: Array,
+    l1: Any,
+    l2: Array,
+    step: Any,
 ) -> Any:
     """Dual averaging: var follows from the sums of gradients and of their squares."""
     steps = step.astype(var.dtype)
@@ -254,7 +298,14 @@ def adagrad_da(
     sparse="lr rho epsilon grad indices",
 )
 def adadelta(
-    xp: Any, var: Any, accum: Any, accum_update: Any, lr: Any, rho: Any, epsilon: Any, grad: Any
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    accum_update: Array,
+    lr: Array,
+    rho: Array,
+    epsilon: Array,
+    grad: Array,
 ) -> Any:
     """Steps scaled by the ratio of past updates to past gradients (https://arxiv.org/1212.5701)."""
     accum = accum * rho + grad * grad * (1 - rho)
@@ -274,15 +325,15 @@ def _mixed(mean: Any, value: Any, rho: Any) -> Any:
 
 def _rms_prop(
     after: Callable[[Any, Any, Any], Any],
-    xp: Any,
-    var: Any,
-    ms: Any,
-    mom: Any,
-    lr: Any,
-    rho: Any,
-    momentum: Any,
-    epsilon: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    ms: Array,
+    mom: Array,
+    lr: Array,
+    rho: Array,
+    momentum: Array,
+    epsilon: Array,
+    grad: Array,
 ) -> Any:
     ms = after(ms, grad * grad, rho)
     mom = mom * momentum + grad * lr / xp.sqrt(ms + epsilon)
@@ -296,23 +347,23 @@ def _rms_prop(
     sparse="lr rho momentum epsilon grad indices",
     rows=partial(_rms_prop, _mixed),
 )
-def rms_prop(xp: Any, *given: Any) -> Any:
+def rms_prop(xp: ArrayNamespace, *given: Any) -> Any:
     """Steps scaled by a running mean of squared gradients, with momentum."""
     return _rms_prop(_moved, xp, *given)
 
 
 def _centered_rms_prop(
     after: Callable[[Any, Any, Any], Any],
-    xp: Any,
-    var: Any,
-    mg: Any,
-    ms: Any,
-    mom: Any,
-    lr: Any,
-    rho: Any,
-    momentum: Any,
-    epsilon: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    mg: Array,
+    ms: Array,
+    mom: Array,
+    lr: Array,
+    rho: Array,
+    momentum: Array,
+    epsilon: Array,
+    grad: Array,
 ) -> Any:
     ms = after(ms, grad * grad, rho)
     mg = after(mg, grad, rho)
@@ -327,7 +378,7 @@ def _centered_rms_prop(
     sparse="lr rho momentum epsilon grad indices",
     rows=partial(_centered_rms_prop, _mixed),
 )
-def centered_rms_prop(xp: Any, *given: Any) -> Any:
+def centered_rms_prop(xp: ArrayNamespace, *given: Any) -> Any:
     """RMSProp with the variance in place of the mean square."""
     return _centered_rms_prop(_moved, xp, *given)
 
@@ -339,17 +390,17 @@ def centered_rms_prop(xp: Any, *given: Any) -> Any:
     "use_nesterov: bool = false",
 )
 def adam(
-    xp: Any,
-    var: Any,
-    m: Any,
-    v: Any,
-    beta1_power: Any,
-    beta2_power: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    epsilon: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    m: Array,
+    v: Array,
+    beta1_power: Array,
+    beta2_power: Array,
+    lr: Array,
+    beta1: Array,
+    beta2: Array,
+    epsilon: Array,
+    grad: Array,
     *,
     use_nesterov: bool,
 ) -> Any:
@@ -371,18 +422,18 @@ def adam(
     forms=("Resource",),
 )
 def adam_with_amsgrad(
-    xp: Any,
-    var: Any,
-    m: Any,
-    v: Any,
-    vhat: Any,
-    beta1_power: Any,
-    beta2_power: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    epsilon: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    m: Array,
+    v: Array,
+    vhat: Array,
+    beta1_power: Array,
+    beta2_power: Array,
+    lr: Array,
+    beta1: Array,
+    beta2: Array,
+    epsilon: Array,
+    grad: Array,
 ) -> Any:
     """Adam that divides by the largest mean square so far."""
     rate = lr * xp.sqrt(1 - beta2_power) / (1 - beta1_power)
@@ -394,16 +445,16 @@ def adam_with_amsgrad(
 
 @apply_rule("AdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad")
 def ada_max(
-    xp: Any,
-    var: Any,
-    m: Any,
-    v: Any,
-    beta1_power: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    epsilon: Any,
-    grad: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    m: Array,
+    v: Array,
+    beta1_power: Array,
+    lr: Array,
+    beta1: Array,
+    beta2: Array,
+    epsilon: Array,
+    grad: Array,
 ) -> Any:
     """Adam with the infinity norm."""
     m = m + (grad - m) * (1 - beta1)
@@ -413,7 +464,14 @@ def ada_max(
 
 @apply_rule("AddSign", "var m", "lr alpha sign_decay beta grad")
 def add_sign(
-    xp: Any, var: Any, m: Any, lr: Any, alpha: Any, sign_decay: Any, beta: Any, grad: Any
+    xp: ArrayNamespace,
+    var: Array,
+    m: Array,
+    lr: Array,
+    alpha: Array,
+    sign_decay: Array,
+    beta: Array,
+    grad: Array,
 ) -> Any:
     """Larger steps while gradient and running mean agree in sign."""
     m = m * beta + grad * (1 - beta)
@@ -423,7 +481,14 @@ def add_sign(
 
 @apply_rule("PowerSign", "var m", "lr logbase sign_decay beta grad")
 def power_sign(
-    xp: Any, var: Any, m: Any, lr: Any, logbase: Any, sign_decay: Any, beta: Any, grad: Any
+    xp: ArrayNamespace,
+    var: Array,
+    m: Array,
+    lr: Array,
+    logbase: Array,
+    sign_decay: Array,
+    beta: Array,
+    grad: Array,
 ) -> Any:
     """Steps scaled by a power that depends on whether gradient and running mean agree in sign."""
     m = m * beta + grad * (1 - beta)
@@ -432,7 +497,13 @@ def power_sign(
 
 
 def _ftrl_rows(
-    xp: Any, var: Any, accum: Any, linear: Any, grad: Any, *given: Any, multiply_linear_by_lr: bool
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    *given: Any,
+    multiply_linear_by_lr: bool,
 ) -> Any:
     """Take the step of rows for Ftrl, and with a fifth constant for FtrlV2."""
     lr, l1, l2, *shrinkage, lr_power = given
@@ -446,7 +517,7 @@ def _ftrl_rows(
 
 
 def _check_ftrl(
-    lr: Any, l1: Any, l2: Any, shrinkage: Any, lr_power: Any, may_stand_still: bool
+    lr: Any, l1: object, l2: object, shrinkage: Any, lr_power: Any, may_stand_still: bool
 ) -> None:
     # What is traced has no values yet.
     if not all(isinstance(x, np.ndarray | np.generic) for x in (lr, l1, l2, lr_power, *shrinkage)):
@@ -473,15 +544,15 @@ _FTRL_ATTR = "multiply_linear_by_lr: bool = false"
     rows=_ftrl_rows,
 )
 def ftrl(
-    xp: Any,
-    var: Any,
-    accum: Any,
-    linear: Any,
-    grad: Any,
-    lr: Any,
-    l1: Any,
-    l2: Any,
-    lr_power: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    lr: Array,
+    l1: Array,
+    l2: Array,
+    lr_power: Array,
     *,
     multiply_linear_by_lr: bool,
 ) -> Any:
@@ -499,16 +570,16 @@ def ftrl(
     rows=_ftrl_rows,
 )
 def ftrl_v2(
-    xp: Any,
-    var: Any,
-    accum: Any,
-    linear: Any,
-    grad: Any,
-    lr: Any,
-    l1: Any,
-    l2: Any,
-    l2_shrinkage: Any,
-    lr_power: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    lr: Array,
+    l1: Array,
+    l2: Array,
+    l2_shrinkage: Array,
+    lr_power: Array,
     *,
     multiply_linear_by_lr: bool,
 ) -> Any:
@@ -519,12 +590,12 @@ def ftrl_v2(
 
 
 def _ftrl(
-    xp: Any,
-    var: Any,
-    accum: Any,
-    linear: Any,
-    grad: Any,
-    pulled: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    pulled: Array,
     constants: tuple[Any, Any, Any, Any],
     multiply_linear_by_lr: bool,
 ) -> Any:
@@ -536,12 +607,12 @@ def _ftrl(
 
 
 def _ftrl_moved(
-    xp: Any,
-    var: Any,
-    accum: Any,
-    linear: Any,
-    grad: Any,
-    pulled: Any,
+    xp: ArrayNamespace,
+    var: Array,
+    accum: Array,
+    linear: Array,
+    grad: Array,
+    pulled: Array,
     constants: tuple[Any, Any, Any, Any],
     multiply_linear_by_lr: bool,
 ) -> Any:
@@ -560,7 +631,7 @@ def _ftrl_moved(
     return more, linear, l1, curve
 
 
-def _ftrl_root(xp: Any, accum: Any, lr_power: Any) -> Any:
+def _ftrl_root(xp: ArrayNamespace, accum: Array, lr_power: Array) -> Any:
     half = accum.dtype.type(1) / 2
     if xp is np:
         return np.sqrt(accum) if lr_power == -half else accum ** (-lr_power)

@@ -6,6 +6,7 @@ Source: tensorflow/core/kernels/strided_slice_op.cc (StridedSliceAssignOp)
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import format_dims
+from tideflow.graph.types import ArrayNamespace, TensorLike
 from tideflow.graph.update_rule import Update
 from tideflow.ops.array import strided_index
 from tideflow.ops.state.api import ResourceVariable, Variable
@@ -27,11 +29,11 @@ _BOUNDS = ("begin", "end", "strides")
 
 def _rule(
     op_name: str,
-    xp: Any,
+    xp: ArrayNamespace,
     old: Any,
-    begin: Any,
-    end: Any,
-    strides: Any,
+    begin: object,
+    end: object,
+    strides: Sequence[int],
     value: Any,
     *,
     begin_mask: int,
@@ -103,7 +105,7 @@ class VariableSlice(Tensor):
 
     _variable: Any
 
-    def assign(self, value: Any, name: str | None = None) -> Any:
+    def assign(self, value: TensorLike, name: str | None = None) -> Any:
         """Assign to this part of the variable; returns what reads as the whole new value.
 
         Raises: InvalidArgumentError, when run, for a value of another shape than the slice.
@@ -125,7 +127,7 @@ class VariableSlice(Tensor):
         return apply_op("StridedSliceAssign", variable, *bounds, value, name=name, **masks)
 
 
-def _getitem(self: Variable, key: Any) -> Tensor:
+def _getitem(self: Variable, key: Tensor) -> Tensor:
     """Return part of the value; `v[key].assign(x)` assigns to that part."""
     made = self.value()[key]
     if made.op.type != "StridedSlice":

@@ -10,6 +10,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.state.api import ResourceVariable
@@ -61,7 +62,11 @@ def _scatter(
 
 @export("scatter_update")
 def scatter_update(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Assign rows: ref[indices, ...] = updates."""
     return _scatter("Update", ref, indices, updates, use_locking, name)
@@ -69,7 +74,11 @@ def scatter_update(
 
 @export("scatter_add")
 def scatter_add(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Add to rows: ref[indices, ...] += updates; repeated indices add up."""
     return _scatter("Add", ref, indices, updates, use_locking, name)
@@ -77,7 +86,11 @@ def scatter_add(
 
 @export("scatter_sub")
 def scatter_sub(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Subtract from rows: ref[indices, ...] -= updates."""
     return _scatter("Sub", ref, indices, updates, use_locking, name)
@@ -85,7 +98,11 @@ def scatter_sub(
 
 @export("scatter_mul")
 def scatter_mul(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Multiply rows: ref[indices, ...] *= updates."""
     return _scatter("Mul", ref, indices, updates, use_locking, name)
@@ -93,7 +110,11 @@ def scatter_mul(
 
 @export("scatter_div")
 def scatter_div(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Divide rows: ref[indices, ...] /= updates."""
     return _scatter("Div", ref, indices, updates, use_locking, name)
@@ -101,7 +122,11 @@ def scatter_div(
 
 @export("scatter_min")
 def scatter_min(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Take the minimum of rows and updates."""
     return _scatter("Min", ref, indices, updates, use_locking, name)
@@ -109,14 +134,23 @@ def scatter_min(
 
 @export("scatter_max")
 def scatter_max(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Take the maximum of rows and updates."""
     return _scatter("Max", ref, indices, updates, use_locking, name)
 
 
 def _scatter_nd(
-    suffix: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None
+    suffix: str,
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool,
+    name: str | None,
 ) -> Any:
     if isinstance(ref, ResourceVariable):
         return ref._scatter_nd(suffix, indices, updates, name)
@@ -125,7 +159,11 @@ def _scatter_nd(
 
 @export("scatter_nd_update")
 def scatter_nd_update(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Assign slices at index tuples."""
     return _scatter_nd("Update", ref, indices, updates, use_locking, name)
@@ -133,7 +171,11 @@ def scatter_nd_update(
 
 @export("scatter_nd_add")
 def scatter_nd_add(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Add slices at index tuples."""
     return _scatter_nd("Add", ref, indices, updates, use_locking, name)
@@ -141,14 +183,18 @@ def scatter_nd_add(
 
 @export("scatter_nd_sub")
 def scatter_nd_sub(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = False,
+    name: str | None = None,
 ) -> Any:
     """Subtract slices at index tuples."""
     return _scatter_nd("Sub", ref, indices, updates, use_locking, name)
 
 
 @export("count_up_to")
-def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+def count_up_to(ref: TensorLike, limit: int, name: str | None = None) -> Tensor:
     """Add one to a counter and return what it was.  OutOfRangeError at the limit, when run."""
     if isinstance(ref, ResourceVariable):
         made: Tensor = apply_op(
@@ -161,7 +207,11 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
 
 @export("batch_scatter_update")
 def batch_scatter_update(
-    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+    ref: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    use_locking: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Assign rows in each batch: ref[b..., indices[b..., i], ...] = updates[b..., i, ...]."""
     given = convert_to_tensor(indices)

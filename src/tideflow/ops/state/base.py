@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
@@ -25,6 +25,7 @@ from tideflow.graph.graph import (
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.operation import OperationGraph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import DTypeLike, ShapeLike
 from tideflow.ops.control_flow import cond
 from tideflow.ops.export import export
 from tideflow.ops.state.slices import SaveSliceInfo, without_scope
@@ -239,22 +240,22 @@ class Variable(metaclass=_VariableMeta):
 
     def __init__(
         self,
-        initial_value: Any = None,
+        initial_value: object | None = None,
         trainable: bool | None = None,
-        collections: Any = None,
+        collections: str | Sequence[str] | None = None,
         validate_shape: bool = True,
-        caching_device: Any = None,
+        caching_device: str | Callable[..., Any] | None = None,
         name: str | None = None,
-        variable_def: Any = None,
-        dtype: Any = None,
-        expected_shape: Any = None,
+        variable_def: object | None = None,
+        dtype: DTypeLike | None = None,
+        expected_shape: Tensor | None = None,
         import_scope: str | None = None,
-        constraint: Any = None,
+        constraint: Callable[..., Any] | None = None,
         use_resource: bool | None = None,
         synchronization: VariableSynchronization = VariableSynchronization.AUTO,
         aggregation: VariableAggregation = VariableAggregation.NONE,
-        shape: Any = None,
-        distribute_strategy: Any = None,
+        shape: ShapeLike | None = None,
+        distribute_strategy: object | None = None,
     ) -> None:
         if variable_def is not None:
             self._take_from_proto(variable_def, import_scope)
@@ -279,12 +280,12 @@ class Variable(metaclass=_VariableMeta):
             graph.add_to_collections(names, self)
 
     def _build(
-        self, graph: Graph, initial_value: Any, name: str, dtype: DType | None, shape: Any
+        self, graph: Graph, initial_value: object, name: str, dtype: DType | None, shape: Any
     ) -> None:
         """Make the nodes; the concrete class does."""
         raise TypeError(f"{type(self).__name__} cannot be made")
 
-    def _initial_tensor(self, graph: Graph, given: Any, dtype: DType | None) -> Tensor:
+    def _initial_tensor(self, graph: Graph, given: object, dtype: DType | None) -> Tensor:
         """Return the initial value as a tensor.  Raises: ValueError from inside control flow."""
         with graph.device(None):
             value = given() if callable(given) and not isinstance(given, Variable) else given
@@ -296,7 +297,7 @@ class Variable(metaclass=_VariableMeta):
             )
         return tensor
 
-    def _declared_shape(self, initial: Tensor, given: Any) -> TensorShape:
+    def _declared_shape(self, initial: Tensor, given: object) -> TensorShape:
         if given is not None:
             return TensorShape(given)
         if not self._validate_shape:
@@ -348,7 +349,7 @@ class Variable(metaclass=_VariableMeta):
         """Return the static shape."""
         return self.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Add what is known of the static shape."""
         self._snapshot.set_shape(shape)
 
@@ -410,11 +411,11 @@ class Variable(metaclass=_VariableMeta):
         """Return a bool tensor: whether there is a value."""
         raise TypeError(f"{type(self).__name__} has no value")
 
-    def eval(self, session: Any = None) -> Any:
+    def eval(self, session: object | None = None) -> Any:
         """Return the present value, read in the session given or the default one."""
         return self._snapshot.eval(session=session)
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: object, session: Any = None) -> None:
         """Assign a value from outside, in the session given or the default one."""
         session = session if session is not None else get_default_session()
         if session is None:

@@ -20,6 +20,7 @@ import numpy as np
 from tideflow.graph import shapes
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -70,7 +71,7 @@ class VariableState:
         with self.lock:
             return self.value is not None
 
-    def assign(self, value: Any) -> None:
+    def assign(self, value: Array) -> None:
         """Replace the value.
 
         A view is copied: what is behind it may belong to somebody who changes it, a caller who
@@ -200,6 +201,6 @@ def _count_when_alone() -> int:
 _REFS_WHEN_ALONE = _count_when_alone()
 
 
-def as_numpy(value: Any) -> Any:
+def as_numpy(value: Array) -> Any:
     """Return a run-time value for use with NumPy; arrays of a device come without a copy."""
     return value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)

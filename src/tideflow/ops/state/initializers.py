@@ -15,6 +15,7 @@ import numpy as np
 from tideflow.graph.building import apply_op, constant_tensor, to_array
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import as_dims
+from tideflow.graph.types import Array, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import get_seed
 from tideflow.wire import dtypes
@@ -29,7 +30,9 @@ _CONST_ELEMENTS = 1000
 class Initializer:
     """What every initializer does."""
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
         """Return a tensor of that shape.
 
         Args:
@@ -60,7 +63,7 @@ def _whole_shape(shape: Any, partition_info: Any) -> list[int]:
     return _sizes(shape if partition_info is None else partition_info.full_shape)
 
 
-def _filled(sizes: list[int], value: Any, dtype: DType) -> Tensor:
+def _filled(sizes: list[int], value: TensorLike, dtype: DType) -> Tensor:
     if math.prod(sizes) <= _CONST_ELEMENTS:
         array = np.full(sizes, to_array(value, dtype)[()], dtype.as_numpy_dtype)
         return constant_tensor(array, dtype)
@@ -71,10 +74,12 @@ def _filled(sizes: list[int], value: Any, dtype: DType) -> Tensor:
 class Zeros(Initializer):
     """Zeros, or empty strings, or False."""
 
-    def __init__(self, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
         found = self.dtype if dtype is None else as_dtype(dtype).base_dtype
         zero: Any = b"" if found is dtypes.string else False if found.is_bool else 0
         return _filled(_sizes(shape), zero, found)
@@ -86,10 +91,12 @@ class Zeros(Initializer):
 class Ones(Initializer):
     """Ones, or True."""
 
-    def __init__(self, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, dtype: DTypeLike = dtypes.float32) -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
         found = self.dtype if dtype is None else as_dtype(dtype).base_dtype
         return _filled(_sizes(shape), True if found.is_bool else 1, found)
 
@@ -105,7 +112,7 @@ class Constant(Initializer):
     """
 
     def __init__(
-        self, value: Any = 0, dtype: Any = dtypes.float32, verify_shape: bool = False
+        self, value: TensorLike = 0, dtype: Any = dtypes.float32, verify_shape: bool = False
     ) -> None:
         self.value = value
         self.dtype = as_dtype(dtype)
@@ -113,9 +120,9 @@ class Constant(Initializer):
 
     def __call__(
         self,
-        shape: Any,
-        dtype: Any = None,
-        partition_info: Any = None,
+        shape: ShapeLike,
+        dtype: DTypeLike | None = None,
+        partition_info: object | None = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
         found = self.dtype if dtype is None else as_dtype(dtype).base_dtype
@@ -133,7 +140,7 @@ class Constant(Initializer):
         return {"value": self.value, "dtype": self.dtype.name}
 
 
-def _stretched(array: Any, sizes: list[int]) -> Any:
+def _stretched(array: Array, sizes: list[int]) -> Any:
     count = math.prod(sizes)
     if not array.size or array.size > count:
         raise ValueError(f"{array.size} elements cannot fill shape {sizes}")
@@ -146,7 +153,7 @@ class _Random(Initializer):
 
     _names: tuple[str, ...] = ()
 
-    def __init__(self, seed: Any, dtype: Any) -> None:
+    def __init__(self, seed: int | None, dtype: DTypeLike) -> None:
         self.seed = seed
         self.dtype = as_dtype(dtype)
 
@@ -212,12 +219,14 @@ class RandomNormal(_Random):
         mean: float = 0.0,
         stddev: float = 0.05,
         seed: int | None = None,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(seed, dtype)
         self.mean, self.stddev = mean, stddev
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
         drawn = self._draw(self._op, _sizes(shape), self._type(dtype))
         return _scaled(drawn, self.stddev, self.mean)
 
@@ -234,8 +243,8 @@ class RandomUniformV1(RandomUniform):
 
     def __init__(
         self,
-        minval: Any = 0.0,
-        maxval: Any = None,
+        minval: TensorLike = 0.0,
+        maxval: TensorLike | None = None,
         seed: int | None = None,
         dtype: Any = dtypes.float32,
     ) -> None:
@@ -255,7 +264,7 @@ class RandomNormalV1(RandomNormal):
         mean: float = 0.0,
         stddev: float = 1.0,
         seed: int | None = None,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
@@ -269,7 +278,7 @@ class TruncatedNormalV1(TruncatedNormal):
         mean: float = 0.0,
         stddev: float = 1.0,
         seed: int | None = None,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
@@ -292,7 +301,7 @@ class VarianceScaling(_Random):
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
         seed: int | None = None,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
     ) -> None:
         super().__init__(seed, dtype)
         if scale <= 0:
@@ -307,7 +316,9 @@ class VarianceScaling(_Random):
             )
         self.scale, self.mode, self.distribution = scale, mode, kind
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
         found = self._type(dtype)
         fan_in, fan_out = self._fans(_whole_shape(shape, partition_info))
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
@@ -346,7 +357,7 @@ def _scaling(
 
     def make(name: str) -> type[VarianceScaling]:
         def init(
-            self: VarianceScaling, seed: int | None = None, dtype: Any = dtypes.float32
+            self: VarianceScaling, seed: int | None = None, dtype: DType = dtypes.float32
         ) -> None:
             VarianceScaling.__init__(self, scale, mode, distribution, seed, dtype)
 
@@ -373,7 +384,7 @@ LecunNormal = _scaling(1.0, "fan_in", "truncated_normal", "LeCun et al. 1998")("
 class Identity(Initializer):
     """The identity matrix times gain.  Raises: ValueError, when called, for another rank."""
 
-    def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, gain: float = 1.0, dtype: DTypeLike = dtypes.float32) -> None:
         self.gain = gain
         self.dtype = as_dtype(dtype)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2, export_value_v2
 from tideflow.ops.state.initializers import (
     Constant,
@@ -54,7 +55,7 @@ class ConstantV2(Constant):
     Raises: TypeError or ValueError, when called, for a value that does not fit.
     """
 
-    def __init__(self, value: Any = 0, support_partition: bool = False) -> None:
+    def __init__(self, value: TensorLike = 0, support_partition: bool = False) -> None:
         super().__init__(value)
         self.support_partition = support_partition
 
@@ -66,7 +67,7 @@ class ConstantV2(Constant):
 class ConstantOfKeras(ConstantV2):
     """One value everywhere, or the elements of a list in row-major order."""
 
-    def __init__(self, value: Any = 0.0) -> None:
+    def __init__(self, value: TensorLike = 0.0) -> None:
         super().__init__(value)
 
 
@@ -93,7 +94,9 @@ class _Untyped:
 class RandomUniformV2(_Untyped, RandomUniform):
     """Numbers from [minval, maxval), by default [-0.05, 0.05)."""
 
-    def __init__(self, minval: Any = -0.05, maxval: Any = 0.05, seed: int | None = None) -> None:
+    def __init__(
+        self, minval: TensorLike = -0.05, maxval: TensorLike = 0.05, seed: int | None = None
+    ) -> None:
         super().__init__(minval, maxval, seed)
 
 

@@ -5,11 +5,13 @@ Each metric gives a value and an operation that takes the current batch into acc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.state.api import Variable
 from tideflow.ops.state.scopes import variable_scope
@@ -28,7 +30,7 @@ def _local(name: str) -> Any:
     )
 
 
-def _as_float(x: Any) -> Tensor:
+def _as_float(x: TensorLike) -> Tensor:
     tensor = convert_to_tensor(x)
     if tensor.dtype.base_dtype is dtypes.float32:
         return tensor
@@ -41,7 +43,7 @@ def _total(x: Tensor) -> Tensor:
     return made
 
 
-def _collected(value: Tensor, update: Tensor, values_in: Any, updates_in: Any) -> Metric:
+def _collected(value: Tensor, update: Tensor, values_in: object, updates_in: object) -> Metric:
     graph = get_default_graph()
     if values_in:
         graph.add_to_collections(values_in, value)
@@ -52,10 +54,10 @@ def _collected(value: Tensor, update: Tensor, values_in: Any, updates_in: Any) -
 
 @export("metrics.mean")
 def mean(
-    values: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    values: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: str | Sequence[str] | None = None,
+    updates_collections: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> Metric:
     """Return the running (weighted) mean of values, 0 before the first update, and its update.
@@ -84,11 +86,11 @@ def mean(
 
 @export("metrics.accuracy")
 def accuracy(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: str | Sequence[str] | None = None,
+    updates_collections: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> Metric:
     """Return the running share of predictions that equal their labels, and its update.
@@ -108,11 +110,11 @@ def accuracy(
 
 @export("metrics.mean_squared_error")
 def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: str | Sequence[str] | None = None,
+    updates_collections: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> Metric:
     """Return the running mean of (predictions - labels) ** 2, and its update."""
@@ -123,11 +125,11 @@ def mean_squared_error(
 
 @export("metrics.mean_absolute_error")
 def mean_absolute_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: str | Sequence[str] | None = None,
+    updates_collections: str | Sequence[str] | None = None,
     name: str | None = None,
 ) -> Metric:
     """Return the running mean of abs(predictions - labels), and its update."""

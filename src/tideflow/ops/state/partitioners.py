@@ -10,6 +10,7 @@ from typing import Any
 from tideflow.graph.building import register_tensor_conversion
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import ShapeLike
 from tideflow.ops.array import concat
 from tideflow.ops.control_flow import group
 from tideflow.ops.export import export
@@ -133,7 +134,7 @@ def split_sizes(size: int, parts: int) -> list[int]:
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     """Return a partitioner that splits an axis into num_shards parts."""
 
-    def partition(shape: Any, **_: Any) -> list[int]:
+    def partition(shape: ShapeLike, **_: Any) -> list[int]:
         parts = [1] * len(TensorShape(shape).as_list())
         parts[axis] = min(num_shards, TensorShape(shape).as_list()[axis] or 0)
         return parts
@@ -157,7 +158,7 @@ def variable_axis_size_partitioner(
     if max_shards is not None and max_shards < 1:
         raise ValueError("max_shards must be at least 1")
 
-    def partition(shape: Any, dtype: Any) -> list[int]:
+    def partition(shape: ShapeLike, dtype: DType) -> list[int]:
         sizes = _full_sizes(shape)
         parts = [1] * len(sizes)
         slice_bytes = _bytes(sizes, dtype, bytes_per_string_element) // max(1, sizes[axis])
@@ -179,7 +180,7 @@ def min_max_variable_partitioner(
     """Return a partitioner that splits into at most max_partitions parts, none below
     min_slice_size bytes."""
 
-    def partition(shape: Any, dtype: Any) -> list[int]:
+    def partition(shape: ShapeLike, dtype: DType) -> list[int]:
         sizes = _full_sizes(shape)
         parts = [1] * len(sizes)
         whole = _bytes(sizes, dtype, bytes_per_string_element)
@@ -190,7 +191,7 @@ def min_max_variable_partitioner(
     return partition
 
 
-def _full_sizes(shape: Any) -> list[int]:
+def _full_sizes(shape: ShapeLike) -> list[int]:
     sizes = TensorShape(shape).as_list()
     full = [size for size in sizes if size is not None]
     if len(full) != len(sizes):
@@ -198,7 +199,7 @@ def _full_sizes(shape: Any) -> list[int]:
     return full
 
 
-def _bytes(sizes: Sequence[int], dtype: Any, bytes_per_string_element: int) -> int:
+def _bytes(sizes: Sequence[int], dtype: DType, bytes_per_string_element: int) -> int:
     found = as_dtype(dtype)
     each = bytes_per_string_element if found.name == "string" else found.size
     return math.prod(sizes) * each

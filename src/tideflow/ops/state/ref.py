@@ -6,6 +6,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Tensor
+from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import identity
 from tideflow.ops.state.base import Variable, kinds
 from tideflow.wire.dtypes import DType
@@ -18,7 +19,7 @@ class RefVariable(Variable):
     """
 
     def _build(
-        self, graph: Graph, initial_value: Any, name: str, dtype: DType | None, shape: Any
+        self, graph: Graph, initial_value: object, name: str, dtype: DType | None, shape: Any
     ) -> None:
         with graph.name_scope(name) as scope:
             with graph.attr_scope(_class=[f"loc:@{scope[:-1]}"]):
@@ -68,12 +69,12 @@ class RefVariable(Variable):
         """Return a tensor that reads the variable where it is called."""
         return identity(self._node, name="read")
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows that indices name."""
         made: Tensor = apply_op("GatherV2", self, indices, 0, name=name)
         return made
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the slices that index tuples name."""
         made: Tensor = apply_op("GatherNd", self, indices, name=name)
         return made
@@ -87,7 +88,7 @@ class RefVariable(Variable):
 
     def assign(
         self,
-        value: Any,
+        value: TensorLike,
         use_locking: bool = False,
         name: str | None = None,
         read_value: bool = True,
@@ -109,7 +110,7 @@ class RefVariable(Variable):
 
     def assign_add(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool = False,
         name: str | None = None,
         read_value: bool = True,
@@ -120,7 +121,7 @@ class RefVariable(Variable):
 
     def assign_sub(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool = False,
         name: str | None = None,
         read_value: bool = True,
@@ -142,43 +143,63 @@ class RefVariable(Variable):
         )
         return made
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_add(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Add IndexedSlices; repeated indices add up."""
         return self._scatter("Add", sparse_delta, use_locking, name)
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_sub(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Subtract IndexedSlices."""
         return self._scatter("Sub", sparse_delta, use_locking, name)
 
-    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_mul(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Multiply by IndexedSlices."""
         return self._scatter("Mul", sparse_delta, use_locking, name)
 
-    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_div(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Divide by IndexedSlices."""
         return self._scatter("Div", sparse_delta, use_locking, name)
 
-    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_min(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Take the minimum with IndexedSlices."""
         return self._scatter("Min", sparse_delta, use_locking, name)
 
-    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_max(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Take the maximum with IndexedSlices."""
         return self._scatter("Max", sparse_delta, use_locking, name)
 
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_update(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Assign IndexedSlices."""
         return self._scatter("Update", sparse_delta, use_locking, name)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_add(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Add slices at index tuples."""
         return apply_op("ScatterNdAdd", self, indices, updates, use_locking=True, name=name)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_sub(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Subtract slices at index tuples."""
         return apply_op("ScatterNdSub", self, indices, updates, use_locking=True, name=name)
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_update(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Assign slices at index tuples."""
         return apply_op("ScatterNdUpdate", self, indices, updates, use_locking=True, name=name)
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from tideflow.graph import roles
 from tideflow.graph.gradient_registry import not_differentiable
-from tideflow.graph.kernel import KernelContext
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import from_attr, same_as, scalar
 from tideflow.graph.shapes import TensorShape, compatible, format_dims
+from tideflow.graph.types import Array
 from tideflow.ops.state.cells import RefVariableState
 from tideflow.ops.state.resource_state import count_up
 from tideflow.wire import errors
@@ -83,7 +84,7 @@ use_locking: bool = true
     allows_uninitialized_input=True,
     role=roles.ASSIGN,
 )
-def assign(ctx: KernelContext, ref: Any, value: Any, *, validate_shape: bool) -> Any:
+def assign(ctx: KernelContext, ref: Any, value: Array, *, validate_shape: bool) -> Any:
     """Give the variable a value.
 
     Raises: InvalidArgumentError, with validate_shape, for a value that does not fit the present
@@ -126,7 +127,7 @@ N: int >= 1
 """,
     shape=_same_of_all,
 )
-def ref_select(ctx: KernelContext, index: Any, inputs: list[Any]) -> Any:
+def ref_select(ctx: KernelContext, index: Array, inputs: list[Any]) -> Any:
     """Give one of several references on.  Raises: InvalidArgumentError for an index without one.
 
     Source: tensorflow/core/kernels/control_flow_ops.cc
@@ -182,7 +183,7 @@ var_name: string = ''
     role=roles.TEMPORARY_VARIABLE,
 )
 def temporary_variable(
-    ctx: KernelContext, step: Any, *, shape: TensorShape, dtype: DType, var_name: str
+    ctx: KernelContext, step: StepContext, *, shape: TensorShape, dtype: DType, var_name: str
 ) -> RefVariableState:
     """Return a new cell that lives as long as the step, filled with zeros.
 
@@ -208,7 +209,9 @@ var_name: string
 """,
     shape=same_as(0),
 )
-def destroy_temporary_variable(ctx: KernelContext, step: Any, ref: Any, *, var_name: str) -> Any:
+def destroy_temporary_variable(
+    ctx: KernelContext, step: StepContext, ref: Any, *, var_name: str
+) -> Any:
     """Return a temporary variable's value and drop the variable."""
     value = ref.read()
     if step.objects.pop("temporary/" + var_name, None) is None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import identity
 from tideflow.ops.state.base import Variable, kinds
 from tideflow.wire.dtypes import DType
@@ -22,7 +23,7 @@ class ResourceVariable(Variable):
     _declared: TensorShape | None = None
 
     def _build(
-        self, graph: Graph, initial_value: Any, name: str, dtype: DType | None, shape: Any
+        self, graph: Graph, initial_value: object, name: str, dtype: DType | None, shape: Any
     ) -> None:
         with graph.name_scope(name) as scope:
             node_name = scope[:-1]
@@ -57,7 +58,7 @@ class ResourceVariable(Variable):
             made.set_shape(self._declared)
         return made
 
-    def _take_from_proto(self, variable_def: Any, import_scope: str | None) -> None:
+    def _take_from_proto(self, variable_def: object, import_scope: str | None) -> None:
         super()._take_from_proto(variable_def, import_scope)
         graph = self.graph
         name = self._node.op.name + "/IsInitialized/VarIsInitializedOp"
@@ -99,7 +100,7 @@ class ResourceVariable(Variable):
             read = self.value()
         return identity(read)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows that indices name, without reading the others."""
         with get_default_graph().name_scope("Gather" if name is None else name) as scope:
             made: Tensor = apply_op(
@@ -107,7 +108,7 @@ class ResourceVariable(Variable):
             )
             return made
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the slices that index tuples name, without reading the others."""
         with get_default_graph().name_scope("GatherNd" if name is None else name) as scope:
             found = apply_op("ResourceGatherNd", self.handle, indices, dtype=self.dtype, name=scope)
@@ -122,7 +123,7 @@ class ResourceVariable(Variable):
 
     def assign(
         self,
-        value: Any,
+        value: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -145,7 +146,7 @@ class ResourceVariable(Variable):
 
     def assign_add(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -156,7 +157,7 @@ class ResourceVariable(Variable):
 
     def assign_sub(
         self,
-        delta: Any,
+        delta: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,
@@ -176,57 +177,83 @@ class ResourceVariable(Variable):
         op = self._update(f"ResourceScatter{suffix}", slices.indices, values, name=name)
         return self._afterwards(op)
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_add(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Add IndexedSlices; repeated indices add up.  Returns the variable afterwards."""
         return self._scatter("Add", sparse_delta, name)
 
-    def scatter_sub(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_sub(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Subtract IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Sub", sparse_delta, name)
 
-    def scatter_mul(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_mul(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Multiply by IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Mul", sparse_delta, name)
 
-    def scatter_div(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_div(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Divide by IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Div", sparse_delta, name)
 
-    def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_min(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Take the minimum with IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Min", sparse_delta, name)
 
-    def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_max(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Take the maximum with IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Max", sparse_delta, name)
 
-    def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: Any = None) -> Any:
+    def scatter_update(
+        self, sparse_delta: TensorLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Assign IndexedSlices.  Returns the variable afterwards."""
         return self._scatter("Update", sparse_delta, name)
 
-    def _scatter_nd(self, suffix: str, indices: Any, updates: Any, name: str | None) -> Any:
+    def _scatter_nd(
+        self, suffix: str, indices: TensorLike, updates: TensorLike, name: str | None
+    ) -> Any:
         values = convert_to_tensor(updates, self.dtype)
         return self._afterwards(
             self._update(f"ResourceScatterNd{suffix}", indices, values, name=name)
         )
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_add(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Add slices at index tuples.  Returns the variable afterwards."""
         return self._scatter_nd("Add", indices, updates, name)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_sub(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Subtract slices at index tuples.  Returns the variable afterwards."""
         return self._scatter_nd("Sub", indices, updates, name)
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_update(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Assign slices at index tuples.  Returns the variable afterwards."""
         return self._scatter_nd("Update", indices, updates, name)
 
-    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_min(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Take the minimum with slices at index tuples.  Returns the variable afterwards."""
         return self._scatter_nd("Min", indices, updates, name)
 
-    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_max(
+        self, indices: TensorLike, updates: TensorLike, name: str | None = None
+    ) -> Any:
         """Take the maximum with slices at index tuples.  Returns the variable afterwards."""
         return self._scatter_nd("Max", indices, updates, name)
 
@@ -258,12 +285,12 @@ class AssignedVariable(ResourceVariable):
         with get_default_graph().control_dependencies([self._parent]):
             return super().value()
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> Tensor:
+    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return rows of the variable after the change."""
         with get_default_graph().control_dependencies([self._parent]):
             return super().sparse_read(indices, name)
 
-    def gather_nd(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return slices of the variable after the change."""
         with get_default_graph().control_dependencies([self._parent]):
             return super().gather_nd(indices, name)
@@ -274,7 +301,7 @@ class AssignedVariable(ResourceVariable):
 
     def assign(
         self,
-        value: Any,
+        value: TensorLike,
         use_locking: bool | None = None,
         name: str | None = None,
         read_value: bool = True,

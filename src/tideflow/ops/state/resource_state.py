@@ -9,12 +9,13 @@ import numpy as np
 from tideflow.graph import roles
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Effects, Rows
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import TensorShape, format_dims
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.graph.update_rule import Update, check_rows_inside
 from tideflow.ops.array import gather_v2_grad, gather_v2_kernel, sparse_rows_grad
 from tideflow.ops.framework import IndexedSlices
@@ -107,13 +108,13 @@ dtype: type
     role=roles.READ_VARIABLE,
     only_reads=True,
 )
-def read_variable_op(ctx: KernelContext, resource: Any, *, dtype: DType) -> Any:
+def read_variable_op(ctx: KernelContext, resource: object, *, dtype: DType) -> Any:
     """Return the variable's value, which later updates leave alone."""
     return read_handle(ctx, resource, dtype)
 
 
 @gradient("ReadVariableOp")
-def read_variable_grad(op: Any, grad: Any) -> list[Any]:
+def read_variable_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass the gradient on to the handle."""
     return [grad]
 
@@ -143,7 +144,7 @@ validate_shape: bool = false
     role=roles.ASSIGN,
 )
 def assign_variable_op(
-    ctx: KernelContext, resource: Any, value: Any, *, dtype: DType, validate_shape: bool
+    ctx: KernelContext, resource: object, value: Array, *, dtype: DType, validate_shape: bool
 ) -> None:
     """Give the variable a value, making the variable first if it is not there.
 
@@ -202,7 +203,7 @@ out_type: type in indices = int32
     role=roles.VARIABLE_SHAPE,
     only_reads=True,
 )
-def variable_shape(ctx: KernelContext, input: Any, *, out_type: DType) -> Any:
+def variable_shape(ctx: KernelContext, input: object, *, out_type: DType) -> Any:
     """Return the shape of the variable's present value."""
     value = ctx.resources.lookup(input, ResourceVariableState).read()
     return np.array(np.shape(value), out_type.as_numpy_dtype)
@@ -217,7 +218,7 @@ ignore_lookup_error: bool = true
     stateful=True,
     any_device=True,
 )
-def destroy_resource_op(ctx: KernelContext, resource: Any, *, ignore_lookup_error: bool) -> None:
+def destroy_resource_op(ctx: KernelContext, resource: object, *, ignore_lookup_error: bool) -> None:
     """Drop what a handle names, of whatever kind."""
     try:
         ctx.resources.delete(resource, object)
@@ -249,7 +250,7 @@ T: type in indices
     shape=scalar,
     stateful=True,
 )
-def resource_count_up_to(ctx: KernelContext, resource: Any, *, limit: int, T: DType) -> Any:
+def resource_count_up_to(ctx: KernelContext, resource: object, *, limit: int, T: DType) -> Any:
     """Add one to a counter and return what it was.
 
     Raises: OutOfRangeError at the limit; InvalidArgumentError for a value that is no scalar.
@@ -277,7 +278,7 @@ def count_up(state: VariableState, limit: int) -> Any:
         return value
 
 
-def _rows(xp: Any, value: Any, indices: Any, attrs: dict[str, Any]) -> Any:
+def _rows(xp: ArrayNamespace, value: Array, indices: Array, attrs: dict[str, Any]) -> Any:
     """Return a value's rows, for a compiler."""
     batch = attrs["batch_dims"]
     axis = np.asarray(batch + indices.ndim if batch < 0 else batch)
@@ -299,7 +300,7 @@ Tindices: type in indices
     gather=_rows,
 )
 def resource_gather(
-    ctx: KernelContext, resource: Any, indices: Any, *, batch_dims: int, dtype: DType
+    ctx: KernelContext, resource: object, indices: Array, *, batch_dims: int, dtype: DType
 ) -> Any:
     """Return the variable's rows that indices name.
 
@@ -315,7 +316,7 @@ def resource_gather(
 
 
 @gradient("ResourceGather")
-def resource_gather_grad(op: Operation, grad: Any) -> list[Any]:
+def resource_gather_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give the rows' gradients with their indices."""
     handle, indices = op.inputs
     batch = op.attrs["batch_dims"]
@@ -328,7 +329,7 @@ def resource_gather_grad(op: Operation, grad: Any) -> list[Any]:
     return [gather_v2_grad(plain.op, grad)[0], None]
 
 
-def gather_rows(xp: Any, value: Any, indices: Any, *, batch_dims: int = 0) -> Any:
+def gather_rows(xp: ArrayNamespace, value: Array, indices: Array, *, batch_dims: int = 0) -> Any:
     """Return value's rows that indices name, pure: for a compiler that reads the variable.
 
     Shapes: value [b..., n, d...]; indices [b..., k...]; result [b..., k..., d...].
@@ -341,14 +342,14 @@ def gather_rows(xp: Any, value: Any, indices: Any, *, batch_dims: int = 0) -> An
     return value[(*[g.reshape(g.shape + (1,) * extra) for g in grid], indices)]
 
 
-def _read_existing(ctx: KernelContext, handle: Any, dtype: DType) -> Any:
+def _read_existing(ctx: KernelContext, handle: object, dtype: DType) -> Any:
     state = ctx.resources.lookup(handle, ResourceVariableState)
     if state.dtype is not dtype:
         raise wrong_dtype(state, dtype)
     return state.read()
 
 
-def _gather_slices(xp: Any, value: Any, indices: Any) -> Any:
+def _gather_slices(xp: ArrayNamespace, value: Array, indices: Array) -> Any:
     """Return value's slices that index tuples name, pure: for a compiler that reads the variable.
 
     Shapes: value [s...]; indices [k..., depth]; result [k..., s[depth:]...].
@@ -370,7 +371,9 @@ Tindices: type in indices
     only_reads=True,
     gather=lambda xp, value, indices, attrs: _gather_slices(xp, value, indices),
 )
-def resource_gather_nd(ctx: KernelContext, resource: Any, indices: Any, *, dtype: DType) -> Any:
+def resource_gather_nd(
+    ctx: KernelContext, resource: object, indices: Array, *, dtype: DType
+) -> Any:
     """Return the variable's slices that index tuples name.
 
     Raises: InvalidArgumentError for an index outside; NotFoundError without the variable.
@@ -392,7 +395,7 @@ def resource_gather_nd(ctx: KernelContext, resource: Any, indices: Any, *, dtype
 
 
 @gradient("ResourceGatherNd")
-def resource_gather_nd_grad(op: Operation, grad: Any) -> list[Any]:
+def resource_gather_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Give the slices' gradients with their indices, or add them up where these are tuples."""
     handle, indices = op.inputs
     sizes = apply_op("VariableShape", handle, out_type=indices.dtype.base_dtype)
@@ -402,12 +405,12 @@ def resource_gather_nd_grad(op: Operation, grad: Any) -> list[Any]:
     return [apply_op("ScatterNd", indices, grad, sizes), None]
 
 
-def assign_add(xp: Any, old: Any, value: Any) -> Any:
+def assign_add(xp: ArrayNamespace, old: Array, value: Array) -> Any:
     """Add to a variable."""
     return (xp.add(old, value),)
 
 
-def assign_sub(xp: Any, old: Any, value: Any) -> Any:
+def assign_sub(xp: ArrayNamespace, old: Array, value: Array) -> Any:
     """Subtract from a variable."""
     return (xp.subtract(old, value),)
 

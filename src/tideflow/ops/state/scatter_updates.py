@@ -14,6 +14,7 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.graph.update_rule import Update, check_rows_inside
 from tideflow.ops.state import shapes as state_shapes
 from tideflow.ops.state.updates import declare_update
@@ -26,7 +27,7 @@ def _set(array: Any, where: Any, values: Any) -> None:
     array[where] = values
 
 
-def _divide(array: Any, where: Any, values: Any) -> None:
+def _divide(array: Array, where: Array, values: Array) -> None:
     if array.dtype.kind not in "iu":
         np.divide.at(array, where, values)
         return
@@ -84,7 +85,9 @@ def _traced(xp: Any, suffix: str, array: Any, where: Any, values: Any) -> Any:
 # ---- by first index
 
 
-def _scatter_rule(suffix: str, op_name: str, xp: Any, old: Any, indices: Any, updates: Any) -> Any:
+def _scatter_rule(
+    suffix: str, op_name: str, xp: ArrayNamespace, old: Array, indices: Array, updates: Array
+) -> Any:
     """Return old with updates combined into the rows that indices name.
 
     Shapes: old [n, d...]; indices [k...]; updates [k..., d...] or []; result as old.
@@ -118,10 +121,10 @@ def _scatter_change(suffix: str, op_name: str, arrays: list[Any], others: list[A
 def _scatter_nd_rule(
     suffix: str,
     op_name: str,
-    xp: Any,
-    old: Any,
-    indices: Any,
-    updates: Any,
+    xp: ArrayNamespace,
+    old: Array,
+    indices: Array,
+    updates: Array,
     *,
     bad_indices_policy: str,
 ) -> Any:

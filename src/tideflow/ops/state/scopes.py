@@ -9,11 +9,12 @@ import contextlib
 import enum
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_value
 from tideflow.ops.state.api import VariableAggregation, VariableSynchronization
 from tideflow.ops.state.base import kinds
@@ -34,17 +35,17 @@ class VariableScope:
 
     def __init__(
         self,
-        reuse: Any,
+        reuse: object,
         name: str = "",
-        initializer: Any = None,
-        regularizer: Any = None,
-        caching_device: Any = None,
-        partitioner: Any = None,
-        custom_getter: Any = None,
+        initializer: Callable[..., Any] | None = None,
+        regularizer: Callable[..., Any] | None = None,
+        caching_device: str | Callable[..., Any] | None = None,
+        partitioner: Callable[..., Any] | None = None,
+        custom_getter: Callable[..., Any] | None = None,
         name_scope: str = "",
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
         use_resource: bool | None = None,
-        constraint: Any = None,
+        constraint: Callable[..., Any] | None = None,
     ) -> None:
         self._reuse = reuse
         self._name = name
@@ -76,27 +77,27 @@ class VariableScope:
         """Make get_variable return existing variables only."""
         self._reuse = True
 
-    def set_initializer(self, initializer: Any) -> None:
+    def set_initializer(self, initializer: Callable[..., Any]) -> None:
         """Set the default initializer."""
         self._initializer = initializer
 
-    def set_regularizer(self, regularizer: Any) -> None:
+    def set_regularizer(self, regularizer: Callable[..., Any]) -> None:
         """Set the default regularizer."""
         self._regularizer = regularizer
 
-    def set_caching_device(self, caching_device: Any) -> None:
+    def set_caching_device(self, caching_device: str | Callable[..., Any]) -> None:
         """Keep a caching device; without effect."""
         self._caching_device = caching_device
 
-    def set_partitioner(self, partitioner: Any) -> None:
+    def set_partitioner(self, partitioner: Callable[..., Any]) -> None:
         """Set the default partitioner."""
         self._partitioner = partitioner
 
-    def set_custom_getter(self, custom_getter: Any) -> None:
+    def set_custom_getter(self, custom_getter: Callable[..., Any]) -> None:
         """Set the getter."""
         self._custom_getter = custom_getter
 
-    def set_dtype(self, dtype: Any) -> None:
+    def set_dtype(self, dtype: DTypeLike) -> None:
         """Set the default element type."""
         self._dtype = dtype
 
@@ -104,7 +105,7 @@ class VariableScope:
         """Set which kind of variable is made."""
         self._use_resource = use_resource
 
-    def set_constraint(self, constraint: Any) -> None:
+    def set_constraint(self, constraint: Callable[..., Any]) -> None:
         """Set the default constraint."""
         self._constraint = constraint
 
@@ -129,14 +130,14 @@ class VariableScope:
         self,
         store: VariableStore,
         name: str,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
-        constraint: Any = None,
-        partitioner: Any = None,
-        reuse: Any = None,
+        dtype: DTypeLike | None = None,
+        initializer: Callable[..., Any] | None = None,
+        regularizer: Callable[..., Any] | None = None,
+        constraint: Callable[..., Any] | None = None,
+        partitioner: Callable[..., Any] | None = None,
+        reuse: bool | None = None,
         use_resource: bool | None = None,
-        custom_getter: Any = None,
+        custom_getter: Callable[..., Any] | None = None,
         **rest: Any,
     ) -> Any:
         """Return a variable of the store, with this scope's name and defaults (see
@@ -227,18 +228,18 @@ kinds.of_scope = lambda: get_variable_scope().use_resource
 @export("get_variable")
 def get_variable(
     name: str,
-    shape: Any = None,
-    dtype: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    initializer: Callable[..., Any] | None = None,
+    regularizer: Callable[..., Any] | None = None,
     trainable: bool | None = None,
-    collections: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
+    collections: str | Sequence[str] | None = None,
+    caching_device: str | Callable[..., Any] | None = None,
+    partitioner: Callable[..., Any] | None = None,
     validate_shape: bool = True,
     use_resource: bool | None = None,
-    custom_getter: Any = None,
-    constraint: Any = None,
+    custom_getter: Callable[..., Any] | None = None,
+    constraint: Callable[..., Any] | None = None,
     synchronization: VariableSynchronization = VariableSynchronization.AUTO,
     aggregation: VariableAggregation = VariableAggregation.NONE,
 ) -> Any:
@@ -283,18 +284,18 @@ def get_local_variable(name: str, *args: Any, **kwargs: Any) -> Any:
 @export("variable_scope")
 @contextlib.contextmanager
 def variable_scope(
-    name_or_scope: Any,
+    name_or_scope: object,
     default_name: str | None = None,
-    values: Any = None,
-    initializer: Any = None,
-    regularizer: Any = None,
-    caching_device: Any = None,
-    partitioner: Any = None,
-    custom_getter: Any = None,
-    reuse: Any = None,
-    dtype: Any = None,
+    values: TensorLike | None = None,
+    initializer: Callable[..., Any] | None = None,
+    regularizer: Callable[..., Any] | None = None,
+    caching_device: str | Callable[..., Any] | None = None,
+    partitioner: Callable[..., Any] | None = None,
+    custom_getter: Callable[..., Any] | None = None,
+    reuse: bool | None = None,
+    dtype: DTypeLike | None = None,
     use_resource: bool | None = None,
-    constraint: Any = None,
+    constraint: Callable[..., Any] | None = None,
     auxiliary_name_scope: bool = True,
 ) -> Iterator[VariableScope]:
     """Enter a variable scope, new by name or again by object; yields the VariableScope.
@@ -352,8 +353,8 @@ def _derived(
     given: VariableScope | None,
     prefix: str,
     overrides: dict[str, Any],
-    custom_getter: Any,
-    reuse: Any,
+    custom_getter: object,
+    reuse: object,
 ) -> VariableScope:
     """Return the scope to enter: what it inherits, and what the caller overrides."""
     outer = current.scope
@@ -404,7 +405,7 @@ def _entered(
 @export("variable_op_scope")
 @contextlib.contextmanager
 def variable_op_scope(
-    values: Any, name_or_scope: Any, default_name: str | None = None, **kwargs: Any
+    values: TensorLike, name_or_scope: object, default_name: str | None = None, **kwargs: Any
 ) -> Iterator[VariableScope]:
     """Enter a variable scope, with the arguments in their old order."""
     with variable_scope(name_or_scope, default_name, values, **kwargs) as scope:

@@ -14,6 +14,7 @@ from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import DTypeLike, ShapeLike
 from tideflow.ops.export import export
 from tideflow.ops.state.api import Variable
 from tideflow.ops.state.base import create_variable
@@ -25,11 +26,11 @@ from tideflow.wire.dtypes import DType, as_dtype
 
 
 @export("no_regularizer")
-def no_regularizer(_: Any) -> None:
+def no_regularizer(_: object) -> None:
     """Stand for no regularizer, where one would otherwise be inherited."""
 
 
-def is_value(initializer: Any) -> bool:
+def is_value(initializer: object) -> bool:
     """Whether an initializer is a value, no function that makes one."""
     return not callable(initializer) or isinstance(initializer, (Tensor, Variable))
 
@@ -44,12 +45,12 @@ class VariableStore:
     def get(
         self,
         name: str,
-        shape: Any = None,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
-        partitioner: Any = None,
-        reuse: Any = None,
+        shape: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        initializer: Callable[..., Any] | None = None,
+        regularizer: Callable[..., Any] | None = None,
+        partitioner: Callable[..., Any] | None = None,
+        reuse: bool | None = None,
         **options: Any,
     ) -> Any:
         """Return the variable of the name, made or found as reuse says.
@@ -84,9 +85,9 @@ class VariableStore:
         name: str,
         shape: TensorShape,
         dtype: DType | None,
-        initializer: Any,
-        regularizer: Any,
-        reuse: Any,
+        initializer: object,
+        regularizer: object,
+        reuse: object,
         parts: list[int],
         options: dict[str, Any],
     ) -> PartitionedVariable:
@@ -128,11 +129,11 @@ class VariableStore:
         return whole
 
 
-def _share(value: Any, offset: list[int], sizes: list[int]) -> Any:
+def _share(value: object, offset: list[int], sizes: list[int]) -> Any:
     return convert_to_tensor(value)[tuple(slice(o, o + s) for o, s in zip(offset, sizes))]
 
 
-def _refuse_missing(name: str, reuse: Any) -> None:
+def _refuse_missing(name: str, reuse: object) -> None:
     if reuse is True:
         raise ValueError(
             f"Variable {name} does not exist, or was not created with tf.get_variable(). Did you "
@@ -140,7 +141,7 @@ def _refuse_missing(name: str, reuse: Any) -> None:
         )
 
 
-def _checked(found: Any, name: str, shape: Any, dtype: DType | None, reuse: Any) -> Any:
+def _checked(found: Any, name: str, shape: Any, dtype: DType | None, reuse: object) -> Any:
     """Return an existing variable if it may be reused and is what is asked for."""
     if not reuse:
         op = getattr(found, "op", None)

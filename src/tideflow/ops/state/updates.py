@@ -22,6 +22,7 @@ import numpy as np
 from tideflow.graph import op_def
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import Node
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.graph.update_rule import SHAPE_CHECKS, Update
 from tideflow.ops.state.cells import (
     ResourceVariableState,
@@ -33,6 +34,7 @@ from tideflow.ops.state.cells import (
     wrong_dtype,
 )
 from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
 
 # Elements for one block: with a few operands it stays in the second-level cache.
 _BLOCK = 16384
@@ -163,7 +165,7 @@ class _BoundUpdate:
         return outs
 
 
-def _values(states: Sequence[VariableState], dtype: Any) -> list[Any]:
+def _values(states: Sequence[VariableState], dtype: DType) -> list[Any]:
     """Return the variables' values; the list is all that keeps them besides the cells."""
     values = []
     for state in states:
@@ -216,7 +218,7 @@ def change_rows(
             array[chosen] = new
 
 
-def _waves(indices: Any) -> Iterator[Any]:
+def _waves(indices: Array) -> Iterator[Any]:
     """Split positions so that none of the parts holds an index twice; first occurrences first."""
     if np.unique(indices).size == indices.size:
         yield slice(None)
@@ -226,7 +228,7 @@ def _waves(indices: Any) -> Iterator[Any]:
         yield np.flatnonzero(ranks == k)
 
 
-def _occurrences(xp: Any, indices: Any) -> Any:
+def _occurrences(xp: ArrayNamespace, indices: Array) -> Any:
     """Return for each position how often its index came before."""
     order = xp.argsort(indices, stable=True)
     ordered = indices[order]
@@ -238,7 +240,7 @@ def _occurrences(xp: Any, indices: Any) -> Any:
 def rows_kernel(update: Update, attr_names: Sequence[str]) -> Callable[..., Any]:
     """Return the pure kernel on whole values of a rule on rows."""
 
-    def kernel(xp: Any, *args: Any, **attrs: Any) -> Any:
+    def kernel(xp: ArrayNamespace, *args: Any, **attrs: Any) -> Any:
         arrays = list(args[: update.variables])
         others = list(args[update.variables :])
         if xp is np:
@@ -267,7 +269,7 @@ def _trace_rows(
     ranks = _occurrences(xp, indices)
     size = arrays[0].shape[0]
 
-    def wave(carry: Any) -> Any:
+    def wave(carry: tuple[Any, tuple[Any, ...]]) -> tuple[Any, tuple[Any, ...]]:
         k, held = carry
         news = update.rule(
             xp, *[array[indices] for array in held], *[other for _, other in rest], **attrs

@@ -12,8 +12,10 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import element_text
 from tideflow.wire.errors import InvalidArgumentError
@@ -30,7 +32,7 @@ from tideflow.wire.errors import InvalidArgumentError
     shape=scalar,
 )
 def string_format_kernel(
-    ctx: Any, inputs: list[Any], *, template: str, placeholder: str, summarize: int
+    ctx: KernelContext, inputs: list[Any], *, template: str, placeholder: str, summarize: int
 ) -> Any:
     """Return the template with each placeholder replaced by an input, written out.
 
@@ -46,7 +48,7 @@ def string_format_kernel(
     return np.array(joined.encode("utf-8", "surrogateescape"), object)
 
 
-def format_tensor(x: Any, summarize: int) -> str:
+def format_tensor(x: Array, summarize: int) -> str:
     """Return a value written out: of each dimension the first and last `summarize` elements, all
     if that is negative."""
     array: Any = np.asarray(x)
@@ -70,7 +72,7 @@ def _format_rows(array: Any, summarize: int, depth: int) -> str:
     return f"[{gap.join(rows)}]"
 
 
-def _format_element(value: Any, dtype: Any) -> str:
+def _format_element(value: object, dtype: Any) -> str:
     text = element_text(value, dtype)
     return f'"{text}"' if isinstance(value, bytes) else text
 
@@ -78,7 +80,7 @@ def _format_element(value: Any, dtype: Any) -> str:
 @export("strings.format")
 def string_format(
     template: str,
-    inputs: Any,
+    inputs: TensorLike,
     placeholder: str = "{}",
     summarize: int = 3,
     name: str | None = None,

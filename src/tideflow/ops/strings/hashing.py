@@ -16,15 +16,17 @@ import siphash24
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.wire import errors
 
 _MASK = (1 << 64) - 1
 
 
-def _buckets(hashed: Callable[[bytes], int], strings: Any, count: int) -> Any:
+def _buckets(hashed: Callable[[bytes], int], strings: object, count: int) -> Any:
     given = np.asarray(strings, object)
     flat = [hashed(item) % count for item in given.reshape(-1).tolist()]
     return np.array(flat, np.int64).reshape(given.shape)
@@ -37,13 +39,17 @@ def _buckets(hashed: Callable[[bytes], int], strings: Any, count: int) -> Any:
     """,
     shape=same_as(),
 )
-def string_to_hash_bucket_fast_kernel(ctx: Any, strings: Any, *, num_buckets: int) -> Any:
+def string_to_hash_bucket_fast_kernel(
+    ctx: KernelContext, strings: Array | bytes, *, num_buckets: int
+) -> Any:
     """Return the bucket of each string, by its fingerprint."""
     return _buckets(farmhash.fingerprint64, strings, num_buckets)
 
 
 @export("strings.to_hash_bucket_fast", "string_to_hash_bucket_fast")
-def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
+def string_to_hash_bucket_fast(
+    input: TensorLike, num_buckets: int, name: str | None = None
+) -> Tensor:
     """Return for each string a bucket in [0, num_buckets), by a hash that never changes."""
     found: Tensor = apply_op("StringToHashBucketFast", input, num_buckets=num_buckets, name=name)
     return found
@@ -56,7 +62,9 @@ def string_to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = 
     """,
     shape=same_as(),
 )
-def string_to_hash_bucket_kernel(ctx: Any, strings: Any, *, num_buckets: int) -> Any:
+def string_to_hash_bucket_kernel(
+    ctx: KernelContext, strings: Array | bytes, *, num_buckets: int
+) -> Any:
     """Return the bucket of each string, by TensorFlow's own hash of old."""
     return _buckets(_hash64, strings, num_buckets)
 
@@ -80,7 +88,7 @@ def _hash64(item: bytes) -> int:
 
 
 @export_v2("strings.to_hash_bucket")
-def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Tensor:
+def to_hash_bucket(input: object, num_buckets: int, name: str | None = None) -> Tensor:
     """Return for each string a bucket in [0, num_buckets), by a hash that is not that of others."""
     found: Tensor = apply_op("StringToHashBucket", input, num_buckets=num_buckets, name=name)
     return found
@@ -88,10 +96,10 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Ten
 
 @export("strings.to_hash_bucket", "string_to_hash_bucket")
 def string_to_hash_bucket(
-    string_tensor: Any = None,
+    string_tensor: TensorLike | None = None,
     num_buckets: int = 0,
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """Return for each string a bucket in [0, num_buckets) (see the TF2 shape)."""
     return to_hash_bucket(input if string_tensor is None else string_tensor, num_buckets, name)
@@ -106,7 +114,7 @@ def string_to_hash_bucket(
     shape=same_as(),
 )
 def string_to_hash_bucket_strong_kernel(
-    ctx: Any, strings: Any, *, num_buckets: int, key: list[int]
+    ctx: KernelContext, strings: Array | bytes, *, num_buckets: int, key: list[int]
 ) -> Any:
     """Return the bucket of each string, by a hash that needs a key to be foreseen."""
     if len(key) != 2:
@@ -121,7 +129,7 @@ def string_to_hash_bucket_strong_kernel(
 
 @export("strings.to_hash_bucket_strong", "string_to_hash_bucket_strong")
 def string_to_hash_bucket_strong(
-    input: Any, num_buckets: int, key: list[int], name: str | None = None
+    input: TensorLike, num_buckets: int, key: list[int], name: str | None = None
 ) -> Tensor:
     """Return for each string a bucket in [0, num_buckets), by a hash with a key of two numbers."""
     found: Tensor = apply_op(

@@ -15,8 +15,10 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.strings.strings import encoded, map_strings, scalar_string
 from tideflow.wire.errors import InvalidArgumentError
@@ -30,7 +32,7 @@ def _compiled(pattern: bytes) -> re.Pattern[bytes]:
         raise InvalidArgumentError(f"invalid pattern {pattern!r}: {error}") from None
 
 
-def _full_match(x: Any, pattern: bytes) -> Any:
+def _full_match(x: object, pattern: bytes) -> Any:
     compiled = _compiled(pattern)
     return map_strings(lambda item: compiled.fullmatch(item) is not None, x, np.bool_)
 
@@ -42,19 +44,19 @@ def _full_match(x: Any, pattern: bytes) -> Any:
     """,
     shape=same_as(0),
 )
-def static_regex_full_match_kernel(ctx: Any, x: Any, *, pattern: str) -> Any:
+def static_regex_full_match_kernel(ctx: KernelContext, x: Array | bytes, *, pattern: str) -> Any:
     """Tell which strings match the pattern as a whole."""
     return _full_match(x, encoded(pattern))
 
 
 @op("RegexFullMatch(input: string, pattern: string) -> output: bool", shape=same_as(0))
-def regex_full_match_kernel(ctx: Any, x: Any, pattern: Any) -> Any:
+def regex_full_match_kernel(ctx: KernelContext, x: Array | bytes, pattern: Array | bytes) -> Any:
     """Tell which strings match the pattern as a whole."""
     return _full_match(x, scalar_string(pattern, "pattern"))
 
 
 @export("strings.regex_full_match")
-def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Tensor:
+def regex_full_match(input: TensorLike, pattern: TensorLike, name: str | None = None) -> Tensor:
     """Tell which strings match the pattern as a whole."""
     made: Tensor
     if isinstance(pattern, (str, bytes)):
@@ -85,7 +87,7 @@ def _rewriting(rewrite: bytes) -> tuple[tuple[bytes | int, ...], bool]:
     return tuple(parts), end == len(rewrite)
 
 
-def _replace(x: Any, pattern: bytes, rewrite: bytes, replace_global: bool) -> Any:
+def _replace(x: TensorLike, pattern: bytes, rewrite: bytes, replace_global: bool) -> Any:
     """Rewrite matches as RE2 does: nothing changes where the rewrite cannot be followed."""
     compiled = _compiled(pattern)
     parts, is_whole = _rewriting(rewrite)
@@ -122,7 +124,7 @@ def _replace(x: Any, pattern: bytes, rewrite: bytes, replace_global: bool) -> An
     shape=same_as(0),
 )
 def static_regex_replace_kernel(
-    ctx: Any, x: Any, *, pattern: str, rewrite: str, replace_global: bool
+    ctx: KernelContext, x: Array | bytes, *, pattern: str, rewrite: str, replace_global: bool
 ) -> Any:
     """Return the strings with matches (or the first of each) rewritten."""
     return _replace(x, encoded(pattern), encoded(rewrite), replace_global)
@@ -136,7 +138,12 @@ def static_regex_replace_kernel(
     shape=same_as(0),
 )
 def regex_replace_kernel(
-    ctx: Any, x: Any, pattern: Any, rewrite: Any, *, replace_global: bool
+    ctx: KernelContext,
+    x: Array | bytes,
+    pattern: Array | bytes,
+    rewrite: Array | bytes,
+    *,
+    replace_global: bool,
 ) -> Any:
     """Return the strings with matches (or the first of each) rewritten."""
     return _replace(
@@ -146,7 +153,11 @@ def regex_replace_kernel(
 
 @export("regex_replace", "strings.regex_replace")
 def regex_replace(
-    input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None
+    input: TensorLike,
+    pattern: TensorLike,
+    rewrite: object,
+    replace_global: bool = True,
+    name: str | None = None,
 ) -> Tensor:
     """Return strings with matches (or the first of each) rewritten; \\1 stands for a group."""
     made: Tensor

@@ -15,10 +15,12 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Rows
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.ragged import RaggedTensor, from_tensor, from_value_rowids, partition
@@ -30,7 +32,7 @@ from tideflow.wire.errors import InvalidArgumentError, OutOfRangeError
 # ---- split
 
 
-def _split(given: Tensor, sep: Any, maxsplit: int) -> Any:
+def _split(given: Tensor, sep: object, maxsplit: int) -> Any:
     """Return the parts of strings: a vector for a scalar, ragged rows otherwise."""
     dims = given.dims
     if dims is None:
@@ -47,7 +49,9 @@ def _split(given: Tensor, sep: Any, maxsplit: int) -> Any:
 
 
 @export_v2("strings.split")
-def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: str | None = None) -> Any:
+def split(
+    input: object, sep: str | None = None, maxsplit: int = -1, name: str | None = None
+) -> Any:
     """Return the parts of strings between separators: a vector for one, ragged rows for several.
 
     sep: None or "" for white space, of any length.
@@ -61,11 +65,11 @@ def split(input: Any, sep: str | None = None, maxsplit: int = -1, name: str | No
 
 @export("strings.split")
 def split_v1(
-    input: Any = None,
+    input: TensorLike | None = None,
     sep: str | None = None,
     maxsplit: int = -1,
     result_type: str = "SparseTensor",
-    source: Any = None,
+    source: TensorLike | None = None,
     name: str | None = None,
 ) -> Any:
     """Return the parts of strings between separators, sparse or ragged.
@@ -87,7 +91,7 @@ def split_v1(
 
 
 @export_v2("strings.bytes_split")
-def bytes_split(input: Any, name: str | None = None) -> Any:
+def bytes_split(input: TensorLike, name: str | None = None) -> Any:
     """Return the bytes of strings, each as a string: a vector for one, ragged rows for several."""
     with get_default_graph().name_scope(name or "StringsByteSplit"):
         if isinstance(input, RaggedTensor):
@@ -127,8 +131,8 @@ def bytes_split(input: Any, name: str | None = None) -> Any:
     shape=lambda c: [(None,), c.inputs[1]],
 )
 def string_ngrams_kernel(
-    ctx: Any,
-    data: Any,
+    ctx: KernelContext,
+    data: Array,
     splits: Any,
     *,
     separator: str,
@@ -168,10 +172,10 @@ def string_ngrams_kernel(
 
 @export("strings.ngrams")
 def ngrams(
-    data: Any,
+    data: TensorLike,
     ngram_width: int | Sequence[int],
     separator: str = " ",
-    pad_values: Any = None,
+    pad_values: TensorLike | None = None,
     padding_width: int | None = None,
     preserve_short_sequences: bool = False,
     name: str | None = None,
@@ -211,7 +215,7 @@ def ngrams(
         return _ngrams(data, attrs)
 
 
-def _ngrams(data: Any, attrs: dict[str, Any]) -> Any:
+def _ngrams(data: TensorLike, attrs: dict[str, Any]) -> Any:
     if isinstance(data, RaggedTensor):
         if isinstance(data.values, RaggedTensor):
             return data.with_values(_ngrams(data.values, attrs))
@@ -251,7 +255,7 @@ def _segments_shape(c: ShapeContext) -> list[Dims]:
     rows=Rows.SEGMENTS,
 )
 def unsorted_segment_join_kernel(
-    ctx: Any, inputs: Any, ids: Any, num_segments: Any, *, separator: str
+    ctx: KernelContext, inputs: Array | bytes, ids: Array, num_segments: Array, *, separator: str
 ) -> Any:
     """Return [num_segments, ...], the strings of each segment joined in their order."""
     rank, count = np.ndim(ids), int(num_segments)
@@ -288,7 +292,11 @@ not_differentiable("StringNGrams", "UnsortedSegmentJoin")
 
 @export("strings.unsorted_segment_join")
 def unsorted_segment_join(
-    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+    inputs: TensorLike,
+    segment_ids: TensorLike,
+    num_segments: TensorLike,
+    separator: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """Return the strings of each segment joined; "" for segments without any.
 

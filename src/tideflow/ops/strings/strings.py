@@ -16,9 +16,11 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, broadcast, reduction, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar
 from tideflow.wire import dtypes
@@ -26,7 +28,7 @@ from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError, OutOfRangeError
 
 
-def map_strings(function: Callable[[bytes], Any], x: Any, dtype: Any = object) -> Any:
+def map_strings(function: Callable[[bytes], Any], x: object, dtype: Any = object) -> Any:
     """Return the function of each string, as an array of the type (bytes by default)."""
     given = np.asarray(x, object)
     made = np.empty(given.shape, dtype)
@@ -41,7 +43,7 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def scalar_string(x: Any, what: str) -> bytes:
+def scalar_string(x: object, what: str) -> bytes:
     """Return a string that must be a scalar.  Raises: InvalidArgumentError."""
     check_scalar(x, what)
     found: bytes = np.asarray(x, object).reshape(-1)[0]
@@ -68,7 +70,7 @@ def _join_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_join_shape,
 )
-def string_join_kernel(ctx: Any, inputs: list[Any], *, separator: str) -> Any:
+def string_join_kernel(ctx: KernelContext, inputs: list[Any], *, separator: str) -> Any:
     """Return the inputs joined element by element; scalars stand for every element.
 
     Raises: InvalidArgumentError for inputs of different shapes.
@@ -102,7 +104,9 @@ def string_join(inputs: Any, separator: str = "", name: str | None = None) -> Te
     """,
     shape=reduction,
 )
-def reduce_join_kernel(ctx: Any, inputs: Any, axes: Any, *, keep_dims: bool, separator: str) -> Any:
+def reduce_join_kernel(
+    ctx: KernelContext, inputs: Array, axes: Array, *, keep_dims: bool, separator: str
+) -> Any:
     """Return the strings joined along the axes: along the first one given, then the next."""
     rank = inputs.ndim
     order = axes.reshape(-1).tolist()
@@ -127,12 +131,12 @@ def reduce_join_kernel(ctx: Any, inputs: Any, axes: Any, *, keep_dims: bool, sep
 
 @export("reduce_join", "strings.reduce_join")
 def reduce_join(
-    inputs: Any,
-    axis: Any = None,
+    inputs: TensorLike,
+    axis: TensorLike | None = None,
     keep_dims: bool | None = None,
     separator: str = "",
     name: str | None = None,
-    reduction_indices: Any = None,
+    reduction_indices: TensorLike | None = None,
     keepdims: bool | None = None,
 ) -> Tensor:
     """Return strings joined along axes; along all of them by default.
@@ -169,8 +173,8 @@ uint64, complex64, complex128, bool, variant, string}
     shape=same_as(0),
 )
 def as_string_kernel(
-    ctx: Any,
-    x: Any,
+    ctx: KernelContext,
+    x: Array,
     *,
     T: DType,
     precision: int,
@@ -218,7 +222,7 @@ def _printf(
 
 @export("as_string", "strings.as_string", "dtypes.as_string")
 def as_string(
-    input: Any,
+    input: TensorLike,
     precision: int = -1,
     scientific: bool = False,
     shortest: bool = False,
@@ -247,7 +251,7 @@ def as_string(
     """,
     shape=same_as(0),
 )
-def string_to_number_kernel(ctx: Any, x: Any, *, out_type: DType) -> Any:
+def string_to_number_kernel(ctx: KernelContext, x: Array | bytes, *, out_type: DType) -> Any:
     """Return the numbers that strings spell.  Raises: InvalidArgumentError for other strings."""
     read: Callable[[bytes], Any] = float if out_type.is_floating else int
 
@@ -268,10 +272,10 @@ def string_to_number_kernel(ctx: Any, x: Any, *, out_type: DType) -> Any:
 
 @export("string_to_number", "strings.to_number")
 def string_to_number(
-    string_tensor: Any = None,
-    out_type: Any = dtypes.float32,
+    string_tensor: TensorLike | None = None,
+    out_type: DTypeLike = dtypes.float32,
     name: str | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Tensor:
     """Return the numbers that strings spell."""
     given = input if string_tensor is None else string_tensor
@@ -289,7 +293,7 @@ def string_to_number(
     """,
     shape=same_as(0),
 )
-def string_length_kernel(ctx: Any, x: Any, *, unit: str) -> Any:
+def string_length_kernel(ctx: KernelContext, x: Array | bytes, *, unit: str) -> Any:
     """Return the length of each string in bytes or characters."""
     if unit == "BYTE":
         return map_strings(len, x, np.int32)
@@ -298,7 +302,7 @@ def string_length_kernel(ctx: Any, x: Any, *, unit: str) -> Any:
 
 
 @export("strings.length", "string_length")
-def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+def string_length(input: TensorLike, name: str | None = None, unit: str = "BYTE") -> Tensor:
     """Return the length of each string, in BYTE or UTF8_CHAR."""
     made: Tensor = apply_op("StringLength", input, unit=unit, name=name)
     return made
@@ -312,7 +316,9 @@ def string_length(input: Any, name: str | None = None, unit: str = "BYTE") -> Te
     """,
     shape=broadcast,
 )
-def substr_kernel(ctx: Any, x: Any, position: Any, length: Any, *, unit: str) -> Any:
+def substr_kernel(
+    ctx: KernelContext, x: Array | bytes, position: Array, length: Array, *, unit: str
+) -> Any:
     """Return the part of each string from a position on.
 
     Raises: InvalidArgumentError for a position outside a string, or shapes that do not match.
@@ -339,13 +345,15 @@ def substr_kernel(ctx: Any, x: Any, position: Any, length: Any, *, unit: str) ->
 
 
 @export("substr", "strings.substr")
-def substr(input: Any, pos: Any, len: Any, name: str | None = None, unit: str = "BYTE") -> Tensor:
+def substr(
+    input: TensorLike, pos: TensorLike, len: TensorLike, name: str | None = None, unit: str = "BYTE"
+) -> Tensor:
     """Return the part of each string from pos on, len units long."""
     made: Tensor = apply_op("Substr", input, pos, len, unit=unit, name=name)
     return made
 
 
-def _case(x: Any, encoding: str, change: str) -> Any:
+def _case(x: TensorLike, encoding: str, change: str) -> Any:
     if encoding == "":
         return map_strings(lambda item: getattr(item, change)(), x)
     if encoding != "utf-8":
@@ -360,7 +368,7 @@ def _case(x: Any, encoding: str, change: str) -> Any:
     """,
     shape=same_as(0),
 )
-def string_lower_kernel(ctx: Any, x: Any, *, encoding: str) -> Any:
+def string_lower_kernel(ctx: KernelContext, x: Array | bytes, *, encoding: str) -> Any:
     """Return the strings in lower case."""
     return _case(x, encoding, "lower")
 
@@ -372,33 +380,33 @@ def string_lower_kernel(ctx: Any, x: Any, *, encoding: str) -> Any:
     """,
     shape=same_as(0),
 )
-def string_upper_kernel(ctx: Any, x: Any, *, encoding: str) -> Any:
+def string_upper_kernel(ctx: KernelContext, x: Array | bytes, *, encoding: str) -> Any:
     """Return the strings in upper case."""
     return _case(x, encoding, "upper")
 
 
 @op("StringStrip(input: string) -> output: string", shape=same_as(0))
-def string_strip_kernel(ctx: Any, x: Any) -> Any:
+def string_strip_kernel(ctx: KernelContext, x: Array | bytes) -> Any:
     """Return the strings without white space at their ends."""
     return map_strings(bytes.strip, x)
 
 
 @export("strings.lower")
-def lower(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+def lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Return strings in lower case."""
     made: Tensor = apply_op("StringLower", input, encoding=encoding, name=name)
     return made
 
 
 @export("strings.upper")
-def upper(input: Any, encoding: str = "", name: str | None = None) -> Tensor:
+def upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Tensor:
     """Return strings in upper case."""
     made: Tensor = apply_op("StringUpper", input, encoding=encoding, name=name)
     return made
 
 
 @export("string_strip", "strings.strip")
-def string_strip(input: Any, name: str | None = None) -> Tensor:
+def string_strip(input: TensorLike, name: str | None = None) -> Tensor:
     """Return strings without white space at their ends."""
     made: Tensor = apply_op("StringStrip", input, name=name)
     return made
@@ -418,7 +426,9 @@ def _split_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_split_shape,
 )
-def string_split_v2_kernel(ctx: Any, x: Any, sep: Any, *, maxsplit: int) -> Any:
+def string_split_v2_kernel(
+    ctx: KernelContext, x: Array, sep: Array | bytes, *, maxsplit: int
+) -> Any:
     """Return the parts of each string as a sparse matrix, a row for each string."""
     between = scalar_string(sep, "sep") or None
     if np.ndim(x) != 1:
@@ -449,7 +459,7 @@ def string_split_v2_kernel(ctx: Any, x: Any, sep: Any, *, maxsplit: int) -> Any:
     """,
     shape=same_as(0),
 )
-def encode_base64_kernel(ctx: Any, x: Any, *, pad: bool) -> Any:
+def encode_base64_kernel(ctx: KernelContext, x: Array | bytes, *, pad: bool) -> Any:
     """Return the strings in web-safe base64."""
     if pad:
         return map_strings(base64.urlsafe_b64encode, x)
@@ -457,7 +467,7 @@ def encode_base64_kernel(ctx: Any, x: Any, *, pad: bool) -> Any:
 
 
 @op("DecodeBase64(input: string) -> output: string", shape=same_as(0))
-def decode_base64_kernel(ctx: Any, x: Any) -> Any:
+def decode_base64_kernel(ctx: KernelContext, x: Array | bytes) -> Any:
     """Return what web-safe base64 stands for.  Raises: InvalidArgumentError for anything else."""
 
     def decode(item: bytes) -> bytes:
@@ -471,14 +481,14 @@ def decode_base64_kernel(ctx: Any, x: Any) -> Any:
 
 
 @export("io.encode_base64", "encode_base64")
-def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Tensor:
+def encode_base64(input: TensorLike, pad: bool = False, name: str | None = None) -> Tensor:
     """Return strings in web-safe base64."""
     made: Tensor = apply_op("EncodeBase64", input, pad=pad, name=name)
     return made
 
 
 @export("io.decode_base64", "decode_base64")
-def decode_base64(input: Any, name: str | None = None) -> Tensor:
+def decode_base64(input: TensorLike, name: str | None = None) -> Tensor:
     """Return what web-safe base64 stands for."""
     made: Tensor = apply_op("DecodeBase64", input, name=name)
     return made

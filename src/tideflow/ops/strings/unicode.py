@@ -14,9 +14,11 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.ragged import RaggedTensor, partition
 from tideflow.ops.strings.strings import map_strings
@@ -99,8 +101,8 @@ def _checked_char(point: int) -> int:
     shape=same_as(),
 )
 def unicode_transcode_kernel(
-    ctx: Any,
-    x: Any,
+    ctx: KernelContext,
+    x: Array,
     *,
     input_encoding: str,
     output_encoding: str,
@@ -114,7 +116,7 @@ def unicode_transcode_kernel(
     return map_strings(lambda item: "".join(chr(p) for p, _ in read(item)).encode(encoding), x)
 
 
-def _decode(x: Any, read: _Reader, kind: DType) -> tuple[Any, Any, Any]:
+def _decode(x: Array, read: _Reader, kind: DType) -> tuple[Any, Any, Any]:
     rows = [read(item) for item in np.asarray(x, object).reshape(-1).tolist()]
     splits = np.cumsum([0, *(len(row) for row in rows)]).astype(kind.as_numpy_dtype)
     flat = np.array([pair for row in rows for pair in row], np.int64).reshape(-1, 2)
@@ -139,8 +141,8 @@ def _decoded_shape(c: ShapeContext) -> list[Dims]:
     shape=lambda c: _decoded_shape(c)[:2],
 )
 def unicode_decode_kernel(
-    ctx: Any,
-    x: Any,
+    ctx: KernelContext,
+    x: Array,
     *,
     input_encoding: str,
     errors: str,
@@ -164,8 +166,8 @@ def unicode_decode_kernel(
     shape=_decoded_shape,
 )
 def unicode_decode_with_offsets_kernel(
-    ctx: Any,
-    x: Any,
+    ctx: KernelContext,
+    x: Array,
     *,
     input_encoding: str,
     errors: str,
@@ -196,9 +198,9 @@ def _encoded_shape(c: ShapeContext) -> list[Dims]:
     shape=_encoded_shape,
 )
 def unicode_encode_kernel(
-    ctx: Any,
-    values: Any,
-    splits: Any,
+    ctx: KernelContext,
+    values: Array,
+    splits: Array,
     *,
     errors: str,
     output_encoding: str,
@@ -239,7 +241,7 @@ not_differentiable("UnicodeTranscode", "UnicodeDecode", "UnicodeDecodeWithOffset
 
 @export("strings.unicode_transcode")
 def unicode_transcode(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     output_encoding: str,
     errors: str = "replace",
@@ -268,7 +270,7 @@ def unicode_transcode(
     return made
 
 
-def _characters(input: Any, with_offsets: bool, attrs: dict[str, Any]) -> list[Any]:
+def _characters(input: TensorLike, with_offsets: bool, attrs: dict[str, Any]) -> list[Any]:
     """Return code points (and byte offsets) of strings: a vector for a scalar, else ragged."""
     if isinstance(input, RaggedTensor):
         found = _characters(input.flat_values, with_offsets, attrs)
@@ -306,7 +308,7 @@ def _attrs(encoding: str, errors: str, char: int, control: bool = False) -> dict
 
 @export("strings.unicode_decode")
 def unicode_decode(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     errors: str = "replace",
     replacement_char: int = 0xFFFD,
@@ -321,7 +323,7 @@ def unicode_decode(
 
 @export("strings.unicode_decode_with_offsets")
 def unicode_decode_with_offsets(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     errors: str = "replace",
     replacement_char: int = 0xFFFD,
@@ -345,7 +347,7 @@ def _as_strings(points: Any) -> Any:
 
 @export("strings.unicode_split")
 def unicode_split(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     errors: str = "replace",
     replacement_char: int = 0xFFFD,
@@ -359,7 +361,7 @@ def unicode_split(
 
 @export("strings.unicode_split_with_offsets")
 def unicode_split_with_offsets(
-    input: Any,
+    input: TensorLike,
     input_encoding: str,
     errors: str = "replace",
     replacement_char: int = 0xFFFD,
@@ -373,7 +375,7 @@ def unicode_split_with_offsets(
 
 @export("strings.unicode_encode")
 def unicode_encode(
-    input: Any,
+    input: TensorLike,
     output_encoding: str,
     errors: str = "replace",
     replacement_char: int = 65533,
@@ -389,7 +391,7 @@ def unicode_encode(
         return _encoded(input, attrs)
 
 
-def _encoded(input: Any, attrs: dict[str, Any]) -> Any:
+def _encoded(input: TensorLike, attrs: dict[str, Any]) -> Any:
     if isinstance(input, RaggedTensor):
         if isinstance(input.values, RaggedTensor):
             return input.with_values(_encoded(input.values, attrs))

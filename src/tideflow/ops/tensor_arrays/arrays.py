@@ -18,6 +18,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape, as_dims
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import gradient_source, identity, nest
 from tideflow.ops.tensor_arrays import ops as tensor_array_ops
@@ -78,15 +79,15 @@ class TensorArray:
 
     def __init__(
         self,
-        dtype: Any,
-        size: Any = None,
+        dtype: DTypeLike,
+        size: Tensor | None = None,
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,
         tensor_array_name: str | None = None,
         handle: Tensor | None = None,
         flow: Tensor | None = None,
         infer_shape: bool = True,
-        element_shape: Any = None,
+        element_shape: Tensor | None = None,
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
@@ -110,7 +111,7 @@ class TensorArray:
             clears = True if clear_after_read is None else clear_after_read
             self._make(size, clears, tensor_array_name, name)
 
-    def _make(self, size: Any, clears: bool, array_name: str | None, name: str | None) -> None:
+    def _make(self, size: object, clears: bool, array_name: str | None, name: str | None) -> None:
         graph = get_default_graph()
         with graph.name_scope(name or "TensorArray") as scope, contextlib.ExitStack() as scopes:
             if self._follows_first_write:
@@ -228,7 +229,7 @@ class TensorArray:
 
     # ---- one element
 
-    def read(self, index: Any, name: str | None = None) -> Tensor:
+    def read(self, index: TensorLike, name: str | None = None) -> Tensor:
         """Return an element."""
         with self._beside_handle():
             value: Tensor = apply_op(
@@ -237,7 +238,7 @@ class TensorArray:
         value.set_shape(self._shared.element_shape)
         return value
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array after an element was set.
 
         Raises: ValueError for a value of another shape or type.
@@ -255,7 +256,7 @@ class TensorArray:
         with get_default_graph().name_scope(name or "TensorArrayStack"):
             return self.gather(apply_op("Range", 0, self.size(), 1))
 
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather(self, indices: object, name: str | None = None) -> Tensor:
         """Return some elements, stacked along a new first axis."""
         with self._beside_handle():
             value: Tensor = apply_op(
@@ -285,7 +286,7 @@ class TensorArray:
         joined: Tensor = value
         return joined
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array after its elements were set to the rows of a value."""
         with get_default_graph().name_scope(name or "TensorArrayUnstack"):
             given = convert_to_tensor(value, self._dtype, name="value")
@@ -296,7 +297,9 @@ class TensorArray:
                 count = apply_op("StridedSlice", sizes, [0], [1], [1], shrink_axis_mask=1)
             return self.scatter(apply_op("Range", 0, count, 1), given)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(
+        self, indices: TensorLike, value: TensorLike, name: str | None = None
+    ) -> TensorArray:
         """Return the array after elements were set to the rows of a value."""
         given = convert_to_tensor(value, self._dtype, name="value")
         self._merge_element_shape(None if given.dims is None else given.dims[1:])
@@ -306,7 +309,7 @@ class TensorArray:
             )
         return self.with_flow(flow)
 
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+    def split(self, value: object, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array after its elements were set to parts of a value, of given lengths."""
         given = convert_to_tensor(value, self._dtype, name="value")
         if given.dims is not None:
@@ -363,14 +366,14 @@ def _gradient_array(op: Operation, dtype: DType, flow: Tensor) -> TensorArray:
 
 
 @gradient("TensorArrayReadV3")
-def _read_grad(op: Operation, grad: Any) -> list[Any]:
+def _read_grad(op: Operation, grad: Tensor) -> list[Any]:
     _, index, flow = op.inputs
     array = _gradient_array(op, op.attrs["dtype"], flow)
     return [None, None, array.write(index, grad).flow]
 
 
 @gradient("TensorArrayWriteV3")
-def _write_grad(op: Operation, flow: Any) -> list[Any]:
+def _write_grad(op: Operation, flow: Tensor) -> list[Any]:
     _, index, value, _ = op.inputs
     found = _gradient_array(op, op.attrs["T"], flow).read(index)
     found.set_shape(value.dims)
@@ -378,14 +381,14 @@ def _write_grad(op: Operation, flow: Any) -> list[Any]:
 
 
 @gradient("TensorArrayGatherV3")
-def _gather_grad(op: Operation, grad: Any) -> list[Any]:
+def _gather_grad(op: Operation, grad: Tensor) -> list[Any]:
     _, indices, flow = op.inputs
     array = _gradient_array(op, op.attrs["dtype"], flow)
     return [None, None, array.scatter(indices, grad).flow]
 
 
 @gradient("TensorArrayScatterV3")
-def _scatter_grad(op: Operation, flow: Any) -> list[Any]:
+def _scatter_grad(op: Operation, flow: Tensor) -> list[Any]:
     _, indices, value, _ = op.inputs
     found = _gradient_array(op, op.attrs["T"], flow).gather(indices)
     found.set_shape(value.dims)
@@ -393,14 +396,14 @@ def _scatter_grad(op: Operation, flow: Any) -> list[Any]:
 
 
 @gradient("TensorArrayConcatV3")
-def _concat_grad(op: Operation, grad: Any, _: Any) -> list[Any]:
+def _concat_grad(op: Operation, grad: Tensor, _: Tensor) -> list[Any]:
     flow = op.inputs[1]
     array = _gradient_array(op, op.attrs["dtype"], flow)
     return [None, array.split(grad, op.outputs[1]).flow]
 
 
 @gradient("TensorArraySplitV3")
-def _split_grad(op: Operation, flow: Any) -> list[Any]:
+def _split_grad(op: Operation, flow: Tensor) -> list[Any]:
     value = op.inputs[1]
     found = _gradient_array(op, op.attrs["T"], flow).concat()
     found.set_shape(value.dims)

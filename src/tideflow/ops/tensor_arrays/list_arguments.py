@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.ops.tensor_arrays.list_values import UNSET, TensorList, merge_shapes, zeros
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -23,7 +24,7 @@ def fail(what: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(what)
 
 
-def as_list(value: Any, dtype: DType | None = None) -> TensorList:
+def as_list(value: object, dtype: DType | None = None) -> TensorList:
     """Return the list that an input is, of the element type that the op names."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
@@ -35,7 +36,7 @@ def as_list(value: Any, dtype: DType | None = None) -> TensorList:
     return value
 
 
-def as_scalar(value: Any, what: str) -> int:
+def as_scalar(value: Array, what: str) -> int:
     """Return a number that must be a scalar."""
     if np.ndim(value):
         found = shapes.format_dims(np.shape(value))
@@ -43,7 +44,7 @@ def as_scalar(value: Any, what: str) -> int:
     return int(value)
 
 
-def as_vector(value: Any, what: str) -> list[int]:
+def as_vector(value: Array, what: str) -> list[int]:
     """Return the numbers of a vector."""
     if np.ndim(value) != 1:
         found = shapes.format_dims(np.shape(value))
@@ -52,7 +53,7 @@ def as_vector(value: Any, what: str) -> list[int]:
     return found_list
 
 
-def as_dims(value: Any) -> Dims:
+def as_dims(value: Array) -> Dims:
     """Return the shape that an element_shape input stands for: a vector, or -1 for any."""
     if np.ndim(value) == 0:
         if int(value) != -1:

@@ -8,12 +8,11 @@ Source: tensorflow/python/ops/tensor_arrays/ops.py (_GraphTensorArrayV2).
 
 from __future__ import annotations
 
-from typing import Any
-
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import identity
 from tideflow.ops.tensor_arrays.arrays import SharedShape, TensorArray, kinds
 from tideflow.ops.tensor_arrays.lists import element_shape_tensor
@@ -23,7 +22,7 @@ from tideflow.wire import dtypes
 class ListTensorArray(TensorArray):
     """A TensorArray whose flow holds its elements (see TensorArray)."""
 
-    def _make(self, size: Any, clears: bool, array_name: str | None, name: str | None) -> None:
+    def _make(self, size: object, clears: bool, array_name: str | None, name: str | None) -> None:
         self._flow = apply_op(
             "TensorListReserve",
             self._list_shape(),
@@ -73,7 +72,7 @@ class ListTensorArray(TensorArray):
         """Refuse: gradients of these arrays are made by their operations.  Raises: TypeError."""
         raise TypeError("this TensorArray is a value: use tf.GradientTape or tf.gradients")
 
-    def read(self, index: Any, name: str | None = None) -> Tensor:
+    def read(self, index: TensorLike, name: str | None = None) -> Tensor:
         """Return an element; zeros for one that was not written, where its shape is known."""
         value: Tensor = apply_op(
             "TensorListGetItem",
@@ -86,7 +85,7 @@ class ListTensorArray(TensorArray):
         value.set_shape(self._shared.element_shape)
         return value
 
-    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array with an element set.
 
         Raises: ValueError for a value of another shape or type.
@@ -116,7 +115,7 @@ class ListTensorArray(TensorArray):
             value.set_shape((None, *known))
         return value
 
-    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+    def gather(self, indices: object, name: str | None = None) -> Tensor:
         """Return some elements, stacked along a new first axis."""
         value: Tensor = apply_op(
             "TensorListGather",
@@ -142,7 +141,7 @@ class ListTensorArray(TensorArray):
         joined: Tensor = value
         return joined
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array of the rows of a value."""
         given = convert_to_tensor(value, self._dtype, name="value")
         row = None if given.dims is None else given.dims[1:]
@@ -150,7 +149,9 @@ class ListTensorArray(TensorArray):
         flow = apply_op("TensorListFromTensor", given, element_shape_tensor(row), name=name)
         return self._written(flow, row)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(
+        self, indices: TensorLike, value: TensorLike, name: str | None = None
+    ) -> TensorArray:
         """Return the array with elements set to the rows of a value."""
         given = convert_to_tensor(value, self._dtype, name="value")
         row = None if given.dims is None else given.dims[1:]
@@ -164,7 +165,7 @@ class ListTensorArray(TensorArray):
         )
         return self._written(flow, row)
 
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+    def split(self, value: object, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array of parts of a value, of given lengths."""
         given = convert_to_tensor(value, self._dtype, name="value")
         part = None if given.dims is None else (None, *given.dims[1:])
@@ -184,7 +185,7 @@ class ListTensorArray(TensorArray):
             self._merge_element_shape(dims)
 
 
-def _choose(cls: type[TensorArray], handle: Any) -> type[TensorArray]:
+def _choose(cls: type[TensorArray], handle: object) -> type[TensorArray]:
     """Return the class for an array that is made here."""
     if cls is TensorArray and handle is None and get_default_graph().body_class is not None:
         return ListTensorArray

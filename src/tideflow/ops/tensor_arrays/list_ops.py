@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, scalar, unknown, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.tensor_arrays.list_arguments import (
     as_dims,
     as_list,
@@ -86,7 +88,9 @@ def _batch_shape(c: ShapeContext) -> list[Dims]:
     shape=scalar,
     any_device=True,
 )
-def empty_tensor_list(ctx: Any, element_shape: Any, most: Any, *, element_dtype: DType) -> Any:
+def empty_tensor_list(
+    ctx: KernelContext, element_shape: Any, most: Any, *, element_dtype: DType
+) -> Any:
     """Return a list without elements."""
     most = as_scalar(most, "max_num_elements")
     return TensorList(element_dtype, as_dims(element_shape), most=most)
@@ -101,7 +105,9 @@ def empty_tensor_list(ctx: Any, element_shape: Any, most: Any, *, element_dtype:
     shape=scalar,
     any_device=True,
 )
-def tensor_list_reserve(ctx: Any, element_shape: Any, count: Any, *, element_dtype: DType) -> Any:
+def tensor_list_reserve(
+    ctx: KernelContext, element_shape: Array, count: Any, *, element_dtype: DType
+) -> Any:
     """Return a list of elements that are not set."""
     count = as_scalar(count, "num_elements")
     if count < 0:
@@ -119,7 +125,7 @@ def tensor_list_reserve(ctx: Any, element_shape: Any, count: Any, *, element_dty
     any_device=True,
 )
 def tensor_list_from_tensor(
-    ctx: Any, tensor: Any, element_shape: Any, *, element_dtype: DType
+    ctx: KernelContext, tensor: Array, element_shape: Array, *, element_dtype: DType
 ) -> Any:
     """Return a list of the rows of a tensor."""
     dims = as_dims(element_shape)
@@ -137,7 +143,7 @@ def tensor_list_from_tensor(
     any_device=True,
 )
 def tensor_list_split(
-    ctx: Any, tensor: Any, element_shape: Any, lengths: Any, *, element_dtype: DType
+    ctx: KernelContext, tensor: Array, element_shape: Array, lengths: Array, *, element_dtype: DType
 ) -> Any:
     """Return a list of parts of a tensor, of the lengths given."""
     dims = as_dims(element_shape)
@@ -162,7 +168,7 @@ def tensor_list_split(
     return TensorList(element_dtype, dims, parts)
 
 
-def _scattered(tensor: Any, where: list[int], dims: Dims) -> list[tuple[int, Any]]:
+def _scattered(tensor: TensorLike, where: list[int], dims: Dims) -> list[tuple[int, Any]]:
     rows = rows_of(tensor, dims)
     if len(rows) != len(where):
         raise fail(f"{len(where)} indices for the {len(rows)} rows of the tensor")
@@ -182,7 +188,7 @@ def _scattered(tensor: Any, where: list[int], dims: Dims) -> list[tuple[int, Any
     any_device=True,
 )
 def tensor_list_scatter(
-    ctx: Any, tensor: Any, indices: Any, element_shape: Any, *, element_dtype: DType
+    ctx: KernelContext, tensor: Array, indices: Array, element_shape: Array, *, element_dtype: DType
 ) -> Any:
     """Return a list whose elements at some indices are the rows of a tensor."""
     return tensor_list_scatter_v2(
@@ -201,10 +207,10 @@ def tensor_list_scatter(
     any_device=True,
 )
 def tensor_list_scatter_v2(
-    ctx: Any,
-    tensor: Any,
-    indices: Any,
-    element_shape: Any,
+    ctx: KernelContext,
+    tensor: Array,
+    indices: Array,
+    element_shape: Array,
     num_elements: Any,
     *,
     element_dtype: DType,
@@ -234,7 +240,7 @@ def tensor_list_scatter_v2(
     any_device=True,
 )
 def tensor_list_scatter_into_existing_list(
-    ctx: Any, handle: Any, tensor: Any, indices: Any, *, element_dtype: DType
+    ctx: KernelContext, handle: object, tensor: Array, indices: Array, *, element_dtype: DType
 ) -> Any:
     """Return a list after elements were set to the rows of a tensor; it grows where needed."""
     source = as_list(handle, element_dtype)
@@ -251,7 +257,7 @@ def tensor_list_scatter_into_existing_list(
 
 
 @op("TensorListLength(input_handle: variant) -> length: int32", shape=scalar, any_device=True)
-def tensor_list_length(ctx: Any, handle: Any) -> Any:
+def tensor_list_length(ctx: KernelContext, handle: object) -> Any:
     """Return how many elements there are."""
     return np.int32(as_list(handle).size())
 
@@ -264,7 +270,7 @@ def tensor_list_length(ctx: Any, handle: Any) -> Any:
     shape=unknown,
     any_device=True,
 )
-def tensor_list_element_shape(ctx: Any, handle: Any, *, shape_type: DType) -> Any:
+def tensor_list_element_shape(ctx: KernelContext, handle: object, *, shape_type: DType) -> Any:
     """Return what is known of the elements' shape: sizes with -1 for unknown, or the scalar -1."""
     dims = as_list(handle).element_shape
     sizes = -1 if dims is None else [-1 if size is None else size for size in dims]
@@ -282,12 +288,14 @@ def tensor_list_element_shape(ctx: Any, handle: Any, *, shape_type: DType) -> An
     shape=scalar,
     any_device=True,
 )
-def tensor_list_push_back(ctx: Any, handle: Any, tensor: Any, *, element_dtype: DType) -> Any:
+def tensor_list_push_back(
+    ctx: KernelContext, handle: object, tensor: Array, *, element_dtype: DType
+) -> Any:
     """Return a list with one more element."""
     return _pushed(as_list(handle, element_dtype), tensor)
 
 
-def _pushed(source: TensorList, value: Any) -> TensorList:
+def _pushed(source: TensorList, value: TensorLike) -> TensorList:
     check_fits(source.element_shape, value, "the value to push")
     size = source.size()
     if 0 <= source.most <= size:
@@ -304,7 +312,9 @@ def _pushed(source: TensorList, value: Any) -> TensorList:
     shape=_popped_shape,
     any_device=True,
 )
-def tensor_list_pop_back(ctx: Any, handle: Any, element_shape: Any, *, element_dtype: DType) -> Any:
+def tensor_list_pop_back(
+    ctx: KernelContext, handle: object, element_shape: Array, *, element_dtype: DType
+) -> Any:
     """Return a list without its last element, and that element."""
     source = as_list(handle, element_dtype)
     size = source.size()
@@ -328,7 +338,7 @@ def tensor_list_pop_back(ctx: Any, handle: Any, element_shape: Any, *, element_d
     any_device=True,
 )
 def tensor_list_get_item(
-    ctx: Any, handle: Any, index: Any, element_shape: Any, *, element_dtype: DType
+    ctx: KernelContext, handle: object, index: Any, element_shape: Array, *, element_dtype: DType
 ) -> Any:
     """Return one element."""
     source = as_list(handle, element_dtype)
@@ -353,8 +363,8 @@ def tensor_list_get_item(
     any_device=True,
 )
 def tensor_list_set_item(
-    ctx: Any,
-    handle: Any,
+    ctx: KernelContext,
+    handle: object,
     index: Any,
     item: Any,
     *,
@@ -377,7 +387,7 @@ def tensor_list_set_item(
     shape=scalar,
     any_device=True,
 )
-def tensor_list_resize(ctx: Any, handle: Any, size: Any) -> Any:
+def tensor_list_resize(ctx: KernelContext, handle: object, size: Any) -> Any:
     """Return a list of another length: cut, or with further elements that are not set."""
     source = as_list(handle)
     wanted, size = as_scalar(size, "size"), source.size()
@@ -401,7 +411,12 @@ def tensor_list_resize(ctx: Any, handle: Any, size: Any) -> Any:
     any_device=True,
 )
 def tensor_list_stack(
-    ctx: Any, handle: Any, element_shape: Any, *, element_dtype: DType, num_elements: int
+    ctx: KernelContext,
+    handle: object,
+    element_shape: Array,
+    *,
+    element_dtype: DType,
+    num_elements: int,
 ) -> Any:
     """Return all elements, stacked along a new first axis."""
     source = as_list(handle, element_dtype)
@@ -423,7 +438,12 @@ def tensor_list_stack(
     any_device=True,
 )
 def tensor_list_gather(
-    ctx: Any, handle: Any, indices: Any, element_shape: Any, *, element_dtype: DType
+    ctx: KernelContext,
+    handle: object,
+    indices: Array,
+    element_shape: Array,
+    *,
+    element_dtype: DType,
 ) -> Any:
     """Return some elements, stacked along a new first axis."""
     source = as_list(handle, element_dtype)
@@ -448,7 +468,7 @@ def tensor_list_gather(
     any_device=True,
 )
 def tensor_list_concat(
-    ctx: Any, handle: Any, *, element_dtype: DType, element_shape: TensorShape
+    ctx: KernelContext, handle: object, *, element_dtype: DType, element_shape: TensorShape
 ) -> Any:
     """Return all elements joined along their first axis, and their lengths."""
     return _joined(as_list(handle, element_dtype), element_shape.dims, [])
@@ -465,7 +485,12 @@ def tensor_list_concat(
     any_device=True,
 )
 def tensor_list_concat_v2(
-    ctx: Any, handle: Any, element_shape: Any, leading_dims: Any, *, element_dtype: DType
+    ctx: KernelContext,
+    handle: object,
+    element_shape: Array,
+    leading_dims: Array,
+    *,
+    element_dtype: DType,
 ) -> Any:
     """Return all elements joined along their first axis, and their lengths.
 
@@ -528,7 +553,7 @@ def _each(first: Any, second: Any, function: Any) -> Any:
     any_device=True,
 )
 def tensor_list_push_back_batch(
-    ctx: Any, handles: Any, tensor: Any, *, element_dtype: DType
+    ctx: KernelContext, handles: Any, tensor: Array, *, element_dtype: DType
 ) -> Any:
     """Return the lists of a batch, each with one more element: a row of the tensor."""
     batch = np.shape(handles)
@@ -548,7 +573,7 @@ def tensor_list_push_back_batch(
     shape=_batch_shape,
     any_device=True,
 )
-def tensor_list_concat_lists(ctx: Any, a: Any, b: Any, *, element_dtype: DType) -> Any:
+def tensor_list_concat_lists(ctx: KernelContext, a: Any, b: Any, *, element_dtype: DType) -> Any:
     """Return the elements of one list and then those of another, for each pair of a batch."""
     if np.shape(a) != np.shape(b):
         raise fail(
@@ -556,7 +581,7 @@ def tensor_list_concat_lists(ctx: Any, a: Any, b: Any, *, element_dtype: DType) 
             f"{shapes.format_dims(np.shape(b))} cannot be joined in pairs"
         )
 
-    def join(one: Any, other: Any) -> TensorList:
+    def join(one: TensorLike, other: TensorLike) -> TensorList:
         first, second = as_list(one, element_dtype), as_list(other, element_dtype)
         dims = first.element_shape
         if dims != second.element_shape:

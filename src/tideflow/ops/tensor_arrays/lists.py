@@ -45,7 +45,7 @@ def _zeros_like(value: Tensor) -> Tensor:
 
 
 @gradient("TensorListPushBack")
-def _push_back_grad(op: Operation, grad: Any) -> list[Any]:
+def _push_back_grad(op: Operation, grad: Tensor) -> list[Any]:
     value = op.inputs[1]
     dtype = op.attrs["element_dtype"]
     shape = element_shape_tensor(()) if dtype is dtypes.variant else _shape(value)
@@ -54,7 +54,7 @@ def _push_back_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("TensorListPopBack")
-def _pop_back_grad(op: Operation, list_grad: Any, grad: Any) -> list[Any]:
+def _pop_back_grad(op: Operation, list_grad: Tensor, grad: Tensor) -> list[Any]:
     value = op.outputs[1]
     grad = _zeros_like(value) if grad is None else grad
     list_grad = _zeros_like(op.outputs[0]) if list_grad is None else list_grad
@@ -62,14 +62,14 @@ def _pop_back_grad(op: Operation, list_grad: Any, grad: Any) -> list[Any]:
 
 
 @gradient("TensorListStack")
-def _stack_grad(op: Operation, grad: Any) -> list[Any]:
+def _stack_grad(op: Operation, grad: Tensor) -> list[Any]:
     dims = grad.dims
     shape = element_shape_tensor(None if dims is None else dims[1:])
     return [apply_op("TensorListFromTensor", grad, shape), None]
 
 
 @gradient("TensorListFromTensor")
-def _from_tensor_grad(op: Operation, grad: Any) -> list[Any]:
+def _from_tensor_grad(op: Operation, grad: Tensor) -> list[Any]:
     value = op.inputs[0]
     count = value.dims[0] if value.dims and value.dims[0] is not None else -1
     stacked = apply_op(
@@ -83,7 +83,7 @@ def _from_tensor_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("TensorListConcat", "TensorListConcatV2")
-def _concat_grad(op: Operation, grad: Any, _: Any) -> list[Any]:
+def _concat_grad(op: Operation, grad: Tensor, _: Tensor) -> list[Any]:
     dims = grad.dims
     shape = element_shape_tensor(None if dims is None else (None, *dims[1:]))
     parts = apply_op("TensorListSplit", grad, shape, op.outputs[1])
@@ -91,7 +91,7 @@ def _concat_grad(op: Operation, grad: Any, _: Any) -> list[Any]:
 
 
 @gradient("TensorListSplit")
-def _split_grad(op: Operation, grad: Any) -> list[Any]:
+def _split_grad(op: Operation, grad: Tensor) -> list[Any]:
     value, _, lengths = op.inputs
     shape = apply_op("ConcatV2", [[-1], _row_shape(value)], 0)
     joined, _ = apply_op(
@@ -101,7 +101,7 @@ def _split_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("TensorListGetItem")
-def _get_item_grad(op: Operation, grad: Any) -> list[Any]:
+def _get_item_grad(op: Operation, grad: Tensor) -> list[Any]:
     source, index, _ = op.inputs
     dtype = op.attrs["element_dtype"]
     shape = apply_op("TensorListElementShape", source, shape_type=dtypes.int32)
@@ -111,7 +111,7 @@ def _get_item_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("TensorListSetItem")
-def _set_item_grad(op: Operation, grad: Any) -> list[Any]:
+def _set_item_grad(op: Operation, grad: Tensor) -> list[Any]:
     source, index, item = op.inputs
     shape = element_shape_tensor(()) if item.dtype is dtypes.variant else _shape(item)
     found = apply_op(
@@ -124,13 +124,13 @@ def _set_item_grad(op: Operation, grad: Any) -> list[Any]:
 
 
 @gradient("TensorListResize")
-def _resize_grad(op: Operation, grad: Any) -> list[Any]:
+def _resize_grad(op: Operation, grad: Tensor) -> list[Any]:
     size = apply_op("TensorListLength", op.inputs[0])
     return [apply_op("TensorListResize", grad, size), None]
 
 
 @gradient("TensorListGather")
-def _gather_grad(op: Operation, grad: Any) -> list[Any]:
+def _gather_grad(op: Operation, grad: Tensor) -> list[Any]:
     source, indices, _ = op.inputs
     size = apply_op("TensorListLength", source)
     # An element that was read several times has the sum; setting would keep the last alone.
@@ -140,7 +140,7 @@ def _gather_grad(op: Operation, grad: Any) -> list[Any]:
     return [made, None, None]
 
 
-def _gathered(op: Operation, grad: Any, value: Tensor, indices: Tensor) -> Tensor:
+def _gathered(op: Operation, grad: Tensor, value: Tensor, indices: Tensor) -> Tensor:
     found: Tensor = apply_op(
         "TensorListGather",
         grad,
@@ -152,13 +152,13 @@ def _gathered(op: Operation, grad: Any, value: Tensor, indices: Tensor) -> Tenso
 
 
 @gradient("TensorListScatter", "TensorListScatterV2")
-def _scatter_grad(op: Operation, grad: Any) -> list[Any]:
+def _scatter_grad(op: Operation, grad: Tensor) -> list[Any]:
     value, indices = op.inputs[:2]
     return [_gathered(op, grad, value, indices), *[None] * (len(op.inputs) - 1)]
 
 
 @gradient("TensorListScatterIntoExistingList")
-def _scatter_into_grad(op: Operation, grad: Any) -> list[Any]:
+def _scatter_into_grad(op: Operation, grad: Tensor) -> list[Any]:
     _, value, indices = op.inputs
     zeros = _zeros_like(value)
     others = apply_op("TensorListScatterIntoExistingList", grad, zeros, indices)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import shapes
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import Array
 from tideflow.ops.tensor_arrays.step_objects import close, find, keep
 from tideflow.ops.tensor_arrays.store import TensorArrayStore
 from tideflow.wire import errors
@@ -24,7 +26,7 @@ _numbers = itertools.count()
 _FLOW = np.float32(0.0)
 
 
-def _store(step: Any, handle: ResourceHandle, dtype: DType) -> TensorArrayStore:
+def _store(step: object, handle: ResourceHandle, dtype: DType) -> TensorArrayStore:
     found = find(step, handle, TensorArrayStore)
     if found.dtype is not dtype:
         raise errors.InvalidArgumentError(
@@ -33,7 +35,7 @@ def _store(step: Any, handle: ResourceHandle, dtype: DType) -> TensorArrayStore:
     return found
 
 
-def _indices(indices: Any) -> list[int]:
+def _indices(indices: Array) -> list[int]:
     if np.ndim(indices) != 1:
         raise errors.InvalidArgumentError(
             f"indices must be a vector; their shape is {shapes.format_dims(np.shape(indices))}"
@@ -67,9 +69,9 @@ def _made_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array(
-    ctx: Any,
-    step: Any,
-    size: Any,
+    ctx: KernelContext,
+    step: StepContext,
+    size: Array,
     *,
     dtype: DType,
     element_shape: TensorShape,
@@ -95,7 +97,11 @@ def tensor_array(
 
 
 def _gradient_handle(
-    ctx: Any, step: Any, handle: ResourceHandle, source: str, prepend: tuple[int, ...]
+    ctx: KernelContext,
+    step: StepContext,
+    handle: ResourceHandle,
+    source: str,
+    prepend: tuple[int, ...],
 ) -> ResourceHandle:
     forward = find(step, handle, TensorArrayStore)
     name = f"{handle.name}@{source}"
@@ -115,7 +121,7 @@ def _gradient_handle(
     any_device=True,
 )
 def tensor_array_grad(
-    ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any, *, source: str
+    ctx: KernelContext, step: StepContext, handle: ResourceHandle, flow_in: Array, *, source: str
 ) -> Any:
     """Return the array for the gradients of another: one for each source."""
     return _gradient_handle(ctx, step, handle, source, ()), flow_in
@@ -132,7 +138,13 @@ def tensor_array_grad(
     any_device=True,
 )
 def tensor_array_grad_with_shape(
-    ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any, prepend: Any, *, source: str
+    ctx: KernelContext,
+    step: StepContext,
+    handle: ResourceHandle,
+    flow_in: Array,
+    prepend: Array,
+    *,
+    source: str,
 ) -> Any:
     """Return the array for gradients whose elements have further sizes in front."""
     return _gradient_handle(ctx, step, handle, source, tuple(_indices(prepend))), flow_in
@@ -153,7 +165,13 @@ def _read_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array_read(
-    ctx: Any, step: Any, handle: ResourceHandle, index: Any, flow_in: Any, *, dtype: DType
+    ctx: KernelContext,
+    step: StepContext,
+    handle: ResourceHandle,
+    index: Array,
+    flow_in: Array,
+    *,
+    dtype: DType,
 ) -> Any:
     """Return one element."""
     return _store(step, handle, dtype).read(int(index))
@@ -174,7 +192,14 @@ def _write_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array_write(
-    ctx: Any, step: Any, handle: ResourceHandle, index: Any, value: Any, flow_in: Any, *, T: DType
+    ctx: KernelContext,
+    step: StepContext,
+    handle: ResourceHandle,
+    index: Array,
+    value: Array,
+    flow_in: Array,
+    *,
+    T: DType,
 ) -> Any:
     """Set one element."""
     _store(step, handle, T).write(int(index), value)
@@ -199,11 +224,11 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array_gather(
-    ctx: Any,
-    step: Any,
+    ctx: KernelContext,
+    step: StepContext,
     handle: ResourceHandle,
-    indices: Any,
-    flow_in: Any,
+    indices: Array,
+    flow_in: Array,
     *,
     dtype: DType,
     element_shape: TensorShape,
@@ -231,12 +256,12 @@ def _scatter_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array_scatter(
-    ctx: Any,
-    step: Any,
+    ctx: KernelContext,
+    step: StepContext,
     handle: ResourceHandle,
-    indices: Any,
-    value: Any,
-    flow_in: Any,
+    indices: Array,
+    value: Array,
+    flow_in: Array,
     *,
     T: DType,
 ) -> Any:
@@ -261,10 +286,10 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array_concat(
-    ctx: Any,
-    step: Any,
+    ctx: KernelContext,
+    step: StepContext,
     handle: ResourceHandle,
-    flow_in: Any,
+    flow_in: Array,
     *,
     dtype: DType,
     element_shape_except0: TensorShape,
@@ -290,12 +315,12 @@ def _split_shape(c: ShapeContext) -> list[Dims]:
     any_device=True,
 )
 def tensor_array_split(
-    ctx: Any,
-    step: Any,
+    ctx: KernelContext,
+    step: StepContext,
     handle: ResourceHandle,
-    value: Any,
-    lengths: Any,
-    flow_in: Any,
+    value: Array,
+    lengths: Array,
+    flow_in: Array,
     *,
     T: DType,
 ) -> Any:
@@ -310,12 +335,14 @@ def tensor_array_split(
     stateful=True,
     any_device=True,
 )
-def tensor_array_size(ctx: Any, step: Any, handle: ResourceHandle, flow_in: Any) -> Any:
+def tensor_array_size(
+    ctx: KernelContext, step: StepContext, handle: ResourceHandle, flow_in: Array
+) -> Any:
     """Return how many elements there are."""
     return np.int32(len(find(step, handle, TensorArrayStore)))
 
 
 @op("TensorArrayCloseV3(handle: resource)", shape=no_outputs, stateful=True, any_device=True)
-def tensor_array_close(ctx: Any, step: Any, handle: ResourceHandle) -> None:
+def tensor_array_close(ctx: KernelContext, step: StepContext, handle: ResourceHandle) -> None:
     """Drop an array before its step ends."""
     close(step, handle, TensorArrayStore)

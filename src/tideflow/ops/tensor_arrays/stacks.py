@@ -11,8 +11,10 @@ import threading
 from typing import Any
 
 from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar, unknown
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.tensor_arrays.step_objects import close, find, keep
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -33,7 +35,7 @@ class Stack:
         self._values: list[Any] = []
         self._lock = threading.Lock()
 
-    def push(self, value: Any) -> None:
+    def push(self, value: TensorLike) -> None:
         """Put a value on top.  Raises: InvalidArgumentError where the stack is full."""
         with self._lock:
             if 0 <= self.max_size <= len(self._values):
@@ -60,7 +62,9 @@ class Stack:
     stateful=True,
     any_device=True,
 )
-def stack(ctx: Any, step: Any, max_size: Any, *, elem_type: DType, stack_name: str) -> Any:
+def stack(
+    ctx: KernelContext, step: StepContext, max_size: Array, *, elem_type: DType, stack_name: str
+) -> Any:
     """Make a stack; a max_size below 0 means no limit."""
     name = f"{stack_name or ctx.node.name}_{next(_numbers)}"
     return keep(ctx, step, name, Stack(name, elem_type, int(max_size)))
@@ -77,7 +81,9 @@ def stack(ctx: Any, step: Any, max_size: Any, *, elem_type: DType, stack_name: s
     any_device=True,
     host_inputs=0,
 )
-def stack_push(ctx: Any, step: Any, handle: ResourceHandle, elem: Any, *, T: DType) -> Any:
+def stack_push(
+    ctx: KernelContext, step: StepContext, handle: ResourceHandle, elem: Array, *, T: DType
+) -> Any:
     """Put a value on top and pass it on."""
     found = find(step, handle, Stack)
     if found.dtype is not T:
@@ -98,7 +104,9 @@ def stack_push(ctx: Any, step: Any, handle: ResourceHandle, elem: Any, *, T: DTy
     any_device=True,
     host_inputs=0,
 )
-def stack_pop(ctx: Any, step: Any, handle: ResourceHandle, *, elem_type: DType) -> Any:
+def stack_pop(
+    ctx: KernelContext, step: StepContext, handle: ResourceHandle, *, elem_type: DType
+) -> Any:
     """Take the value on top."""
     found = find(step, handle, Stack)
     if found.dtype is not elem_type:
@@ -109,7 +117,7 @@ def stack_pop(ctx: Any, step: Any, handle: ResourceHandle, *, elem_type: DType) 
 
 
 @op("StackCloseV2(handle: resource)", shape=no_outputs, stateful=True, any_device=True)
-def stack_close(ctx: Any, step: Any, handle: ResourceHandle) -> None:
+def stack_close(ctx: KernelContext, step: StepContext, handle: ResourceHandle) -> None:
     """Drop a stack before the step ends."""
     close(step, handle, Stack)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.wire import errors
 from tideflow.wire.handles import ResourceHandle
 
 T = TypeVar("T")
 
 
-def keep(ctx: Any, step: Any, name: str, thing: Any) -> ResourceHandle:
+def keep(ctx: KernelContext, step: StepContext, name: str, thing: object) -> ResourceHandle:
     """Enter a thing and return its handle."""
     step.objects[name] = thing
     return ResourceHandle(

@@ -16,6 +16,7 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -67,7 +68,7 @@ class TensorArrayStore:
 
     # ---- one element
 
-    def write(self, index: int, value: Any) -> None:
+    def write(self, index: int, value: Array) -> None:
         """Set an element, or add to it in a gradient array.
 
         Raises: InvalidArgumentError for an index outside an array of fixed size, an element that
@@ -178,7 +179,7 @@ class TensorArrayStore:
             stacked[i] = value if dims or not isinstance(value, np.ndarray) else value[()]
         return stacked
 
-    def scatter(self, indices: Sequence[int], value: Any) -> None:
+    def scatter(self, indices: Sequence[int], value: Array) -> None:
         """Write value[i] to element indices[i].  Raises: as write()."""
         if len(np.shape(value)) < 1 or len(value) != len(indices):
             raise self._fail(
