@@ -39,9 +39,10 @@ test: $(VENV)/.ready-dev  ## the tests, but for those that need a real TensorFlo
 	@$(RUN) -m pytest -n auto -m "not tensorflow and not real_time" --durations=10 --durations-min=5
 	@$(RUN) -m pytest -n 0 -m "not tensorflow and real_time" --durations=5 --durations-min=5
 
-chaos: $(VENV)/.ready-dev  ## training while tasks die, hang and are cut off (SEEDS=200 for more runs)
+chaos: $(VENV)/.ready-dev  ## training while tasks die, hang, are slow and cut off (SEEDS=200 for more runs)
 	@PYTHONPATH=tests $(RUN) -m chaos.run --seeds $(SEEDS)
 	@PYTHONPATH=tests $(RUN) -m chaos.strategies --seeds $(SEEDS)
+	@PYTHONPATH=tests $(RUN) -m chaos.slow --seeds $(SEEDS)
 
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
 	@$(RUN) -m pytest -n auto --dist loadgroup -m "tensorflow and not real_time" --durations=10 --durations-min=5
