@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
-
-import numpy as np
-from google.protobuf.message import DecodeError
+from typing import Any, ClassVar
 
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.kernel import KernelContext
@@ -21,8 +18,8 @@ from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.graph.types import Array
 from tideflow.ops.data.functions import enter_scope
+from tideflow.ops.data.string_handles import declare_string_handles
 from tideflow.ops.data.values import (
     Dataset,
     Element,
@@ -36,7 +33,6 @@ from tideflow.ops.data.values import (
 )
 from tideflow.ops.node_resources import add_anonymous, open_resource
 from tideflow.wire import errors
-from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
 
@@ -316,81 +312,7 @@ declare_like("IteratorGetNextSync", "IteratorGetNext")
 # ---- handles as strings
 
 
-def named_handle(ctx: Any, string_handle: Any) -> ResourceHandle:
-    """Return the handle of this device that a string is.
-
-    Raises: InvalidArgumentError for a string that is none.
-    """
-    if np.ndim(string_handle):
-        raise fail("string_handle must be a scalar")
-    given = string_handle if isinstance(string_handle, bytes) else np.asarray(string_handle).item()
-    try:
-        handle = ResourceHandle.from_proto(pb.ResourceHandleProto.FromString(given))
-    except DecodeError:
-        raise fail("Could not parse string_handle as a valid ResourceHandle") from None
-    if handle.device != ctx.device:
-        raise fail(
-            f'Attempted create an iterator on device "{ctx.device}" from handle defined on device '
-            f'"{handle.device}"'
-        )
-    return handle
-
-
-class _Structured(Protocol):
-    """An iterator of either kind."""
-
-    types: tuple[DType, ...]
-    shapes: tuple[Dims, ...]
-
-
-def check_declared(types: list[DType], shapes: list[TensorShape], found: _Structured) -> None:
-    """Check that an iterator is what an op declares, if it declares anything.
-
-    Raises: InvalidArgumentError for one of other types or shapes.
-    """
-    if types:
-        check_structure(types, dims_of(shapes) or (None,) * len(types), found.types, found.shapes)
-
-
-@op(
-    """
-    IteratorToStringHandle(resource_handle: resource) -> string_handle: string
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def iterator_to_string_handle(ctx: KernelContext, resource_handle: Any) -> Any:
-    """Return a string that names the iterator."""
-    find_iterator(ctx, resource_handle)
-    return text(resource_handle.to_proto().SerializeToString())
-
-
-@op(
-    """
-    IteratorFromStringHandle(string_handle: string) -> resource_handle: resource
-    output_types: list(type) >= 0 = []
-    output_shapes: list(shape) >= 0 = []
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def iterator_from_string_handle(
-    ctx: KernelContext,
-    string_handle: Array | bytes,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
-    """Return the handle that a string names.
-
-    Raises: InvalidArgumentError for a string that is no handle of this device, or an iterator of
-    other types.
-    """
-    handle = named_handle(ctx, string_handle)
-    check_declared(output_types, output_shapes, find_iterator(ctx, handle))
-    return handle
-
-
+declare_string_handles("Iterator", "resource_handle", IteratorResource)
 declare_like("IteratorFromStringHandleV2", "IteratorFromStringHandle")
 
 

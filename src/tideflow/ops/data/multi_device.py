@@ -21,7 +21,8 @@ from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
 from tideflow.ops.data.functions import enter_scope
-from tideflow.ops.data.iterators import Deleter, check_declared, end_of_sequence, named_handle
+from tideflow.ops.data.iterators import Deleter, end_of_sequence
+from tideflow.ops.data.string_handles import declare_string_handles
 from tideflow.ops.data.values import (
     Element,
     Iterator,
@@ -30,7 +31,6 @@ from tideflow.ops.data.values import (
     component_shapes,
     dims_of,
     fail,
-    text,
 )
 from tideflow.ops.node_resources import add_anonymous
 from tideflow.wire.dtypes import DType
@@ -260,39 +260,4 @@ async def multi_device_iterator_get_next_from_shard(
     return element
 
 
-@op(
-    """
-    MultiDeviceIteratorToStringHandle(multi_device_iterator: resource) -> string_handle: string
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def multi_device_iterator_to_string_handle(ctx: KernelContext, multi_device_iterator: Any) -> Any:
-    """Return a string that names the iterator."""
-    _find(ctx, multi_device_iterator)
-    return text(multi_device_iterator.to_proto().SerializeToString())
-
-
-@op(
-    """
-    MultiDeviceIteratorFromStringHandle(string_handle: string) -> multi_device_iterator: resource
-    output_types: list(type) >= 0 = []
-    output_shapes: list(shape) >= 0 = []
-    """,
-    shape=scalar,
-    stateful=True,
-)
-def multi_device_iterator_from_string_handle(
-    ctx: KernelContext,
-    string_handle: Array | bytes,
-    *,
-    output_types: list[DType],
-    output_shapes: list[TensorShape],
-) -> Any:
-    """Return the handle that a string names.
-
-    Raises: InvalidArgumentError for a string that is no handle, or an iterator of other types.
-    """
-    handle = named_handle(ctx, string_handle)
-    check_declared(output_types, output_shapes, _find(ctx, handle))
-    return handle
+declare_string_handles("MultiDeviceIterator", "multi_device_iterator", MultiDeviceIterator)
