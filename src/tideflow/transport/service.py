@@ -15,6 +15,7 @@ returns an AtOnce.  Transports that can save a task by it call that instead.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import types
 import typing
@@ -153,6 +154,11 @@ class Service:
         """Return who receives what comes through a pipe that a client opened as a streaming method;
         None leaves it to the method."""
         return None
+
+    def caller_lost(self, task: asyncio.Task[Any]) -> bool:
+        """Take note that the connection of a unary call's caller is gone; return whether the task
+        that answers the call goes on.  By default it is cancelled."""
+        return False
 
     @property
     def statistics(self) -> dict[str, MethodStatistics]:

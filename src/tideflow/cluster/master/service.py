@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
@@ -20,6 +21,7 @@ from tideflow.cluster.master.device_discovery import (
     discover_devices,
 )
 from tideflow.cluster.master.farewells import Farewells
+from tideflow.cluster.master.joinable_steps import JoinableSteps
 from tideflow.cluster.master.partial_steps import PartialSteps
 from tideflow.cluster.master.run_metadata import step_options
 from tideflow.cluster.master.session import MasterSession
@@ -78,6 +80,7 @@ class Master(MasterService):
             min(session_gc_s / 4 if session_gc_s > 0 else LOOK_EVERY_S, LOOK_EVERY_S),
         )
         self._requests = RecentRequests(_RECENT_REQUESTS)
+        self._steps = JoinableSteps(_RECENT_REQUESTS)
         self._closed = False
         self._farewells = Farewells()
         self._waiting: list[tuple[WorkerCache, dict[str, str]]] = []
@@ -191,11 +194,19 @@ class Master(MasterService):
         """Run a step in the caller's turn of the loop, if it is short and waits for nothing."""
         request, contents = take_apart(given)
         try:
-            self._requests.check(request.request_id, "RunStep")
+            joined = self._steps.joined(request.request_id, "RunStep")
+            if joined is not None:
+                return joined
             found = self._find(request.session_handle)
             if request.partial_run_handle:
-                return _stored(request, _run_partial_step(found, request, contents))
-            return _begin_step(found.session, request, contents)
+                step: AtOnce[MaybeParted[pb.RunStepResponse]] = _run_partial_step(
+                    found, request, contents
+                )
+            else:
+                step = _begin_step(found.session, request, contents)
+            if not isinstance(step, Coroutine):
+                return step
+            return self._steps.run(request.request_id, _stored(request, step))
         except errors.OpError as error:
             return _in_body(request, error)
 
@@ -231,7 +242,16 @@ class Master(MasterService):
         self, given: MaybeParted[pb.RunCallableRequest]
     ) -> MaybeParted[pb.RunCallableResponse]:
         request, contents = take_apart(given)
-        self._requests.check(request.request_id, "RunCallable")
+        joined = self._steps.joined(request.request_id, "RunCallable")
+        if joined is not None:
+            return cast("MaybeParted[pb.RunCallableResponse]", await joined)
+        work = self._run_callable(request, contents)
+        found = await self._steps.run(request.request_id, work)
+        return cast("MaybeParted[pb.RunCallableResponse]", found)
+
+    async def _run_callable(
+        self, request: pb.RunCallableRequest, contents: Mapping[int, memoryview]
+    ) -> MaybeParted[pb.RunCallableResponse]:
         found = self._find(request.session_handle)
         made = found.callables.find(request.handle)
         names = made.signature.feeds
@@ -249,6 +269,9 @@ class Master(MasterService):
         values, metadata = await found.callables.run(made, feeds)
         response = pb.RunCallableResponse(metadata=metadata)
         return with_tensors(response, (("", value) for value in values))
+
+    def caller_lost(self, task: asyncio.Task[Any]) -> bool:
+        return self._steps.caller_lost(task)
 
     async def ReleaseCallable(
         self, request: pb.ReleaseCallableRequest
@@ -284,6 +307,7 @@ class Master(MasterService):
         """Close all sessions; their running steps fail with CancelledError."""
         self._closed = True
         self._watch.close()
+        self._steps.close()
         try:
             await self.sessions.stop()
         finally:
@@ -375,13 +399,13 @@ def _begin_step(
     is_recorded = step_options(options, session.config).records
     prepared = session.prepared(signature, is_recorded)
     if prepared is None:
-        return _stored(request, _run_first(session, signature, request, contents, is_recorded))
+        return _run_first(session, signature, request, contents, is_recorded)
     feeds = _decode_feeds(request, contents, prepared.graph.feed_types)
     if prepared.local is not None:
         values = session.run_at_once(prepared.local, feeds)
         if values is not None:
             return _step_response(signature, values, pb.RunMetadata())
-    return _stored(request, _run_step(session, signature, feeds, options))
+    return _run_step(session, signature, feeds, options)
 
 
 async def _run_first(

@@ -38,6 +38,7 @@ from tideflow.transport.h2.failure_detector import (
     Look,
     Ping,
 )
+from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch
@@ -168,16 +169,20 @@ class BlockingConnection(ClientCalls):
         OutOfTimeError after the deadline.
         """
         core = self.core
+        is_written = False
         self._detector.rest()
         try:
             call.stream_id = stream_id = core.open_stream()
             self._calls[stream_id] = call
             core.send_whole(stream_id, block, self.shared.lend_now(parts))
             self._write(deadline_s)
+            is_written = True
             self._spin.wait()
             while answer.message is None and answer.error is None:
                 self._read(deadline_s)
         except BaseException:
+            if is_written:
+                self._cancel(call.stream_id)
             self.close()
             raise
         self._used_at_s = clock.monotonic_s()
@@ -185,6 +190,15 @@ class BlockingConnection(ClientCalls):
             raise answer.error
         assert answer.message is not None
         return answer.message
+
+    def _cancel(self, stream_id: int) -> None:
+        """Say that nobody waits for the answer to a call any more: a peer that only loses the
+        connection may expect the caller to come back."""
+        if not self.failure and self._calls.pop(stream_id, None) is not None:
+            self.core.reset(stream_id, ErrorCode.CANCEL)
+            with contextlib.suppress(OSError):
+                self._socket.settimeout(0.0)
+                self._socket.send(b"".join(self.core.take_output()))
 
     # ---- bytes
 

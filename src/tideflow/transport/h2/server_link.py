@@ -120,7 +120,10 @@ class ServerLink(Link):
 
     def lost(self, reason: str) -> None:
         for call in list(self._calls.values()):
-            self._give_up(call)
+            if call.task is not None and call.binding.service.caller_lost(call.task):
+                self._forget(call)
+            else:
+                self._give_up(call)
 
     def leave(self) -> None:
         """Take no more calls, and tell the peer."""
