@@ -16,24 +16,15 @@ from collections.abc import Iterator
 
 import numpy as np
 from absl import app, flags
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 import tideflow as tf
+from tideflow.digits import load_digits
 
 AS_FUNCTION = flags.DEFINE_bool("as_function", True, "trace the step into a graph")
 WORKER = flags.DEFINE_string("worker", "", "host:port of a task to train on, instead of here")
 EPOCHS = flags.DEFINE_integer("epochs", 25, "how often all examples are used")
 SEED = flags.DEFINE_integer("seed", 1, "of the initial weights and the order of examples")
 BATCH_SIZE = 64
-
-
-def load_data() -> list[np.ndarray]:
-    """Return images for training and for the test, [count, 64] in [0, 1], and their labels."""
-    digits = load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
-    labels = digits.target.astype(np.int64)
-    return train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
 
 
 class Perceptron:
@@ -71,7 +62,7 @@ def main(argv: list[str]) -> None:
     if WORKER.value:
         tf.config.experimental_connect_to_host(WORKER.value)
         where = tf.device("/job:worker/task:0")
-    train_images, test_images, train_labels, test_labels = load_data()
+    train_images, test_images, train_labels, test_labels = load_digits()
     with where:
         model = Perceptron()
         optimizer = tf.optimizers.SGD(0.2)

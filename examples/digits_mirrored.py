@@ -10,23 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 from absl import app, flags
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 import tideflow as tf
+from tideflow.digits import load_digits
 
 REPLICAS = flags.DEFINE_integer("replicas", 2, "how many devices to divide the CPU into")
 EPOCHS = flags.DEFINE_integer("epochs", 25, "how often all examples are used")
 SEED = flags.DEFINE_integer("seed", 1, "of the initial weights and the order of examples")
 BATCH_SIZE = 64
-
-
-def load_data() -> list[np.ndarray]:
-    """Return images for training and for the test, [count, 64] in [0, 1], and their labels."""
-    digits = load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
-    labels = digits.target.astype(np.int64)
-    return train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
 
 
 def main(argv: list[str]) -> None:
@@ -36,7 +27,7 @@ def main(argv: list[str]) -> None:
         cpu, [tf.config.LogicalDeviceConfiguration()] * REPLICAS.value
     )
     tf.random.set_seed(SEED.value)
-    train_images, test_images, train_labels, test_labels = load_data()
+    train_images, test_images, train_labels, test_labels = load_digits()
     strategy = tf.distribute.MirroredStrategy()
     with strategy.scope():
         hidden = tf.Variable(tf.random.normal([64, 128], stddev=0.125))

@@ -22,10 +22,9 @@ import os
 import time
 
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 import tideflow.v1 as tf
+from tideflow.digits import load_digits
 
 tf.flags.DEFINE_string("ps_hosts", "", "host:port of each parameter server, with commas between")
 tf.flags.DEFINE_string("worker_hosts", "", "host:port of each worker, with commas between")
@@ -49,14 +48,6 @@ def find_place() -> tuple[dict[str, list[str]], str, int]:
         )
     config = json.loads(os.environ["TF_CONFIG"])
     return config["cluster"], config["task"]["type"], int(config["task"]["index"])
-
-
-def load_data() -> list[np.ndarray]:
-    """Return images for training and for the test, [count, 64] in [0, 1], and their labels."""
-    digits = load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
-    labels = digits.target.astype(np.int64)
-    return train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
 
 
 def build_model() -> dict:
@@ -124,7 +115,7 @@ def main(_) -> None:
         uninitialized = tf.report_uninitialized_variables()
         initialize = tf.global_variables_initializer()
 
-    train_images, test_images, train_labels, test_labels = load_data()
+    train_images, test_images, train_labels, test_labels = load_digits()
     # A worker needs the parameter servers; that other workers come and go is not its business.
     config = tf.ConfigProto(device_filters=["/job:ps", f"/job:{job}/task:{index}"])
     with tf.Session(server.target, config=config) as session:

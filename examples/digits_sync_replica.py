@@ -19,10 +19,9 @@ import itertools
 import time
 
 import numpy as np
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 
 import tideflow.v1 as tf
+from tideflow.digits import load_digits
 
 tf.flags.DEFINE_string("ps_hosts", "localhost:2222", "host:port of each parameter server")
 tf.flags.DEFINE_string("worker_hosts", "localhost:2223,localhost:2224", "host:port of each worker")
@@ -38,14 +37,6 @@ tf.flags.DEFINE_integer("hidden_units", 100, "units of the hidden layer")
 tf.flags.DEFINE_integer("batch_size", 64, "examples in one worker's step")
 tf.flags.DEFINE_float("learning_rate", 0.01, "of Adam")
 FLAGS = tf.flags.FLAGS
-
-
-def load_data():
-    """Return images for training and for the test, [count, 64] in [0, 1], and their labels."""
-    digits = load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
-    labels = digits.target.astype(np.int64)
-    return train_test_split(images, labels, test_size=0.2, random_state=0, stratify=labels)
 
 
 def build_model():
@@ -154,7 +145,7 @@ def main(_) -> None:
         optimizer = make_optimizer(len(workers))
         train_op = optimizer.minimize(loss, global_step=global_step)
 
-    train_images, test_images, train_labels, test_labels = load_data()
+    train_images, test_images, train_labels, test_labels = load_digits()
     order = np.random.RandomState(FLAGS.task_index)
 
     def feed():

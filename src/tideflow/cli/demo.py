@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import subprocess
 import sys
 import tempfile
 from collections import deque
@@ -26,7 +25,6 @@ GOOD_ACCURACY = 0.95
 
 _PROGRAM = "tideflow.cli.demo_program"
 # Named and not imported: importing it brings in scikit-learn, which takes seconds.
-_DATA_PROGRAM = "tideflow.cli.demo_data"
 _KEPT_LINES = 15
 
 _STEPS, _CHAOS_STEPS = 2000, 4000
@@ -98,7 +96,6 @@ def demo(
             program.append(f"--checkpoints={directory / 'checkpoints'}")
         if console.is_terminal:
             stack.enter_context(Live(view, console=console, refresh_per_second=8))
-        program.append(f"--data={_save_data(directory)}")
         outcome = asyncio.run(_train(cluster, program, listener))
         view.end()
     if not console.is_terminal and view.accuracy is not None:
@@ -106,19 +103,6 @@ def demo(
     if svg is not None:
         svg.write_text(view.svg("tideflow demo --chaos" if chaos else "tideflow demo"), "utf-8")
     _conclude(outcome, view, listener)
-
-
-def _save_data(directory: Path) -> Path:
-    """Write the data set for all tasks."""
-    path = directory / "digits.npz"
-    command = [sys.executable, "-m", _DATA_PROGRAM, str(path)]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise Problem(
-            f"the digits could not be read:\n{done.stderr.strip()}",
-            "They come with scikit-learn; install it again.",
-        )
-    return path
 
 
 async def _train(cluster: ClusterSpec, program: list[str], listener: _Listener) -> Outcome:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import tideflow.v1 as tf
 from tideflow.cli.demo_report import report
+from tideflow.digits import load_digits
 from tideflow.platform import clock
 from tideflow.train.hooks import SessionRunHook
 
@@ -48,18 +49,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Data:
-    """Images for training and for the test, with their labels (see demo_data)."""
+    """Images for training and for the test, with their labels."""
 
     train_images: Array
     test_images: Array
     train_labels: Array
     test_labels: Array
-
-
-def load_data(path: str) -> Data:
-    """Return the data set."""
-    with np.load(path) as arrays:
-        return Data(**arrays)
 
 
 def build_model() -> Model:
@@ -111,7 +106,7 @@ def work(server: tf.train.Server, place: dict[str, Any], options: argparse.Names
         model = build_model()
         missing = tf.report_uninitialized_variables()
         initialize = tf.global_variables_initializer()
-    data = load_data(options.data)
+    data = Data(*load_digits())
     # A worker needs the parameter servers only: other workers may come later and go earlier.
     config = tf.ConfigProto(device_filters=["/job:ps", own])
     with tf.Session(server.target, config=config) as session:
@@ -142,7 +137,7 @@ def work_through(
     tf.set_random_seed(options.seed)
     with tf.device(tf.train.replica_device_setter(worker_device=own, cluster=server.cluster_spec)):
         model = build_model()
-    data = load_data(options.data)
+    data = Data(*load_digits())
     feeds = {model.images: data.test_images, model.labels: data.test_labels}
     test = tf.train.FinalOpsHook(model.accuracy if index == 0 else None, feeds)
     with tf.train.MonitoredTrainingSession(
@@ -167,7 +162,6 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--data", required=True, help="what demo_data has written")
     parser.add_argument("--checkpoints", help="save here, and survive the loss of tasks")
     options = parser.parse_args()
     place = json.loads(os.environ["TF_CONFIG"])

@@ -12,7 +12,6 @@ from statistics import fmean
 from typing import Any
 
 from rich import box
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -157,8 +156,7 @@ class DemoView:
         console = Console(record=True, file=io.StringIO(), width=_SVG_WIDTH, highlight=False)
         console.print(self)
         # Without web fonts: opening a picture should not call the network.
-        template = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-        return console.export_svg(title=title, code_format=template)
+        return re.sub(r"@font-face \{.*?\}", "", console.export_svg(title=title), flags=re.DOTALL)
 
 
 def _style(state: str) -> str:

@@ -1,10 +1,11 @@
-"""Files and their formats, without a graph: file system, records, bundles, sorted tables, PNG.
+"""Files and their formats, without a graph: file system, records, bundles, tables, PNG, hashes.
 
 Everything here raises the protocol's errors (tideflow.wire.errors) and knows nothing of ops."""
 
 from __future__ import annotations
 
 from tideflow.formats.files import AtomicFile, file_errors, path_of
+from tideflow.formats.hashes import fingerprint64, siphash
 from tideflow.formats.png import encode_png
 from tideflow.formats.progress import FileProgress
 from tideflow.formats.records import (
@@ -34,11 +35,13 @@ __all__ = [
     "check_fixed_length",
     "encode_png",
     "file_errors",
+    "fingerprint64",
     "fixed_length_records",
     "framed",
     "index_path",
     "merge_bundles",
     "path_of",
+    "siphash",
     "text_lines",
     "tf_records",
 ]

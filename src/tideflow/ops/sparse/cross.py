@@ -10,10 +10,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import farmhash
 import numpy as np
-import siphash24
 
+from tideflow.formats import fingerprint64, siphash
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
@@ -162,7 +161,7 @@ def sparse_cross_kernel(
 
 
 def _print_of(value: Any) -> int:
-    return int(farmhash.fingerprint64(value) if isinstance(value, bytes) else value & _MASK)
+    return int(fingerprint64()(value) if isinstance(value, bytes) else value & _MASK)
 
 
 @op(
@@ -218,7 +217,7 @@ def sparse_cross_hashed_kernel(
     if np.ndim(num_buckets) or np.ndim(strong_hash) or np.shape(salt) != (2,):
         raise _invalid("num_buckets and strong_hash must be scalars, and salt two numbers")
     count = int(num_buckets)
-    key = struct.pack("<2Q", *(int(part) & _MASK for part in salt))
+    strong = siphash(struct.pack("<2Q", *(int(part) & _MASK for part in salt)))
 
     def print_of(value: Any, column: int) -> int:
         if not isinstance(value, bytes):
@@ -227,8 +226,8 @@ def sparse_cross_hashed_kernel(
             # TensorFlow takes as many bytes of the number as the number of its type has.
             value = struct.pack("<I", value & 0xFFFFFFFF)
         if not strong_hash:
-            return int(farmhash.fingerprint64(value))
-        return int.from_bytes(siphash24.siphash24(value, key=key).digest(), "little")
+            return int(fingerprint64()(value))
+        return strong(value)
 
     def bucket(features: Any) -> int:
         first, *rest = (print_of(value, i) for i, value in enumerate(features))

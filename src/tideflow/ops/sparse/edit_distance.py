@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import farmhash
 import numpy as np
 
+from tideflow.formats import fingerprint64
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
@@ -147,7 +147,7 @@ def fingerprint_kernel(ctx: KernelContext, data: Array, method: Array | bytes) -
 
 
 def _print(item: bytes) -> bytes:
-    found: int = farmhash.fingerprint64(item)
+    found: int = fingerprint64()(item)
     return found.to_bytes(8, "little")
 
 

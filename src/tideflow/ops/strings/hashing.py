@@ -9,10 +9,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-import farmhash
 import numpy as np
-import siphash24
 
+from tideflow.formats import fingerprint64, siphash
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
@@ -43,7 +42,7 @@ def string_to_hash_bucket_fast_kernel(
     ctx: KernelContext, strings: Array | bytes, *, num_buckets: int
 ) -> Any:
     """Return the bucket of each string, by its fingerprint."""
-    return _buckets(farmhash.fingerprint64, strings, num_buckets)
+    return _buckets(fingerprint64(), strings, num_buckets)
 
 
 @export("strings.to_hash_bucket_fast", "string_to_hash_bucket_fast")
@@ -120,11 +119,7 @@ def string_to_hash_bucket_strong_kernel(
     if len(key) != 2:
         raise errors.InvalidArgumentError(f"the key must have two elements; it has {len(key)}")
     key_bytes = struct.pack("<2Q", key[0] & _MASK, key[1] & _MASK)
-
-    def hashed(item: bytes) -> int:
-        return int.from_bytes(siphash24.siphash24(item, key=key_bytes).digest(), "little")
-
-    return _buckets(hashed, strings, num_buckets)
+    return _buckets(siphash(key_bytes), strings, num_buckets)
 
 
 @export("strings.to_hash_bucket_strong", "string_to_hash_bucket_strong")
