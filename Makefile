@@ -48,11 +48,12 @@ interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by o
 	@$(RUN) -m pytest -n auto --dist loadgroup -m "tensorflow and not real_time" --durations=10 --durations-min=5
 	@$(RUN) -m pytest -n 0 -m "tensorflow and real_time" --durations=5 --durations-min=5
 
-lint: $(VENV)/.ready-dev  ## style, types and the direction of imports
+lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what one module does for all
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-cache
+	@$(RUN) -m tools.seams
 
 bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write

@@ -35,6 +35,8 @@ def _found(seams, folder, text, path="cluster/some.py"):
         ("from time import sleep as nap\nnap(1)\n", "time.sleep"),
         ("import time\ndef f(clock=time.perf_counter): ...\n", "time.perf_counter"),
         ("loop.time()\n", "a loop's time()"),
+        ("loop.call_at(1.0, f)\n", "a loop's call_at()"),
+        ("import asyncio\nasyncio.timeout_at(1.0)\n", "asyncio.timeout_at"),
         ("self._loop.time()\n", "a loop's time()"),
         ("asyncio.get_running_loop().time()\n", "a loop's time()"),
         ("import threading\nclass A(threading.Thread): ...\n", "threading.Thread"),

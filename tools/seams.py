@@ -38,14 +38,11 @@ class Seam:
 SEAMS = (
     Seam(
         "platform/clock.py",
-        frozenset(
-            f"time.{name}"
-            for name in (
-                "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "time", "time_ns",
-                "sleep",
-            )
-        ),
-        frozenset({"time"}),
+        frozenset({
+            "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
+            "time.time", "time.time_ns", "time.sleep", "asyncio.timeout_at",
+        }),
+        frozenset({"time", "call_at"}),
     ),
     Seam(
         "platform/threads.py",

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from tideflow.platform import clock
 from tideflow.wire import errors
 
 _LOGGER = logging.getLogger(__name__)
@@ -23,12 +24,11 @@ async def stop_in_turn(limit_s: float, parts: Mapping[str, Callable[[], Awaitabl
     Args:
       parts: for each, what it ends, for messages, and the function that does so.
     """
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + limit_s
+    until_s = clock.monotonic_s() + limit_s
     for done, (what, stop) in enumerate(parts.items(), 1):
         kept_back_s = (len(parts) - done) * _LEAST_SHARE * limit_s
         try:
-            async with asyncio.timeout_at(until_s - kept_back_s):
+            async with asyncio.timeout(until_s - kept_back_s - clock.monotonic_s()):
                 await stop()
         except (TimeoutError, errors.OpError) as error:
             _LOGGER.warning("stopping: %s did not end in time: %s", what, error)

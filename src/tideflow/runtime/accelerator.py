@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tideflow.platform.settings import Settings
-from tideflow.runtime.jit_compile import load_jax
+from tideflow.runtime.jax_internals import load_jax
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 

@@ -22,7 +22,7 @@ from tideflow.graph.node import Node
 from tideflow.ops.state import VariableState
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_region import COPIED_BYTES, DeviceRegion
-from tideflow.runtime.jit_compile import load_jax
+from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.regions import NotCompiledError, plan_region

@@ -28,7 +28,8 @@ from tideflow.runtime.device_trace import (
     compile_for,
     known_slots,
 )
-from tideflow.runtime.jit_compile import call_unbroken, load_jax
+from tideflow.runtime.jax_internals import load_jax
+from tideflow.runtime.jit_compile import call_unbroken
 from tideflow.runtime.program import Instruction, Observer, explain
 from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
 from tideflow.runtime.regions import Cell, RegionPlan

@@ -19,7 +19,8 @@ from tideflow.graph.node import Node, arg_sizes
 from tideflow.graph.op_traits import Rows
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.device_rows import PaddedRows, padded_unique
-from tideflow.runtime.jit_compile import load_jax, signature_of
+from tideflow.runtime.jax_internals import load_jax
+from tideflow.runtime.jit_compile import signature_of
 from tideflow.runtime.program import explain
 from tideflow.runtime.regions import (
     Action,

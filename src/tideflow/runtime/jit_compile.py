@@ -19,6 +19,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tideflow.runtime.jax_internals import (
+    from_bytes,
+    load_jax,
+    make_synchronous_cpu,
+    quick_call,
+    to_bytes,
+)
 from tideflow.runtime.jit_cache import asked_folder, machine_and_code
 from tideflow.runtime.jit_thread import is_leaving
 from tideflow.runtime.regions import RegionPlan, Traced, make_traceable
@@ -52,14 +59,6 @@ class Executable:
     is_wide: bool
 
 
-@functools.cache
-def load_jax() -> Any:
-    """Return the jax module."""
-    import jax  # noqa: PLC0415 - most programs never compile anything
-
-    return jax
-
-
 _device: Any = None
 _device_lock = threading.Lock()
 
@@ -73,20 +72,8 @@ def cpu_device() -> Any:
     """
     global _device
     with _device_lock:
-        _device = _device or _make_device()
+        _device = _device or make_synchronous_cpu()
         return _device
-
-
-def _make_device() -> Any:
-    jax = load_jax()
-    try:
-        from jaxlib import xla_client  # noqa: PLC0415 - as jax itself
-
-        client: Any = xla_client.make_cpu_client(asynchronous=False, num_devices=1)
-        return client.devices()[0]
-    except Exception:  # another version of jaxlib
-        _LOGGER.debug("no CPU device of our own", exc_info=True)
-        return jax.local_devices(backend="cpu")[0]
 
 
 @functools.cache
@@ -108,9 +95,8 @@ def call_unbroken(compiled: Any, arguments: Sequence[Any], results: list[Any]) -
     An interrupt (Ctrl-C) that comes meanwhile is raised after that: what was donated is lost, so
     what came in its place must not be.
     """
-    # Python looks for signals where a call of its own ends; these are ended by C.  The first call
-    # makes jax's shorter way, which has no Python in it.
-    call = getattr(compiled, "_call", None) or compiled
+    # Python looks for signals where a call of its own ends; these are ended by C.
+    call = quick_call(compiled)
     results.extend(itertools.chain.from_iterable(itertools.starmap(call, (arguments,))))
 
 
@@ -181,27 +167,14 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
 
 def _encode(made: Executable, taken: int) -> bytes:
     """Return an executable as bytes; it takes so many arrays besides its large constants."""
-    load_jax()
-    from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
-
-    code, _, results = serialize_executable.serialize(made.call)
+    code, given = to_bytes(made.call)
     rest = (made.constants, made.outputs, made.guards, made.is_wide)
-    return pickle.dumps((code, taken + len(made.large), results.num_leaves, rest))
+    return pickle.dumps((code, taken + len(made.large), given, rest))
 
 
 def _decode(kept: bytes, large: tuple[Any, ...]) -> Executable:
-    jax = load_jax()
-    from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
-
     code, taken, given, rest = pickle.loads(kept)
-    with jax.enable_x64(True):
-        call = serialize_executable.deserialize_and_load(
-            code,
-            jax.tree_util.tree_structure(((0,) * taken, {})),
-            jax.tree_util.tree_structure([0] * given),
-            backend=cpu_device().client,
-            execution_devices=[cpu_device()],
-        )
+    call = from_bytes(code, taken, given, cpu_device())
     return Executable(call, large, *rest)
 
 

@@ -20,6 +20,7 @@ from tideflow.graph.kernel import Resources
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
 from tideflow.runtime import jit_compile, jit_thread
+from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
 from tideflow.runtime.program import Program
@@ -200,7 +201,7 @@ class Region:
                     values[i] = _keep(states[i], values[i])
             arguments = (*values, *map(aligned, inputs), *executable.large)
             if executable.is_wide:
-                with jit_compile.load_jax().enable_x64(True):
+                with load_jax().enable_x64(True):
                     jit_compile.call_unbroken(executable.call, arguments, results)
             else:
                 jit_compile.call_unbroken(executable.call, arguments, results)

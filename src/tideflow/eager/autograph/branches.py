@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from malt.operators.variables import Undefined, UndefinedReturnValue
 
+from tideflow.eager.autograph.malt_library import Undefined, UndefinedReturnValue
 from tideflow.eager.autograph.scope import scopes
 from tideflow.eager.variable import EagerVariable
 from tideflow.graph import shapes

@@ -21,14 +21,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from malt.core import ag_ctx, converter
-from malt.impl import api as malt_api
-from malt.impl import conversion
-from malt.lang import directives
-from malt.operators import py_builtins
-from malt.pyct import errors as malt_errors
-from malt.pyct import inspect_utils
-
 from tideflow import logging
 from tideflow.eager.autograph import (
     branches as autograph_branches,
@@ -41,6 +33,21 @@ from tideflow.eager.autograph import (
 )
 from tideflow.eager.autograph import (
     scope as autograph_scope,
+)
+from tideflow.eager.autograph.malt_library import (
+    Feature,
+    InaccessibleSourceCodeError,
+    Rewriter,
+    converting,
+    eval_in_caller,
+    globals_of_caller,
+    is_converting_off,
+    is_unsupported,
+    isbuiltin,
+    locals_of_caller,
+    not_converting,
+    set_loop_options,
+    super_of_caller,
 )
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.operation import line_origins
@@ -73,26 +80,6 @@ _OPERATORS = {
     "with_function_scope": _in_scope,
 }
 
-_OPTIONS = converter.ConversionOptions(
-    recursive=True,
-    user_requested=True,
-    optional_features=converter.Feature.ASSERT_STATEMENTS,
-)
-
-
-class _Transpiler(malt_api.PyToPy):  # type: ignore[misc]
-    """The library's transpiler with our operators."""
-
-    def get_extra_locals(self) -> dict[str, Any]:
-        """Return what converted code finds under `ag__`."""
-        if self._extra_locals is None:
-            found: dict[str, Any] = super().get_extra_locals()
-            found["ag__"].__dict__.update(_OPERATORS, converted_call=converted_call)
-        extra: dict[str, Any] = self._extra_locals
-        return extra
-
-
-_transpiler = _Transpiler()
 _lock = threading.RLock()
 # Code that runs as it is.
 _unconvertible: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
@@ -101,13 +88,10 @@ _unconvertible: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 def _converted(function: types.FunctionType) -> Callable[..., Any]:
     """Return a function's conversion.  Raises: what the library raises where there is none."""
     with _lock:
-        made, _, source_map = _transpiler.transform(
-            function, converter.ProgramContext(options=_OPTIONS)
-        )
+        made, source_map = _rewriter.rewrite(function)
         _note_lines(source_map)
-    made.ag_source_map = source_map
-    found: Callable[..., Any] = made
-    return found
+    made.ag_source_map = source_map  # type: ignore[attr-defined]
+    return made
 
 
 def _note_lines(source_map: dict[Any, Any]) -> None:
@@ -132,22 +116,22 @@ def converted_call(
     if isinstance(f, functools.partial):
         merged = {**f.keywords, **kwargs}
         return converted_call(f.func, (*f.args, *args), merged, caller_fn_scope)
-    if inspect_utils.isbuiltin(f):
+    if isbuiltin(f):
         return _call_builtin(f, args, kwargs, caller_fn_scope)
-    if ag_ctx.control_status_ctx().status is ag_ctx.Status.DISABLED or not _is_users(f):
+    if is_converting_off() or not _is_users(f):
         return f(*args, **kwargs)
     return _call_users(f, args, kwargs)
 
 
 def _call_builtin(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], scope: Any) -> Any:
     if f is eval:
-        return py_builtins.eval_in_original_context(f, args, scope)
+        return eval_in_caller(f, args, scope)
     if f is super:
-        return py_builtins.super_in_original_context(f, args, scope)
+        return super_of_caller(f, args, scope)
     if f is globals:
-        return py_builtins.globals_in_original_context(scope)
+        return globals_of_caller(scope)
     if f is locals:
-        return py_builtins.locals_in_original_context(scope)
+        return locals_of_caller(scope)
     return autograph_builtins.call(f, args, kwargs)
 
 
@@ -184,7 +168,7 @@ def _call_users(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = f
     else:
         function, args = _call_method(f), (f, *args)
-    if conversion.is_unsupported(f):
+    if is_unsupported(f):
         return function(*args, **kwargs)
     try:
         made = _converted(function)
@@ -204,7 +188,7 @@ def _fall_back(function: types.FunctionType, error: Exception) -> None:
         return
     _unconvertible.add(function.__code__)
     file, line = function.__code__.co_filename, function.__code__.co_firstlineno
-    if isinstance(error, malt_errors.InaccessibleSourceCodeError):
+    if isinstance(error, InaccessibleSourceCodeError):
         why = "its source cannot be read"
     else:
         why = f"{type(error).__name__}: {str(error).strip()}"
@@ -245,12 +229,15 @@ def _add_line(error: Exception, made: Any) -> None:
 
 def _for_elements(function: Callable[..., Any]) -> Callable[..., Any]:
     """Convert a function that is handed to a library function, such as Dataset.map."""
-    if ag_ctx.control_status_ctx().status is ag_ctx.Status.DISABLED:
+    if is_converting_off():
         return function
     return convert(function) if get_default_graph().body_class is not None else function
 
 
 tracing.convert = _for_elements
+
+
+_rewriter = Rewriter({**_OPERATORS, "converted_call": converted_call})
 
 
 # ---- the door
@@ -263,7 +250,7 @@ def convert(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def converted(*args: Any, **kwargs: Any) -> Any:
-        with ag_ctx.ControlStatusCtx(ag_ctx.Status.ENABLED, _OPTIONS):
+        with converting():
             return converted_call(function, args, kwargs)
 
     converted.autograph_info__ = {}  # type: ignore[attr-defined]
@@ -278,7 +265,7 @@ def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
 
     @functools.wraps(func)
     def unconverted(*args: Any, **kwargs: Any) -> Any:
-        with ag_ctx.ControlStatusCtx(ag_ctx.Status.DISABLED):
+        with not_converting():
             return func(*args, **kwargs)
 
     unconverted.autograph_info__ = {}  # type: ignore[attr-defined]
@@ -323,6 +310,5 @@ def trace(*args: Any) -> None:
     print(*args)
 
 
-export_value_v2("autograph.experimental.Feature", converter.Feature)
-# The library knows a loop's options by this very function.
-export_value_v2("autograph.experimental.set_loop_options", directives.set_loop_options)
+export_value_v2("autograph.experimental.Feature", Feature)
+export_value_v2("autograph.experimental.set_loop_options", set_loop_options)

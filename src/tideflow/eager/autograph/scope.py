@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from malt.operators import function_wrappers
-
+from tideflow.eager.autograph.malt_library import LibraryScope
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor
 
@@ -37,7 +36,7 @@ def in_loop() -> Iterator[None]:
         scopes.loops -= 1
 
 
-class FunctionScope(function_wrappers.FunctionScope):  # type: ignore[misc]
+class FunctionScope(LibraryScope):  # type: ignore[misc]
     """One converted function while it is built."""
 
     def __enter__(self) -> Any:
