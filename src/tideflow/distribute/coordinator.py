@@ -26,6 +26,7 @@ from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
 from tideflow.platform import clock, threads
 from tideflow.runtime.loop import get_loop, run_sync
+from tideflow.transport import growing_pauses_s
 from tideflow.wire import errors
 
 # Devices say where an operation was; of tasks that are named, the first one is the one that failed
@@ -246,7 +247,7 @@ class _Worker:
 
     def _recover(self) -> None:
         """Wait until the worker is back, and make again what it had; give up with the cluster."""
-        started, delay_s = clock.monotonic_s(), _RETRY_S
+        started, pauses_s = clock.monotonic_s(), growing_pauses_s(_RETRY_S, _MOST_RETRY_S)
         cluster = self._cluster
         while cluster is not None and clock.monotonic_s() - started < _MOST_WAIT_S:
             if context().cluster is not cluster:
@@ -260,8 +261,7 @@ class _Worker:
                     f"waiting for {self._name} to come back, for {waited_s:.0f} s "
                     f"(giving up after {_MOST_WAIT_S:.0f} s): {error.message}"
                 )
-                clock.sleep(delay_s)
-                delay_s = min(2 * delay_s, _MOST_RETRY_S)
+                clock.sleep(next(pauses_s))
         with self._lock:
             made = list(self._made.items())
         for value, make in made:

@@ -22,7 +22,7 @@ from tideflow.graph import defaults, roles
 from tideflow.graph.building import convert_inputs
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
-from tideflow.graph.node import arg_sizes
+from tideflow.graph.node import arg_sizes, grouped
 from tideflow.graph.op_def import OpDef, get_op_def
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
 from tideflow.runtime.device import Device
@@ -347,12 +347,7 @@ def shape_results(op: EagerOperation) -> Any:
         return outputs[0]
     if not sizes:
         return op
-    grouped: list[Any] = []
-    at = 0
-    for size in sizes:
-        grouped.append(outputs[at] if size is None else outputs[at : at + size])
-        at += 1 if size is None else size
-    return grouped[0] if len(grouped) == 1 else grouped
+    return grouped(outputs, sizes)
 
 
 def _hashable(attrs: dict[str, Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.node import arg_sizes, grouped
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
@@ -310,18 +311,7 @@ def shape_outputs(op: Operation) -> Any:
         return op.outputs[0]
     if not declared:
         return op
-    grouped: list[Any] = []
-    at = 0
-    for arg in declared:
-        if not arg.is_list:
-            grouped.append(op.outputs[at])
-            at += 1
-            continue
-        size = len(op.attrs[arg.type_list_attr]) if arg.type_list_attr else None
-        size = op.attrs[arg.number_attr] if size is None else size
-        grouped.append(op.outputs[at : at + size])
-        at += size
-    return grouped[0] if len(grouped) == 1 else grouped
+    return grouped(op.outputs, arg_sizes(declared, op.attrs))
 
 
 def make_op(

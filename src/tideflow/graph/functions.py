@@ -26,7 +26,7 @@ from tideflow.graph.graph_def import (
     read_nodes,
     split_input,
 )
-from tideflow.graph.node import FunctionRef, Node, arg_sizes, topological_order
+from tideflow.graph.node import FunctionRef, Node, arg_sizes, grouped, topological_order
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def, is_registered
 from tideflow.graph.shape_rules import handle_data_of
 from tideflow.graph.shapes import TensorShape
@@ -50,12 +50,7 @@ async def call_by_name(ctx: Any, step: Any, *args: Any) -> Any:
     sizes = arg_sizes(node.op_def.outputs, node.attrs)
     if all(size is None for size in sizes):
         return results[0] if len(results) == 1 else results
-    grouped: list[Any] = []
-    at = 0
-    for size in sizes:
-        grouped.append(results[at] if size is None else results[at : at + size])
-        at += 1 if size is None else size
-    return grouped[0] if len(grouped) == 1 else grouped
+    return grouped(results, sizes)
 
 
 def op_def_of_function(signature_pb: pb.OpDef) -> OpDef:

@@ -8,7 +8,7 @@ are str with surrogate escapes for bytes that are not UTF-8, so any bytes surviv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -114,6 +114,20 @@ def arg_sizes(args: Iterable[ArgDef], attrs: dict[str, Any]) -> list[int | None]
         else:
             sizes.append(attrs[arg.number_attr] if arg.number_attr else None)
     return sizes
+
+
+def grouped(flat: Sequence[Any], sizes: Iterable[int | None]) -> Any:
+    """Return tensors as an op's arguments stand for them: a list where a size says how many.
+
+    sizes: as of `arg_sizes`.
+    Returns: one item for each argument; that item itself where there is just one.
+    """
+    found: list[Any] = []
+    at = 0
+    for size in sizes:
+        found.append(flat[at] if size is None else flat[at : at + size])
+        at += 1 if size is None else size
+    return found[0] if len(found) == 1 else found
 
 
 def topological_order(nodes: Iterable[Node]) -> list[Node]:

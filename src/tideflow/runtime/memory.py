@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -21,13 +21,16 @@ ALIGNMENT = 64
 
 _HELD_BYTES = 256 << 20
 
+T = TypeVar("T")
+
 _Block = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-class Lender:
-    """Lends memory by size; a step repeats its sizes, so only equal sizes match.
+class FreeMemory(Generic[T]):
+    """Pieces of memory that nobody uses, by size.
 
-    What is held free is bounded: the longest unused is given up first.  Any thread may call it.
+    A step repeats its sizes, so only equal sizes match.  What is held is bounded: the longest
+    unused is given up first.  Any thread may call it.
     """
 
     def __init__(self, most_bytes: int = _HELD_BYTES) -> None:
@@ -37,8 +40,53 @@ class Lender:
     def reset(self) -> None:
         """Forget what lies here, and who is about to take of it."""
         self._held_bytes = 0
-        self._free: OrderedDict[int, list[_Block]] = OrderedDict()
+        self._free: OrderedDict[int, list[T]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def take(self, size: int) -> T | None:
+        """Return a piece of exactly this size, with anything in it; None if there is none."""
+        with self._lock:
+            found = self._free.get(size)
+            if not found:
+                return None
+            self._held_bytes -= size
+            piece = found.pop()
+            if not found:
+                del self._free[size]
+            return piece
+
+    def give(self, size: int, piece: T, *, waits: bool = True) -> None:
+        """Take a piece back to which nothing refers any more.
+
+        waits: whether it is worth waiting for another thread that is within; if not, it is dropped.
+        """
+        if not self._lock.acquire(blocking=waits):
+            return
+        try:
+            self._held_bytes += size
+            self._free.setdefault(size, []).append(piece)
+            self._free.move_to_end(size)
+            while self._held_bytes > self._most_bytes:
+                oldest, pieces = next(iter(self._free.items()))
+                pieces.pop()
+                self._held_bytes -= oldest
+                if not pieces:
+                    del self._free[oldest]
+        finally:
+            self._lock.release()
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory lies here unused."""
+        return self._held_bytes
+
+
+class Lender:
+    """Lends memory by size, which comes back by itself."""
+
+    def __init__(self, most_bytes: int = _HELD_BYTES) -> None:
+        self._blocks: FreeMemory[_Block] = FreeMemory(most_bytes)
+        self.reset = self._blocks.reset
 
     def lend(self, size: int) -> memoryview:
         """Return aligned memory of exactly this size, with anything in it.
@@ -46,7 +94,7 @@ class Lender:
         It is lent until nothing views it any more.
         Raises: MemoryError when there is not so much.
         """
-        block = self._take(size)
+        block = self._blocks.take(size)
         if block is None:
             block = np.empty(size + ALIGNMENT, np.uint8)
         begin = -block.ctypes.data % ALIGNMENT
@@ -56,36 +104,11 @@ class Lender:
         weakref.finalize(owner, self._give_back, block).atexit = False
         return owner.data
 
-    def _take(self, size: int) -> _Block | None:
-        with self._lock:
-            found = self._free.get(size)
-            if not found:
-                return None
-            self._held_bytes -= size
-            block = found.pop()
-            if not found:
-                del self._free[size]
-            return block
-
     def _give_back(self, block: _Block) -> None:
         # Objects die anywhere, even in a thread that has the lock: the block is not worth a wait.
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            size = len(block) - ALIGNMENT
-            self._held_bytes += size
-            self._free.setdefault(size, []).append(block)
-            self._free.move_to_end(size)
-            while self._held_bytes > self._most_bytes:
-                oldest, blocks = next(iter(self._free.items()))
-                blocks.pop()
-                self._held_bytes -= oldest
-                if not blocks:
-                    del self._free[oldest]
-        finally:
-            self._lock.release()
+        self._blocks.give(len(block) - ALIGNMENT, block, waits=False)
 
     @property
     def held_bytes(self) -> int:
         """How much memory lies here unused."""
-        return self._held_bytes
+        return self._blocks.held_bytes

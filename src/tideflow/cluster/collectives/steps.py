@@ -14,6 +14,7 @@ from tideflow.graph import roles
 from tideflow.graph.op_def import role_of
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.ids import signed64
 
 _NO_INSTANCES = 0x8774AA605C729C72
 _MASK = (1 << 64) - 1
@@ -42,7 +43,7 @@ def collective_key(parts: Iterable[pb.GraphDef]) -> int:
         instance &= _MASK
         mixed = key + 0x9E3779B97F4A7800 + (instance << 10 & _MASK) + (instance >> 4)
         key = instance ^ mixed & _MASK
-    return key - (1 << 64) if key >> 63 else key
+    return signed64(key)
 
 
 class CollectiveSteps:

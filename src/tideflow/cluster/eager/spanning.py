@@ -9,9 +9,10 @@ Source: runtime facts on component functions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import secrets
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -30,6 +31,7 @@ from tideflow.graph.roles import Role
 from tideflow.runtime.context import FindFunction, Step
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import jit_mode
+from tideflow.runtime.loop import spawn
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
@@ -299,18 +301,24 @@ class SpanningFunction:
             if line is not None:
                 line.clean_up(step_id)
                 continue
-            _in_background(_enqueue(self._home, part.task, item))
+            spawn(_tell(self._home, part.task, item))
 
 
 def remove_function(home: Home, task: str, name: str) -> None:
     """Have a task forget a function; call it on the loop, which goes on meanwhile."""
     item = pb.EagerQueueItem(remove_function=pb.RemoveFunctionOp(function_name=name))
-    _in_background(_enqueue(home, task, item))
+    spawn(_tell(home, task, item))
 
 
 async def _enqueue(home: Home, task: str, item: pb.EagerQueueItem) -> None:
     request = pb.EnqueueRequest(context_id=home.context_id, queue=[item])
     await home.eager_service(task).Enqueue(request)
+
+
+async def _tell(home: Home, task: str, item: pb.EagerQueueItem) -> None:
+    """Enqueue what no caller waits for: a task that is away has nothing left to clean up."""
+    with contextlib.suppress(errors.OpError):
+        await _enqueue(home, task, item)
 
 
 def with_origin(error: errors.OpError, task: str, method: str) -> errors.OpError:
@@ -331,22 +339,6 @@ def _fail_step(record: StepRecord, task: str, part: asyncio.Future[Any]) -> None
         record.fail(with_origin(error, task, _RUN))
     elif error is not None:
         record.fail(errors.InternalError(f"{type(error).__name__}: {error}"))
-
-
-_background: set[asyncio.Task[Any]] = set()
-
-
-def _in_background(work: Coroutine[Any, Any, Any]) -> None:
-    """Start something whose failure nobody needs to hear of."""
-    task = asyncio.get_running_loop().create_task(work)
-    _background.add(task)
-    task.add_done_callback(_forget)
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    _background.discard(task)
-    if not task.cancelled():
-        task.exception()
 
 
 def functions_needed(

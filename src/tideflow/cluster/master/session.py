@@ -41,7 +41,7 @@ from tideflow.platform import clock
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name
-from tideflow.wire.ids import new_handle, new_step_id
+from tideflow.wire.ids import new_handle, new_step_id, signed64
 from tideflow.wire.status import from_worker
 from tideflow.wire.tensor_codec import Value
 
@@ -142,7 +142,7 @@ class MasterSession:
             server_def=server_def(task),
             isolate_session_state=config.isolate_session_state or self._owns_workers,
             master_task=self.client_task,
-            master_incarnation=incarnation - (1 << 64) if incarnation >> 63 else incarnation,
+            master_incarnation=signed64(incarnation),
         )
         if self._owns_workers:
             request.server_def.cluster.CopyFrom(self.workers.cluster.as_cluster_def())

@@ -24,6 +24,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.fields import varint
 from tideflow.wire.handles import Variant, register_variant
+from tideflow.wire.ids import signed64
 from tideflow.wire.shapes import decode_shape, encode_shape
 from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
@@ -183,8 +184,7 @@ class TensorList:
                 f"a TensorList of {total} elements came with unset elements {unset[:10]}"
             )
         items = [UNSET if i in missing else next(arrived) for i in range(total)]
-        most = most - 2**64 if most >= 2**63 else most
-        return cls(dtype, decode_shape(shape_pb), items, most)
+        return cls(dtype, decode_shape(shape_pb), items, signed64(most))
 
 
 register_variant(TYPE_NAME, TensorList.from_variant)

@@ -9,15 +9,13 @@ Source: gRPC over HTTP/2 (Length-Prefixed-Message)
 from __future__ import annotations
 
 import os
-import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable
 
 import numpy as np
 from google.protobuf.message import Message
 
-from tideflow.runtime.memory import Lender
+from tideflow.runtime.memory import FreeMemory, Lender
 from tideflow.transport.encoding import reader_of, require_readable, serialize
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
@@ -32,62 +30,13 @@ MOST_MESSAGE_BYTES = 2**32 - 1
 # peers only; see shared_memory_link.py).
 COMPRESSED, SHARED = 1, 2
 
-_POOLED_BYTES = 256 << 20
 # A few KiB may expand to GiBs: without a limit of the caller's, this is the most.
 _MOST_EXPANDED_BYTES = 256 << 20
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
-class BufferPool:
-    """Memory of parsed messages by size, the longest unused given up first.
-
-    A step repeats its sizes, so only equal sizes match.
-    """
-
-    def __init__(self, most_bytes: int = _POOLED_BYTES) -> None:
-        self._most_bytes = most_bytes
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget what lies here, and who is about to take of it."""
-        self._held_bytes = 0
-        self._free: OrderedDict[int, list[bytearray]] = OrderedDict()
-        # Calls without the loop parse in their own threads.
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> bytearray:
-        """Return memory of exactly this size, with anything in it."""
-        return self.take_nowait(size) or bytearray(size)
-
-    def take_nowait(self, size: int) -> bytearray | None:
-        """Return memory of this size that lies here unused, or None."""
-        with self._lock:
-            found = self._free.get(size)
-            if not found:
-                return None
-            self._held_bytes -= size
-            buffer = found.pop()
-            if not found:
-                del self._free[size]
-            return buffer
-
-    def give(self, buffer: bytearray) -> None:
-        """Take memory back that nothing refers to any more."""
-        size = len(buffer)
-        with self._lock:
-            self._held_bytes += size
-            self._free.setdefault(size, []).append(buffer)
-            self._free.move_to_end(size)
-            while self._held_bytes > self._most_bytes:
-                oldest, buffers = next(iter(self._free.items()))
-                buffers.pop()
-                self._held_bytes -= oldest
-                if not buffers:
-                    del self._free[oldest]
-
-
 # One for the process: servers and channels see the same sizes.
-_POOL = BufferPool()
+_POOL: FreeMemory[bytearray] = FreeMemory()
 _LENDER = Lender()
 # In a fork's child: a thread that it does not have may have been within, with the lock.
 os.register_at_fork(after_in_child=_POOL.reset)
@@ -119,7 +68,7 @@ def parts_of(message: Message, path: str) -> list[Buffer]:
 class Parser:
     """Makes messages of one class out of received bytes."""
 
-    def __init__(self, message_type: type[Message], pool: BufferPool = _POOL) -> None:
+    def __init__(self, message_type: type[Message], pool: FreeMemory[bytearray] = _POOL) -> None:
         self._pool = pool
         self._from_string, keeps = reader_of(message_type)
         # Protobuf copies out of what it parses.
@@ -132,11 +81,11 @@ class Parser:
             data = self._copied(data)
         message: Message = self._from_string(data)
         if self._copies and type(data) is bytearray:
-            self._pool.give(data)
+            self._pool.give(len(data), data)
         return message
 
     def _copied(self, data: memoryview) -> bytearray:
-        copy = self._pool.take(len(data))
+        copy = self._pool.take(len(data)) or bytearray(len(data))
         np.copyto(np.frombuffer(copy, np.uint8), np.frombuffer(data, np.uint8))
         return copy
 
@@ -146,7 +95,7 @@ class Parser:
         The kernel gives pages to fresh memory as it is written to, so that a peer which promises a
         message and sends none gets none; a new bytearray would be filled at once.
         """
-        pooled = self._pool.take_nowait(size) if self._copies else None
+        pooled = self._pool.take(size) if self._copies else None
         return _LENDER.lend(size) if pooled is None else pooled
 
 
