@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.depthwise import depthwise_conv2d
-from tideflow.ops.nn.losses import Reduction, compute_weighted_loss
+from tideflow.ops.nn.weighted_losses import Reduction, compute_weighted_loss
 
 __all__ = [
     "Reduction",

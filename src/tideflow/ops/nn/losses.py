@@ -19,247 +19,7 @@ from tideflow.ops.nn.cross_entropy import (
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
-from tideflow.wire import dtypes
-
-
-@export("losses.Reduction")
-class Reduction:
-    """How the losses of a batch become one number.
-
-    NONE leaves them as they are; SUM adds them; MEAN divides the sum by the sum of weights;
-    SUM_OVER_BATCH_SIZE by the number of losses; SUM_BY_NONZERO_WEIGHTS (the default) by the number
-    of
-    weights that are not 0.
-
-    Example:
-      >>> loss = tf.losses.absolute_difference(
-      ...     [1.0, 2.0], [2.0, 4.0], reduction=tf.losses.Reduction.SUM
-      ... )
-      >>> float(tf.Session().run(loss))
-      3.0
-    """
-
-    NONE = "none"
-    SUM = "weighted_sum"
-    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
-    MEAN = "weighted_mean"
-    SUM_BY_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
-    SUM_OVER_NONZERO_WEIGHTS = SUM_BY_NONZERO_WEIGHTS
-
-    @classmethod
-    def all(cls) -> tuple[str, ...]:
-        """Return all reductions."""
-        return (
-            cls.NONE,
-            cls.SUM,
-            cls.MEAN,
-            cls.SUM_OVER_BATCH_SIZE,
-            cls.SUM_BY_NONZERO_WEIGHTS,
-        )
-
-    @classmethod
-    def validate(cls, key: TensorLike) -> None:
-        """Raise ValueError for anything that is no reduction."""
-        if key not in cls.all():
-            raise ValueError(f"{key!r} is no reduction; use one of {', '.join(cls.all())}")
-
-
-_DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
-
-
-@export("losses.compute_weighted_loss")
-def compute_weighted_loss(
-    losses: TensorLike,
-    weights: TensorLike = 1.0,
-    scope: str | None = None,
-    loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
-) -> Tensor:
-    """Weight losses, reduce them, and add the result to a collection.
-
-    Args:
-      losses: numbers of any shape and type.
-      weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
-      scope: the name scope of the operations.
-      loss_collection: the collection to which the result is added; None for none.
-      reduction: one of tf.losses.Reduction.
-    Returns: a scalar of the type of losses; for Reduction.NONE the weighted losses, in their shape.
-    Raises: ValueError for another reduction, or weights that do not broadcast to the losses.
-    Example:
-      >>> loss = tf.losses.compute_weighted_loss([1.0, 2.0, 3.0], weights=[1.0, 0.0, 1.0])
-      >>> float(tf.Session().run(loss))
-      2.0
-    """
-    Reduction.validate(reduction)
-    with get_default_graph().name_scope(scope or "weighted_loss"):
-        given = convert_to_tensor(losses)
-        values = _as_float(given)
-        factors = _as_float(convert_to_tensor(weights))
-        _check_weights(factors, values)
-        weighted = apply_op("Mul", values, factors)
-        found: Tensor = _reduced(weighted, values, factors, reduction)
-        if found.dtype.base_dtype is not given.dtype.base_dtype:
-            found = apply_op("Cast", found, DstT=given.dtype)
-        add_loss(found, loss_collection)
-        return found
-
-
-def _as_float(x: TensorLike) -> Tensor:
-    tensor = convert_to_tensor(x)
-    if tensor.dtype.base_dtype is dtypes.float32:
-        return tensor
-    made: Tensor = apply_op("Cast", tensor, DstT="float")
-    return made
-
-
-def _check_weights(weights: Tensor, values: Tensor) -> None:
-    found, wanted = weights.dims, values.dims
-    if found is None or wanted is None or not found:
-        return
-    if len(found) != len(wanted) or any(
-        w != 1 and None not in (w, v) and w != v for w, v in zip(found, wanted)
-    ):
-        raise ValueError(
-            f"weights {shapes.format_dims(found)} cannot be broadcast to losses "
-            f"{shapes.format_dims(wanted)}; they must be a scalar, or have the same rank and in "
-            "each dimension 1 or the same size"
-        )
-
-
-def _reduced(weighted: Tensor, values: Tensor, weights: Tensor, reduction: str) -> Tensor:
-    if reduction == Reduction.NONE:
-        return weighted
-    total = _total(weighted)
-    if reduction == Reduction.SUM:
-        return total
-    if reduction == Reduction.MEAN:
-        count = _total(apply_op("Mul", apply_op("OnesLike", values), weights))
-    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
-        count = apply_op("Cast", apply_op("Size", values), DstT="float")
-    else:
-        count = _present(values, weights)
-    made: Tensor = apply_op("DivNoNan", total, count, name="value")
-    return made
-
-
-def _present(values: Tensor, weights: Tensor) -> Tensor:
-    """Return how many elements have a weight other than 0."""
-    is_present = apply_op("NotEqual", weights, apply_op("ZerosLike", weights))
-    flags = apply_op("Cast", is_present, DstT="float")
-    if weights.dims == ():
-        size = apply_op("Cast", apply_op("Size", values), DstT="float")
-        made: Tensor = apply_op("Mul", size, flags, name="num_present")
-        return made
-    spread = apply_op("Mul", apply_op("OnesLike", values), flags)
-    return _total(spread)
-
-
-def _total(x: Tensor) -> Tensor:
-    made: Tensor = apply_op("Sum", apply_op("Reshape", x, [-1]), 0)
-    return made
-
-
-# ---- collections
-
-
-@export("losses.add_loss")
-def add_loss(loss: TensorLike, loss_collection: str | None = GraphKeys.LOSSES) -> None:
-    """Add a loss to a collection of the default graph.
-
-    Args:
-      loss: the tensor.
-      loss_collection: the collection; None for none.
-    Example:
-      >>> tf.losses.add_loss(tf.constant(1.0))
-      >>> len(tf.losses.get_losses())
-      1
-    """
-    if loss_collection:
-        get_default_graph().add_to_collection(loss_collection, loss)
-
-
-@export("losses.get_losses")
-def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Any]:
-    """Return the losses in a collection of the default graph.
-
-    Args:
-      scope: a regular expression that the start of a loss's name must match; None for all.
-      loss_collection: the collection.
-    Returns: a list of tensors, in the order in which they were added.
-    Example:
-      >>> _ = tf.losses.absolute_difference([1.0], [2.0], scope="first")
-      >>> _ = tf.losses.absolute_difference([1.0], [3.0], scope="second")
-      >>> [loss.name for loss in tf.losses.get_losses("second")]
-      ['second/value:0']
-    """
-    return get_default_graph().get_collection(loss_collection, scope)
-
-
-@export("losses.get_regularization_losses")
-def get_regularization_losses(scope: str | None = None) -> list[Any]:
-    """Return the losses that regularizers of variables have added to the default graph.
-
-    Args:
-      scope: a regular expression that the start of a loss's name must match; None for all.
-    Returns: a list of scalars.
-    Example:
-      >>> shrink = lambda value: 0.1 * tf.reduce_sum(value)
-      >>> _ = tf.get_variable("w", initializer=[1.0, 2.0], regularizer=shrink)
-      >>> len(tf.losses.get_regularization_losses())
-      1
-    """
-    return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
-
-
-@export("losses.get_regularization_loss")
-def get_regularization_loss(
-    scope: str | None = None, name: str = "total_regularization_loss"
-) -> Tensor:
-    """Return the sum of the losses that regularizers have added; 0 when there are none.
-
-    Args:
-      scope: a regular expression that the start of a loss's name must match; None for all.
-      name: the name of the operation.
-    Returns: a scalar.
-    Example:
-      >>> float(tf.Session().run(tf.losses.get_regularization_loss()))
-      0.0
-    """
-    found = get_regularization_losses(scope)
-    made: Tensor = apply_op("AddN", found, name=name) if found else convert_to_tensor(0.0)
-    return made
-
-
-@export("losses.get_total_loss")
-def get_total_loss(
-    add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None
-) -> Tensor:
-    """Return the sum of all losses of the default graph.
-
-    Args:
-      add_regularization_losses: whether those of regularizers count.
-      name: the name of the operation.
-      scope: a regular expression that the start of a loss's name must match; None for all.
-    Returns: a scalar.
-    Raises: ValueError when there are none.
-    Example:
-      >>> _ = tf.losses.absolute_difference([1.0], [2.0])
-      >>> _ = tf.losses.mean_squared_error([1.0], [3.0])
-      >>> float(tf.Session().run(tf.losses.get_total_loss()))
-      5.0
-    """
-    found = get_losses(scope)
-    if add_regularization_losses:
-        found = found + get_regularization_losses(scope)
-    if not found:
-        raise ValueError("the graph has no losses to add up")
-    made: Tensor = apply_op("AddN", found, name=name)
-    return made
-
-
-# ---- the losses
+from tideflow.ops.nn.weighted_losses import DEFAULT_REDUCTION, as_float, compute_weighted_loss
 
 
 def _pair(
@@ -268,7 +28,7 @@ def _pair(
     """Return both as float32 tensors of one static shape."""
     if labels is None or predictions is None:
         raise ValueError(f"labels and {what} must both be given")
-    left, right = _as_float(predictions), _as_float(labels)
+    left, right = as_float(predictions), as_float(labels)
     if not shapes.compatible(left.dims, right.dims):
         raise ValueError(
             f"{what} {shapes.format_dims(left.dims)} and labels {shapes.format_dims(right.dims)} "
@@ -284,7 +44,7 @@ def absolute_difference(
     weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the mean absolute difference of labels and predictions.
 
@@ -294,8 +54,7 @@ def absolute_difference(
       labels: [batch, ...], numbers of any type.
       predictions: numbers in the shape of labels.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -320,7 +79,7 @@ def mean_squared_error(
     weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the mean squared difference of labels and predictions.
 
@@ -330,8 +89,7 @@ def mean_squared_error(
       labels: [batch, ...], numbers of any type.
       predictions: numbers in the shape of labels.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -357,7 +115,7 @@ def cosine_distance(
     weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
     dim: int | None = None,
 ) -> Tensor:
     """Return one minus the cosine of labels and predictions, which must have length 1.
@@ -370,8 +128,7 @@ def cosine_distance(
       axis: the dimension along which both have length 1.
       dim: the old name of axis.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -401,7 +158,7 @@ def hinge_loss(
     weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the hinge loss of binary labels.
 
@@ -411,8 +168,7 @@ def hinge_loss(
       labels: [batch, ...], each 0 or 1.
       logits: float numbers in the shape of labels; their sign predicts the label.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -439,7 +195,7 @@ def huber_loss(
     delta: float = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the Huber loss: quadratic for small errors, linear for large ones.
 
@@ -451,8 +207,7 @@ def huber_loss(
       predictions: numbers in the shape of labels.
       delta: the error from which the loss is linear, a float above 0.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -486,7 +241,7 @@ def log_loss(
     epsilon: float = 1e-7,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the cross-entropy of labels and predicted probabilities.
 
@@ -497,8 +252,7 @@ def log_loss(
       predictions: probabilities in the shape of labels.
       epsilon: keeps the logarithms finite.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -527,7 +281,7 @@ def sigmoid_cross_entropy(
     label_smoothing: float = 0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the cross-entropy of independent labels and sigmoid(logits).
 
@@ -538,8 +292,7 @@ def sigmoid_cross_entropy(
       logits: float numbers in the shape of the labels.
       label_smoothing: from 0 to 1; labels become y * (1 - s) + s / 2.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -569,7 +322,7 @@ def softmax_cross_entropy(
     label_smoothing: float = 0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the cross-entropy of one-hot labels and softmax(logits).
 
@@ -582,8 +335,7 @@ def softmax_cross_entropy(
       logits: float numbers in the shape of the labels.
       label_smoothing: from 0 to 1; labels become y * (1 - s) + s / classes.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
@@ -637,7 +389,7 @@ def sparse_softmax_cross_entropy(
     weights: TensorLike = 1.0,
     scope: str | None = None,
     loss_collection: str | None = GraphKeys.LOSSES,
-    reduction: str = _DEFAULT,
+    reduction: str = DEFAULT_REDUCTION,
 ) -> Tensor:
     """Return the cross-entropy of softmax(logits) and the number of the right class.
 
@@ -647,8 +399,7 @@ def sparse_softmax_cross_entropy(
       labels: [batch, ...] or [batch, ..., 1], int32 or int64, each in [0, classes).
       logits: [batch, ..., classes], float numbers.
       weights: what each loss counts: a scalar, or a tensor of the losses' rank with 1 or the
-        losses'
-        size in each dimension.
+        losses' size in each dimension.
       scope: the name scope of the operations.
       loss_collection: the collection to which the result is added; None for none.
       reduction: one of tf.losses.Reduction.
