@@ -83,7 +83,17 @@ def relu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.relu")
 def relu(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return max(features, 0), element by element."""
+    """Return the rectified linear unit of features, element by element.
+
+    max(features, 0)
+
+    Args:
+      features: real numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Example:
+      >>> print(tf.nn.relu([-1.0, 2.0]).numpy().round(4))
+      [0. 2.]
+    """
     return _apply("Relu", features, name=name)
 
 
@@ -125,7 +135,18 @@ def relu6_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.relu6")
 def relu6(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return min(max(features, 0), 6), element by element."""
+    """Return the rectified linear unit of features, at most 6.
+
+    min(max(features, 0), 6)
+
+    Args:
+      features: real numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Source: A. Krizhevsky, Convolutional Deep Belief Networks on CIFAR-10, 2010.
+    Example:
+      >>> print(tf.nn.relu6([-1.0, 2.0, 9.0]).numpy().round(4))
+      [0. 2. 6.]
+    """
     return _apply("Relu6", features, name=name)
 
 
@@ -176,7 +197,20 @@ def leaky_relu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.leaky_relu")
 def leaky_relu(features: TensorLike, alpha: float = 0.2, name: str | None = None) -> Tensor:
-    """Return features where positive, alpha * features elsewhere; integers become float32."""
+    """Return features where positive, and a small share of them elsewhere.
+
+    max(features, alpha * features)
+
+    Args:
+      features: real numbers of any shape; integers become float32.
+      alpha: the share, a number.
+    Returns: a tensor of the argument's shape and type.
+    Source: A. L. Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models,
+      2013.
+    Example:
+      >>> print(tf.nn.leaky_relu([-1.0, 2.0]).numpy().round(4))
+      [-0.2  2. ]
+    """
     features = convert_to_tensor(features)
     if features.dtype.is_integer:
         features = apply_op("Cast", features, DstT="float")
@@ -226,7 +260,18 @@ def elu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.elu")
 def elu(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return exp(features) - 1 where negative, features elsewhere."""
+    """Return the exponential linear unit of features.
+
+    exp(features) - 1 where negative, features elsewhere
+
+    Args:
+      features: floating numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Source: D.-A. Clevert et al., Fast and Accurate Deep Network Learning by ELUs, 2015.
+    Example:
+      >>> print(tf.nn.elu([-1.0, 2.0]).numpy().round(4))
+      [-0.6321  2.    ]
+    """
     return _apply("Elu", features, name=name)
 
 
@@ -275,7 +320,20 @@ def selu_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.selu")
 def selu(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return the scaled exponential linear unit of features (Klambauer et al. 2017)."""
+    """Return the scaled exponential linear unit of features.
+
+    scale * alpha * (exp(features) - 1) where negative, scale * features elsewhere, with scale
+    1.0507
+    and alpha 1.6733
+
+    Args:
+      features: floating numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Source: G. Klambauer et al., Self-Normalizing Neural Networks, 2017.
+    Example:
+      >>> print(tf.nn.selu([-1.0, 1.0]).numpy().round(4))
+      [-1.1113  1.0507]
+    """
     return _apply("Selu", features, name=name)
 
 
@@ -323,7 +381,17 @@ def softplus_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.softplus", "math.softplus")
 def softplus(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return log(1 + exp(features))."""
+    """Return a smooth form of relu.
+
+    log(1 + exp(features))
+
+    Args:
+      features: floating numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Example:
+      >>> print(tf.nn.softplus([0.0, 2.0]).numpy().round(4))
+      [0.6931 2.1269]
+    """
     return _apply("Softplus", features, name=name)
 
 
@@ -359,7 +427,17 @@ def softsign_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.softsign", "math.softsign")
 def softsign(features: TensorLike, name: str | None = None) -> Tensor:
-    """Return features / (abs(features) + 1)."""
+    """Return features squashed to (-1, 1).
+
+    features / (abs(features) + 1)
+
+    Args:
+      features: floating numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Example:
+      >>> print(tf.nn.softsign([-1.0, 3.0]).numpy().round(4))
+      [-0.5   0.75]
+    """
     return _apply("Softsign", features, name=name)
 
 
@@ -368,19 +446,51 @@ def softsign(features: TensorLike, name: str | None = None) -> Tensor:
 
 @export("nn.sigmoid")
 def sigmoid(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return 1 / (1 + exp(-x))."""
+    """Return the logistic function of x.
+
+    1 / (1 + exp(-x))
+
+    Args:
+      x: floating or complex numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Example:
+      >>> print(tf.nn.sigmoid([0.0, 2.0]).numpy().round(4))
+      [0.5    0.8808]
+    """
     return _apply("Sigmoid", x, name=name)
 
 
 @export("nn.tanh")
 def tanh(x: TensorLike, name: str | None = None) -> Tensor:
-    """Return the hyperbolic tangent of x."""
+    """Return the hyperbolic tangent of x.
+
+    (exp(x) - exp(-x)) / (exp(x) + exp(-x))
+
+    Args:
+      x: floating or complex numbers of any shape.
+    Returns: a tensor of the argument's shape and type.
+    Example:
+      >>> print(tf.nn.tanh([0.0, 1.0]).numpy().round(4))
+      [0.     0.7616]
+    """
     return _apply("Tanh", x, name=name)
 
 
 @export("nn.swish", "nn.silu")
 def swish(features: TensorLike, beta: TensorLike = 1.0, name: str | None = None) -> Tensor:
-    """Return features * sigmoid(beta * features) (Ramachandran et al. 2017)."""
+    """Return features times their logistic function.
+
+    features * sigmoid(beta * features)
+
+    Args:
+      features: floating numbers of any shape.
+      beta: a number or scalar tensor.
+    Returns: a tensor of the argument's shape and type.
+    Source: P. Ramachandran et al., Searching for Activation Functions, 2017.
+    Example:
+      >>> print(tf.nn.silu([0.0, 2.0]).numpy().round(4))
+      [0.     1.7616]
+    """
     features = convert_to_tensor(features)
     with get_default_graph().name_scope(name or "swish"):
         beta = convert_to_tensor(beta, features.dtype)
@@ -389,10 +499,19 @@ def swish(features: TensorLike, beta: TensorLike = 1.0, name: str | None = None)
 
 @export("nn.gelu")
 def gelu(features: TensorLike, approximate: bool = False, name: str | None = None) -> Tensor:
-    """Return features * P(X <= features) for a standard normal X (Hendrycks and Gimpel 2016).
+    """Return the Gaussian error linear unit of features.
 
-    With approximate the distribution is taken from its tanh approximation.
+    features * P(X <= features) for a standard normal X
+
+    Args:
+      features: floating numbers of any shape.
+      approximate: whether the distribution is taken from its approximation by tanh.
+    Returns: a tensor of the argument's shape and type.
     Raises: ValueError for features that are no floats.
+    Source: D. Hendrycks and K. Gimpel, Gaussian Error Linear Units, 2016.
+    Example:
+      >>> print(tf.nn.gelu([-1.0, 2.0]).numpy().round(4))
+      [-0.1587  1.9545]
     """
     features = convert_to_tensor(features)
     if not features.dtype.is_floating:
@@ -410,7 +529,19 @@ def gelu(features: TensorLike, approximate: bool = False, name: str | None = Non
 
 @export("nn.crelu")
 def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Tensor:
-    """Return relu of features and of -features, joined along axis (Shang et al. 2016)."""
+    """Return relu of features and of -features, joined along an axis.
+
+    Args:
+      features: real numbers [..., n, ...].
+      axis: the dimension along which both are joined.
+    Returns: a tensor of the type of features, twice as large along axis.
+    Source: W. Shang et al., Understanding and Improving Convolutional Neural Networks via
+      Concatenated
+      Rectified Linear Units, 2016.
+    Example:
+      >>> print(tf.nn.crelu([-1.0, 2.0]).numpy())
+      [0. 2. 1. 0.]
+    """
     with get_default_graph().name_scope(name or "CRelu"):
         features = convert_to_tensor(features)
         joined = apply_op("ConcatV2", [features, apply_op("Neg", features)], axis)

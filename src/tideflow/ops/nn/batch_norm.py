@@ -243,13 +243,26 @@ def fused_batch_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalise images by channel.
 
+    (x - mean) / sqrt(variance + epsilon) * scale + offset
+
     Args:
       x: [batch, ..., channels], or channels second; float32, float16 or bfloat16.
-      scale, offset: [channels].
-      mean, variance: [channels]; the statistics to use when not training, and those to mix with
+      scale, offset: float32 [channels].
+      mean, variance: float32 [channels]; the statistics to use when not training, and those to mix
+        with
         when exponential_avg_factor is below 1.
+      epsilon: keeps the root above 0.
+      data_format: "NHWC", "NCHW", "NDHWC" or "NCDHW".
+      is_training: whether the batch's own statistics are used.
+      exponential_avg_factor: the share of the batch's statistics in those that are returned.
     Returns: the normalised images, the mean and the unbiased variance.
     Raises: ValueError when mean or variance is missing but needed.
+    Source: S. Ioffe and C. Szegedy, Batch Normalization, 2015.
+    Example:
+      >>> image = tf.reshape([1.0, 3.0], [1, 1, 2, 1])
+      >>> normalised, mean, variance = tf.nn.fused_batch_norm(image, [1.0], [0.0])
+      >>> tf.Session().run([mean, variance])
+      [array([2.], dtype=float32), array([2.], dtype=float32)]
     """
     needs = not is_training or exponential_avg_factor != 1.0
     if needs and (mean is None or variance is None):
@@ -284,9 +297,20 @@ def batch_normalization(
     variance_epsilon: object,
     name: str | None = None,
 ) -> Tensor:
-    """Return (x - mean) / sqrt(variance + variance_epsilon) * scale + offset.
+    """Normalise a tensor by given moments, then scale and shift it.
 
-    Shapes broadcast; offset and scale may be None.
+    (x - mean) / sqrt(variance + variance_epsilon) * scale + offset
+
+    Args:
+      x: floating numbers of any shape.
+      mean, variance: the moments; their shapes broadcast to that of x.
+      offset, scale: what is added and multiplied by; None for nothing.
+      variance_epsilon: keeps the root above 0.
+    Returns: a tensor of the shape and type of x.
+    Source: S. Ioffe and C. Szegedy, Batch Normalization, 2015.
+    Example:
+      >>> print(tf.nn.batch_normalization([1.0, 3.0], 2.0, 1.0, None, None, 0.0).numpy())
+      [-1.  1.]
     """
     with get_default_graph().name_scope(name or "batchnorm"):
         x = convert_to_tensor(x)
@@ -317,9 +341,22 @@ def batch_norm_with_global_normalization(
     mean: TensorLike | None = None,
     variance: TensorLike | None = None,
 ) -> Tensor:
-    """Return batch_normalization of t, with gamma only if scale_after_normalization.
+    """Normalise a tensor by given moments; see batch_normalization.
 
-    input, mean and variance are other names for t, m and v.
+    Args:
+      t: floating numbers of any shape; input is its new name.
+      m, v: the mean and the variance; mean and variance are their new names.
+      beta: what is added.
+      gamma: what is multiplied by, only if scale_after_normalization.
+      variance_epsilon: keeps the root above 0.
+      scale_after_normalization: whether gamma counts.
+    Returns: a tensor of the shape and type of t.
+    Example:
+      >>> made = tf.nn.batch_norm_with_global_normalization(
+      ...     [1.0, 3.0], 2.0, 1.0, 0.0, 5.0, 0.0, False
+      ... )
+      >>> tf.Session().run(made).tolist()
+      [-1.0, 1.0]
     """
     return batch_normalization(
         one_of("t", t, "input", input),
@@ -343,7 +380,23 @@ def batch_norm_with_global_normalization_v2(
     scale_after_normalization: bool,
     name: str | None = None,
 ) -> Tensor:
-    """Return batch_normalization of input, with gamma only if scale_after_normalization."""
+    """Normalise a tensor by given moments; see batch_normalization.
+
+    Args:
+      input: floating numbers of any shape.
+      mean, variance: the moments.
+      beta: what is added.
+      gamma: what is multiplied by, only if scale_after_normalization.
+      variance_epsilon: keeps the root above 0.
+      scale_after_normalization: whether gamma counts.
+    Returns: a tensor of the shape and type of input.
+    Example:
+      >>> made = tf.nn.batch_norm_with_global_normalization(
+      ...     [1.0, 3.0], 2.0, 1.0, 0.0, 5.0, 0.0, False
+      ... )
+      >>> print(made.numpy())
+      [-1.  1.]
+    """
     return batch_norm_with_global_normalization(
         input, mean, variance, beta, gamma, variance_epsilon, scale_after_normalization, name
     )

@@ -130,12 +130,18 @@ def bias_add_grad_gradient(op: Operation, grad: Tensor) -> list[Any]:
 def bias_add(
     value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None
 ) -> Tensor:
-    """Add a vector to every position of value.
+    """Add a vector to every position of a tensor.
 
     Args:
-      value: [batch, ..., channels], or [batch, channels, ...] when data_format begins with "NC".
-      bias: [channels].
+      value: numbers [batch, ..., channels], or [batch, channels, ...] when data_format begins with
+        "NC".
+      bias: [channels], of the type of value.
+      data_format: "NHWC" and the like, or "NCHW" and the like.
+    Returns: a tensor of the shape and type of value.
     Raises: ValueError for another data_format.
+    Example:
+      >>> print(tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy())
+      [[11. 22.]]
     """
     layout = _plain_data_format(data_format)
     with get_default_graph().name_scope(name or "BiasAdd") as scope:
@@ -159,7 +165,18 @@ def _plain_data_format(data_format: str | None) -> str:
 def xw_plus_b(
     x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Return x @ weights + biases: [batch, in], [in, out], [out] -> [batch, out]."""
+    """Return x @ weights + biases.
+
+    Args:
+      x: [batch, in].
+      weights: [in, out].
+      biases: [out].
+    Returns: [batch, out].
+    Example:
+      >>> total = tf.nn.xw_plus_b([[1.0, 2.0]], [[1.0], [1.0]], [0.5])
+      >>> tf.Session().run(total).tolist()
+      [[3.5]]
+    """
     with get_default_graph().name_scope(name or "xw_plus_b") as scope:
         made: Tensor = apply_op("BiasAdd", apply_op("MatMul", x, weights), biases, name=scope)
         return made
@@ -169,7 +186,18 @@ def xw_plus_b(
 def relu_layer(
     x: TensorLike, weights: TensorLike, biases: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Return relu(x @ weights + biases): [batch, in], [in, out], [out] -> [batch, out]."""
+    """Return relu(x @ weights + biases).
+
+    Args:
+      x: [batch, in].
+      weights: [in, out].
+      biases: [out].
+    Returns: [batch, out].
+    Example:
+      >>> layer = tf.nn.relu_layer([[1.0, 2.0]], [[1.0], [-1.0]], [0.5])
+      >>> tf.Session().run(layer).tolist()
+      [[0.0]]
+    """
     with get_default_graph().name_scope(name or "relu_layer") as scope:
         return relu(apply_op("BiasAdd", apply_op("MatMul", x, weights), biases), name=scope)
 
@@ -194,6 +222,14 @@ def l2_loss_gradient(op: Operation, grad: Tensor) -> list[Any]:
 
 @export("nn.l2_loss")
 def l2_loss(t: TensorLike, name: str | None = None) -> Tensor:
-    """Return half the sum of the squares of t, a scalar."""
+    """Return half the sum of squares, sum(t^2) / 2.
+
+    Args:
+      t: floating numbers of any shape.
+    Returns: a scalar of the type of t.
+    Example:
+      >>> float(tf.nn.l2_loss([3.0, 4.0]))
+      12.5
+    """
     made: Tensor = apply_op("L2Loss", t, name=name)
     return made

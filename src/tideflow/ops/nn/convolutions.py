@@ -275,13 +275,28 @@ def conv2d(
 ) -> Tensor:
     """Convolve images with filters.
 
+    out[b, y, x, o] = sum over i, j, c of input[b, y * s + i * d, x * s + j * d, c] * filter[i, j,
+    c, o],
+    where s are the strides and d the dilations.
+
     Args:
-      input: [batch, height, width, channels], or [batch, channels, height, width] for "NCHW".
-      filter: [height, width, channels / groups, out]; `filters` is another name for it.
-      strides, dilations: one, two (height, width) or four numbers.
+      input: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for
+        "NCHW".
+      filter: [height, width, channels / groups, out]; filters is its new name.
+      strides: the distance of windows: one, two (height, width) or four numbers; 1 by default.
       padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
-    Returns: images of `out` channels in the input's layout.
+      use_cudnn_on_gpu: accepted for programs that give it.
+      data_format: "NHWC" or "NCHW".
+      dilations: the distance of the filter's taps, given as strides; 1 by default.
+    Returns: images of `out` channels, in the type and layout of input.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
+      >>> total = tf.nn.conv2d(image, tf.ones([2, 2, 1, 1]), 1, "VALID")
+      >>> print(tf.squeeze(total).numpy())
+      [[ 8. 12.]
+       [20. 24.]]
     """
     layout = data_format or "NHWC"
     made: Tensor = apply_op(
@@ -316,7 +331,20 @@ def atrous_conv2d(
     padding: str | Sequence[Any],
     name: str | None = None,
 ) -> Tensor:
-    """Convolve images with filters whose taps lie `rate` positions apart."""
+    """Convolve images with filters whose taps lie some positions apart.
+
+    Args:
+      value: floating numbers [batch, height, width, channels].
+      filters: [height, width, channels, out].
+      rate: the distance of taps, in positions.
+      padding: "SAME" or "VALID".
+    Returns: images of `out` channels, in the type of value.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
+      >>> print(tf.squeeze(tf.nn.atrous_conv2d(image, tf.ones([2, 2, 1, 1]), 2, "VALID")).numpy())
+      16.0
+    """
     return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
 
 
@@ -333,7 +361,25 @@ def conv2d_backprop_input(
     name: str | None = None,
     filters: TensorLike | None = None,
 ) -> Tensor:
-    """Return the gradient of conv2d for its input, whose shape is input_sizes."""
+    """Return the gradient of conv2d for its input.
+
+    Args:
+      input_sizes: the input's shape, int32 [4].
+      filter: the convolution's filter; filters is its new name.
+      out_backprop: the gradient for the convolution's result.
+      strides: the distance of windows: one, two (height, width) or four numbers; 1 by default.
+      padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
+      use_cudnn_on_gpu: accepted for programs that give it.
+      data_format: "NHWC" or "NCHW".
+      dilations: the distance of the filter's taps, given as strides; 1 by default.
+    Returns: a tensor of shape input_sizes.
+    Example:
+      >>> made = tf.nn.conv2d_backprop_input(
+      ...     [1, 2, 2, 1], tf.ones([2, 2, 1, 1]), tf.ones([1, 1, 1, 1]), [1, 1, 1, 1], "VALID"
+      ... )
+      >>> tf.Session().run(made).ravel().tolist()
+      [1.0, 1.0, 1.0, 1.0]
+    """
     layout = data_format or "NHWC"
     made: Tensor = apply_op(
         "Conv2DBackpropInput",
@@ -358,7 +404,26 @@ def conv2d_backprop_filter(
     dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the gradient of conv2d for its filter, whose shape is filter_sizes."""
+    """Return the gradient of conv2d for its filter.
+
+    Args:
+      input: the convolution's input.
+      filter_sizes: the filter's shape, int32 [4].
+      out_backprop: the gradient for the convolution's result.
+      strides: the distance of windows: one, two (height, width) or four numbers; 1 by default.
+      padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
+      use_cudnn_on_gpu: accepted for programs that give it.
+      data_format: "NHWC" or "NCHW".
+      dilations: the distance of the filter's taps, given as strides; 1 by default.
+    Returns: a tensor of shape filter_sizes.
+    Example:
+      >>> image = tf.ones([1, 3, 3, 1])
+      >>> made = tf.nn.conv2d_backprop_filter(
+      ...     image, [2, 2, 1, 1], tf.ones([1, 2, 2, 1]), [1, 1, 1, 1], "VALID"
+      ... )
+      >>> tf.Session().run(made).ravel().tolist()
+      [4.0, 4.0, 4.0, 4.0]
+    """
     layout = data_format or "NHWC"
     made: Tensor = apply_op(
         "Conv2DBackpropFilter",
@@ -387,10 +452,22 @@ def conv2d_transpose(
     """Apply the transpose of conv2d, which makes images larger.
 
     Args:
-      value: [batch, height, width, in]; `input` is another name for it.
-      filter: [height, width, out, in].
+      value: floating numbers [batch, height, width, in], or the "NCHW" layout; input is its new
+        name.
+      filter: [height, width, out, in]; filters is its new name.
       output_shape: the result's four sizes.
+      strides: those of the convolution: one, two (height, width) or four numbers.
+      padding: that of the convolution.
+      data_format: "NHWC" or "NCHW".
+      dilations: those of the convolution.
+    Returns: images of output_shape, in the type of value.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.ones([1, 1, 1, 1])
+      >>> spread = tf.nn.conv2d_transpose(image, tf.ones([2, 2, 1, 1]), [1, 2, 2, 1], 2, "VALID")
+      >>> print(tf.squeeze(spread).numpy())
+      [[1. 1.]
+       [1. 1.]]
     """
     layout = data_format or "NHWC"
     with get_default_graph().name_scope(name or "conv2d_transpose") as scope:
@@ -417,12 +494,24 @@ def conv1d(
     input: TensorLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Convolve sequences with filters, as conv2d over images of height 1.
+    """Convolve sequences with filters, as conv2d does images of height 1.
 
     Args:
-      value: [batch, width, channels], or [batch, channels, width] for "NCW".
+      value: floating numbers [batch, width, channels], or [batch, channels, width] for "NCW"; input
+        is
+        its new name.
       filters: [width, channels, out].
+      stride: the distance of windows; 1 by default.
+      padding: "SAME" or "VALID".
+      use_cudnn_on_gpu: accepted for programs that give it.
+      data_format: "NWC" or "NCW".
+      dilations: the distance of the filter's taps; 1 by default.
+    Returns: sequences of `out` channels, in the type and layout of value.
     Raises: ValueError for another data_format or shapes that cannot fit.
+    Example:
+      >>> sequence = tf.reshape(tf.range(4.0), [1, 4, 1])
+      >>> print(tf.squeeze(tf.nn.conv1d(sequence, tf.ones([2, 1, 1]), 1, "VALID")).numpy())
+      [1. 3. 5.]
     """
     if data_format not in (None, "NWC", "NHWC", "NCW", "NCHW"):
         raise ValueError(f"data_format must be 'NWC' or 'NCW'; found {data_format!r}")

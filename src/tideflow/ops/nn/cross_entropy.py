@@ -42,9 +42,18 @@ def _axis(axis: int | None, dim: int | None, default: int = -1) -> int:
 def softmax(
     logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
-    """Return exp(logits) / sum(exp(logits)) along axis; dim is its old name.
+    """Return numbers that are positive and sum to 1 along an axis.
 
+    exp(logits) / sum(exp(logits), axis)
+
+    Args:
+      logits: floating numbers of any shape but a scalar's.
+      axis: the dimension that is normalised, the last by default; dim is its old name.
+    Returns: a tensor of the shape and type of logits.
     Raises: ValueError for an axis outside the static shape.
+    Example:
+      >>> print(tf.nn.softmax([0.0, 0.0]).numpy().round(4))
+      [0.5 0.5]
     """
     return _along("Softmax", logits, _axis(axis, dim), name)
 
@@ -53,9 +62,18 @@ def softmax(
 def log_softmax(
     logits: TensorLike, axis: int | None = None, name: str | None = None, dim: int | None = None
 ) -> Tensor:
-    """Return logits - log(sum(exp(logits))) along axis; dim is its old name.
+    """Return the logarithm of softmax, without its loss of precision.
 
+    logits - log(sum(exp(logits), axis))
+
+    Args:
+      logits: floating numbers of any shape but a scalar's.
+      axis: the dimension that is normalised, the last by default; dim is its old name.
+    Returns: a tensor of the shape and type of logits.
     Raises: ValueError for an axis outside the static shape.
+    Example:
+      >>> print(tf.nn.log_softmax([0.0, 0.0]).numpy().round(4))
+      [-0.6931 -0.6931]
     """
     return _along("LogSoftmax", logits, _axis(axis, dim), name)
 
@@ -103,12 +121,19 @@ def softmax_cross_entropy_with_logits_v2(
     name: str | None = None,
     dim: int | None = None,
 ) -> Tensor:
-    """Return the cross-entropy of labels and softmax(logits) along axis.
+    """Return the cross-entropy of labels and softmax(logits) along an axis.
+
+    -sum(labels * log(softmax(logits)), axis).  Gradients flow into labels, too.
 
     Args:
-      labels: probabilities, each row with sum 1; gradients flow into them, too.
-      logits: of the same shape; float16 is computed in float32.
-    Returns: the losses, of the shape of logits without axis.
+      labels: probabilities, each row with sum 1, in the shape of logits.
+      logits: floating numbers [..., classes]; float16 is computed in float32.
+      axis: the dimension of the classes, the last by default; dim is its old name.
+    Returns: the losses, in the shape of logits without axis.
+    Example:
+      >>> loss = tf.nn.softmax_cross_entropy_with_logits_v2([[1.0, 0.0]], [[0.0, 0.0]])
+      >>> print(tf.Session().run(loss).round(4))
+      [0.6931]
     """
     at = _axis(axis, dim)
     with _scope(name, "softmax_cross_entropy_with_logits") as scope:
@@ -160,7 +185,18 @@ def softmax_cross_entropy_with_logits(
 ) -> Tensor:
     """Return the cross-entropy of labels and softmax(logits); no gradient flows into labels.
 
+    -sum(labels * log(softmax(logits)), axis)
+
+    Args:
+      labels: probabilities, each row with sum 1, in the shape of logits.
+      logits: floating numbers [..., classes].
+      dim: the dimension of the classes; axis is its new name.
+    Returns: the losses, in the shape of logits without axis.
     Raises: ValueError for labels or logits left out.
+    Example:
+      >>> loss = tf.nn.softmax_cross_entropy_with_logits(labels=[[1.0, 0.0]], logits=[[0.0, 0.0]])
+      >>> print(tf.Session().run(loss).round(4))
+      [0.6931]
     """
     _require_both(labels, logits)
     with _scope(name, "softmax_cross_entropy_with_logits_sg") as scope:
@@ -179,12 +215,17 @@ def sparse_softmax_cross_entropy_with_logits(
 ) -> Tensor:
     """Return the cross-entropy of softmax(logits) for one right class in each row.
 
+    -log(softmax(logits)[..., label])
+
     Args:
-      labels: int32 or int64 [...]: the right classes.
-      logits: [..., classes]; float16 is computed in float32.
-    Returns: the losses, of the shape of labels.
-    Raises: ValueError for labels or logits left out, ranks that do not match;
+      labels: the right classes, int32 or int64 [...].
+      logits: floating numbers [..., classes]; float16 is computed in float32.
+    Returns: the losses, in the shape of labels.
+    Raises: ValueError for labels or logits left out, and for ranks that do not match;
       InvalidArgumentError, when run on a CPU, for labels out of range.
+    Example:
+      >>> print(tf.nn.sparse_softmax_cross_entropy_with_logits([1], [[0.0, 0.0]]).numpy().round(4))
+      [0.6931]
     """
     _require_both(labels, logits)
     with _scope(name, "SparseSoftmaxCrossEntropyWithLogits") as scope:
@@ -232,8 +273,16 @@ def sigmoid_cross_entropy_with_logits(
 ) -> Tensor:
     """Return the cross-entropy of labels and sigmoid(logits), element by element.
 
-    For x = logits and z = labels: max(x, 0) - x * z + log(1 + exp(-abs(x))).
-    Raises: ValueError for labels or logits left out, shapes that differ.
+    max(x, 0) - x * z + log(1 + exp(-abs(x))), where x are the logits and z the labels
+
+    Args:
+      labels: numbers in [0, 1], in the shape and type of logits.
+      logits: floating numbers of any shape.
+    Returns: the losses, in the shape and type of logits.
+    Raises: ValueError for labels or logits left out, and for shapes that differ.
+    Example:
+      >>> print(tf.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0]).numpy().round(4))
+      [0.6931 0.6931]
     """
     _require_both(labels, logits)
     with _scope(name, "logistic_loss") as scope:
@@ -267,9 +316,19 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: TensorLike | None = None,
 ) -> Tensor:
-    """Return the sigmoid cross-entropy with the positive term times pos_weight.
+    """Return the sigmoid cross-entropy with weighted positives.
 
+    labels * -log(sigmoid(logits)) * pos_weight + (1 - labels) * -log(1 - sigmoid(logits))
+
+    Args:
+      labels: numbers in [0, 1], in the shape and type of logits; targets is their old name.
+      logits: floating numbers of any shape.
+      pos_weight: above 1 to find more positives, below 1 to be surer of them.
+    Returns: the losses, in the shape and type of logits.
     Raises: ValueError for shapes that differ.
+    Example:
+      >>> print(tf.nn.weighted_cross_entropy_with_logits([1.0], [0.0], 2.0).numpy().round(4))
+      [1.3863]
     """
     with _scope(name, "logistic_loss") as scope:
         logits = convert_to_tensor(logits)
@@ -292,11 +351,20 @@ def log_poisson_loss(
     compute_full_loss: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Return exp(log_input) - targets * log_input, element by element.
+    """Return the loss of a Poisson model, up to a constant.
+
+    exp(log_input) - targets * log_input
 
     Args:
-      compute_full_loss: add Stirling's approximation of log(targets!) for targets above 1.
+      targets: counts, in the shape and type of log_input.
+      log_input: the logarithms of the expected counts, floating numbers of any shape.
+      compute_full_loss: whether to add Stirling's approximation of log(targets!) for targets above
+        1.
+    Returns: the losses, in the shape of log_input.
     Raises: ValueError for shapes that differ.
+    Example:
+      >>> print(tf.nn.log_poisson_loss([1.0, 2.0], [0.0, 0.0]).numpy().round(4))
+      [1. 1.]
     """
     with _scope(name, "log_poisson_loss") as scope:
         log_input = convert_to_tensor(log_input)
@@ -328,7 +396,19 @@ def l2_normalize(
     name: str | None = None,
     dim: TensorLike | None = None,
 ) -> Tensor:
-    """Return x / sqrt(max(sum(x ** 2), epsilon)), sums taken along axis (all, when None)."""
+    """Return x scaled to length 1 along axes.
+
+    x / sqrt(max(sum(x^2, axis), epsilon))
+
+    Args:
+      x: floating or complex numbers of any shape.
+      axis: the dimensions along which squares are summed, all by default; dim is its old name.
+      epsilon: keeps the root above 0.
+    Returns: a tensor of the shape and type of x.
+    Example:
+      >>> print(tf.nn.l2_normalize([3.0, 4.0]).numpy().round(4))
+      [0.6 0.8]
+    """
     if axis is not None and dim is not None:
         raise ValueError("give only one of 'axis' and 'dim'")
     with _scope(name, "l2_normalize") as scope:
@@ -345,7 +425,17 @@ def l2_normalize(
 
 @export("nn.zero_fraction", "math.zero_fraction")
 def zero_fraction(value: TensorLike, name: str | None = None) -> Tensor:
-    """Return the share of zeros among the elements of value: float32, NaN when it has none."""
+    """Return the share of zeros among the elements of a tensor.
+
+    count(value == 0) / size(value)
+
+    Args:
+      value: numbers of any shape.
+    Returns: a float32 scalar; NaN when there are no elements.
+    Example:
+      >>> print(tf.nn.zero_fraction([0.0, 1.0]).numpy().round(4))
+      0.5
+    """
     with _scope(name, "zero_fraction"):
         value = convert_to_tensor(value)
         is_zero = apply_op("Equal", value, apply_op("ZerosLike", value))

@@ -23,13 +23,23 @@ def dropout(
     name: str | None = None,
     rate: Any = None,
 ) -> Tensor:
-    """Set a random share `rate` of the elements to 0 and scale the others by 1 / (1 - rate).
+    """Set a random share of the elements to 0, and scale the others so that the mean stays.
 
     Args:
-      x: floats.
-      keep_prob: old way to say 1 - rate; a number or scalar tensor.
-      noise_shape: shape of the random decisions, which broadcasts to that of x.
-    Raises: ValueError for a rate outside [0, 1), both rate and keep_prob, or neither.
+      x: floating numbers of any shape.
+      keep_prob: the old way to say 1 - rate.
+      noise_shape: the shape of the random decisions, which broadcasts to that of x; x's by default.
+      seed: an integer, for the same decisions in each run of the program.
+      rate: the share, a number or scalar tensor in [0, 1); the others are multiplied by 1 / (1 -
+        rate).
+    Returns: a tensor of the shape and type of x.
+    Raises: ValueError for a rate outside [0, 1), for both rate and keep_prob, or neither.
+    Source: N. Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting,
+      2014.
+    Example:
+      >>> dropped = tf.nn.dropout(tf.ones([1000]), rate=0.5)
+      >>> sorted({float(one) for one in dropped.numpy()})
+      [0.0, 2.0]
     """
     if (rate is None) == (keep_prob is None):
         raise ValueError("give exactly one of 'rate' and 'keep_prob'")
@@ -52,7 +62,19 @@ def general_dropout(
     noise_shape: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Do what dropout does, by numbers that uniform_sampler(shape=, dtype=) spreads over [0, 1)."""
+    """Do what dropout does, by random numbers that the caller makes.
+
+    Args:
+      x: floating numbers of any shape.
+      rate: the share of elements that become 0, a number or scalar tensor in [0, 1).
+      uniform_sampler: called with shape= and dtype=; gives numbers that are uniform in [0, 1).
+      noise_shape: the shape of the random decisions, which broadcasts to that of x; x's by default.
+    Returns: a tensor of the shape and type of x.
+    Example:
+      >>> halves = lambda shape, dtype: tf.constant([0.2, 0.7], dtype)
+      >>> print(tf.nn.experimental.general_dropout([1.0, 1.0], 0.5, halves).numpy())
+      [0. 2.]
+    """
 
     def noise(sizes: TensorLike, dtype: DType) -> Any:
         return uniform_sampler(shape=sizes, dtype=dtype)
@@ -69,7 +91,22 @@ def stateless_dropout(
     noise_shape: TensorLike | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Do what dropout does, by decisions that follow from the seed (two integers)."""
+    """Do what dropout does, by decisions that follow from a seed.
+
+    Args:
+      x: floating numbers of any shape.
+      rate: the share of elements that become 0, a number or scalar tensor in [0, 1).
+      seed: two integers; the same seed gives the same decisions.
+      rng_alg: the algorithm of the random numbers; see tf.random.stateless_uniform.
+      noise_shape: the shape of the random decisions, which broadcasts to that of x; x's by default.
+    Returns: a tensor of the shape and type of x.
+    Example:
+      >>> once, again = (
+      ...     tf.nn.experimental.stateless_dropout(tf.ones([9]), 0.5, seed=[1, 2]) for _ in range(2)
+      ... )
+      >>> bool(tf.reduce_all(once == again))
+      True
+    """
     alg = rng_alg or "auto_select"
 
     def noise(sizes: TensorLike, dtype: DType) -> Tensor:

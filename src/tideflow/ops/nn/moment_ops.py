@@ -35,11 +35,19 @@ def moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return mean and (biased) variance of x over axes; float16 is computed in float32.
+    """Return the mean and the (biased) variance of a tensor over axes.
 
     Args:
+      x: floating numbers of any shape; float16 is computed in float32.
+      axes: the dimensions over which the moments are taken, integers.
       shift: not used, as in TensorFlow.
-      keepdims: keep reduced dimensions as 1; keep_dims is its old name.
+      keep_dims: the old name of keepdims.
+      keepdims: whether reduced dimensions stay, with size 1.
+    Returns: two tensors of the type of x.
+    Example:
+      >>> mean, variance = tf.nn.moments(tf.constant([1.0, 3.0]), [0])
+      >>> float(mean), float(variance)
+      (2.0, 1.0)
     """
     keep = _keep(keep_dims, keepdims)
     with get_default_graph().name_scope(name or "moments"):
@@ -64,7 +72,19 @@ def moments_v2(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return mean and (biased) variance of x over axes; see moments of the v1 shape."""
+    """Return the mean and the (biased) variance of a tensor over axes.
+
+    Args:
+      x: floating numbers of any shape; float16 is computed in float32.
+      axes: the dimensions over which the moments are taken, integers.
+      shift: not used, as in TensorFlow.
+      keepdims: whether reduced dimensions stay, with size 1.
+    Returns: two tensors of the type of x.
+    Example:
+      >>> mean, variance = tf.nn.moments(tf.constant([1.0, 3.0]), [0])
+      >>> float(mean), float(variance)
+      (2.0, 1.0)
+    """
     return moments(x, axes, shift, name, keepdims=keepdims)
 
 
@@ -77,12 +97,19 @@ def weighted_moments(
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of x over axes, where each element counts as often as its weight.
+    """Return the mean and variance over axes, where elements count as often as their weights say.
 
     Args:
-      frequency_weights: broadcasts with x.
-      keepdims: keep reduced dimensions as 1; keep_dims is its old name.
-    float16 is computed in float32.
+      x: floating numbers of any shape; float16 is computed in float32.
+      axes: the dimensions over which the moments are taken, integers.
+      frequency_weights: numbers whose shape broadcasts with that of x.
+      keep_dims: the old name of keepdims.
+      keepdims: whether reduced dimensions stay, with size 1.
+    Returns: two tensors of the type of x.
+    Example:
+      >>> mean, variance = tf.nn.weighted_moments(tf.constant([1.0, 3.0]), [0], [3.0, 1.0])
+      >>> float(mean), float(variance)
+      (1.5, 0.75)
     """
     with get_default_graph().name_scope(name or "weighted_moments"):
         given = convert_to_tensor(x)
@@ -111,7 +138,19 @@ def weighted_moments_v2(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of x over axes, where each element counts as often as its weight."""
+    """Return the mean and variance over axes, where elements count as often as their weights say.
+
+    Args:
+      x: floating numbers of any shape; float16 is computed in float32.
+      axes: the dimensions over which the moments are taken, integers.
+      frequency_weights: numbers whose shape broadcasts with that of x.
+      keepdims: whether reduced dimensions stay, with size 1.
+    Returns: two tensors of the type of x.
+    Example:
+      >>> mean, variance = tf.nn.weighted_moments(tf.constant([1.0, 3.0]), [0], [3.0, 1.0])
+      >>> float(mean), float(variance)
+      (1.5, 0.75)
+    """
     return weighted_moments(x, axes, frequency_weights, name, keepdims=keepdims)
 
 
@@ -124,11 +163,19 @@ def sufficient_statistics(
     name: str | None = None,
     keepdims: bool | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
-    """Return what normalize_moments makes moments of; it may be added up over parts of x first.
+    """Return sums of which normalize_moments makes moments; those of parts may be added up first.
 
     Args:
-      shift: subtracted from x, so that squares lose less; None for nothing.
+      x: floating numbers of any shape; float16 is computed in float32.
+      axes: the dimensions over which the moments are taken, integers.
+      shift: subtracted from x, so that squares lose less precision; None for nothing.
+      keep_dims: the old name of keepdims.
+      keepdims: whether reduced dimensions stay, with size 1.
     Returns: how many elements each sum has, the sums over axes of x and of its squares, and shift.
+    Example:
+      >>> count, total, squares, _ = tf.nn.sufficient_statistics(tf.constant([1.0, 3.0]), [0])
+      >>> float(count), float(total), float(squares)
+      (2.0, 4.0, 10.0)
     """
     keep = _keep(keep_dims, keepdims)
     with get_default_graph().name_scope(name or "sufficient_statistics"):
@@ -152,7 +199,19 @@ def sufficient_statistics_v2(
     keepdims: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Any]:
-    """Return what normalize_moments makes moments of; it may be added up over parts of x first."""
+    """Return sums of which normalize_moments makes moments; those of parts may be added up first.
+
+    Args:
+      x: floating numbers of any shape; float16 is computed in float32.
+      axes: the dimensions over which the moments are taken, integers.
+      shift: subtracted from x, so that squares lose less precision; None for nothing.
+      keepdims: whether reduced dimensions stay, with size 1.
+    Returns: how many elements each sum has, the sums over axes of x and of its squares, and shift.
+    Example:
+      >>> count, total, squares, _ = tf.nn.sufficient_statistics(tf.constant([1.0, 3.0]), [0])
+      >>> float(count), float(total), float(squares)
+      (2.0, 4.0, 10.0)
+    """
     return sufficient_statistics(x, axes, shift, None, name, keepdims)
 
 
@@ -164,7 +223,19 @@ def normalize_moments(
     shift: TensorLike,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of what sufficient_statistics gave."""
+    """Return the mean and variance of what sufficient_statistics gave.
+
+    Args:
+      counts: how many elements each sum has.
+      mean_ss: the sums of elements (less the shift).
+      variance_ss: the sums of their squares.
+      shift: what was subtracted, or None.
+    Returns: two tensors of the type of mean_ss.
+    Example:
+      >>> mean, variance = tf.nn.normalize_moments(2.0, 4.0, 10.0, None)
+      >>> float(mean), float(variance)
+      (2.0, 1.0)
+    """
     with get_default_graph().name_scope(name or "normalize"):
         share = apply_op("Reciprocal", counts)
         mean = apply_op("Mul", mean_ss, share)

@@ -411,13 +411,22 @@ def max_pool(
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Tensor:
-    """Return the greatest element of each window.
+    """Return the greatest element of each window of images.
 
     Args:
-      value: [batch, height, width, channels], or the NCHW layout; `input` is another name for it.
-      ksize, strides: one, two (height, width) or four numbers.
+      value: real numbers [batch, height, width, channels], or [batch, channels, height, width] for
+        "NCHW"; input is its new name.
+      ksize: the window's size: one, two (height, width) or four numbers.
+      strides: the distance of windows, given as ksize.
       padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
+      data_format: "NHWC" or "NCHW".
+    Returns: a tensor of the type and layout of value.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> print(tf.squeeze(tf.nn.max_pool(image, 2, 2, "VALID")).numpy())
+      [[ 5.  7.]
+       [13. 15.]]
     """
     layout = data_format or "NHWC"
     made: Tensor = apply_op(
@@ -441,7 +450,23 @@ def max_pool2d(
     data_format: str | None = "NHWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the greatest element of each window of images; see max_pool."""
+    """Return the greatest element of each window of images; see max_pool.
+
+    Args:
+      input: real numbers [batch, height, width, channels], or [batch, channels, height, width] for
+        "NCHW".
+      ksize: the window's size: one, two (height, width) or four numbers.
+      strides: the distance of windows, given as ksize.
+      padding: "SAME", "VALID", or a pair (before, after) for each of the four dimensions.
+      data_format: "NHWC" or "NCHW".
+    Returns: a tensor of the type and layout of input.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> print(tf.squeeze(tf.nn.max_pool2d(image, 2, 2, "VALID")).numpy())
+      [[ 5.  7.]
+       [13. 15.]]
+    """
     return max_pool(input, ksize, strides, padding, data_format, name)
 
 
@@ -455,10 +480,23 @@ def avg_pool(
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Tensor:
-    """Return the mean of each window; padding does not count.
+    """Return the mean of each window of images; padding does not count.
 
-    Args: as max_pool, but padding is "SAME" or "VALID".
+    Args:
+      value: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for
+        "NCHW"; input is its new name.
+      ksize: the window's size: one, two (height, width) or four numbers.
+      strides: the distance of windows, given as ksize.
+      padding: "SAME" or "VALID".
+      data_format: "NHWC" or "NCHW".
+    Returns: a tensor of the type and layout of value.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> print(tf.squeeze(tf.nn.avg_pool(image, 2, 2, "VALID")).numpy())
+      [[ 2.5  4.5]
+       [10.5 12.5]]
     """
     layout = data_format or "NHWC"
     made: Tensor = apply_op(
@@ -483,7 +521,23 @@ def avg_pool_v2(
     data_format: str | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of images; see avg_pool."""
+    """Return the mean of each window of images; padding does not count.
+
+    Args:
+      input: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for
+        "NCHW".
+      ksize: the window's size: one, two (height, width) or four numbers.
+      strides: the distance of windows, given as ksize.
+      padding: "SAME" or "VALID".
+      data_format: "NHWC" or "NCHW".
+    Returns: a tensor of the type and layout of input.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> image = tf.reshape(tf.range(4.0), [1, 2, 2, 1])
+      >>> tf.Session().run(tf.nn.avg_pool_v2(image, 2, 2, "VALID")).ravel().tolist()
+      [1.5]
+    """
     return avg_pool(input, ksize, strides, padding, data_format, name)
 
 
@@ -520,7 +574,21 @@ def max_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the greatest element of each window of [batch, width, channels]."""
+    """Return the greatest element of each window of sequences.
+
+    Args:
+      input: real numbers [batch, width, channels], or [batch, channels, width] for "NCW".
+      ksize: the window's size.
+      strides: the distance of windows.
+      padding: "SAME" or "VALID".
+      data_format: "NWC" or "NCW".
+    Returns: a tensor of the type and layout of input.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> sequence = tf.reshape(tf.range(4.0), [1, 4, 1])
+      >>> print(tf.squeeze(tf.nn.max_pool1d(sequence, 2, 2, "VALID")).numpy())
+      [1. 3.]
+    """
     del name
     return _along_one_axis(max_pool, input, ksize, strides, padding, data_format)
 
@@ -534,6 +602,20 @@ def avg_pool1d(
     data_format: str = "NWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of [batch, width, channels]."""
+    """Return the mean of each window of sequences; padding does not count.
+
+    Args:
+      input: floating numbers [batch, width, channels], or [batch, channels, width] for "NCW".
+      ksize: the window's size.
+      strides: the distance of windows.
+      padding: "SAME" or "VALID".
+      data_format: "NWC" or "NCW".
+    Returns: a tensor of the type and layout of input.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> sequence = tf.reshape(tf.range(4.0), [1, 4, 1])
+      >>> print(tf.squeeze(tf.nn.avg_pool1d(sequence, 2, 2, "VALID")).numpy())
+      [0.5 2.5]
+    """
     del name
     return _along_one_axis(avg_pool, input, ksize, strides, padding, data_format)

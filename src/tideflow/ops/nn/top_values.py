@@ -130,12 +130,19 @@ def top_k(
     index_type: DTypeLike = "int32",
     name: str | None = None,
 ) -> TopKV2:
-    """Return the k greatest elements of each row, and their places in it.
+    """Return the greatest elements of each row, and their places in it.
 
     Args:
-      input: [..., n].
-    Returns: values and indices, each [..., k], greatest first.
-    Raises: ValueError, or InvalidArgumentError when run, for k > n.
+      input: real numbers [..., n].
+      k: how many, an integer scalar, at most n.
+      sorted: whether the greatest comes first (it always does here).
+      index_type: the type of the places, int32 or int64.
+    Returns: values and indices, each [..., k]; of equal elements the first comes first.
+    Raises: ValueError, or InvalidArgumentError when run, for k above n.
+    Example:
+      >>> values, indices = tf.nn.top_k([1.0, 3.0, 2.0], k=2)
+      >>> print(values.numpy(), indices.numpy())
+      [3. 2.] [1 2]
     """
     values, indices = apply_op(
         "TopKV2", input, k, sorted=sorted, index_type=index_type, name=name or "TopKV2"
@@ -157,10 +164,23 @@ def _export_approximate(name: str, is_max: bool) -> None:
         return _along(operand, k, reduction_dimension, is_max, name)
 
     approximate.__name__ = approximate.__qualname__ = name
-    approximate.__doc__ = (
-        f"Return the k {'greatest' if is_max else 'least'} elements along a dimension, and their "
-        "places in it.\n\nWhere TensorFlow may miss some, these are exact."
+    which, values, places = (
+        ("greatest", "[3. 2.]", "[1 2]") if is_max else ("least", "[1. 2.]", "[0 2]")
     )
+    approximate.__doc__ = f"""Return the k {which} elements along a dimension, and their places.
+
+    Args:
+      operand: floating numbers [..., n, ...].
+      k: how many, a Python integer.
+      reduction_dimension: the dimension along which they are found.
+      recall_target, reduction_input_size_override, aggregate_to_topk: accepted for programs that
+        give them; where TensorFlow may miss some elements, the result is exact here.
+    Returns: values and int32 indices, of size k along the dimension.
+    Example:
+      >>> values, indices = tf.math.{name}([1.0, 3.0, 2.0], k=2)
+      >>> print(values.numpy(), indices.numpy())
+      {values} {places}
+    """
     export(f"math.{name}", f"nn.{name}")(approximate)
 
 
@@ -196,7 +216,19 @@ def approx_top_k(
 ) -> tuple[Tensor, Tensor]:
     """Return the k greatest (or least) elements along a dimension, and their places in it.
 
-    Where TensorFlow may miss some, these are exact.
+    Args:
+      input: floating numbers [..., n, ...].
+      k: how many, a Python integer.
+      is_max_k: whether the greatest are found, or the least.
+      reduction_dimension: the dimension along which they are found.
+      recall_target, reduction_input_size_override, aggregate_to_topk: accepted for programs that
+        give
+        them; where TensorFlow may miss some elements, the result is exact here.
+    Returns: values and int32 indices, of size k along the dimension.
+    Example:
+      >>> values, indices = tf.approx_top_k([1.0, 3.0, 2.0], k=2)
+      >>> tf.Session().run([values, indices])
+      [array([3., 2.], dtype=float32), array([1, 2], dtype=int32)]
     """
     del recall_target, reduction_input_size_override, aggregate_to_topk
     return _along(input, k, reduction_dimension, is_max_k, name)
@@ -256,11 +288,17 @@ not_differentiable("InTopK", "InTopKV2")
 def in_top_k(
     predictions: TensorLike, targets: TensorLike, k: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Return for each row whether fewer than k predictions exceed that of its target.
+    """Return for each row whether its target is among the k greatest predictions.
 
     Args:
       predictions: float32 [batch, classes].
-      targets: [batch]; one out of range, or a row that is not finite, gives False.
+      targets: int32 or int64 [batch]; one out of range, or a row that is not finite, gives False.
+      k: how many predictions count, an integer scalar.
+    Returns: bool [batch]; True where fewer than k predictions exceed that of the target.
+    Example:
+      >>> found = tf.nn.in_top_k([[0.1, 0.7, 0.2]], [2], 1)
+      >>> tf.Session().run(found).tolist()
+      [False]
     """
     with get_default_graph().name_scope(name or "in_top_k") as scope:
         made: Tensor = apply_op("InTopKV2", predictions, targets, k, name=scope)
@@ -271,5 +309,15 @@ def in_top_k(
 def in_top_k_v2(
     targets: TensorLike, predictions: TensorLike, k: TensorLike, name: str | None = None
 ) -> Tensor:
-    """Return what in_top_k does, with the order of arguments that the TF2 shape has."""
+    """Return for each row whether its target is among the k greatest predictions.
+
+    Args:
+      targets: int32 or int64 [batch]; one out of range, or a row that is not finite, gives False.
+      predictions: float32 [batch, classes].
+      k: how many predictions count, an integer scalar.
+    Returns: bool [batch]; True where fewer than k predictions exceed that of the target.
+    Example:
+      >>> print(tf.nn.in_top_k([2], [[0.1, 0.7, 0.2]], 1).numpy())
+      [False]
+    """
     return in_top_k(predictions, targets, k, name)
