@@ -17,6 +17,8 @@ from tideflow.ops.export import exports, exports_v2
 
 # Modules whose public names must each say what they take, and show it in an example.
 COMPLETE = (
+    "tideflow.eager.data",
+    "tideflow.ops.data.functions_api",
     "tideflow.ops.nn.activations",
     "tideflow.ops.nn.batch_norm",
     "tideflow.ops.nn.bias",
@@ -33,6 +35,8 @@ COMPLETE = (
     "tideflow.train.v2.optimizers",
     "tideflow.train.v2.schedules",
 )
+# Arguments that need no word of their own.
+IMPLIED = ("self", "cls", "name", "args", "kwargs")
 
 
 def public_objects():
@@ -45,7 +49,23 @@ def public_objects():
                 if known is None or len(name) < len(known[0]):
                     names[id(thing)] = (name, is_v2 or _has(tideflow, name), thing)
     for name, is_v2, thing in names.values():
-        yield name, tideflow if is_v2 else tideflow.v1, thing
+        tf = tideflow if is_v2 else tideflow.v1
+        yield name, tf, thing
+        if thing.__module__ in COMPLETE and inspect.isclass(thing):
+            yield from ((f"{name}.{own}", tf, method) for own, method in _methods(thing))
+
+
+def _methods(cls):
+    """Yield the names and functions of a class's own public methods."""
+    for name, member in vars(cls).items():
+        if isinstance(member, classmethod | staticmethod):
+            member = member.__func__
+        if inspect.isfunction(member) and not name.startswith("_") and _is_documented_here(member):
+            yield name, member
+
+
+def _is_documented_here(method):
+    return method.__module__ in ("tideflow.eager.data", "tideflow.ops.data.functions_api")
 
 
 def _has(module, name):
@@ -81,7 +101,7 @@ def test_example_gives_what_it_says(name, tf, thing):
 )
 def test_docstring_says_arguments_and_shows_an_example(thing):
     text = inspect.getdoc(thing) or ""
-    takes = [p for p in inspect.signature(thing).parameters if p not in ("name", "args", "kwargs")]
+    takes = [p for p in inspect.signature(thing).parameters if p not in IMPLIED]
     assert not takes or "Args:" in text, "say what the arguments are, with shapes and types"
     undocumented = [name for name in takes if name not in text]
     assert not undocumented, f"say what {undocumented} are"

@@ -46,7 +46,20 @@ export_value_v2("data.UNKNOWN_CARDINALITY", UNKNOWN_CARDINALITY)
 
 @export_v2("data.Dataset")
 class DatasetV2(Dataset):
-    """Elements to come, each a structure of tensors, which `for` gives one by one."""
+    """Elements to come, each a structure of tensors, which `for` gives one by one.
+
+    Args:
+      variant: a variant scalar that holds the dataset.
+      element: the types and shapes of an element.
+    Datasets are made by the class methods and by transformations of other datasets, never by the
+    constructor.  Nothing is read or computed before somebody walks over them.
+
+    Source: tensorflow/python/data/ops/dataset_ops.py for names and defaults.
+    Example:
+      >>> dataset = tf.data.Dataset.range(10).filter(lambda x: x % 2 == 0).map(lambda x: x * x)
+      >>> [int(x) for x in dataset]
+      [0, 4, 16, 36, 64]
+    """
 
     # ---- where elements come from
 
@@ -60,12 +73,23 @@ class DatasetV2(Dataset):
         output_signature: Any = None,
         name: str | None = None,
     ) -> DatasetV2:
-        """Return a dataset of what a Python generator yields; begun anew for each walk.
+        """Return a dataset of what a Python generator yields; it begins anew for each walk.
 
         Args:
           generator: called with args, as NumPy arrays; gives an iterable.
-          output_signature: a structure of TensorSpecs for an element; or give types and shapes.
-        Raises: TypeError for something that cannot be called, or without a signature.
+          output_types, output_shapes: the types and shapes of an element; or give output_signature.
+          args: tensors.
+          output_signature: a structure of TensorSpecs for an element.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: TypeError for something that cannot be called, without a signature, or (when walked
+          over) for an element of another shape.
+        Example:
+          >>> def squares():
+          ...     yield from (0, 1, 4)
+          >>> spec = tf.TensorSpec([], tf.int32)
+          >>> [int(x) for x in tf.data.Dataset.from_generator(squares, output_signature=spec)]
+          [0, 1, 4]
         """
         if not callable(generator):
             raise TypeError("`generator` must be a Python callable")
@@ -112,7 +136,18 @@ class DatasetV2(Dataset):
         seed: int | None = None,
         name: str | None = None,
     ) -> DatasetV2:
-        """Return a dataset of the names of files that match patterns."""
+        """Return a dataset of the names of files that match patterns.
+
+        Args:
+          file_pattern: glob patterns, a string scalar or vector.
+          shuffle: whether the names come in random order; None for yes.
+          seed: an integer, for the same order in each run of the program.
+          name: accepted for programs that give it.
+        Returns: a dataset of string scalars.
+        Example:
+          >>> [x for x in tf.data.Dataset.list_files("/nowhere/*.txt")]
+          []
+        """
         names = apply_op("MatchingFiles", file_pattern)
         made: DatasetV2 = cls.from_tensor_slices(names)  # type: ignore[assignment]
         if shuffle is None or shuffle:
@@ -131,12 +166,27 @@ class DatasetV2(Dataset):
         return OwnedIterator(self)
 
     def as_numpy_iterator(self) -> Iterator[Any]:
-        """Give the elements as NumPy arrays."""
+        """Give the elements as NumPy arrays.
+
+        Returns: an iterator over structures of arrays.
+        Example:
+          >>> [x.item() for x in tf.data.Dataset.range(2).as_numpy_iterator()]
+          [0, 1]
+        """
         for element in self:
             yield nest.map_structure(lambda tensor: tensor.numpy(), element)
 
     def get_single_element(self, name: str | None = None) -> Any:
-        """Return the only element.  Raises: InvalidArgumentError for none or several."""
+        """Return the only element.
+
+        Args:
+          name: accepted for programs that give it.
+        Returns: a structure of tensors.
+        Raises: InvalidArgumentError for none or several.
+        Example:
+          >>> int(tf.data.Dataset.from_tensors(7).get_single_element())
+          7
+        """
         found = [element for element, _ in zip(self, range(2))]
         if len(found) != 1:
             raise errors.InvalidArgumentError(
@@ -146,11 +196,22 @@ class DatasetV2(Dataset):
 
     @property
     def element_spec(self) -> Any:
-        """The TensorSpecs of an element."""
+        """The structure of TensorSpecs of an element.
+
+        Example:
+          >>> tf.data.Dataset.range(3).element_spec.dtype.name
+          'int64'
+        """
         return nest.map_structure(lambda leaf: TensorSpec(leaf.dims, leaf.dtype), self._element)
 
     def cardinality(self) -> Tensor:
-        """Return how many elements there are; -1 for no end, -2 where that is not known."""
+        """Return how many elements there are.
+
+        Returns: an int64 scalar; -1 for no end, -2 where that is not known.
+        Example:
+          >>> int(tf.data.Dataset.range(3).cardinality())
+          3
+        """
         found: Tensor = apply_op("DatasetCardinality", self._variant)
         return found
 
@@ -168,16 +229,42 @@ class DatasetV2(Dataset):
     # ---- more transformations
 
     def apply(self, transformation_func: Callable[[Any], Any]) -> Any:
-        """Return what a function makes of the dataset."""
+        """Return what a function makes of the dataset.
+
+        Args:
+          transformation_func: called with the dataset.
+        Returns: what the function gives.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).apply(lambda dataset: dataset.take(2))]
+          [0, 1]
+        """
         return transformation_func(self)
 
     def with_options(self, options: Any, name: str | None = None) -> DatasetV2:
-        """Return the dataset; the options have no meaning here."""
+        """Return the dataset; options have no meaning here.
+
+        Args:
+          options: tf.data.Options.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).with_options(tf.data.Options())]
+          [0, 1]
+        """
         del options, name
         return self
 
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Any:
-        """Return the elements before the first one for which a function gives false."""
+        """Return the elements before the first one for which a function gives false.
+
+        Args:
+          predicate: called with the parts of an element; gives a bool scalar.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).take_while(lambda x: x < 2)]
+          [0, 1]
+        """
         traced = Traced(predicate, self._element, "Dataset_take_while")
         return self._like("TakeWhileDataset", traced.captured, predicate=traced.ref)
 
@@ -189,7 +276,24 @@ class DatasetV2(Dataset):
         drop_remainder: bool = False,
         name: str | None = None,
     ) -> Any:
-        """Return batches of elements, padded to one shape."""
+        """Return batches of elements, padded to one shape.
+
+        Args:
+          batch_size: how many elements a batch has, an integer scalar.
+          padded_shapes: a structure of shapes for an element's parts; None in a shape for the
+            largest size
+            in the batch, and for all of it by default.
+          padding_values: a structure of scalars; 0 and "" by default.
+          drop_remainder: whether a last batch that is smaller is left out.
+          name: accepted for programs that give it.
+        Returns: a dataset whose elements have one dimension more, the first.
+        Raises: DataLossError or InvalidArgumentError, when walked over, for an element larger than
+          its padded shape.
+        Example:
+          >>> ones = tf.data.Dataset.range(1, 3).map(lambda n: tf.fill([n], 1))
+          >>> [x.tolist() for x in ones.padded_batch(2).as_numpy_iterator()]
+          [[[1, 0], [1, 1]]]
+        """
         leaves = nest.flatten(self._element)
         if padded_shapes is None:
             shapes = [leaf.dims or () for leaf in leaves]
@@ -222,10 +326,17 @@ class DatasetV2(Dataset):
 
 @export_v2("data.experimental.from_variant")
 def from_variant(variant: Tensor, structure: Any) -> DatasetV2:
-    """Return the dataset that a scalar variant tensor holds.
+    """Return the dataset that a variant tensor holds.
 
     Args:
+      variant: a variant scalar.
       structure: the TensorSpecs of an element, as `Dataset.element_spec` gives them.
+    Returns: a dataset.
+    Example:
+      >>> given = tf.data.Dataset.range(2)
+      >>> variant = tf.data.experimental.to_variant(given)
+      >>> [int(x) for x in tf.data.experimental.from_variant(variant, given.element_spec)]
+      [0, 1]
     """
     return DatasetV2(variant, nest.map_structure(lambda s: Spec(s.dtype, s.dims), structure))
 
@@ -324,7 +435,12 @@ def _is_loopless(dataset: RuntimeDataset) -> bool:
 
 @export_v2("data.Options")
 class Options:
-    """Accepted for programs that set them; they have no meaning here."""
+    """Options of datasets: accepted for programs that set them; they have no meaning here.
+
+    Example:
+      >>> options = tf.data.Options()
+      >>> options.deterministic = False
+    """
 
     def __init__(self) -> None:
         self.autotune = _Anything()
@@ -347,7 +463,23 @@ def text_line_dataset(
     num_parallel_reads: int | None = None,
     name: str | None = None,
 ) -> DatasetV2:
-    """Return a dataset of the lines of files (see tf_record_dataset)."""
+    r"""Return a dataset of the lines of files.
+
+    Args:
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+      buffer_size: how many bytes are read at once; None leaves it to the runtime.
+      num_parallel_reads: how many files take turns; None for one after the other.
+      name: accepted for programs that give it.
+    Returns: a dataset of string scalars, without the ends of lines.
+    Raises: NotFoundError, when walked over, for a file that is not there.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile("w") as file:
+      ...     print("one", "two", sep="\n", file=file, flush=True)
+      ...     [line.numpy() for line in tf.data.TextLineDataset(file.name)]
+      [b'one', b'two']
+    """
     files = (filenames, compression_type, buffer_size, num_parallel_reads)
     return _of_files("TextLineDataset", *files)
 
@@ -363,8 +495,23 @@ def tf_record_dataset(
     """Return a dataset of the records of TFRecord files.
 
     Args:
-      filenames: a tensor or list of names, or a dataset of them.
-      num_parallel_reads: how many files take turns; one after the other by default.
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+      buffer_size: how many bytes are read at once; None leaves it to the runtime.
+      num_parallel_reads: how many files take turns; None for one after the other.
+      name: accepted for programs that give it.
+    Returns: a dataset of string scalars.
+    Raises: NotFoundError, when walked over, for a file that is not there; DataLossError for a
+      record that
+      was changed or cut.
+    Example:
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = os.path.join(folder, "a.tfrecord")
+      ...     with tf.io.TFRecordWriter(path) as writer:
+      ...         writer.write(b"one")
+      ...     [record.numpy() for record in tf.data.TFRecordDataset(path)]
+      [b'one']
     """
     files = (filenames, compression_type, buffer_size, num_parallel_reads)
     return _of_files("TFRecordDataset", *files)

@@ -79,9 +79,21 @@ class Traced:
 
 @export("data.Dataset")
 class Dataset:
-    """Elements to come, each a structure of tensors.  Made by its functions, never by itself.
+    """Elements to come, each a structure of tensors.
 
-    Each transformation takes a `name`, as TensorFlow's does; it labels nothing here.
+    Datasets are made by the class methods below and by transformations of other datasets, never by
+    the
+    constructor.  Nothing is read or computed before somebody walks over them.  Each transformation
+    takes a `name`, as TensorFlow's does; it labels nothing here.
+
+    Args:
+      variant: a variant scalar that holds the dataset.
+      element: the types and shapes of an element.
+    Source: tensorflow/python/data/ops/dataset_ops.py for names and defaults.
+    Example:
+      >>> dataset = tf.data.Dataset.range(10).filter(lambda x: x % 2 == 0).map(lambda x: x * x)
+      >>> [int(x) for x in dataset]
+      [0, 4, 16, 36, 64]
     """
 
     def __init__(self, variant: Tensor, element: TensorLike) -> None:
@@ -114,7 +126,13 @@ class Dataset:
         return self._make(op, [self, *inputs], self._element, **attrs)
 
     def remade(self) -> Dataset:
-        """Return the same dataset made once more, on the device that is current now."""
+        """Return the same dataset made once more, on the device that is current now.
+
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).remade()]
+          [0, 1]
+        """
         if self._made_of is None:
             return self
         op, inputs, attrs = self._made_of
@@ -127,7 +145,16 @@ class Dataset:
 
     @classmethod
     def from_tensors(cls, tensors: TensorLike, name: str | None = None) -> Dataset:
-        """Return a dataset of one element."""
+        """Return a dataset of one element.
+
+        Args:
+          tensors: a structure of tensors: tuples and dicts stay, a list is one tensor.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [x.tolist() for x in tf.data.Dataset.from_tensors([1, 2]).as_numpy_iterator()]
+          [[1, 2]]
+        """
         made = _tensors(tensors)
         element = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), made)
         flat = nest.flatten(made)
@@ -135,7 +162,16 @@ class Dataset:
 
     @classmethod
     def from_tensor_slices(cls, tensors: TensorLike, name: str | None = None) -> Dataset:
-        """Return a dataset of the rows of tensors.  A list is one tensor."""
+        """Return a dataset of the rows of tensors.
+
+        Args:
+          tensors: a structure of tensors [n, ...], all with the same n; a list is one tensor.
+          name: accepted for programs that give it.
+        Returns: a dataset of n elements, of shapes [...].
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.from_tensor_slices([1, 2, 3])]
+          [1, 2, 3]
+        """
         made = _tensors(tensors)
         element = nest.map_structure(
             lambda tensor: Spec(tensor.dtype, None if tensor.dims is None else tensor.dims[1:]),
@@ -148,8 +184,14 @@ class Dataset:
     def range(cls, *args: Any, **kwargs: Any) -> Dataset:
         """Return a dataset of integers, as Python's range.
 
-        kwargs: output_type, int64 by default; name.
+        Args:
+          args: stop; start and stop; or start, stop and step: integer scalars.
+          kwargs: output_type, an integer or floating type, int64 by default; name.
+        Returns: a dataset of scalars.
         Raises: ValueError for no arguments or more than three; TypeError for other keywords.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2, 8, 3)]
+          [2, 5]
         """
         wanted = as_dtype(kwargs.pop("output_type", dtypes.int64))
         kwargs.pop("name", None)
@@ -163,9 +205,18 @@ class Dataset:
 
     @classmethod
     def zip(cls, *args: Any, datasets: object | None = None, name: str | None = None) -> Dataset:
-        """Return a dataset of structures of elements, one of each dataset.
+        """Return a dataset of structures of elements, one of each dataset; as long as the shortest.
 
+        Args:
+          args: datasets, or one structure of them.
+          datasets: the structure, as a keyword.
+          name: accepted for programs that give it.
+        Returns: a dataset.
         Raises: TypeError without datasets, or with both forms of them.
+        Example:
+          >>> a5, b2 = tf.data.Dataset.range(5), tf.data.Dataset.range(7, 9)
+          >>> [(int(a), int(b)) for a, b in tf.data.Dataset.zip((a5, b2))]
+          [(0, 7), (1, 8)]
         """
         if bool(args) == (datasets is not None):
             raise TypeError("give zip its datasets, either one by one or as `datasets`")
@@ -177,7 +228,16 @@ class Dataset:
     # ---- without functions
 
     def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
-        """Return these elements, then those of another dataset."""
+        """Return these elements, then those of another dataset.
+
+        Args:
+          dataset: the other one, with elements of the same structure and types.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).concatenate(tf.data.Dataset.range(2))]
+          [0, 1, 0, 1]
+        """
         element = nest.map_structure(
             lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
             self._element,
@@ -186,27 +246,85 @@ class Dataset:
         return self._make("ConcatenateDataset", [self, dataset], element)
 
     def take(self, count: TensorLike, name: str | None = None) -> Dataset:
-        """Return the first elements; all for -1."""
+        """Return the first elements.
+
+        Args:
+          count: how many, an integer scalar; -1 for all.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).take(2)]
+          [0, 1]
+        """
         return self._like("TakeDataset", _int64(count))
 
     def skip(self, count: TensorLike, name: str | None = None) -> Dataset:
-        """Return the elements after the first ones."""
+        """Return the elements after the first ones.
+
+        Args:
+          count: how many are left out, an integer scalar; -1 for all.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).skip(3)]
+          [3, 4]
+        """
         return self._like("SkipDataset", _int64(count))
 
     def shard(self, num_shards: TensorLike, index: TensorLike, name: str | None = None) -> Dataset:
-        """Return every num_shards-th element, from the index-th on."""
+        """Return every n-th element.
+
+        Args:
+          num_shards: n, an integer scalar.
+          index: the place of the first one, an integer scalar in [0, num_shards).
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: InvalidArgumentError for an index outside the range.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).shard(2, 1)]
+          [1, 3]
+        """
         return self._like("ShardDataset", _int64(num_shards), _int64(index))
 
     def repeat(self, count: TensorLike | None = None, name: str | None = None) -> Dataset:
-        """Return the elements count times; without end for None or -1."""
+        """Return the elements several times.
+
+        Args:
+          count: how many times, an integer scalar; None or -1 for without end.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).repeat(2)]
+          [0, 1, 0, 1]
+        """
         return self._like("RepeatDataset", _int64(-1 if count is None else count))
 
     def prefetch(self, buffer_size: TensorLike, name: str | None = None) -> Dataset:
-        """Return the elements, some of them made ahead."""
+        """Return the elements, some of them made ahead in the background.
+
+        Args:
+          buffer_size: how many, an integer scalar; -1 (tf.data.AUTOTUNE) leaves it to the runtime.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).prefetch(2)]
+          [0, 1, 2, 3, 4]
+        """
         return self._like("PrefetchDataset", _int64(buffer_size))
 
     def cache(self, filename: TensorLike = "", name: str | None = None) -> Dataset:
-        """Return the elements, kept once they were made: in memory, or in files of a name."""
+        """Return the elements, kept once they were made.
+
+        The first complete walk fills the cache; later ones read it.
+
+        Args:
+          filename: the prefix of files to keep them in, a string scalar; "" for memory.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
+          [0, 1, 0, 1]
+        """
         return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
 
     def shuffle(
@@ -216,7 +334,20 @@ class Dataset:
         reshuffle_each_iteration: bool | None = True,
         name: str | None = None,
     ) -> Dataset:
-        """Return the elements in random order, drawn from a buffer."""
+        """Return the elements in random order, drawn from a buffer.
+
+        Args:
+          buffer_size: how many elements the buffer holds, an integer scalar; for a uniform order at
+            least
+            the number of elements.
+          seed: an integer, for the same order in each run of the program.
+          reshuffle_each_iteration: whether each walk has an order of its own.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> sorted([int(x) for x in tf.data.Dataset.range(5).shuffle(5, seed=1)])
+          [0, 1, 2, 3, 4]
+        """
         first, second = (0 if one is None else one for one in get_seed(seed))
         if seed is not None and not (first or second):
             second = 2**31 - 1
@@ -236,7 +367,22 @@ class Dataset:
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Return batches of elements, the last one smaller or not at all."""
+        """Return batches of elements.
+
+        Args:
+          batch_size: how many elements a batch has, an integer scalar.
+          drop_remainder: whether a last batch that is smaller is left out.
+          num_parallel_calls: how many calls run at once; -1 (tf.data.AUTOTUNE) for as many as
+            serve, None for
+            one after the other.
+          deterministic: whether the order of elements is kept with parallel calls; None for yes.
+          name: accepted for programs that give it.
+        Returns: a dataset whose elements have one dimension more, the first.
+        Raises: InvalidArgumentError, when walked over, for elements of different shapes.
+        Example:
+          >>> [x.tolist() for x in tf.data.Dataset.range(5).batch(2).as_numpy_iterator()]
+          [[0, 1], [2, 3], [4]]
+        """
         known = batch_size if drop_remainder and isinstance(batch_size, int) else None
         element = nest.map_structure(
             lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
@@ -251,7 +397,15 @@ class Dataset:
         return self._make("ParallelBatchDataset", inputs, element, deterministic=order)
 
     def unbatch(self, name: str | None = None) -> Dataset:
-        """Return the rows of each element."""
+        """Return the rows of each element.
+
+        Args:
+          name: accepted for programs that give it.
+        Returns: a dataset whose elements lack the first dimension.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.from_tensors([1, 2]).unbatch()]
+          [1, 2]
+        """
         element = nest.map_structure(
             lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
             self._element,
@@ -259,7 +413,16 @@ class Dataset:
         return self._make("UnbatchDataset", [self], element)
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
-        """Return pairs of a number and an element."""
+        """Return pairs of a number and an element.
+
+        Args:
+          start: the first number.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [(int(i), int(x)) for i, x in tf.data.Dataset.range(7, 9).enumerate()]
+          [(0, 7), (1, 8)]
+        """
         return self.zip((self.range(start, np.iinfo(np.int64).max), self))
 
     # ---- with functions
@@ -275,7 +438,19 @@ class Dataset:
     ) -> Dataset:
         """Return what a function makes of each element.
 
-        synchronous, use_unbounded_threadpool: accepted; they change no element.
+        Args:
+          map_func: called with the parts of an element while it is traced; gives a structure of
+            tensors.
+          num_parallel_calls: how many calls run at once; -1 (tf.data.AUTOTUNE) for as many as
+            serve, None for
+            one after the other.
+          deterministic: whether the order of elements is kept with parallel calls; None for yes.
+          synchronous, use_unbounded_threadpool: accepted; they change no element.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(3).map(lambda x: x * x)]
+          [0, 1, 4]
         """
         traced = Traced(map_func, self._element, "Dataset_map")
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
@@ -288,12 +463,31 @@ class Dataset:
         return self._make(op, inputs, traced.element, **attrs)
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
-        """Return the elements for which a function gives true."""
+        """Return the elements for which a function gives true.
+
+        Args:
+          predicate: called with the parts of an element; gives a bool scalar.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).filter(lambda x: x > 2)]
+          [3, 4]
+        """
         traced = Traced(predicate, self._element, "Dataset_filter")
         return self._like("FilterDataset", traced.captured, predicate=traced.ref)
 
     def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
-        """Return the elements of the datasets that a function makes, one after the other."""
+        """Return the elements of the datasets that a function makes, one after the other.
+
+        Args:
+          map_func: called with the parts of an element; gives a dataset.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: TypeError for a function that gives no dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(3).flat_map(tf.data.Dataset.range)]
+          [0, 0, 1]
+        """
         traced, element = self._nested(map_func)
         inputs = [self, traced.captured]
         return self._make("FlatMapDataset", inputs, element, f=traced.ref)
@@ -307,7 +501,24 @@ class Dataset:
         deterministic: bool | None = None,
         name: str | None = None,
     ) -> Dataset:
-        """Return the elements of the datasets that a function makes, taking turns."""
+        """Return the elements of the datasets that a function makes, which take turns.
+
+        Args:
+          map_func: called with the parts of an element; gives a dataset.
+          cycle_length: how many datasets take turns at once; None leaves it to the runtime.
+          block_length: how many elements each gives in a turn; 1 by default.
+          num_parallel_calls: how many calls run at once; -1 (tf.data.AUTOTUNE) for as many as
+            serve, None for
+            one after the other.
+          deterministic: whether the order of elements is kept with parallel calls; None for yes.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: TypeError for a function that gives no dataset.
+        Example:
+          >>> pair = lambda x: tf.data.Dataset.from_tensors(x).repeat(2)
+          >>> [int(x) for x in tf.data.Dataset.range(2).interleave(pair, cycle_length=2)]
+          [0, 1, 0, 1]
+        """
         traced, element = self._nested(map_func)
         lengths = [-1 if cycle_length is None else cycle_length, block_length or 1]
         inputs: list[Any] = [self, traced.captured, *map(_int64, lengths)]
@@ -328,7 +539,19 @@ class Dataset:
     def reduce(
         self, initial_state: object, reduce_func: Callable[..., Any], name: str | None = None
     ) -> Any:
-        """Return the last state that a function makes of the state before and an element."""
+        """Return the last state that a function makes of the state before and an element.
+
+        Args:
+          initial_state: a structure of tensors.
+          reduce_func: called with the state and the element; gives the next state, of the same
+            types.
+          name: accepted for programs that give it.
+        Returns: the state, a structure of tensors.
+        Example:
+          >>> add = lambda total, x: total + x
+          >>> int(tf.data.Dataset.range(5).reduce(tf.constant(0, tf.int64), add))
+          10
+        """
         state = nest.map_structure(convert_to_tensor, initial_state)
         specs = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), state)
         traced = Traced(reduce_func, (specs, self._element), "Dataset_reduce")
@@ -345,7 +568,15 @@ class Dataset:
 
 @export("data.experimental.to_variant")
 def to_variant(dataset: Dataset) -> Tensor:
-    """Return a dataset as a scalar variant tensor, for ops that take one."""
+    """Return a dataset as a tensor, for ops that take one.
+
+    Args:
+      dataset: the dataset.
+    Returns: a variant scalar.
+    Example:
+      >>> tf.data.experimental.to_variant(tf.data.Dataset.range(3)).dtype.name
+      'variant'
+    """
     return dataset._variant
 
 
@@ -359,13 +590,47 @@ def _deterministic(value: bool | None) -> str:
 
 @export("data.TextLineDataset")
 def text_line_dataset(filenames: TensorLike, compression_type: str | None = None) -> Dataset:
-    """Return a dataset of the lines of files."""
+    r"""Return a dataset of the lines of files.
+
+    Args:
+      filenames: names of files, a string scalar or vector.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+    Returns: a dataset of string scalars, without the ends of lines.
+    Raises: NotFoundError, when walked over, for a file that is not there.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile("w") as file, tf.Session() as session:
+      ...     print("one", "two", sep="\n", file=file, flush=True)
+      ...     lines = tf.data.make_initializable_iterator(tf.data.TextLineDataset(file.name))
+      ...     session.run(lines.initializer)
+      ...     session.run(lines.get_next())
+      b'one'
+    """
     return _of_files("TextLineDataset", filenames, compression_type)
 
 
 @export("data.TFRecordDataset")
 def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None) -> Dataset:
-    """Return a dataset of the records of TFRecord files."""
+    """Return a dataset of the records of TFRecord files.
+
+    Args:
+      filenames: names of files, a string scalar or vector.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+    Returns: a dataset of string scalars.
+    Raises: NotFoundError, when walked over, for a file that is not there; DataLossError for a
+      record that
+      was changed or cut.
+    Example:
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder, tf.Session() as session:
+      ...     path = os.path.join(folder, "a.tfrecord")
+      ...     with tf.io.TFRecordWriter(path) as writer:
+      ...         writer.write(b"one")
+      ...     records = tf.data.make_initializable_iterator(tf.data.TFRecordDataset(path))
+      ...     session.run(records.initializer)
+      ...     session.run(records.get_next())
+      b'one'
+    """
     return _of_files("TFRecordDataset", filenames, compression_type)
 
 
@@ -377,10 +642,20 @@ def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> D
 
 @export("data.Iterator")
 class Iterator:
-    """Gives the elements of a dataset to steps.
+    """Gives the elements of a dataset to steps of sessions.
 
+    Args:
+      dataset: whose elements it gives.
+      shared_name: sessions that name the same one share the iterator.
     Attributes:
-      initializer: run it to begin.
+      initializer: the operation that begins a walk.
+    Example:
+      >>> iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
+      >>> following = iterator.get_next()
+      >>> with tf.Session() as session:
+      ...     session.run(iterator.initializer)
+      ...     [int(session.run(following)) for _ in range(3)]
+      [0, 1, 2]
     """
 
     def __init__(self, dataset: Dataset, shared_name: str | None = None) -> None:
@@ -395,8 +670,19 @@ class Iterator:
         self.initializer = _apply("MakeIterator", [dataset._variant, self._handle])
 
     def get_next(self, name: str | None = None) -> Any:
-        """Return tensors for the next element; a step that asks after the last one fails with
-        OutOfRangeError."""
+        """Return tensors for the next element.
+
+        Args:
+          name: the name of the operation.
+        Returns: a structure of tensors.
+        Raises: OutOfRangeError, in the step that asks after the last element.
+        Example:
+          >>> iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
+          >>> with tf.Session() as session:
+          ...     session.run(iterator.initializer)
+          ...     int(session.run(iterator.get_next()))
+          0
+        """
         op = _apply("IteratorGetNext", [self._handle], name, **self._attrs)
         return nest.pack_sequence_as(self._element, op.outputs)
 
@@ -405,6 +691,15 @@ class Iterator:
 def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
     """Return an iterator; run its `initializer` to begin.
 
-    shared_name: sessions that name the same one share the iterator.
+    Args:
+      dataset: whose elements it gives.
+      shared_name: sessions that name the same one share the iterator.
+    Returns: an Iterator.
+    Example:
+      >>> iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
+      >>> with tf.Session() as session:
+      ...     session.run(iterator.initializer)
+      ...     int(session.run(iterator.get_next()))
+      0
     """
     return Iterator(dataset, shared_name)
