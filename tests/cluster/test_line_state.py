@@ -78,7 +78,7 @@ def test_one_flush_comes_for_all_that_is_offered_in_a_turn(line: LineState) -> N
 
 def test_what_is_too_large_is_left_before_its_run_ends(line: LineState) -> None:
     large = offer(size=MOST_PUSHED_BYTES + 1)
-    line.received(frame(run=[pb.PeerRun(step_id=7)]), 0.0)
+    line.received(frame(run=[pb.PeerRun(step_id=7)]))
     line.offered(large)
     assert list(line.run_ending()) == [Leave(large)]
     message = sent(line.run_ended(7, None, is_over=False))
@@ -92,27 +92,27 @@ def test_a_frame_becomes_instructions_in_the_order_of_their_kinds(line: LineStat
     values.message.tensor.add(step_id=8, rendezvous_key="large", ask=True)
     values.message.run.add(step_id=9)
     values.message.over_step.append(6)
-    found = line.received(PeerFrame.FromString(values.SerializeToString()), 0.0)
-    greet, accept, advise, serve, clean_up = found
+    found = line.received(PeerFrame.FromString(values.SerializeToString()))
+    greet, advise, accept, serve, clean_up = found
     assert isinstance(greet, Greet)
     assert isinstance(accept, Accept)
-    assert (accept.number, accept.step_id, accept.key, float(accept.value)) == (0, 7, "value", 3.0)
+    assert accept.entries == [(0, 7, "value", 3.0, False)]
     assert advise == Advise(8, "large")
     assert isinstance(serve, Serve)
     assert clean_up == CleanUp(6)
-    assert list(line.received(frame(given_up_step=[9, 10]), 1.0)) == [CancelRun(9)]
+    assert list(line.received(frame(given_up_step=[9, 10]))) == [CancelRun(9)]
     # What was seen is told with the next news.
     assert sent(line.run_ended(9, None, is_over=True)).seen_count == 2
 
 
 def test_a_first_frame_without_hello_is_refused(line: LineState) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="no hello"):
-        line.received(PeerFrame(), 0.0)
+        line.received(PeerFrame())
 
 
 def test_a_step_that_is_over_there_is_not_told_of(line: LineState) -> None:
     line.asked(pb.PeerRun(step_id=7), 0.0)
-    ends = line.received(frame(run_end=[pb.PeerRunEnd(step_id=7, is_over=True)]), 1.0)
+    ends = line.received(frame(run_end=[pb.PeerRunEnd(step_id=7, is_over=True)]))
     assert list(ends)[1:] == [EndAsked(7, None)]
     assert list(line.step_over(7)) == []
     (later,) = line.step_over(8)
@@ -121,19 +121,21 @@ def test_a_step_that_is_over_there_is_not_told_of(line: LineState) -> None:
     assert list(sent(line.later_came()).over_step) == [8, 9]
 
 
-def test_the_end_gives_values_back_first_and_tells_each_run_its_story(line: LineState) -> None:
+def test_the_end_gives_values_back_first_and_tells_runs_how_long_they_were(
+    line: LineState,
+) -> None:
     under_way, waiting = offer(key="under way"), offer(key="waiting")
     line.offered(under_way)
     line.turn_ended()
     line.offered(waiting)
-    line.received(frame(run=[pb.PeerRun(step_id=3)]), 0.0)
+    line.received(frame(run=[pb.PeerRun(step_id=3)]))
     line.asked(pb.PeerRun(step_id=5), 1.0)
     error = errors.UnavailableError("gone")
     *first, cancel, end = line.ended(error, 3.5)
     assert first == [Leave(under_way), Leave(waiting), TellEnd(error)]
     assert cancel == CancelRun(3)
     assert isinstance(end, EndAsked)
-    assert str(end.error) == "gone (2.50 s ago run asked for)"
+    assert str(end.error) == "gone (step 5 was asked for 2.50 s ago)"
     assert list(line.offered(waiting)) == [Leave(waiting)]
     assert list(line.run_ended(3, None, is_over=True)) == []
 
@@ -162,11 +164,12 @@ def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
                     due[at] = True
                 case Leave(one_offer):
                     left[at].add(one_offer.key)
-                case Accept():
-                    if draw.random() < 0.1:
-                        carry_out(at, ends[at].refused(one.number))
-                    else:
-                        taken[at].add(one.key)
+                case Accept(entries):
+                    for entry_number, _, key, _, _ in entries:
+                        if draw.random() < 0.1:
+                            carry_out(at, ends[at].refused(entry_number))
+                        else:
+                            taken[at].add(key)
                 case Serve(run_pb):
                     served[at].add(run_pb.step_id)
                 case EndAsked(step_id):
@@ -195,7 +198,7 @@ def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
                 carry_out(at, line.run_ending())
                 carry_out(at, line.run_ended(step_id, None, is_over=draw.random() < 0.5))
             case _ if under_way[at]:
-                carry_out(at, line.received(under_way[at].pop(0), float(number)))
+                carry_out(at, line.received(under_way[at].pop(0)))
         line.validate()
     for at in (0, 1):
         carry_out(at, ends[at].ended(None, 1000.0))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple, TypeAlias
 
 # Of all together.  An entry is a tuple of numbers and constant words.
 _MOST_EVENTS = 4096
@@ -24,17 +24,21 @@ class Event(NamedTuple):
     detail: object
 
 
+_Noted: TypeAlias = tuple[float, Hashable, str, object]
+
+
 class Stories:
     """The latest events of all steps, or all tasks, by the time at which they happened."""
 
     def __init__(self, most_events: int = _MOST_EVENTS) -> None:
-        self._events: deque[tuple[float, Hashable, str, object]] = deque(maxlen=most_events)
-        # Called several times in a step: events are named when they are looked at.
-        self._append = self._events.append
+        self._events: deque[_Noted] = deque(maxlen=most_events)
+        # `note` with one tuple, for those who do it several times in a step: it is named when it is
+        # looked at.
+        self.append: Callable[[_Noted], None] = self._events.append
 
     def note(self, at_s: float, subject: Hashable, what: str, detail: object = None) -> None:
         """Add an event.  what: a constant word; detail: told after it, if it is not None."""
-        self._append((at_s, subject, what, detail))
+        self.append((at_s, subject, what, detail))
 
     def __len__(self) -> int:
         return len(self._events)

@@ -22,6 +22,7 @@ from tideflow.cluster.peers.line_state import (
     CancelRun,
     CleanUp,
     EndAsked,
+    Entry,
     FlushLater,
     FlushSoon,
     Greet,
@@ -126,7 +127,9 @@ class PeerLine:
             return
         offer = Offer(step_id, local, key, value, is_dead, getattr(value, "nbytes", 0))
         if _runs_on(self._loop):
-            self._carry_out(self._state.offered(offer))
+            instructions = self._state.offered(offer)
+            if instructions:
+                self._carry_out(instructions)
             return
         # First the value, then the look at the flag; the loop does both the other way around, so
         # that no order of threads leaves a value behind.
@@ -242,7 +245,7 @@ class PeerLine:
     def received(self, message: PeerFrame) -> None:
         """Take a frame from the pipe.  Raises: OpError for a peer that does not keep the rules."""
         self.received_count += 1
-        self._carry_out(self._state.received(message, clock.monotonic_s()))
+        self._carry_out(self._state.received(message))
 
     # ---- the end
 
@@ -263,42 +266,48 @@ class PeerLine:
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             # Those of every step come first.
-            match instruction:
-                case Accept():
-                    self._accept(instruction)
-                case Send(frame):
-                    self._send(frame)
-                case FlushSoon():
-                    self._loop.call_soon(self._turn_ended)
-                case Serve(run_pb):
-                    self._serve(run_pb)
-                case EndAsked(step_id, error):
-                    self._end_asked(step_id, error)
-                case CleanUp(step_id):
-                    self._host.clean_up(step_id)
-                case FlushLater(delay_s):
-                    self._later = self._loop.call_later(delay_s, self._later_came)
-                case Advise(step_id, key):
-                    self._host.advise_asking(step_id, key)
-                case Leave(offer):
-                    # Nobody wants what a failed step made.
-                    with contextlib.suppress(errors.OpError):
-                        offer.local.put(offer.key, offer.value, offer.is_dead)
-                case CancelRun(step_id):
-                    self._cancel_run(step_id)
-                case Greet(hello):
-                    self._on_hello(self, hello)
-                case TellEnd(error):
-                    self._on_end(self, error)
+            if type(instruction) is Accept:
+                self._accept(instruction.entries)
+            elif type(instruction) is Send:
+                self._send(instruction.frame)
+            elif type(instruction) is FlushSoon:
+                self._loop.call_soon(self._turn_ended)
+            elif type(instruction) is Serve:
+                self._serve(instruction.run_pb)
+            elif type(instruction) is EndAsked:
+                self._end_asked(instruction.step_id, instruction.error)
+            else:
+                self._carry_out_rarely(instruction)
+
+    def _carry_out_rarely(self, instruction: Instruction) -> None:
+        match instruction:
+            case CleanUp(step_id):
+                self._host.clean_up(step_id)
+            case FlushLater(delay_s):
+                self._later = self._loop.call_later(delay_s, self._later_came)
+            case Advise(step_id, key):
+                self._host.advise_asking(step_id, key)
+            case Leave(offer):
+                # Nobody wants what a failed step made.
+                with contextlib.suppress(errors.OpError):
+                    offer.local.put(offer.key, offer.value, offer.is_dead)
+            case CancelRun(step_id):
+                self._cancel_run(step_id)
+            case Greet(hello):
+                self._on_hello(self, hello)
+            case TellEnd(error):
+                self._on_end(self, error)
 
     def _send(self, frame: PeerFrame) -> None:
         assert self._pipe is not None
         self.sent_count += 1
         self._pipe.send(frame)
 
-    def _accept(self, one: Accept) -> None:
-        if not self._host.accept(one.step_id, one.key, one.value, one.is_dead):
-            self._carry_out(self._state.refused(one.number))
+    def _accept(self, entries: Sequence[Entry]) -> None:
+        accept = self._host.accept
+        for number, step_id, key, value, is_dead in entries:
+            if not accept(step_id, key, value, is_dead):
+                self._carry_out(self._state.refused(number))
 
     def _turn_ended(self) -> None:
         self._carry_out(self._state.turn_ended())

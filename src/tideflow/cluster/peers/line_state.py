@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tideflow.cluster.stories import Stories
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.peer_frame import PeerFrame
@@ -78,14 +77,14 @@ class Greet(NamedTuple):
     hello: pb.PeerHello
 
 
-class Accept(NamedTuple):
-    """Take in a value; call `refused` with its number if it is not wanted."""
+# A value as it comes: its number on the line, step, key, what it is, and whether it is dead.
+Entry: TypeAlias = tuple[int, int, str, Value, bool]
 
-    number: int
-    step_id: int
-    key: str
-    value: Value
-    is_dead: bool
+
+class Accept(NamedTuple):
+    """Take in values; call `refused` with the number of one that is not wanted."""
+
+    entries: list[Entry]
 
 
 class Advise(NamedTuple):
@@ -141,13 +140,11 @@ class LineState:
     Attributes:
       is_open: whether the pipe is there; what there is to say waits for that.
       has_ended: whether nothing more can be said.
-      stories: what happened to the runs that were asked for.
     """
 
     def __init__(self) -> None:
         self.is_open = False
         self.has_ended = False
-        self.stories = Stories(512)
         self._has_hello = False
         # The next frame, and whether there is anything in it.
         self._frame = PeerFrame()
@@ -162,7 +159,8 @@ class LineState:
         self._unseen_bytes = 0
         self._tensor_count = 0
         self._owed_count = self._owed_bytes = 0
-        self._asked: set[int] = set()
+        # Runs that the peer was asked for, with the time.
+        self._asked: dict[int, float] = {}
         self._served: set[int] = set()
         self._over_there: set[int] = set()
 
@@ -212,17 +210,15 @@ class LineState:
 
     def asked(self, run_pb: pb.PeerRun, now_s: float) -> Sequence[Instruction]:
         """The peer is to run something; the line must not have ended."""
-        self._asked.add(run_pb.step_id)
-        self.stories.note(now_s, run_pb.step_id, "run asked for")
+        self._asked[run_pb.step_id] = now_s
         self._frame.message.run.append(run_pb)
         self._has_news = True
         return self.flush()
 
     def given_up(self, step_id: int) -> Sequence[Instruction]:
         """Nobody waits for a run any more that the peer was asked for."""
-        if step_id not in self._asked:
+        if self._asked.pop(step_id, None) is None:
             return NOTHING
-        self._asked.discard(step_id)
         self._frame.message.given_up_step.append(step_id)
         return self._flush_soon()
 
@@ -312,7 +308,7 @@ class LineState:
 
     # ---- frames in
 
-    def received(self, frame: PeerFrame, now_s: float) -> Sequence[Instruction]:
+    def received(self, frame: PeerFrame) -> Sequence[Instruction]:
         """A frame has come.  Raises: InvalidArgumentError where it is against the rules."""
         message = frame.message
         instructions: list[Instruction] = []
@@ -332,7 +328,7 @@ class LineState:
             if step_id in self._served:
                 instructions.append(CancelRun(step_id))
         for end_pb in message.run_end:
-            self._end_asked(end_pb, now_s, instructions)
+            self._end_asked(end_pb, instructions)
         instructions.extend(map(CleanUp, message.over_step))
         return instructions
 
@@ -355,29 +351,26 @@ class LineState:
                     self._unseen_steps[seen.step_id] = left
 
     def _take_tensors(self, frame: PeerFrame, instructions: list[Instruction]) -> None:
+        entries: list[Entry] = []
         for entry_pb in frame.message.tensor:
             step_id, key = entry_pb.step_id, entry_pb.rendezvous_key
             if entry_pb.ask:
                 instructions.append(Advise(step_id, key))
             else:
                 value = None if entry_pb.is_dead else frame.value(entry_pb)
-                instructions.append(
-                    Accept(self._tensor_count, step_id, key, value, entry_pb.is_dead)
-                )
+                entries.append((self._tensor_count, step_id, key, value, entry_pb.is_dead))
             self._tensor_count += 1
             self._owed_count += 1
             self._owed_bytes += entry_pb.size
+        if entries:
+            instructions.append(Accept(entries))
         if self._owed_bytes > _MOST_OWED_BYTES or self._owed_count > _MOST_OWED_COUNT:
             instructions.extend(self._flush_soon())
 
-    def _end_asked(
-        self, end_pb: pb.PeerRunEnd, now_s: float, instructions: list[Instruction]
-    ) -> None:
+    def _end_asked(self, end_pb: pb.PeerRunEnd, instructions: list[Instruction]) -> None:
         step_id = end_pb.step_id
-        if step_id not in self._asked:
+        if self._asked.pop(step_id, None) is None:
             return
-        self._asked.discard(step_id)
-        self.stories.note(now_s, step_id, "run ended", end_pb.code or None)
         error: errors.OpError | None = None
         if end_pb.code:
             error = errors.error_for_code(end_pb.code)(
@@ -405,11 +398,9 @@ class LineState:
         instructions.append(TellEnd(error))
         instructions.extend(map(CancelRun, sorted(self._served)))
         reason = error or errors.UnavailableError("the peer has ended the connection")
-        for step_id in sorted(self._asked):
-            story = self.stories.tell(step_id, now_s)
-            instructions.append(
-                EndAsked(step_id, reason.with_message(f"{reason.message} ({story})"))
-            )
+        for step_id, asked_at_s in self._asked.items():
+            text = f"{reason.message} (step {step_id} was asked for {now_s - asked_at_s:.2f} s ago)"
+            instructions.append(EndAsked(step_id, reason.with_message(text)))
         self._asked.clear()
         return instructions
 

@@ -86,6 +86,7 @@ class StepStates:
     def __init__(self, most_ended: int = MOST_ENDED) -> None:
         self._most_ended = most_ended
         self.stories = Stories()
+        self._note = self.stories.append
         self._steps: dict[int, _Step] = {}
         # Started steps in which nothing runs, oldest first.
         self._ended: dict[int, None] = {}
@@ -118,7 +119,7 @@ class StepStates:
         self._forget_early(step_id, step)
         self._cleaned.pop(step_id, None)
         step.is_started = True
-        self.stories.note(now_s, step_id, "started")
+        self._note((now_s, step_id, "started", None))
         return True
 
     def _mention(self, step_id: int) -> _Step:
@@ -138,7 +139,8 @@ class StepStates:
         self, step_id: int, now_s: float, error: BaseException | None = None
     ) -> Sequence[Instruction]:
         """A run ended, well or with an error."""
-        self.stories.note(now_s, step_id, "run ended", error and type(error).__name__)
+        if error is not None:
+            self._note((now_s, step_id, "failed", type(error).__name__))
         step = self._steps.get(step_id)
         if step is None or not step.runs:
             return NOTHING
@@ -235,7 +237,7 @@ class StepStates:
         if not step.is_started:
             return self._drop_unstarted(step_id)
         self._forget(step_id)
-        self.stories.note(now_s, step_id, "cleaned up")
+        self._note((now_s, step_id, "cleaned up", None))
         if step.runs or step.waiting:
             return (Fail(step_id, self.stories.tell(step_id, now_s)),)
         return (Drop(step_id),)

@@ -140,9 +140,10 @@ class StepTable:
         finally:
             record.runs.discard(task)
             if self._is_known(record):
-                self._carry_out(
-                    self._states.run_ended(record.step_id, clock.monotonic_s(), record.error)
-                )
+                now_s = clock.monotonic_s()
+                instructions = self._states.run_ended(record.step_id, now_s, record.error)
+                if instructions:
+                    self._carry_out(instructions)
 
     def _is_known(self, record: StepRecord) -> bool:
         """Whether a step was not forgotten since, and its number given to another."""
@@ -165,12 +166,13 @@ class StepTable:
 
     def accept(self, step_id: int, key: str, value: Value, is_dead: bool) -> bool:
         """Take in a value that a peer pushes; return whether it is ours now."""
+        record = self._records.get(step_id)
+        if record is not None and record.rendezvous is not None:
+            # That of a step that has started, to which every value is given.
+            record.rendezvous.give(key, Received(value, is_dead))
+            return True
         found = self._offered(step_id, getattr(value, "nbytes", 0) + len(key))
-        if found is Offered.GIVE:
-            rendezvous = self._records[step_id].rendezvous
-            assert rendezvous is not None
-            rendezvous.give(key, Received(value, is_dead))
-        elif found is Offered.HOLD:
+        if found is Offered.HOLD:
             self._mention(step_id).local.put(key, value, is_dead)
         return found is not Offered.REFUSE
 
