@@ -1,20 +1,36 @@
-"""Coroutine tests run on the process's event loop; what tests leave behind fails them."""
+"""Coroutine tests run on the process's event loop.
+
+What tests leave behind fails them, and so do callbacks that keep the loop from all else.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import real_time
 from leaks import is_ours, watching
+from loop_monitor import LoopMonitor, install
 from tideflow.platform.settings import process_settings, using
 from tideflow.runtime.loop import run_sync
+
+_monitor = LoopMonitor()
+install(_monitor)
+# What processes find that tests start (see loop_monitor).
+_found_elsewhere = Path(tempfile.mkdtemp(prefix="tideflow-loops-")) / "found"
+os.environ["LOOP_MONITOR"] = str(_found_elsewhere)
+atexit.register(shutil.rmtree, _found_elsewhere.parent, ignore_errors=True)
 
 # How long tasks may take to end that nobody waits for, such as a clean-up in the background.
 _ENDING_S = 10
@@ -72,3 +88,21 @@ def set_settings() -> Iterator[Callable[..., None]]:
             stack.enter_context(using(process_settings().replace(**changes)))
 
         yield change
+
+
+@pytest.fixture(autouse=True)
+def _free_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test in which a callback of the loop took too long (see loop_monitor)."""
+    _monitor.found.clear()
+    _found_elsewhere.write_text("")
+    yield
+    if request.node.get_closest_marker("keeps_loop") is not None:
+        return
+    found, _monitor.found[:] = list(_monitor.found), []
+    if elsewhere := _found_elsewhere.read_text():
+        found.append("in a process that the test started:\n" + elsewhere)
+    if found and (path := os.environ.get("LOOP_MONITOR_REPORT")):
+        with open(path, "a") as file:
+            file.write(os.environ.get("PYTEST_CURRENT_TEST", "") + "\n" + "\n".join(found) + "\n")
+        return
+    assert not found, "\n".join(found)

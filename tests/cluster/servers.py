@@ -46,8 +46,10 @@ def make_spec(sizes: Mapping[str, int]) -> dict[str, list[str]]:
 
 
 def make_environment() -> dict[str, str]:
-    """Return the environment of a process that is to import tideflow."""
-    return {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    """Return the environment of a process that is to import tideflow, and to watch its loop."""
+    tests = SOURCE.parent / "tests"
+    path = os.pathsep.join(map(str, (tests / "monitored", tests, SOURCE)))
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 class LocalCluster:

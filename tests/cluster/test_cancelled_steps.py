@@ -15,6 +15,7 @@ from cluster.servers import LocalCluster
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
+from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -102,6 +103,8 @@ def test_a_step_whose_session_was_closed_changes_no_variable(
     closing.start()
     while cluster.server("worker").master.sessions:
         threading.Event().wait(0.001)
+    for _ in range(20):  # the cancellation goes from task to task
+        run_sync(asyncio.sleep(0))
     hold.may_end.set()
     closing.join(30)
     running.join(30)

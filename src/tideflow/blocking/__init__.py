@@ -15,6 +15,7 @@ from tideflow.blocking.pools import (
 )
 from tideflow.blocking.run import run_blocking
 from tideflow.blocking.stop_flag import StopFlag, Stopped
+from tideflow.blocking.turns import Turns
 
 __all__ = [
     "BLOCKING_POOLS",
@@ -31,6 +32,7 @@ __all__ = [
     "Pool",
     "StopFlag",
     "Stopped",
+    "Turns",
     "run_blocking",
     "weight_of",
 ]

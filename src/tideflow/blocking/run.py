@@ -41,7 +41,10 @@ async def run_blocking(
         if not job.cancel() and not await _has_ended(job, pool.patience_s):
             pool.give_up(job)
         raise
-    return job.result()
+    try:
+        return job.result()
+    finally:
+        del job  # it holds an error whose traceback holds this frame
 
 
 def _end_of(job: concurrent.futures.Future[Any]) -> asyncio.Future[None]:

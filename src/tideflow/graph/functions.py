@@ -26,7 +26,14 @@ from tideflow.graph.graph_def import (
     read_nodes,
     split_input,
 )
-from tideflow.graph.node import FunctionRef, Node, arg_sizes, grouped, topological_order
+from tideflow.graph.node import (
+    FunctionRef,
+    Node,
+    arg_sizes,
+    grouped,
+    tensor_count,
+    topological_order,
+)
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def, is_registered
 from tideflow.graph.shape_rules import handle_data_of
 from tideflow.graph.shapes import TensorShape
@@ -46,7 +53,8 @@ async def call_by_name(ctx: Any, step: Any, *args: Any) -> Any:
     flat: list[Any] = []
     for value, arg in zip(args, node.op_def.inputs):
         flat.extend(value) if arg.is_list else flat.append(value)
-    results = await ctx.function(FunctionRef(node.op, attrs))(step, *flat)
+    function = await ctx.ready(FunctionRef(node.op, attrs))
+    results = await function(step, *flat)
     sizes = arg_sizes(node.op_def.outputs, node.attrs)
     if all(size is None for size in sizes):
         return results[0] if len(results) == 1 else results
@@ -183,7 +191,7 @@ class _Body:
                 types = list(self.attrs[arg.type_list_attr])
             else:
                 dtype = arg.dtype if arg.dtype is not None else self.attrs[arg.type_attr]
-                types = [dtype] * (self.attrs[arg.number_attr] if arg.number_attr else 1)
+                types = [dtype] * (tensor_count(arg, self.attrs) if arg.number_attr else 1)
             found.append((arg, types))
         return found
 

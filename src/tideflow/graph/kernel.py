@@ -106,6 +106,9 @@ class KernelContext(Protocol):
         called from an async kernel only.
         """
 
+    async def ready(self, ref: FunctionRef, device: str = "") -> KernelFunction:
+        """Return what `function` does; one that is called first is made ready in a thread."""
+
     def detached_step(self) -> StepContext:
         """Return a step that belongs to no run: for functions that go on between runs, such as
         those of a dataset."""

@@ -92,15 +92,36 @@ class Node:
         return f"<{type(self).__name__} {self.name!r} {self.op}>"
 
 
+# A few bytes can name any number; no argument of a real graph stands for so many tensors.
+_MOST_TENSORS = 1 << 17
+
+
+def tensor_count(arg: ArgDef, attrs: dict[str, Any]) -> int:
+    """Return how many tensors of one type an argument stands for.
+
+    Raises: InvalidArgumentError for more than can be meant.
+    """
+    count: int = attrs[arg.number_attr]
+    if count > _MOST_TENSORS:
+        raise errors.InvalidArgumentError(
+            f"attr {arg.number_attr!r} says that argument {arg.name!r} is {count} tensors; an "
+            f"argument has at most {_MOST_TENSORS}"
+        )
+    return count
+
+
 def arg_types(args: Iterable[ArgDef], attrs: dict[str, Any]) -> tuple[DType, ...]:
-    """Return one element type for each tensor that the arguments stand for."""
+    """Return one element type for each tensor that the arguments stand for.
+
+    Raises: InvalidArgumentError for an argument of more tensors than can be meant.
+    """
     types: list[DType] = []
     for arg in args:
         if arg.type_list_attr:
             found = list(attrs[arg.type_list_attr])
         else:
             dtype = arg.dtype if arg.dtype is not None else attrs[arg.type_attr]
-            found = [dtype] * (attrs[arg.number_attr] if arg.number_attr else 1)
+            found = [dtype] * (tensor_count(arg, attrs) if arg.number_attr else 1)
         types.extend(t.as_ref for t in found) if arg.is_ref else types.extend(found)
     return tuple(types)
 
@@ -112,7 +133,7 @@ def arg_sizes(args: Iterable[ArgDef], attrs: dict[str, Any]) -> list[int | None]
         if arg.type_list_attr:
             sizes.append(len(attrs[arg.type_list_attr]))
         else:
-            sizes.append(attrs[arg.number_attr] if arg.number_attr else None)
+            sizes.append(tensor_count(arg, attrs) if arg.number_attr else None)
     return sizes
 
 

@@ -11,11 +11,20 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import (
+    BLOCKING_POOLS,
+    KERNELS,
+    Durations,
+    StopFlag,
+    run_blocking,
+    weight_of,
+)
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node, arg_sizes, arg_types
 from tideflow.graph.op_def import OpDef
 from tideflow.ops.state import bind_update
-from tideflow.runtime.context import FindFunction, KernelState, NodeContext
+from tideflow.platform import clock
+from tideflow.runtime.context import FindFunction, KernelState, NodeContext, Step
 from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.program import explain
@@ -37,12 +46,14 @@ class BoundOp:
       output_types: of the flat outputs.
       single: the type of the only output, where there is exactly one; else None.
       sizes: how many tensors each declared output holds, None for a single one.
+      durations: how long the kernel takes.
     """
 
     __slots__ = (
         "attrs",
         "call",
         "device",
+        "durations",
         "is_async",
         "node",
         "op_def",
@@ -70,6 +81,7 @@ class BoundOp:
         self.single = self.output_types[0] if self.sizes == [None] else None
         self.is_async = op_def.is_async
         self.takes_step = op_def.takes_step
+        self.durations = Durations()
         self.call = self._bind(state, functions)
 
     def _bind(self, state: KernelState, functions: FindFunction) -> Callable[..., Any]:
@@ -85,28 +97,43 @@ class BoundOp:
         )
         return bind_update(self.node, ctx) if self.op_def.update else bind(self.node, ctx)
 
-    def run(self, values: Sequence[Any]) -> Any:
+    def run(self, values: Sequence[Any], step: Step | None = None) -> Any:
         """Return what the kernel gives for flat inputs; a coroutine where `is_async` holds.
 
+        Args:
+          step: of the call; a new one if there is none.
         Raises: OpError that names the operation.
         """
         try:
             with np.errstate(all="ignore"):
                 if self.takes_step:
-                    return self.call(local_step(0), *values)
+                    return self.call(step or local_step(0), *values)
                 return self.call(*values)
         except Exception as error:
             raise explain(error, self.node, values) from error
 
     async def run_async(self, values: Sequence[Any]) -> list[Any]:
-        """Return the flat outputs, on the event loop."""
+        """Return the flat outputs, on the event loop; a kernel that may be long has a thread."""
         try:
-            found = self.run(values)
-            if self.is_async:
-                found = await found
+            found = await (self.run(values) if self.is_async else self._run_timed(values))
         except Exception as error:
             raise explain(error, self.node, values) from error
         return self.flat(found)
+
+    async def _run_timed(self, values: Sequence[Any]) -> Any:
+        weight = weight_of(values)
+        step = local_step(0)
+
+        def work(flag: StopFlag) -> Any:
+            started = clock.monotonic_s()
+            found = self.run(values, step)
+            self.durations.took(clock.monotonic_s() - started, weight)
+            return found
+
+        blocks = self.op_def.blocks
+        if not blocks and self.durations.is_short(weight):
+            return work(step)
+        return await run_blocking(BLOCKING_POOLS[blocks] if blocks else KERNELS, work, step)
 
     def flat(self, found: Any) -> list[Any]:
         """Return a kernel's result as the list of its outputs."""

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from tideflow.blocking import StopFlag
+from tideflow.blocking import GRAPHS, StopFlag, run_blocking
 from tideflow.graph.kernel import KernelFunction, Resources
-from tideflow.graph.node import FunctionRef, Node
+from tideflow.graph.node import FunctionRef, Node, OwnFunctionRef
 from tideflow.ops.collectives import Collectives
 from tideflow.runtime.device import Device
 from tideflow.runtime.program import Observer
@@ -58,7 +58,7 @@ class KernelState:
 class NodeContext:
     """The KernelContext of one node of a plan."""
 
-    __slots__ = ("_functions", "_state", "device", "node", "resources")
+    __slots__ = ("_functions", "_ready", "_state", "device", "node", "resources")
 
     def __init__(
         self,
@@ -73,6 +73,7 @@ class NodeContext:
         self.resources = resources
         self._state = state
         self._functions = functions
+        self._ready: dict[tuple[str, str, str], Function] = {}
 
     def memo(self, make: Callable[[], T]) -> T:
         """Return the node's own state, made on first use."""
@@ -102,6 +103,17 @@ class NodeContext:
         if self._functions is None:
             raise errors.NotFoundError(f"there is no function library; {ref.name!r} is unknown")
         return self._functions(ref, device)
+
+    async def ready(self, ref: FunctionRef, device: str = "") -> KernelFunction:
+        """Return what `function` does; one that is called first is made ready in a thread."""
+        if isinstance(ref, OwnFunctionRef):  # another one each time
+            return await run_blocking(GRAPHS, lambda _: self.function(ref, device))
+        key = ref.name, repr(sorted(ref.attrs.items())) if ref.attrs else "", device
+        found = self._ready.get(key)
+        if found is None:
+            found = await run_blocking(GRAPHS, lambda _: self.function(ref, device))
+            self._ready[key] = found
+        return found
 
     def detached_step(self) -> Step:
         """Return a step that belongs to no run."""

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from tideflow.blocking import StopFlag
 from tideflow.compile.device_types import compile_together, compiles
 from tideflow.compile.regions import number_nodes
 from tideflow.graph import roles
@@ -90,7 +91,9 @@ class DeviceProgram(Program):
         slots: list[Any],
         observer: Observer | None,
     ) -> None:
+        step: StopFlag = slots[0]
         for part, frees in parts:
+            step.check()
             try:
                 if observer is None:
                     part.run(slots)

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
-from tideflow.blocking import KERNELS, run_blocking
+from tideflow.blocking import GRAPHS, KERNELS, run_blocking
 from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.kernel import Resources
@@ -122,7 +122,7 @@ class FunctionRuntime:
             device = self._target(target, device)
         if isinstance(ref, OwnFunctionRef):
             return self._with(ref.library).get(FunctionRef(ref.name, ref.attrs), device)
-        key = (ref.name, repr(sorted(ref.attrs.items())) if ref.attrs else "", device.name)
+        key = _key(ref, device)
         with self._lock:
             found = self._ready.get(key)
             if found is None:
@@ -130,6 +130,13 @@ class FunctionRuntime:
                 definition, function = self._instantiate(ref, device)
                 found = self._ready[key] = weakref.ref(definition), function
             return found[1]
+
+    async def ready(self, ref: FunctionRef, device: Device) -> Function:
+        """Return what `get` does; a function that is called first is made ready in a thread."""
+        found = self._ready.get(_key(ref, device))
+        if found is not None:
+            return found[1]
+        return await run_blocking(GRAPHS, lambda _: self.get(ref, device))
 
     def _forget_gone(self) -> None:
         self._ready = {key: one for key, one in self._ready.items() if one[0]() is not None}
@@ -194,6 +201,10 @@ class FunctionRuntime:
         """Return a runtime of other functions, or of the same, with kernel state of its own."""
         state = KernelState(self._state.collectives)
         return FunctionRuntime(library, self._devices, state, self._resources, self._jit)
+
+
+def _key(ref: FunctionRef, device: Device) -> tuple[str, str, str]:
+    return ref.name, repr(sorted(ref.attrs.items())) if ref.attrs else "", device.name
 
 
 def _keeps_state(node: Node) -> bool:

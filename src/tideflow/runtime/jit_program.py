@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tideflow.blocking import StopFlag
 from tideflow.compile.regions import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
@@ -86,7 +87,10 @@ class JitProgram(Program):
             super().run(slots)
             self._note(clock.monotonic_s() - started)
             return
+        step: StopFlag = slots[0]
         for part in parts:
+            if step.is_stopped:
+                step.check()
             part.run(slots)
 
     def _settle(self) -> None:

@@ -8,9 +8,11 @@ Source: runtime facts on EagerService.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.eager.spanning import SpanningFunction, remove_function
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import WorkerSession
@@ -79,6 +81,7 @@ class EagerContext:
         self._spanning: dict[Any, SpanningFunction] = {}
         # By the name of a function: the tasks that have it for their parts of others.
         self._given: dict[str, set[str]] = {}
+        self._cutting = asyncio.Lock()
         self._peers: dict[str, EagerService] = {}
         self._used_s = clock.monotonic_s()
 
@@ -219,7 +222,7 @@ class EagerContext:
         """Names of the functions that other tasks were given for their parts."""
         return list(self._given)
 
-    def spanning(
+    async def spanning(
         self,
         name: str,
         attrs_pb: Mapping[str, pb.AttrValue],
@@ -231,8 +234,25 @@ class EagerContext:
         key = (name, repr(sorted(ref.attrs.items())), default_device, *arg_devices)
         found = self._spanning.get(key)
         if found is None:
-            found = self._spanning[key] = SpanningFunction(self, ref, default_device, arg_devices)
+            async with self._cutting:
+                found = self._spanning.get(key) or await self._cut(ref, key, default_device)
         return found
+
+    async def _cut(
+        self, ref: FunctionRef, key: tuple[str, ...], default_device: str
+    ) -> SpanningFunction:
+        """Return a function, cut in a thread for the cluster as it is then."""
+        _, _, _, *arg_devices = key
+        while True:
+            view_id = self.view_id
+            made = await run_blocking(
+                GRAPHS, lambda _: SpanningFunction(self, ref, default_device, arg_devices)
+            )
+            if self.view_id == view_id:
+                break
+        if ref.name in self.library:
+            self._spanning[key] = made
+        return made
 
     def eager_service(self, task: str) -> EagerService:
         """Return the eager service of another task."""

@@ -16,6 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tideflow.cluster.cluster_spec import ClusterSpec
+from tideflow.cluster.decoding import decoded
 from tideflow.cluster.eager.context import ANSWERED, EagerContext, is_on, shape_of
 from tideflow.cluster.eager.spanning import Remote
 from tideflow.cluster.graph_run import ComponentRun
@@ -212,7 +213,8 @@ class EagerWorker(EagerService):
             return await self._call(context, item.operation)
         if kind == "send_tensor":
             sent = item.send_tensor
-            context.keep(sent.op_id, [decode_tensor(tensor_pb) for tensor_pb in sent.tensors])
+            values = await decoded(sent.tensors, lambda: list(map(decode_tensor, sent.tensors)))
+            context.keep(sent.op_id, values)
         elif kind == "send_packed_handle":
             context.keep(item.send_packed_handle.op_id, [self._unpacked(context, item)])
         elif kind == "handle_to_decref":
@@ -250,7 +252,7 @@ class EagerWorker(EagerService):
     ) -> pb.EagerQueueResponse:
         if operation.is_function:
             return await self._call_function(context, operation)
-        inputs = [self._input(context, given) for given in operation.op_inputs]
+        inputs = await self._inputs(context, operation)
         if ANSWERED in operation.attrs:
             if _size_of(inputs[0]) > _MOST_ANSWERED_BYTES:
                 return pb.EagerQueueResponse()
@@ -270,9 +272,12 @@ class EagerWorker(EagerService):
         self, context: EagerContext, operation: pb.EagerOperation
     ) -> pb.EagerQueueResponse:
         """Call a function, whose nodes may be on other tasks, too."""
-        args = [self._argument(context, given) for given in operation.op_inputs]
+        args = await decoded(
+            (given.tensor for given in operation.op_inputs),
+            lambda: [self._argument(context, given) for given in operation.op_inputs],
+        )
         own = operation.device or context.device("").name
-        ready = context.spanning(
+        ready = await context.spanning(
             operation.name, operation.attrs, own, [_place(a, own) for a in args]
         )
         with _telling_function(operation.name):
@@ -311,9 +316,9 @@ class EagerWorker(EagerService):
         operation = request.operation
         if not operation.is_component_function:
             raise errors.InternalError("RunComponentFunction is for component functions only")
-        args = [self._input(context, given) for given in operation.op_inputs]
+        args = await self._inputs(context, operation)
         ref = context.function(operation.name, operation.attrs)
-        function = context.functions(ref, context.device(operation.device), "")
+        function = await context.function_runtime.ready(ref, context.device(operation.device))
         record = self._worker.steps.start(step_id, context.session)
         async with self._worker.steps.running(record):
             assert record.rendezvous is not None
@@ -324,6 +329,12 @@ class EagerWorker(EagerService):
             for number, value in zip(numbers, values):
                 context.tensors[op_id, number] = value
         return values
+
+    async def _inputs(self, context: EagerContext, operation: pb.EagerOperation) -> list[Value]:
+        return await decoded(
+            (given.tensor for given in operation.op_inputs),
+            lambda: [self._input(context, given) for given in operation.op_inputs],
+        )
 
     def _input(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value:
         """Return an input that must be here.  Raises: InvalidArgumentError for one that is not."""

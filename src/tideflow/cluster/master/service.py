@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
+from tideflow.cluster.decoding import decoded, takes_long
 from tideflow.cluster.master.callables import Callables
 from tideflow.cluster.master.device_discovery import (
     ClusterDevices,
@@ -260,12 +261,15 @@ class Master(MasterService):
                 f"callable {request.handle} takes {len(names)} feeds ({', '.join(names)}); "
                 f"{len(request.feed)} came"
             )
-        feeds = [
-            _decode_feed(name, tensor_pb, contents.get(position), number)
-            for position, (name, tensor_pb, number) in enumerate(
-                zip(names, request.feed, made.feed_types)
-            )
-        ]
+        feeds = await decoded(
+            request.feed,
+            lambda: [
+                _decode_feed(name, tensor_pb, contents.get(position), number)
+                for position, (name, tensor_pb, number) in enumerate(
+                    zip(names, request.feed, made.feed_types)
+                )
+            ],
+        )
         values, metadata = await found.callables.run(made, feeds)
         response = pb.RunCallableResponse(metadata=metadata)
         return with_tensors(response, (("", value) for value in values))
@@ -398,7 +402,7 @@ def _begin_step(
     options = request.options if request.HasField("options") else None
     is_recorded = step_options(options, session.config).records
     prepared = session.prepared(signature, is_recorded)
-    if prepared is None:
+    if prepared is None or takes_long(named.tensor for named in request.feed):
         return _run_first(session, signature, request, contents, is_recorded)
     feeds = _decode_feeds(request, contents, prepared.graph.feed_types)
     if prepared.local is not None:
@@ -415,9 +419,12 @@ async def _run_first(
     contents: Mapping[int, memoryview],
     is_recorded: bool,
 ) -> MaybeParted[pb.RunStepResponse]:
-    """Run a step that is to be prepared before its feeds can be read."""
+    """Run a step that is to be prepared before its feeds can be read, or whose feeds are large."""
     types = await session.feed_types(signature, is_recorded)
-    feeds = _decode_feeds(request, contents, types)
+    feeds = await decoded(
+        (named.tensor for named in request.feed),
+        lambda: _decode_feeds(request, contents, types),
+    )
     options = request.options if request.HasField("options") else None
     return await _run_step(session, signature, feeds, options)
 

@@ -15,6 +15,7 @@ from typing import Any
 from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveHost
+from tideflow.cluster.decoding import decoded
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.peers import PeerLinks
@@ -226,7 +227,9 @@ class Worker(WorkerService):
         self, request: MaybeParted[pb.RunGraphRequest]
     ) -> MaybeParted[pb.RunGraphResponse]:
         try:
-            run = _decode_run(request)
+            message, _ = take_apart(request)
+            sent = (named.tensor for named in message.send)
+            run = await decoded(sent, lambda: _decode_run(request))
             result = await self.run_graph(run)
             return _encode_result(run, result)
         except errors.OpError as error:

@@ -5,11 +5,11 @@ Source: tensorflow/core/ops/functional_ops.cc, core/kernels/functional_ops.cc.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import Turns
 from tideflow.graph import roles
 from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.node import FunctionRef
@@ -19,9 +19,6 @@ from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
-
-# How many iterations of a loop of short functions may pass before others get their turn.
-_TURN = 64
 
 
 def _declared_shapes(c: ShapeContext) -> list[Dims]:
@@ -54,7 +51,8 @@ async def partitioned_call(
     ctx: KernelContext, step: StepContext, args: list[Any], *, f: FunctionRef
 ) -> Any:
     """Run a function."""
-    return await ctx.function(f)(step, *args)
+    function = await ctx.ready(f)
+    return await function(step, *args)
 
 
 @op(
@@ -74,7 +72,8 @@ async def remote_call(
 ) -> Any:
     """Run a function on the device named, which must be of the op's own task."""
     wanted = target if isinstance(target, bytes) else np.asarray(target).item()
-    return await ctx.function(f, wanted.decode())(step, *args)
+    function = await ctx.ready(f, wanted.decode())
+    return await function(step, *args)
 
 
 def truth(value: object) -> bool:
@@ -122,7 +121,8 @@ async def if_kernel(
     else_branch: FunctionRef,
 ) -> Any:
     """Run one of two functions."""
-    return await ctx.function(then_branch if truth(cond) else else_branch)(step, *inputs)
+    branch = await ctx.ready(then_branch if truth(cond) else else_branch)
+    return await branch(step, *inputs)
 
 
 def _case_signature(name: str) -> str:
@@ -156,7 +156,8 @@ async def case_kernel(
     """Run one of several functions; the last for an index that none has."""
     index = int(branch_index)
     chosen = branches[index] if 0 <= index < len(branches) else branches[-1]
-    return await ctx.function(chosen)(step, *inputs)
+    branch = await ctx.ready(chosen)
+    return await branch(step, *inputs)
 
 
 def _while_shape(c: ShapeContext) -> list[Dims]:
@@ -192,15 +193,13 @@ async def while_kernel(
     body: FunctionRef,
 ) -> Any:
     """Run body on its own results while cond of them holds."""
-    holds, advance = ctx.function(cond), ctx.function(body)
+    holds, advance = await ctx.ready(cond), await ctx.ready(body)
     values = inputs
-    turn = 0
+    turns = Turns()
     while truth((await holds(step, *values))[0]):
         values = await advance(step, *values)
-        turn += 1
-        if turn % _TURN == 0:
-            # Functions that never wait would keep the loop, and could not be cancelled.
-            await asyncio.sleep(0)
+        # Functions that never wait would keep the loop, and could not be cancelled.
+        await turns.pause()
     return values
 
 
@@ -231,12 +230,12 @@ async def for_kernel(
         raise errors.InvalidArgumentError(
             f"For: from start {int(start)}, delta {int(delta)} leads away from limit {int(limit)}"
         )
-    advance = ctx.function(body)
+    advance = await ctx.ready(body)
     values = inputs
-    for turn, index in enumerate(range(int(start), int(limit), int(delta)), 1):
+    turns = Turns()
+    for index in range(int(start), int(limit), int(delta)):
         values = await advance(step, np.int32(index), *values)
-        if turn % _TURN == 0:
-            await asyncio.sleep(0)
+        await turns.pause()
     return values
 
 

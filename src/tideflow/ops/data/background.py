@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from tideflow.ops.data.functions import Turns
+from tideflow.blocking import Turns
 from tideflow.wire import errors
 
 T = TypeVar("T")

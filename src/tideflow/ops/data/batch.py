@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import Turns
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.op_def import declare_like
 from tideflow.graph.shapes import Dims
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tideflow.blocking import Turns
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.values import Dataset, Element, Iterator, fail
 
 

@@ -51,5 +51,6 @@ async def dataset_from_graph(
         graph_pb = pb.GraphDef.FromString(as_scalar(graph_def, "graph_def"))
     except DecodeError:
         raise fail("graph_def is no serialized GraphDef") from None
-    [found] = await ctx.function(_function(graph_pb))(step)
+    make = await ctx.ready(_function(graph_pb))
+    [found] = await make(step)
     return as_dataset(found)

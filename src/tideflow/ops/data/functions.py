@@ -13,7 +13,15 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from tideflow.blocking import DATA, LOOP_BUDGET_S, Durations, run_blocking, weight_of
+from tideflow.blocking import (
+    DATA,
+    GRAPHS,
+    LOOP_BUDGET_S,
+    Durations,
+    StopFlag,
+    run_blocking,
+    weight_of,
+)
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.control_flow import truth
@@ -74,22 +82,6 @@ def _has_loop() -> bool:
     return True
 
 
-class Turns:
-    """Lets others have the loop when this one has kept it for long."""
-
-    __slots__ = ("_since",)
-
-    def __init__(self) -> None:
-        self._since = clock.monotonic_s()
-
-    async def pause(self) -> None:
-        """Give up the loop for a moment where it is time to."""
-        now = clock.monotonic_s()
-        if now - self._since > LOOP_BUDGET_S:
-            await asyncio.sleep(0)
-            self._since = clock.monotonic_s()
-
-
 class Function:
     """A function of a dataset, with its captured inputs.
 
@@ -113,24 +105,29 @@ class Function:
     @property
     def is_quick(self) -> bool:
         """Whether a call is over at once, on the loop, as far as past calls tell."""
-        self._ready()
+        if self._function is None:
+            return False
         is_simple = self._function.is_synchronous and not self._function.blocks
         return bool(is_simple) and self._durations.seconds <= LOOP_BUDGET_S
 
-    def _ready(self) -> Any:
+    async def _ready(self, has_loop: bool) -> Any:
         if self._function is None:
             scope = _scope.get()
-            found = self._ctx.function(self._ref)
-            self._function = found if scope is None else found.anew(scope)
+
+            def make(flag: StopFlag | None = None) -> Any:
+                found = self._ctx.function(self._ref)
+                return found if scope is None else found.anew(scope)
+
+            self._function = await run_blocking(GRAPHS, make) if has_loop else make()
         return self._function
 
     async def __call__(self, *args: Any) -> list[Any]:
         """Return the results.  Raises: the function's own errors."""
-        function = self._ready()
+        has_loop = _has_loop()
+        function = await self._ready(has_loop)
         # A step is a flag, too, by which whoever is cancelled stops a function in a thread.
         step: Any = self._ctx.detached_step()
         args += self._captured
-        has_loop = _has_loop()
         found: list[Any]
         if not function.is_synchronous or (has_loop and function.blocks):
             call = function(step, *args)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import Turns
 from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.functions import CapturedFunction, Function
 from tideflow.ops.data.values import Dataset, Element, Iterator, as_dataset, fail
 from tideflow.ops.data.window import of_elements
 from tideflow.wire import errors

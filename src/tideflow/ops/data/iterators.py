@@ -248,7 +248,8 @@ async def one_shot_iterator(
     state = ctx.memo(_OneShot)
     async with state.turn:
         if state.handle is None:
-            made = await ctx.function(dataset_factory)(ctx.detached_step())
+            make = await ctx.ready(dataset_factory)
+            made = await make(ctx.detached_step())
             if len(made) != 1:
                 raise fail("The `dataset_factory` function must return exactly one tensor.")
             dataset = as_dataset(made[0])

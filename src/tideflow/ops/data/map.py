@@ -14,11 +14,12 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from tideflow.blocking import Turns
 from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.background import Producer, start_task
 from tideflow.ops.data.batch import batched, batches_of
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.functions import CapturedFunction, Function
 from tideflow.ops.data.values import UNKNOWN, Dataset, Element, Iterator, check_positive
 from tideflow.wire.dtypes import DType
 

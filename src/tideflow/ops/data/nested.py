@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tideflow.blocking import Turns
 from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.functions import CapturedFunction, Function
 from tideflow.ops.data.map import parallelism
 from tideflow.ops.data.transformations import Prefetched
 from tideflow.ops.data.values import (

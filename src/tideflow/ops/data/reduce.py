@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tideflow.blocking import Turns
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import CapturedFunction, Function, Turns, enter_scope
+from tideflow.ops.data.functions import CapturedFunction, Function, enter_scope
 from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tideflow.blocking import Turns
 from tideflow.formats import (
     WINDOW_BITS,
     AtomicFile,
@@ -40,7 +41,6 @@ from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import (
     CapturedFunction,
     Function,
-    Turns,
     enter_scope,
 )
 from tideflow.ops.data.nested import made_dataset

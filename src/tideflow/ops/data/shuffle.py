@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from tideflow.blocking import Turns
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.types import Array
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.iterators import Deleter
 from tideflow.ops.data.transformations import repeated_count
 from tideflow.ops.data.values import (

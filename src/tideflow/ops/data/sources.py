@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import Turns
 from tideflow.graph import shapes as static_shapes
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import CapturedFunction, Function, Turns
+from tideflow.ops.data.functions import CapturedFunction, Function
 from tideflow.ops.data.values import Element, fail, owned, rows
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from tideflow.blocking import Turns
 from tideflow.graph.shapes import Dims
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import Turns
 from tideflow.ops.data.sources import Listed
 from tideflow.ops.data.values import Dataset, Element, Iterator, check_positive
 from tideflow.wire.dtypes import DType

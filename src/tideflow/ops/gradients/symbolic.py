@@ -48,7 +48,8 @@ async def symbolic_gradient(
 
     inputs: the arguments, then the gradients of the function's results.
     """
-    return await ctx.function(FunctionRef(GRADIENT, {"f": f}))(step, *inputs)
+    function = await ctx.ready(FunctionRef(GRADIENT, {"f": f}))
+    return await function(step, *inputs)
 
 
 def gradient_function(

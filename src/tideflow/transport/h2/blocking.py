@@ -51,7 +51,7 @@ from tideflow.transport.h2.link import (
     tell_of_silence,
 )
 from tideflow.transport.h2.listening import split_host_port, unix_path
-from tideflow.transport.h2.messages import Assembler, parts_of
+from tideflow.transport.h2.messages import Assembler, MessageData, parts_of
 from tideflow.transport.h2.same_host import connect_nowait
 from tideflow.transport.h2.spinning import SocketSpin, spin_s
 from tideflow.transport.service import MethodSpec
@@ -75,14 +75,14 @@ class Answer:
     __slots__ = ("error", "message")
 
     def __init__(self) -> None:
-        self.message: Buffer | None = None
+        self.message: MessageData | None = None
         self.error: Exception | None = None
 
     def done(self) -> bool:
         """Whether the call has ended."""
         return self.message is not None or self.error is not None
 
-    def set_result(self, message: Buffer) -> None:
+    def set_result(self, message: MessageData) -> None:
         """Take the message."""
         self.message = message
 
@@ -160,7 +160,7 @@ class BlockingConnection(ClientCalls):
         block: bytes,
         parts: list[Buffer],
         deadline_s: float | None,
-    ) -> Buffer:
+    ) -> MessageData:
         """Make a call whose outcome is `answer`, and wait for its message.
 
         deadline_s is on the clock of clock.monotonic_s.  After any error but the peer's own answer

@@ -14,10 +14,9 @@ from tideflow.platform.settings import Settings
 from tideflow.transport.channel import Metadata
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.client_calls import ClientCall, Outcome
-from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.listening import unix_path
-from tideflow.transport.h2.messages import Parser
+from tideflow.transport.h2.messages import MessageData, Parser
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
@@ -113,7 +112,7 @@ class Calling:
             found = self._parsers[method.path] = Parser(method.response_type)
         return found
 
-    def parse(self, method: MethodSpec, data: Buffer, statistics: MethodStatistics) -> Message:
+    def parse(self, method: MethodSpec, data: MessageData, statistics: MethodStatistics) -> Message:
         """Return an answer.  Raises: InternalError for bytes that are none."""
         size = len(data)
         statistics.received_bytes += size

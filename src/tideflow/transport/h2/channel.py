@@ -31,7 +31,7 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
-from tideflow.transport.h2.messages import parts_of
+from tideflow.transport.h2.messages import MessageData, parts_of, unpacked
 from tideflow.transport.h2.pipes import ClientPipe
 from tideflow.transport.h2.tls import offer_h2, why_not_connected
 from tideflow.transport.pipe import Pipe, PipeReceiver
@@ -122,7 +122,7 @@ class H2Channel(Channel):
                         raise OutOfTimeError from None
                     raise
                 self._backoff.reset()
-                return self._calling.parse(method, data, statistics)
+                return self._calling.parse(method, await unpacked(data), statistics)
             raise self._calling.refused_error(method.path)
 
     async def _call_once(
@@ -132,7 +132,7 @@ class H2Channel(Channel):
         parts: list[Buffer],
         deadline_s: float | None,
         metadata: Metadata,
-    ) -> Buffer:
+    ) -> MessageData:
         loop = link.loop
         done = loop.create_future()
         call = self._calling.new_call(method, done)
@@ -147,7 +147,7 @@ class H2Channel(Channel):
                 if not link.core.can_open:
                     raise NotProcessedError
             link.begin(call, self._block(method, deadline_s, metadata), parts)
-            data: Buffer = await done
+            data: MessageData = await done
             return data
         except BaseException:
             if done.done() and not done.cancelled():
@@ -191,7 +191,7 @@ class H2Channel(Channel):
             try:
                 while (data := await inbox.get()) is not None:
                     self._backoff.reset()
-                    yield self._calling.parse(method, data, statistics)
+                    yield self._calling.parse(method, await unpacked(data), statistics)
             finally:
                 self._calls.discard(call)
                 link.cancel(call)
@@ -215,7 +215,7 @@ class H2Channel(Channel):
         return pipe
 
     def _parse_piped(
-        self, method: MethodSpec, statistics: MethodStatistics, data: Buffer
+        self, method: MethodSpec, statistics: MethodStatistics, data: MessageData
     ) -> Message:
         self._backoff.reset()
         return self._calling.parse(method, data, statistics)

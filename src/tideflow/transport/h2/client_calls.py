@@ -22,9 +22,8 @@ from tideflow.transport.h2.events import (
     StreamReset,
 )
 from tideflow.transport.h2.faults import ErrorCode
-from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.inbox import Messages
-from tideflow.transport.h2.messages import Assembler, Parser
+from tideflow.transport.h2.messages import Assembler, MessageData, Parser
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.wire import errors
@@ -37,7 +36,7 @@ class Outcome(Protocol):
         """Whether the call has ended."""
         ...
 
-    def set_result(self, result: Buffer, /) -> None:
+    def set_result(self, result: MessageData, /) -> None:
         """Take the message."""
         ...
 
@@ -75,7 +74,7 @@ class ClientCall:
         self.done = done
         self.inbox: Messages | None = None
         self.error_for = error_for
-        self.message: Buffer | None = None
+        self.message: MessageData | None = None
         self.has_head = False
 
     def fail(self, error: errors.OpError | NotProcessedError) -> None:
@@ -174,12 +173,12 @@ class ClientCalls:
         else:
             call.inbox.received(count)
 
-    def message_received(self, stream_id: int, data: Buffer) -> None:
+    def message_received(self, stream_id: int, data: MessageData) -> None:
         call = self._calls.get(stream_id)
         if call is not None:
             self._on_message(call, data)
 
-    def _on_message(self, call: ClientCall, data: Buffer) -> None:
+    def _on_message(self, call: ClientCall, data: MessageData) -> None:
         if call.inbox is not None:
             call.inbox.put(data)
         elif call.message is None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from tideflow.transport.h2.frames import Buffer
+from tideflow.transport.h2.messages import MessageData
 from tideflow.wire import errors
 
 # While more than this waits here, the peer gets no room for more.
@@ -21,7 +21,7 @@ class Messages(Protocol):
         """Take note of bytes received, whether or not they complete a message."""
         ...
 
-    def put(self, message: Buffer) -> None:
+    def put(self, message: MessageData) -> None:
         """Take a message."""
         ...
 
@@ -38,7 +38,7 @@ class Inbox:
 
     def __init__(self, acknowledge: Callable[[int], None]) -> None:
         self._acknowledge = acknowledge
-        self._messages: deque[Buffer] = deque()
+        self._messages: deque[MessageData] = deque()
         self._held_bytes = 0
         self._owed_bytes = 0
         self._has_ended = False
@@ -50,7 +50,7 @@ class Inbox:
         self._owed_bytes += count
         self._settle()
 
-    def put(self, message: Buffer) -> None:
+    def put(self, message: MessageData) -> None:
         """Add a message."""
         self._messages.append(message)
         self._held_bytes += len(message)
@@ -66,7 +66,7 @@ class Inbox:
             self._error = error
             self._wake()
 
-    async def get(self) -> Buffer | None:
+    async def get(self) -> MessageData | None:
         """Return the next message; None after the last.  Raises: the OpError of `end`."""
         while not self._messages:
             if self._error is not None:

@@ -31,7 +31,7 @@ from tideflow.transport.h2.failure_detector import (
 from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch
 from tideflow.transport.h2.kernel_view import View, peer_pid, view_of
-from tideflow.transport.h2.messages import Assembler
+from tideflow.transport.h2.messages import Assembler, MessageData
 from tideflow.transport.h2.shared_memory_link import SharedBodies
 from tideflow.transport.h2.tls import fault_of
 
@@ -122,7 +122,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         """Act on what the peer did."""
 
     @abstractmethod
-    def message_received(self, stream_id: int, data: bytes | bytearray | memoryview) -> None:
+    def message_received(self, stream_id: int, data: MessageData) -> None:
         """Take a message that was received in place."""
 
     @abstractmethod

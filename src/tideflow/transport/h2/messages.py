@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from google.protobuf.message import Message
 
+from tideflow.blocking import MESSAGES, run_blocking
 from tideflow.runtime.memory import FreeMemory, Lender
 from tideflow.transport.encoding import reader_of, require_readable, serialize
 from tideflow.transport.h2.frames import Buffer
@@ -65,6 +67,65 @@ def parts_of(message: Message, path: str) -> list[Buffer]:
     return [b"\x00" + size.to_bytes(4, "big"), *parts]
 
 
+class Packed:
+    """A compressed message as it came.
+
+    Args:
+      encoding: how it is compressed, as `grpc-encoding` says.
+      most_bytes: how large it may be.
+    """
+
+    __slots__ = ("_data", "_encoding", "_most_bytes")
+
+    def __init__(self, data: Buffer, encoding: str, most_bytes: int) -> None:
+        self._data = data
+        self._encoding = encoding
+        self._most_bytes = most_bytes
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def unpack(self) -> bytes:
+        """Return the message, which takes long if it is large.
+
+        Raises: OpError for one that is too large or cannot be decompressed.
+        """
+        bits = _WINDOW_BITS.get(self._encoding)
+        if bits is None:
+            raise errors.InternalError(
+                f"a message is marked as compressed, but grpc-encoding is {self._encoding!r}"
+            )
+        inflater = zlib.decompressobj(bits)
+        most = self._most_bytes if self._most_bytes < MOST_MESSAGE_BYTES else _MOST_EXPANDED_BYTES
+        # A byte more than allowed tells a message that is too large.
+        try:
+            found = inflater.decompress(self._data, most + 1)
+        except zlib.error as error:
+            raise errors.InternalError(f"a message cannot be decompressed: {error}") from None
+        if len(found) > most:
+            del found  # the error's traceback would hold it
+            raise errors.ResourceExhaustedError(
+                f"a decompressed message is larger than max ({most} bytes)"
+            )
+        if not inflater.eof:
+            raise errors.InternalError("a compressed message is cut short")
+        return found
+
+
+# What came of a message: its bytes, or what they are packed in.
+MessageData: TypeAlias = "Buffer | Packed"
+
+
+async def unpacked(data: MessageData) -> Buffer:
+    """Return the bytes of a message; the loop goes on while it is decompressed.
+
+    Raises: as Packed.unpack.
+    """
+    if type(data) is Packed:
+        return await run_blocking(MESSAGES, lambda _: data.unpack())
+    return data  # type: ignore[return-value]
+
+
 class Parser:
     """Makes messages of one class out of received bytes."""
 
@@ -74,8 +135,13 @@ class Parser:
         # Protobuf copies out of what it parses.
         self._copies = not keeps
 
-    def parse(self, data: Buffer) -> Message:
-        """Return the message.  Raises: DecodeError for bytes that are none."""
+    def parse(self, data: MessageData) -> Message:
+        """Return the message.
+
+        Raises: DecodeError for bytes that are none; as Packed.unpack.
+        """
+        if isinstance(data, Packed):
+            data = data.unpack()
         if self._copies and type(data) is memoryview:
             # Protobuf would copy it as well, but into fresh memory.
             data = self._copied(data)
@@ -127,10 +193,10 @@ class Assembler:
         """Whether no message is half received."""
         return self._view is None and not self._head
 
-    def feed(self, data: Buffer) -> list[Buffer]:
+    def feed(self, data: Buffer) -> list[MessageData]:
         """Take a piece of the body; return the messages that it completes.
 
-        Raises: OpError for a message that is too large or cannot be decompressed.
+        Raises: OpError for a message that is too large.
         """
         size = len(data)
         if (
@@ -145,8 +211,8 @@ class Assembler:
             return [bytes(data[PREFIX_BYTES:])]
         return self._feed(memoryview(data))
 
-    def _feed(self, data: memoryview) -> list[Buffer]:
-        done: list[Buffer] = []
+    def _feed(self, data: memoryview) -> list[MessageData]:
+        done: list[MessageData] = []
         at = 0
         while True:
             if self._view is None:
@@ -193,7 +259,7 @@ class Assembler:
         """Return where the rest of the message being received belongs."""
         return None if self._view is None else self._view[self._at :]
 
-    def filled(self, count: int) -> Buffer | None:
+    def filled(self, count: int) -> MessageData | None:
         """Take note of bytes put into `room`; return the message if it is complete."""
         self._at += count
         view, into = self._view, self._into
@@ -203,7 +269,7 @@ class Assembler:
             return None
         self._view = self._into = None
         if self._flag == COMPRESSED:
-            return self._decompressed(into)
+            return Packed(into, self.encoding, self._most_bytes)
         if self._flag == SHARED and self.view_shared is not None:
             return self.view_shared(into, self._most_bytes)
         if len(into) < LARGE_BYTES:
@@ -212,24 +278,3 @@ class Assembler:
             return into.toreadonly()
         view.release()
         return into
-
-    def _decompressed(self, data: Buffer) -> bytes:
-        bits = _WINDOW_BITS.get(self.encoding)
-        if bits is None:
-            raise errors.InternalError(
-                f"a message is marked as compressed, but grpc-encoding is {self.encoding!r}"
-            )
-        inflater = zlib.decompressobj(bits)
-        most = self._most_bytes if self._most_bytes < MOST_MESSAGE_BYTES else _MOST_EXPANDED_BYTES
-        # A byte more than allowed tells a message that is too large.
-        try:
-            found = inflater.decompress(data, most + 1)
-        except zlib.error as error:
-            raise errors.InternalError(f"a message cannot be decompressed: {error}") from None
-        if len(found) > most:
-            raise errors.ResourceExhaustedError(
-                f"a decompressed message is larger than max ({most} bytes)"
-            )
-        if not inflater.eof:
-            raise errors.InternalError("a compressed message is cut short")
-        return found

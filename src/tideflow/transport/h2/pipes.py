@@ -9,9 +9,8 @@ from typing import Any
 from tideflow.transport.answer import as_op_error
 from tideflow.transport.h2.client_calls import ClientCall
 from tideflow.transport.h2.client_link import ClientLink
-from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.link import Link
-from tideflow.transport.h2.messages import parts_of
+from tideflow.transport.h2.messages import MessageData, parts_of
 from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
@@ -33,7 +32,7 @@ class LinkPipe(Pipe):
         spec: MethodSpec,
         stream_id: int,
         statistics: MethodStatistics,
-        parse: Callable[[Buffer], Any],
+        parse: Callable[[MessageData], Any],
     ) -> None:
         self._link = link
         self._spec = spec
@@ -55,7 +54,7 @@ class LinkPipe(Pipe):
         """Let the peer send as many bytes again: nothing stays here."""
         self._link.core.acknowledge(self._stream_id, count)
 
-    def put(self, message: Buffer) -> None:
+    def put(self, message: MessageData) -> None:
         """Pass a message on."""
         receiver = self.receiver
         if receiver is None or self._has_ended:
@@ -119,7 +118,7 @@ class ClientPipe(LinkPipe):
         call: ClientCall,
         spec: MethodSpec,
         statistics: MethodStatistics,
-        parse: Callable[[Buffer], Any],
+        parse: Callable[[MessageData], Any],
     ) -> None:
         super().__init__(link, spec, call.stream_id, statistics, parse)
         self._call = call

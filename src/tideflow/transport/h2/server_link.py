@@ -29,7 +29,14 @@ from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox, Messages
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
-from tideflow.transport.h2.messages import Assembler, Parser, parts_of
+from tideflow.transport.h2.messages import (
+    Assembler,
+    MessageData,
+    Packed,
+    Parser,
+    parts_of,
+    unpacked,
+)
 from tideflow.transport.h2.pipes import LinkPipe
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
@@ -78,7 +85,7 @@ class Call:
         self.binding = binding
         self.parser = parser
         self.assembler = Assembler(parser, most_bytes)
-        self.message: Buffer | None = None
+        self.message: MessageData | None = None
         self.inbox: Messages | None = None
         self.pipe: ServerPipe | None = None
         self.task: asyncio.Task[None] | None = None
@@ -222,12 +229,12 @@ class ServerLink(Link):
         else:
             call.inbox.received(count)
 
-    def message_received(self, stream_id: int, data: Buffer) -> None:
+    def message_received(self, stream_id: int, data: MessageData) -> None:
         call = self._calls.get(stream_id)
         if call is not None:
             self._on_message(call, data)
 
-    def _on_message(self, call: Call, data: Buffer) -> None:
+    def _on_message(self, call: Call, data: MessageData) -> None:
         call.binding.statistics.received_bytes += len(data)
         if call.inbox is not None:
             call.inbox.put(data)
@@ -249,7 +256,7 @@ class ServerLink(Link):
         elif call.task is None and call.stream_id in self._calls:
             data, call.message = call.message, None
             at_once = call.binding.at_once
-            if at_once is None or self.owes_too_much:
+            if at_once is None or self.owes_too_much or isinstance(data, Packed):
                 self._start_answer(call, self._work(call, data))
             else:
                 self._answer_at_once(call, at_once, data)
@@ -297,9 +304,10 @@ class ServerLink(Link):
         call.work = work
         self._start(call, self._answer(call, work))
 
-    async def _work(self, call: Call, data: Buffer) -> Message:
+    async def _work(self, call: Call, data: MessageData) -> Message:
         if self.owes_too_much:
             await self.wait_taken(call.stream_id)
+        data = await unpacked(data)
         request = _parse(call, data)
         del data
         return await answer(call.binding, request)
@@ -435,7 +443,7 @@ class ServerPipe(LinkPipe):
         self._server_link.end_call(self._call, error)
 
 
-def _parse(call: Call, data: Buffer) -> Message:
+def _parse(call: Call, data: MessageData) -> Message:
     spec = call.binding.spec
     size = len(data)
     try:
@@ -448,4 +456,4 @@ def _parse(call: Call, data: Buffer) -> Message:
 
 async def _parse_each(call: Call, inbox: Inbox) -> AsyncIterator[Message]:
     while (data := await inbox.get()) is not None:
-        yield _parse(call, data)
+        yield _parse(call, await unpacked(data))
