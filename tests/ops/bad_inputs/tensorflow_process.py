@@ -1,7 +1,7 @@
 """Runs ops on TensorFlow for the tests of bad inputs: lists of calls in, lists of outcomes out.
 
-With each list comes how many seconds a call may take.  Some kernels never end on bad input: the
-process is ended then, as if they had aborted.
+With each list comes how many seconds a call may take, and whether a new child is to run it.  Some
+kernels never end on bad input: the process is ended then, as if they had aborted.
 
 This process only loads TensorFlow; the calls are for a child, which may be ended by a kernel: then
 another child goes on.  A process in which TensorFlow has already run anything could not be forked,
@@ -10,6 +10,7 @@ since its threads stay behind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -46,11 +47,16 @@ class _Child:
             while len(found) < len(calls):
                 found.append(pickle.load(self._answers))
         except Exception:  # what a child leaves that has destroyed its memory may be anything
-            self._calls.close()
-            self._answers.close()
-            os.waitpid(self._id, 0)
+            self.end()
             return [*found, ABORTED], True
         return found, False
+
+    def end(self) -> None:
+        """Let the process end, and wait for that."""
+        with contextlib.suppress(BrokenPipeError):
+            self._calls.close()
+        self._answers.close()
+        os.waitpid(self._id, 0)
 
 
 def _answer(calls_end: int, answers_end: int) -> None:
@@ -82,9 +88,12 @@ def main() -> None:
     child = _Child()
     while True:
         try:
-            calls, limit_s = pickle.load(sys.stdin.buffer)
+            calls, limit_s, is_fresh = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
+        if is_fresh:
+            child.end()
+            child = _Child()
         found: list[Outcome] = []
         while len(found) < len(calls):
             more, has_ended = child.ask(calls[len(found) :], limit_s)

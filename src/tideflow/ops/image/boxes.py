@@ -190,7 +190,13 @@ def crop_and_resize_grad_boxes_kernel(
     ctx: KernelContext, grads: Array, image: Array, boxes: Array, box_ind: Array, *, method: str
 ) -> Any:
     """Return what moving the corners of boxes does: [boxes, 4]."""
+    if np.ndim(grads) != 4 or np.ndim(image) != 4:
+        raise _invalid(
+            f"grads and image must have 4 dimensions; found {np.ndim(grads)} and {np.ndim(image)}"
+        )
     _check_boxes(boxes, box_ind, len(image))
+    if len(grads) != len(boxes):
+        raise _invalid(f"there must be grads of {len(boxes)} boxes; found {len(grads)}")
     if grads.shape[3] != image.shape[3]:
         raise _invalid(
             f"grads must have the {image.shape[3]} channels of image; found {grads.shape[3]}"

@@ -47,10 +47,16 @@ from tideflow.wire.dtypes import DType, dtype_of
 _GEOMETRY = ("ksize", "strides", "padding", "data_format")
 
 
-def pool_shape(c: ShapeContext) -> list[Dims]:
-    """Give a pool its shape.  Raises: ValueError."""
-    _check_ksize(c.attrs)
-    layout = c.attrs["data_format"]
+def pool_shape(c: ShapeContext, *, beyond_first: bool = False) -> list[Dims]:
+    """Give a pool its shape.
+
+    beyond_first: what is refused first (see _check_windows).
+    Raises: ValueError; UnimplementedError.
+    """
+    strides, layout = c.attrs["strides"], c.attrs["data_format"]
+    if len(strides) == 4 and strides[_channel(layout)] <= 0:
+        raise ValueError(f"strides must be positive; found {strides}")
+    _check_windows(c.attrs, beyond_first=beyond_first)
     given = dims_to_nhwc(with_rank(c.inputs[0], 4, "input"), layout)
     height, width = spatial(c.attrs["ksize"], layout)
     found = (
@@ -62,18 +68,25 @@ def pool_shape(c: ShapeContext) -> list[Dims]:
     return [dims_from_nhwc(found, layout)]
 
 
-def _check_ksize(attrs: dict[str, Any]) -> None:
+def _channel(layout: str) -> int:
+    return 1 if layout == "NCHW" else 3
+
+
+def _check_windows(attrs: dict[str, Any], *, beyond_first: bool) -> None:
+    """Check windows and steps.
+
+    beyond_first: whether windows over batch or channels are refused before those of no size; in
+      that TensorFlow's ops differ.
+    Raises: ValueError; UnimplementedError for windows or steps over batch or channels.
+    """
     ksize = attrs["ksize"]
-    channel = 1 if attrs["data_format"] == "NCHW" else 3
-    lists = len(ksize) == len(attrs["strides"]) == 4
-    if lists and (min(ksize) <= 0 or attrs["strides"][channel] <= 0):
-        raise ValueError(
-            f"ksize and strides must be positive; found {ksize} and {attrs['strides']}"
-        )
-    if lists and (ksize[0] != 1 or ksize[channel] != 1):
-        raise errors.UnimplementedError(
-            f"pooling over batch or channels is not supported; ksize is {ksize}"
-        )
+    if len(ksize) == len(attrs["strides"]) == 4:
+        if not beyond_first and min(ksize) <= 0:
+            raise ValueError(f"ksize must be positive; found {ksize}")
+        if ksize[0] != 1 or ksize[_channel(attrs["data_format"])] != 1:
+            raise errors.UnimplementedError(
+                f"pooling over batch or channels is not supported; ksize is {ksize}"
+            )
     check_attrs(attrs, errors.UnimplementedError)
 
 
@@ -183,6 +196,11 @@ def max_pool_kernel(
     return from_nhwc(found, data_format)
 
 
+def _max_pool_grad_shape(c: ShapeContext) -> list[Dims]:
+    _check_windows(c.attrs, beyond_first=True)
+    return [with_rank(c.inputs[0], 4, "orig_input")]
+
+
 @op(
     """
     MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> output: T
@@ -193,7 +211,7 @@ def max_pool_kernel(
     data_format: string in {NHWC, NCHW} = 'NHWC'
     T: type in reals = float
     """,
-    shape=lambda c: [with_rank(c.inputs[0], 4, "orig_input")],
+    shape=_max_pool_grad_shape,
     compiles=Compiles.ALWAYS,
 )
 def max_pool_grad_kernel(
@@ -249,7 +267,9 @@ def _check_grads(x: Tensor, y: Tensor, dy: Tensor, rows: Window, columns: Window
     data_format: string in {NHWC, NCHW} = 'NHWC'
     T: type in reals
     """,
-    shape=lambda c: [shapes.merge(with_rank(c.inputs[1], 4, "orig_output"), pool_shape(c)[0])],
+    shape=lambda c: [
+        shapes.merge(with_rank(c.inputs[1], 4, "orig_output"), pool_shape(c, beyond_first=True)[0])
+    ],
 )
 def max_pool_grad_grad_kernel(
     xp: ArrayNamespace,
@@ -342,7 +362,7 @@ def avg_pool_kernel(
 
 
 def _avg_pool_grad_shape(c: ShapeContext) -> list[Dims]:
-    _check_ksize(c.attrs)
+    _check_windows(c.attrs, beyond_first=True)
     return [with_rank(c.value_as_shape(0), 4, "orig_input_shape")]
 
 
@@ -371,7 +391,7 @@ def avg_pool_grad_kernel(
 ) -> Any:
     dy = wide(xp, to_nhwc(grad, data_format))
     sizes = [int(size) for size in orig_input_shape.reshape(-1)]
-    if len(sizes) != 4 or min(sizes) < 0:
+    if orig_input_shape.ndim != 1 or len(sizes) != 4 or min(sizes) < 0:
         raise errors.InvalidArgumentError(f"orig_input_shape must be 4 sizes; found {sizes}")
     batch, height, width, channels = dims_to_nhwc(tuple(sizes), data_format)
     rows, columns = _windows((height, width), ksize, strides, padding, (), data_format)

@@ -51,6 +51,11 @@ def pool3d_shape(c: ShapeContext) -> list[Dims]:
 
 def _like(index: int) -> Any:
     def shape(c: ShapeContext) -> list[Dims]:
+        ksize, channel = c.attrs["ksize"], 1 if c.attrs["data_format"] == "NCDHW" else 4
+        if len(ksize) == 5 and (ksize[0] != 1 or ksize[channel] != 1):
+            raise errors.UnimplementedError(
+                f"pooling over batch or channels is not supported; ksize is {ksize}"
+            )
         check_attrs(c.attrs, errors.UnimplementedError)
         return [with_rank(c.inputs[index], 5, "orig_input")]
 
@@ -156,6 +161,10 @@ def max_pool3d_grad_grad_kernel(
     data_format: str,
 ) -> Any:
     x, y, dx = (to_ndhwc(a, data_format) for a in (orig_input, orig_output, grad))
+    if not x.size:
+        raise errors.InvalidArgumentError(
+            f"orig_input must have elements; its shape is {list(x.shape)}"
+        )
     along = _windows(x, ksize, strides, padding, data_format)
     _check(y, x.shape, along, "orig_output")
     if dx.shape != x.shape:
@@ -223,6 +232,11 @@ def avg_pool3d_kernel(
     return from_ndhwc(mean.astype(input.dtype), data_format)
 
 
+def _avg_pool3d_grad_shape(c: ShapeContext) -> list[Dims]:
+    check_attrs(c.attrs, errors.UnimplementedError)
+    return [with_rank(c.value_as_shape(0), 5, "orig_input_shape")]
+
+
 @op(
     """
     AvgPool3DGrad(orig_input_shape: int32, grad: T) -> output: T
@@ -232,7 +246,7 @@ def avg_pool3d_kernel(
     data_format: string in {NDHWC, NCDHW} = 'NDHWC'
     T: type in floats
     """,
-    shape=lambda c: [with_rank(c.value_as_shape(0), 5, "orig_input_shape")],
+    shape=_avg_pool3d_grad_shape,
     static=("orig_input_shape",),
 )
 def avg_pool3d_grad_kernel(

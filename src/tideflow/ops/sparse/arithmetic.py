@@ -486,7 +486,9 @@ def sparse_split_kernel(
     """Return pieces along an axis; the first are one longer where the size does not divide."""
     _check(indices, values, shape)
     rank = len(shape)
-    axis = int(np.asarray(split_dim).reshape(-1)[0])
+    if np.ndim(split_dim):
+        raise _invalid(f"Input split_dim should be a scalar but received shape {split_dim.shape}")
+    axis = int(split_dim)
     if not -rank <= axis < rank:
         raise _invalid(f"Input split_dim should be between {-rank} and {rank}, got {axis}")
     axis %= rank
