@@ -213,6 +213,14 @@ class BlockingConnection(ClientCalls):
 
     def _send(self, out: list[Buffer], deadline_s: float | None) -> None:
         """Send all, unless the peer is given up meanwhile."""
+        if len(out) == 1:
+            # A small step is one buffer, which the socket takes at once.
+            self._set_timeout(deadline_s)
+            with contextlib.suppress(TimeoutError):
+                sent = self._socket.send(out[0])
+                if sent == len(out[0]):
+                    return
+                out = [memoryview(out[0])[sent:]]
         views = deque(memoryview(one) for one in out)
         while views and not self.failure:
             self._set_timeout(deadline_s)
