@@ -129,6 +129,18 @@ def _ref_loop(op: str, feed: Feeds) -> Runs:
     return [[begin], [apply_op("RefExit", left)], [v]]
 
 
+def _ref_identity(op: str, feed: Feeds) -> Runs:
+    v, begin = reference(X)
+    return [[begin], [apply_op("AssignAdd", apply_op(op, v), feed(X))], [v]]
+
+
+def _ref_select(op: str, feed: Feeds) -> Runs:
+    v, begin = reference(X, "v")
+    w, begin_other = reference(X + 1, "w")
+    chosen = apply_op(op, feed(I32(1)), [v, w])
+    return [[begin, begin_other], [apply_op("AssignAdd", chosen, feed(X))], [v, w]]
+
+
 def _trigger(op: str, feed: Feeds) -> Runs:
     with tf.control_dependencies([apply_op("Switch", tf.constant(1.0), feed(np.bool_(True)))[1]]):
         trigger = apply_op(op)
@@ -154,6 +166,8 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_switch_n, "_SwitchN"),
     (_loop, "Enter Exit NextIteration LoopCond"),
     (_ref_loop, "RefEnter RefExit RefMerge RefNextIteration RefSwitch"),
+    (_ref_identity, "RefIdentity"),
+    (_ref_select, "RefSelect"),
     (_trigger, "ControlTrigger"),
     (_assert, "Assert"),
 ]
