@@ -11,6 +11,7 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.server import Server
 from tideflow.cluster.worker import Worker
 from tideflow.eager.context import Context, replace_context
+from tideflow.platform.settings import process_settings
 from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_server
@@ -23,9 +24,8 @@ def test_a_task_that_makes_no_contexts_leaves_none_on_the_others() -> None:
     server = Server(spec, "worker", 0)
     task = "/job:worker/replica:0/task:1"
     # It has devices, but nothing for eager clients.
-    worker = Worker(
-        task, DeviceManager(make_devices("worker", 1, pb.ConfigProto())), ClusterSpec(spec)
-    )
+    devices = make_devices("worker", 1, pb.ConfigProto(), process_settings())
+    worker = Worker(task, DeviceManager(devices), ClusterSpec(spec))
     plain = make_server("grpc", [worker], spec["worker"][1])
     run_sync(plain.start())
     try:
