@@ -261,13 +261,15 @@ class RawServer:
             one.close()
 
 
-def raw_call(greeting: bytes, keepalive_s: float = 30.0, timeout_s: float = 20.0) -> None:
+def raw_call(
+    greeting: bytes, keepalive_s: float = 30.0, timeout_s: float = 20.0, value: bytes = b""
+) -> None:
     """Make a call to a server that says no more than its greeting."""
     server = RawServer(greeting)
     channel = H2Channel(server.address, keepalive_s=keepalive_s)
     try:
         assert channel.blocking is not None
-        channel.blocking.unary(SPECS["Echo"], BytesValue(), timeout_s=timeout_s)
+        channel.blocking.unary(SPECS["Echo"], BytesValue(value=value), timeout_s=timeout_s)
     finally:
         run_sync(channel.close())
         server.close()
@@ -290,6 +292,17 @@ def test_where_the_kernel_cannot_tell_a_silent_peer_is_given_up_after_a_ping(
     monkeypatch.setattr(blocking, "view_of", lambda connection: lambda: Evidence.NONE)
     with pytest.raises(errors.UnavailableError, match=r"did not answer a ping within 0\.05 s"):
         raw_call(frames.settings_frame({}), keepalive_s=0.05)
+
+
+def test_a_peer_that_is_gone_while_it_is_written_to_is_unavailable_not_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocking, "view_of", lambda connection: lambda: Evidence.CUT_OFF)
+    room = 1 << 30
+    greeting = frames.settings_frame({frames.SETTING_INITIAL_WINDOW: room})
+    greeting += frames.window_update_frame(0, room)
+    with pytest.raises(errors.UnavailableError, match="acknowledged nothing"):
+        raw_call(greeting, timeout_s=600, value=bytes(1 << 26))
 
 
 def test_a_peer_that_only_says_that_it_is_leaving_is_unavailable() -> None:
