@@ -35,6 +35,15 @@ def test_an_alias_has_the_inputs_and_outputs_of_tensorflows_op(name):
     assert [a.name for a in ours.outputs] == [a.name for a in theirs.output_arg]
 
 
+@pytest.mark.parametrize("name", ALIASES)
+def test_an_alias_has_the_attrs_of_tensorflows_op_and_its_defaults(name):
+    # Whoever sends a node leaves out what is the default.
+    theirs, ours = registry.get(name), get_op_def(name)
+    assert set(ours.attrs) == {attr.name for attr in theirs.attr}
+    for attr in theirs.attr:
+        check_default(ours.attrs[attr.name], attr)
+
+
 @pytest.mark.parametrize("name", sorted(set(registered_ops()) - set(ALIASES)))
 def test_an_op_is_defined_as_tensorflow_defines_it(name):
     theirs = registry.get(name)
@@ -57,6 +66,10 @@ def check_attr(ours, theirs):
     assert ours.minimum == (theirs.minimum if theirs.has_minimum else None)
     allowed = decode_attr(pb.AttrValue.FromString(theirs.allowed_values.SerializeToString()))
     assert set(ours.allowed or ()) == set(allowed or ())
+    check_default(ours, theirs)
+
+
+def check_default(ours, theirs):
     assert ours.required == (not theirs.HasField("default_value"))
     if not ours.required:
         default = decode_attr(pb.AttrValue.FromString(theirs.default_value.SerializeToString()))

@@ -23,10 +23,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from eager_programs import PROGRAMS
 
 UNARY = {"TF_ENABLE_EAGER_CLIENT_STREAMING_ENQUEUE": "False"}
+# It rewrites the functions that it sends so that servers would use oneDNN.
+ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 # TensorFlow's client with one call for each operation instead of a stream, too.
 CLIENTS = {
     "tensorflow": ("tensorflow", {}),
     "tensorflow, unary": ("tensorflow", UNARY),
+    "tensorflow, oneDNN": ("tensorflow", ONEDNN),
     "tideflow": ("tideflow", {}),
 }
 REFERENCE = ("tensorflow", "tensorflow")
@@ -35,6 +38,7 @@ SHARING = {name: one for name, one in PROGRAMS.items() if not one.is_alone}
 WAYS = (
     ("tensorflow", "tideflow"),
     ("tensorflow, unary", "tideflow"),
+    ("tensorflow, oneDNN", "tideflow"),
     ("tensorflow", "tensorflow-leads"),
     ("tensorflow", "tideflow-leads"),
     ("tideflow", "tensorflow"),

@@ -20,10 +20,13 @@ pytestmark = pytest.mark.tensorflow
 FLOATS = ["float32", "bfloat16"]
 
 
+WITHOUT_A_LABEL = ("_MklSwish", "_MklFusedMish", "_MklFusedBatchMatMulV2")
+
+
 def for_onednn(given):
     """Ask for the kernels that a plain op's rewriting asks for."""
     for node in given.node:
-        if node.op.startswith("_Mkl") and node.op != "_MklSwish":
+        if node.op.startswith("_Mkl") and node.op not in WITHOUT_A_LABEL:
             node.attr["_kernel"].s = b"MklNameChangeOp"
 
 
@@ -81,6 +84,40 @@ def test_a_product_of_what_does_not_fit(name):
         return [Run([made], {a: np.ones((3, 3))})]
 
     check_both_run(build, [name], change=for_onednn)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("adj_y", [False, True])
+def test_a_product_of_batches_that_is_scaled_and_added_to(dtype, adj_y):
+    def args():
+        more = [values(dtype, seed=2), values(dtype, 2, 1, 3, 4, seed=3)]
+        y = values(dtype, 2, 3, 4, 5) if adj_y else values(dtype, 2, 3, 5, 4)
+        return [values(dtype, 2, 3, 3, 5, seed=1), y, more]
+
+    check("_MklFusedBatchMatMulV2", args, {"adj_y": adj_y, "fused_ops": ["Mul", "Add"]})
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_convolution_of_what_is_padded(dtype, activation):
+    ends = {"strides": [1, 1, 2, 1], "padding": "VALID"}
+    padding = np.int32([[0, 0], [1, 2], [2, 0], [0, 0]])
+
+    def inputs():
+        return [values(dtype, 2, 5, 5, 3), values(dtype, 3, 3, 3, 4, seed=1)]
+
+    def args():
+        return [*inputs(), [values(dtype, 4, seed=2)], tf.constant(padding)]
+
+    attrs = {"fused_ops": fused(activation), "leakyrelu_alpha": 0.3, **ends}
+    check("_MklNativePadWithFusedConv2D", args, attrs)
+    check("_MklNativePadWithConv2D", lambda: [*inputs(), tf.constant(padding)], ends)
+    check("_MklNativeConv2DWithBias", lambda: [*inputs(), values(dtype, 4, seed=2)], ends)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_mish(dtype):
+    check("_MklFusedMish", lambda: [values(dtype, 4, 5)], {})
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

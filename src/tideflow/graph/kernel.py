@@ -2,6 +2,9 @@
 
 `bind` turns an op's kernel into a callable over flat inputs, with attrs fixed and list arguments
 grouped, so that running a node is one call.
+
+Strings come to every kernel as arrays of objects, scalars too: NumPy takes bare bytes for something
+else, and drops the zeros at their end.  Wherever a value comes from, `with_arrays` sees to that.
 """
 
 from __future__ import annotations
@@ -9,14 +12,14 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tideflow.graph.node import FunctionRef, Node, arg_sizes
+from tideflow.graph.node import FunctionRef, Node, arg_sizes, arg_types
 from tideflow.graph.op_def import OpDef
-from tideflow.wire import errors
+from tideflow.wire import dtypes, errors
 
 T = TypeVar("T")
 
@@ -154,7 +157,7 @@ def bind(node: Node, first: Any) -> Callable[..., Any]:
             _direct_calls[op_def.name] = _direct_call(op_def)
         direct = _direct_calls[op_def.name]
         if direct is not None:
-            return direct
+            return with_arrays(direct, node)
     attrs = {name: node.attrs[name] for name in op_def.kernel_attrs}
     call: Callable[..., Any] = functools.partial(op_def.kernel, first, **attrs)
     if any(arg.is_list for arg in op_def.inputs):
@@ -162,7 +165,77 @@ def bind(node: Node, first: Any) -> Callable[..., Any]:
     sizes = arg_sizes(op_def.outputs, node.attrs)
     if any(size is not None for size in sizes):
         call = _flatten_outputs(call, sizes, op_def.is_async)
+    return with_arrays(call, node)
+
+
+def with_arrays(call: Callable[..., Any], node: Node) -> Callable[..., Any]:
+    """Return a node's call over flat inputs so that strings are arrays, those it takes and gives.
+
+    A pure kernel also takes arrays of resources and variants, which are bare objects elsewhere when
+    they are scalars, and what it makes of them is given in that form.
+    """
+    op_def = node.op_def
+    boxed = _OBJECTS if op_def.is_pure else _STRINGS
+    first = int(op_def.takes_step)
+    taken = arg_types(op_def.inputs, node.attrs)
+    inputs = {i + first: _boxed for i, dtype in enumerate(taken) if dtype in boxed}
+    outputs = {
+        i: _boxed if dtype in _STRINGS else _bare
+        for i, dtype in enumerate(node.output_types)
+        if dtype in boxed
+    }
+    if inputs:
+        call = _with_inputs(call, inputs)
+    if outputs:
+        call = _with_outputs(call, outputs, len(node.output_types), op_def.is_async)
     return call
+
+
+_STRINGS = frozenset({dtypes.string})
+_OBJECTS = frozenset({dtypes.string, dtypes.resource, dtypes.variant})
+# What is done to values, by their places among the flat inputs or outputs.
+_Changes = Mapping[int, Callable[[Any], Any]]
+
+
+def _boxed(value: Any) -> Any:
+    """Return a scalar object as an array without dimensions."""
+    if isinstance(value, np.ndarray) or value is None:
+        return value
+    array = np.empty((), object)
+    array[()] = value
+    return array
+
+
+def _bare(value: Any) -> Any:
+    """Return the object of an array without dimensions."""
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+
+
+def _with_inputs(call: Callable[..., Any], changes: _Changes) -> Callable[..., Any]:
+    def called(*flat: Any) -> Any:
+        given = list(flat)
+        for i, change in changes.items():
+            given[i] = change(given[i])
+        return call(*given)
+
+    return called
+
+
+def _with_outputs(
+    call: Callable[..., Any], changes: _Changes, count: int, is_async: bool
+) -> Callable[..., Any]:
+    def changed(result: Any) -> Any:
+        if count == 1:
+            return changes[0](result)
+        results = list(result)
+        for i, change in changes.items():
+            results[i] = change(results[i])
+        return results
+
+    async def called_async(*flat: Any) -> Any:
+        return changed(await call(*flat))
+
+    return called_async if is_async else lambda *flat: changed(call(*flat))
 
 
 _direct_calls: dict[str, Callable[..., Any] | None] = {}

@@ -73,9 +73,10 @@ class Binder:
         return value if self.accelerator is None else receive(value, self.accelerator)
 
     def constant(self, node: Node) -> Any:
-        """Return a Const's value; scalars as array scalars, on which arithmetic is fastest."""
+        """Return a Const's value; numbers without dimensions as array scalars, on which arithmetic
+        is fastest."""
         value = node.attrs["value"]
-        if isinstance(value, np.ndarray) and value.ndim == 0:
+        if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
             return value[()]
         return value
 

@@ -27,7 +27,9 @@ from tideflow.platform import clock
 from tideflow.runtime.context import FindFunction, KernelState, NodeContext, Step
 from tideflow.runtime.device import Device
 from tideflow.runtime.graph_runner import local_step
+from tideflow.runtime.input_types import find_wrong_input, have_types
 from tideflow.runtime.program import explain
+from tideflow.wire import errors
 
 # Kinds of attrs that name functions.
 _FUNCTIONS = ("func", "list(func)")
@@ -43,7 +45,7 @@ class BoundOp:
 
     Attributes:
       call: the kernel over flat inputs.
-      output_types: of the flat outputs.
+      input_types, output_types: of the flat inputs and outputs.
       single: the type of the only output, where there is exactly one; else None.
       sizes: how many tensors each declared output holds, None for a single one.
       durations: how long the kernel takes.
@@ -54,6 +56,7 @@ class BoundOp:
         "call",
         "device",
         "durations",
+        "input_types",
         "is_async",
         "node",
         "op_def",
@@ -76,6 +79,7 @@ class BoundOp:
         self.attrs = attrs
         self.device = device
         self.node = Node(name, op_def, [], [], attrs, device.name)
+        self.input_types = arg_types(op_def.inputs, attrs)
         self.output_types = arg_types(op_def.outputs, attrs)
         self.sizes = arg_sizes(op_def.outputs, attrs)
         self.single = self.output_types[0] if self.sizes == [None] else None
@@ -111,6 +115,13 @@ class BoundOp:
                 return self.call(*values)
         except Exception as error:
             raise explain(error, self.node, values) from error
+
+    def require_types(self, values: Sequence[Any]) -> None:
+        """Raise InvalidArgumentError for inputs of other types than the attrs say."""
+        if not have_types(values, self.input_types):
+            wrong = find_wrong_input(self.node, values)
+            count = f"{self.op_def.name} takes {len(self.input_types)} inputs, not {len(values)}"
+            raise errors.InvalidArgumentError(wrong or count)
 
     async def run_async(self, values: Sequence[Any]) -> list[Any]:
         """Return the flat outputs, on the event loop; a kernel that may be long has a thread."""

@@ -19,6 +19,7 @@ from tideflow.blocking import KERNELS, Pool, StopFlag, Stopped
 from tideflow.graph.node import Node
 from tideflow.graph.shapes import format_dims
 from tideflow.platform import clock
+from tideflow.runtime.input_types import find_wrong_input
 from tideflow.wire import errors
 
 # Generating code costs about ten runs of the list; short-lived programs never pay for it.
@@ -54,10 +55,16 @@ class Instruction:
 
 @dataclass(slots=True)
 class _Piece:
-    """A generated function, and which instruction each of its lines belongs to."""
+    """A generated function.
+
+    Attributes:
+      which: the instruction that each line belongs to.
+      inputs: by instruction, the variables that its line takes.
+    """
 
     run: Callable[[list[Any]], None]
     which: list[int]
+    inputs: dict[int, list[str]]
 
 
 class Program:
@@ -115,7 +122,8 @@ class Program:
             except Stopped:
                 raise
             except Exception as error:
-                raise self._explain(error, _line_of(error, piece), slots) from error
+                at, values = _failed(error, piece)
+                raise explain(error, self.instructions[at].node, values) from error
 
     def _walk(self, slots: list[Any]) -> None:
         at = 0
@@ -163,9 +171,7 @@ class Program:
 
     def _explain(self, error: Exception, at: int, slots: list[Any]) -> Exception:
         one = self.instructions[at]
-        # Generated code keeps values in local variables; the list has them only in part.
-        values = [slots[i] for i in one.inputs]
-        return explain(error, one.node, values)
+        return explain(error, one.node, [slots[i] for i in one.inputs])
 
 
 def explain(error: BaseException, node: Node, inputs: Sequence[Any]) -> errors.OpError:
@@ -180,6 +186,9 @@ def explain(error: BaseException, node: Node, inputs: Sequence[Any]) -> errors.O
             return error
         text = _without_marks(error.message)
         return error.with_message(f"{where}: {text}{mark}", node=node.name)
+    wrong = find_wrong_input(node, inputs)
+    if wrong is not None:
+        return errors.InvalidArgumentError(f"{where}: {wrong}{mark}", node=node.name)
     given = ", ".join(_describe(value) for value in inputs if value is not None)
     reason = _without_marks(str(error))
     text = f"{where}: {reason} (inputs: {given or 'not recorded'}){mark}"
@@ -216,15 +225,18 @@ def _mark_last_uses(instructions: list[Instruction], kept: set[int]) -> None:
         seen.update(touched)
 
 
-def _line_of(error: BaseException, piece: _Piece) -> int:
-    """Return which instruction of a generated piece raised."""
+def _failed(error: BaseException, piece: _Piece) -> tuple[int, list[Any]]:
+    """Return which instruction of a generated piece raised, and its inputs; None for one that the
+    piece does not hold any more."""
     traceback = error.__traceback__
     wanted = piece.run.__code__
     while traceback is not None:
         if traceback.tb_frame.f_code is wanted:
-            return piece.which[traceback.tb_lineno - 1]
+            at = piece.which[traceback.tb_lineno - 1]
+            values = traceback.tb_frame.f_locals
+            return at, [values.get(name) for name in piece.inputs.get(at, ())]
         traceback = traceback.tb_next
-    return 0
+    return 0, []
 
 
 def _generate(instructions: list[Instruction], kept: set[int], look_every: int) -> list[_Piece]:
@@ -244,6 +256,7 @@ def _generate_piece(part: list[Instruction], first: int, kept: set[int], look_ev
     names: dict[str, Any] = {}
     lines = ["def piece(s):"]
     which = [first]
+    taken: dict[int, list[str]] = {}
     variables = _Variables()
 
     def add(text: str, index: int) -> None:
@@ -259,6 +272,7 @@ def _generate_piece(part: list[Instruction], first: int, kept: set[int], look_ev
             if slot not in variables.of:
                 add(f" {variables.take(slot)}=s[{slot}]", i)
         inputs = [variables.of[slot] for slot in one.inputs]
+        taken[first + i] = inputs
         # A result takes the place of a value that is not needed any more.
         variables.give_up(slot for slot in one.frees if slot not in one.outputs)
         targets = ",".join([variables.take(slot) for slot in one.outputs])
@@ -281,7 +295,7 @@ def _generate_piece(part: list[Instruction], first: int, kept: set[int], look_ev
     if len(lines) == 1:
         add(" pass", 0)
     exec(compile("\n".join(lines), "<tideflow plan>", "exec"), names)
-    return _Piece(names["piece"], which)
+    return _Piece(names["piece"], which, taken)
 
 
 class _Variables:

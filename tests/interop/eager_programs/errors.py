@@ -124,3 +124,78 @@ def an_error_comes_out_of_an_asynchronous_scope(tf: Any, at: Cluster) -> Any:
     tf.experimental.async_clear_error()
     with tf.device(W0):
         return [*found, (tf.constant(2.0) * 3.0).numpy()]
+
+
+@program(["tensorflow"])
+def inputs_of_other_types(tf: Any, at: Cluster) -> Any:
+    """Arrays, handles and variants where an op takes one of the others: each is refused alike."""
+    from tensorflow.python.eager import context, execute  # noqa: PLC0415  (calls any op as told)
+
+    raw = tf.raw_ops
+    float_, int_ = (tf.dtypes.as_dtype(name).as_datatype_enum for name in ("float32", "int32"))
+    with tf.device(W1):
+        handle = raw.VarHandleOp(dtype=tf.float32, shape=[], shared_name=at.name)
+        raw.AssignVariableOp(resource=handle, value=tf.constant(1.0))
+        dataset = raw.TensorDataset(components=[tf.constant(1.0)], output_shapes=[[]])
+        values = {
+            "float": tf.constant(1.5),
+            "int": tf.constant(2),
+            "string": tf.constant("a"),
+            "handle": handle,
+            "queue": raw.FIFOQueueV2(component_types=[tf.float32], shared_name=f"{at.name}/q"),
+            "dataset": dataset,
+            "list": raw.EmptyTensorList(
+                element_shape=tf.constant([], tf.int32),
+                max_num_elements=tf.constant(2),
+                element_dtype=tf.float32,
+            ),
+            "optional": raw.OptionalFromValue(components=[tf.constant(1.0)]),
+        }
+    calls: list[tuple[str, int, list[str], tuple[Any, ...]]] = [
+        ("AddV2", 1, ["float", "float"], ("T", float_)),
+        ("Neg", 1, ["float"], ("T", float_)),
+        ("MatMul", 1, ["float", "float"], ("T", float_)),
+        ("Reshape", 1, ["float", "int"], ("T", float_, "Tshape", int_)),
+        ("StringLength", 1, ["string"], ()),
+        ("StringJoin", 1, ["string", "string"], ("N", 2)),
+        ("StringToNumber", 1, ["string"], ("out_type", float_)),
+        ("ReadVariableOp", 1, ["handle"], ("dtype", float_)),
+        ("AssignVariableOp", 0, ["handle", "float"], ("dtype", float_)),
+        ("VariableShape", 1, ["handle"], ()),
+        ("VarIsInitializedOp", 1, ["handle"], ()),
+        ("DestroyResourceOp", 0, ["handle"], ()),
+        ("QueueEnqueueV2", 0, ["queue", "float"], ("Tcomponents", [float_])),
+        ("QueueSizeV2", 1, ["queue"], ()),
+        ("TensorListLength", 1, ["list"], ()),
+        ("TensorListPushBack", 1, ["list", "float"], ("element_dtype", float_)),
+        ("OptionalHasValue", 1, ["optional"], ()),
+        ("DatasetCardinality", 1, ["dataset"], ()),
+        ("Shape", 1, ["float"], ("T", float_)),
+        ("Rank", 1, ["float"], ("T", float_)),
+        ("Pack", 1, ["float", "float"], ("N", 2, "T", float_)),
+        ("Cast", 1, ["float"], ("SrcT", float_, "DstT", int_)),
+        ("Identity", 1, ["float"], ("T", float_)),
+    ]
+    found = {}
+    for op, count, right, attrs in calls:
+        for place, one in enumerate(right):
+            for name in values:
+                if name == one or _KINDS.get(name, name) == _KINDS.get(one, one):
+                    continue
+                given = [*right[:place], name, *right[place + 1 :]]
+                inputs = [values[kind] for kind in given]
+
+                def call(
+                    op: str = op, count: int = count, inputs: Any = inputs, a: Any = attrs
+                ) -> Any:
+                    with tf.device(W1):
+                        execute.execute(op.encode(), count, inputs, a, context.context(), None)
+                        context.async_wait()
+
+                found[f"{op} of {given}"] = at.attempt(call)
+    return found
+
+
+# Which of the values are of one type.
+_KINDS = {"handle": "resource", "queue": "resource", "dataset": "variant", "list": "variant",
+          "optional": "variant"}  # fmt: skip

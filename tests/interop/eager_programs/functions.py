@@ -290,3 +290,34 @@ def many_calls_of_a_function(tf: Any, at: Cluster) -> Any:
     for _ in range(40):
         x = tf.minimum(f(x), 5.0)
     return values([x, v])
+
+
+@program()
+def layers_of_a_function_that_are_rewritten(tf: Any, at: Cluster) -> Any:
+    """What TensorFlow's client makes other ops of, which name more than one here, or leave out what
+    is their default."""
+    draw = np.random.default_rng(0)
+    image, rows = draw.normal(size=[2, 6, 6, 4]), draw.normal(size=[4, 8])
+    filters, bias = draw.normal(size=[3, 3, 4, 4]), draw.normal(size=[4])
+
+    @tf.function
+    def f(image: Any, rows: Any, filters: Any, bias: Any) -> Any:
+        with tf.device(W1):
+            padded = tf.pad(image, [[0, 0], [1, 1], [1, 1], [0, 0]])
+            products = tf.matmul(image, image, transpose_b=True)
+            found = [
+                tf.nn.softmax(rows),
+                products * tf.constant(0.5) + tf.ones([2, 1, 6, 6]),
+                tf.nn.conv2d(padded, filters, 1, "VALID"),
+                tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(padded, filters, 1, "VALID"), bias)),
+                tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(image, filters, 1, "SAME"), bias)),
+                rows * tf.tanh(tf.nn.softplus(rows)),
+                tf.nn.silu(rows),
+                tf.nn.max_pool2d(image, 2, 2, "SAME"),
+                tf.transpose(image, [0, 3, 1, 2]),
+                tf.nn.relu(tf.nn.bias_add(tf.matmul(rows, rows, transpose_b=True), bias)),
+            ]
+        return [tf.identity(one) for one in found]
+
+    given = [tf.constant(one.astype(np.float32)) for one in (image, rows, filters, bias)]
+    return values(f(*given))

@@ -265,7 +265,9 @@ def a_reference_is_fed(tf: Any, at: Cluster) -> Any:
         there = grown * 2
     with at.session() as session:
         session.run(v.initializer)
+        failed = at.attempt(lambda: session.run(grown, {v: 5.0}))
         return [
+            failed["error"],
             session.run([read], {v: 5.0}),
             session.run([there, grown]),
             session.run(v),

@@ -262,6 +262,7 @@ class EagerWorker(EagerService):
             values = await self._transfer(context, operation, inputs)
         else:
             bound = context.bind(operation.name, context.device(operation.device), operation.attrs)
+            bound.require_types(inputs)
             values = await bound.run_async(inputs)
         context.keep(operation.id, values)
         response = pb.EagerQueueResponse()

@@ -66,7 +66,8 @@ def pack_kernel(xp: ArrayNamespace, values: list[Any], *, axis: int, T: DType) -
     Raises: InvalidArgumentError for values of different shapes, or an axis that is not there.
     """
     try:
-        if xp is np and not axis and not any(map(np.ndim, values)) and T is not dtypes.string:
+        is_plain = T.as_numpy_dtype is not object
+        if xp is np and is_plain and not axis and not any(map(np.ndim, values)):
             return np.array(values, T.as_numpy_dtype)
         return xp.stack(values, axis)
     except ValueError:

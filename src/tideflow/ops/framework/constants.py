@@ -358,14 +358,17 @@ def zeros_of(xp: Any, sizes: Sequence[int], dtype: Any) -> Any:
     compiles=Compiles.ALWAYS,
 )
 def zeros_like_kernel(xp: ArrayNamespace, x: Array, *, T: DType) -> Any:
-    """Return zeros (empty strings) in the shape of x; a variant says what its own zero is.
+    """Return zeros (empty strings) in the shape of x; each variant says what its own zero is.
 
     One that knows none (a dataset) is its own: it can only be the gradient of a result without one.
     """
     if T is dtypes.string:
         return np.full(np.shape(x), b"", object)
     if T is dtypes.variant:
-        return x.zeros_like() if hasattr(x, "zeros_like") else x
+        made = np.empty(np.shape(x), object)
+        for index, value in np.ndenumerate(x):
+            made[index] = value.zeros_like() if hasattr(value, "zeros_like") else value
+        return made
     return xp.zeros_like(x)
 
 

@@ -159,7 +159,9 @@ grad_y: bool = false
     shape=_batch_shape,
     compiles=Compiles.ALWAYS,
 )
-def _batch_matmul_v2(xp: ArrayNamespace, x: Array, y: Array, *, adj_x: bool, adj_y: bool) -> Any:
+def batch_matmul_v2_kernel(
+    xp: ArrayNamespace, x: Array, y: Array, *, adj_x: bool, adj_y: bool
+) -> Any:
     return _batch_product(xp, x, y, adj_x, adj_y)
 
 

@@ -135,13 +135,14 @@ def _add_n(xp: ArrayNamespace, inputs: list[Any]) -> Any:
     kinds = set(map(type, inputs))
     if len(kinds) == 1 and issubclass(kinds.pop(), np.generic):
         return functools.reduce(operator.add, inputs)  # scalars, perhaps hundreds
-    # A variant scalar is a bare object, which adds itself up and has no shape to compare.
-    shape = getattr(inputs[0], "shape", None)
+    shape = inputs[0].shape
     for i, value in enumerate(inputs):
-        if shape is not None and value.shape != shape:
+        if value.shape != shape:
             raise InvalidArgumentError(
                 f"inputs to AddN must have one shape; input 0 is {shape}, input {i} {value.shape}"
             )
+    if inputs[0].dtype == object:
+        return functools.reduce(np.add, inputs)  # variants add themselves up
     total = inputs[0] + inputs[1]
     for value in inputs[2:]:
         total += value  # in place: the sum is this kernel's own array

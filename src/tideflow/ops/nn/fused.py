@@ -1,7 +1,7 @@
 """Fused ops, which no user writes: TensorFlow's masters put them into the graphs they send.
 
 After the first op come those that the attr `fused_ops` lists, in order: BiasAdd, FusedBatchNorm
-(with fixed moments) or Add, then at most one activation.
+(with fixed moments), Mul or Add, then at most one activation.
 Source: tensorflow/core/grappler/optimizers/remapper.cc, tensorflow/core/kernels/fused_eigen_output_kernels.h.
 """  # noqa: E501 - a path
 
@@ -50,21 +50,21 @@ def _activated(xp: ArrayNamespace, name: str, x: Array, leakyrelu_alpha: float) 
     raise errors.UnimplementedError(f"no fusion with {name!r}")
 
 
-def _finished(
+def finished(
     xp: ArrayNamespace,
     x: Array,
     args: list[Any],
     fused_ops: list[str],
     data_format: str,
-    epsilon: float,
-    leakyrelu_alpha: float,
+    epsilon: float = 0.0,
+    leakyrelu_alpha: float = 0.0,
 ) -> Any:
     """Apply the fused ops to a product or convolution; args are their further inputs."""
     if not fused_ops:
         raise errors.InvalidArgumentError("fused_ops is empty; it must name at least one op")
     left = list(args)
     for name in fused_ops:
-        wanted = {"BiasAdd": 1, "Add": 1, "FusedBatchNorm": 4}.get(name, 0)
+        wanted = {"BiasAdd": 1, "Mul": 1, "Add": 1, "FusedBatchNorm": 4}.get(name, 0)
         if len(left) < wanted:
             raise errors.InvalidArgumentError(
                 f"fused_ops {fused_ops} need more inputs than the {len(args)} given"
@@ -72,6 +72,8 @@ def _finished(
         own, left = left[:wanted], left[wanted:]
         if name == "BiasAdd":
             x = _kernel("BiasAdd")(xp, x, own[0].reshape(-1), data_format=data_format)
+        elif name == "Mul":
+            x = xp.multiply(x, own[0])
         elif name == "Add":
             x = xp.add(x, own[0])
         elif name == "FusedBatchNorm":
@@ -92,14 +94,14 @@ def _normalized(
 
 
 # What the attrs of a fused op end with.
-_FUSION = """
+FUSION = """
     fused_ops: list(string) = []
     epsilon: float = 9.999999747378752e-05
     leakyrelu_alpha: float = 0.20000000298023224
 """
 
 
-def _fused(first: Callable[..., Any], *attr_names: str) -> Callable[..., Any]:
+def fused(first: Callable[..., Any], *attr_names: str) -> Callable[..., Any]:
     """Return the kernel of an op that begins with `first`, whose attrs it takes, too."""
 
     def kernel(
@@ -116,7 +118,7 @@ def _fused(first: Callable[..., Any], *attr_names: str) -> Callable[..., Any]:
         found = first(xp, a, b, **attrs)
         # A bias goes to the channels, wherever they are.
         layout = "NCHW" if attrs.get("data_format", "").startswith("NC") else "NHWC"
-        return _finished(xp, found, args, fused_ops, layout, epsilon, leakyrelu_alpha)
+        return finished(xp, found, args, fused_ops, layout, epsilon, leakyrelu_alpha)
 
     return with_attrs(kernel, [*attr_names, "fused_ops", "epsilon", "leakyrelu_alpha"])
 
@@ -149,10 +151,10 @@ op(
     T: type in {bfloat16, half, float}
     num_args: int >= 0
     """
-    + _FUSION,
+    + FUSION,
     shape=_matmul_shape,
     compiles=Compiles.ALWAYS,
-)(_fused(_product, "transpose_a", "transpose_b"))
+)(fused(_product, "transpose_a", "transpose_b"))
 
 op(
     """
@@ -169,10 +171,10 @@ op(
     dilations: list(int) = [1, 1, 1, 1]
     use_cudnn_on_gpu: bool = true
     """
-    + _FUSION,
+    + FUSION,
     shape=conv2d_shape,
     compiles=Compiles.ALWAYS,
-)(_fused(_convolution, *_CONVOLUTION, "explicit_paddings", "filter_format"))
+)(fused(_convolution, *_CONVOLUTION, "explicit_paddings", "filter_format"))
 
 op(
     """
@@ -185,9 +187,9 @@ op(
     dilations: list(int) = [1, 1, 1, 1, 1]
     padding_list: list(int) = []
     """
-    + _FUSION,
+    + FUSION,
     shape=conv3d_shape,
-)(_fused(conv3d_kernel, *_CONVOLUTION))
+)(fused(conv3d_kernel, *_CONVOLUTION))
 
 op(
     """
@@ -199,9 +201,9 @@ op(
     data_format: string in {NHWC, NCHW} = 'NHWC'
     dilations: list(int) = [1, 1, 1, 1]
     """
-    + _FUSION,
+    + FUSION,
     shape=depthwise_shape,
-)(_fused(functools.partial(depthwise_kernel, explicit_paddings=[]), *_CONVOLUTION))
+)(fused(functools.partial(depthwise_kernel, explicit_paddings=[]), *_CONVOLUTION))
 
 
 @op(

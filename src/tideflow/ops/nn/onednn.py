@@ -60,8 +60,11 @@ _CONSTANT_FILTER = "is_filter_const: bool = false"
 # TensorFlow asks for them on CPUs, for kernels that it would not compile.
 _ON_CPUS: Traits = {"compiles": Compiles.NEVER}
 
-for _base in ("MatMul", "BatchMatMul", "BatchMatMulV2", "Softmax", "Transpose", "Einsum"):
+for _base in ("MatMul", "BatchMatMul", "BatchMatMulV2", "Transpose", "Einsum"):
     declare_like(f"_Mkl{_base}", _base, **_ON_CPUS)
+
+# TensorFlow leaves out attrs that are the default, so a default more than the plain op has counts.
+declare_like("_MklSoftmax", "Softmax", "T: type in floats = float", without=("T",), **_ON_CPUS)
 
 for _base in (
     "AvgPool",

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import op_def
-from tideflow.graph.kernel import KernelContext
+from tideflow.graph.kernel import KernelContext, with_arrays
 from tideflow.graph.node import Node
 from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.graph.update_rule import SHAPE_CHECKS, Update
@@ -73,7 +73,7 @@ def bind_update(node: Node, ctx: KernelContext) -> Callable[..., Any]:
     update = node.op_def.update
     if update is None:
         raise errors.UnimplementedError(f"op {node.op} (node {node.name!r}) updates no variable")
-    return _BoundUpdate(update, node, ctx)
+    return with_arrays(_BoundUpdate(update, node, ctx), node)
 
 
 class _BoundUpdate:
