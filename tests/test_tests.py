@@ -12,10 +12,8 @@ from real_time import eventually, pause, within
 
 TESTS = Path(__file__).parent
 
-# Which may read the machine's time: the helper, its test, what measures, programs of their own, and
-# kernels that are to take long.
+# Which may read the machine's time: the helper, its test, what measures, and programs of their own.
 READ_THE_TIME = (
-    "cluster/test_cancelled_steps.py",
     "loop_monitor.py",
     "real_time.py",
     "platform/test_clock.py",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import LocalCluster
+from real_time import eventually
 from tideflow.graph.building import apply_op
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
@@ -36,7 +36,7 @@ _hold = _Hold()
 @op("HoldForTests(x: float) -> y: float", shape=same_as(0), stateful=True)
 def _hold_kernel(ctx: Any, x: Any) -> Any:
     """Take its time, as a large product does, and wait until the test lets it go."""
-    time.sleep(0.003)
+    sum(range(300_000))  # some milliseconds: it never counts as short
     _hold.begun.set()
     _hold.may_end.wait()
     return x
@@ -101,8 +101,7 @@ def test_a_step_whose_session_was_closed_changes_no_variable(
     assert hold.begun.wait(30)
     closing = threading.Thread(target=session.close)
     closing.start()
-    while cluster.server("worker").master.sessions:
-        threading.Event().wait(0.001)
+    eventually(lambda: not cluster.server("worker").master.sessions)
     for _ in range(20):  # the cancellation goes from task to task
         run_sync(asyncio.sleep(0))
     hold.may_end.set()
