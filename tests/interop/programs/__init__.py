@@ -22,6 +22,7 @@ from programs import (
     state,
     tensors,
     training,
+    words,
 )
 from programs.registry import PROGRAMS, Cluster, Program
 
@@ -44,4 +45,5 @@ __all__ = [
     "state",
     "tensors",
     "training",
+    "words",
 ]
