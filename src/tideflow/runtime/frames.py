@@ -260,10 +260,12 @@ class _Run:
     def _compute_timed(self, item: Item, values: list[Any]) -> list[Any]:
         if item.durations is None:
             return self._compute_observed(item, values)
-        weight = weight_of(values)
         started = clock.monotonic_s()
         outputs = self._compute_observed(item, values)
-        item.durations.took(clock.monotonic_s() - started, weight)
+        took = clock.monotonic_s() - started
+        # A short run of what is known to be short tells nothing new.
+        if took > LOOP_BUDGET_S or item.durations.seconds > LOOP_BUDGET_S:
+            item.durations.took(took, weight_of(values))
         return outputs
 
     def _compute_observed(self, item: Item, values: list[Any]) -> list[Any]:
