@@ -13,7 +13,6 @@ import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_spec
 from cluster.test_task_watch import Step
 from real_time import eventually
-from tideflow.transport.h2.heartbeat import SWITCH, silence_s
 
 pytestmark = pytest.mark.processes
 
@@ -23,12 +22,10 @@ _SILENCE_S = 0.4
 
 
 @pytest.fixture(autouse=True)
-def short_silence(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short_silence(monkeypatch: pytest.MonkeyPatch, set_settings: Callable[..., None]) -> None:
     """Hosts may be silent for a moment only, so that stops of a moment are long."""
-    monkeypatch.setenv(SWITCH, str(_SILENCE_S))
-    silence_s.cache_clear()
-    yield
-    silence_s.cache_clear()
+    monkeypatch.setenv("TIDEFLOW_SILENCE_S", str(_SILENCE_S))
+    set_settings(silence_s=_SILENCE_S)
 
 
 def times_waited_for(caplog: pytest.LogCaptureFixture) -> int:
@@ -52,8 +49,10 @@ def test_a_client_waits_for_a_master_that_is_stopped_in_mid_step(
     caplog: pytest.LogCaptureFixture,
     memory: str,
     monkeypatch: pytest.MonkeyPatch,
+    set_settings: Callable[..., None],
 ) -> None:
     monkeypatch.setenv("TIDEFLOW_SHARED_MEMORY", memory)
+    set_settings(silence_s=_SILENCE_S, shared_memory=memory == "on")
     spec = make_spec({"worker": 1})
     worker = start_process(spec, "worker")
     with tf.Graph().as_default():
