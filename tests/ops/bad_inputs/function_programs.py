@@ -117,12 +117,6 @@ def _loop(op: str, feed: Feeds) -> Runs:
     return [[apply_op("Exit", left)]]
 
 
-def _ref_select(op: str, feed: Feeds) -> Runs:
-    (v, begin), (w, begin_w) = reference(X), reference(X + F(1), "w")
-    chosen = apply_op("RefSelect", feed(I32(1)), [v, apply_op("RefIdentity", w)])
-    return [[begin, begin_w], [apply_op("Identity", chosen)]]
-
-
 def _ref_loop(op: str, feed: Feeds) -> Runs:
     v, begin = reference(F(0))
     entered = apply_op("RefEnter", v, frame_name="loop")
@@ -171,7 +165,6 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_switch, "Switch Merge"),
     (_switch_n, "_SwitchN"),
     (_loop, "Enter Exit NextIteration LoopCond"),
-    (_ref_select, "RefIdentity RefSelect"),
     (_ref_loop, "RefEnter RefExit RefMerge RefNextIteration RefSwitch"),
     (_ref_identity, "RefIdentity"),
     (_ref_select, "RefSelect"),
