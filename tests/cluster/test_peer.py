@@ -19,7 +19,7 @@ from tideflow.ops.control_flow import merge, switch, while_loop
 from tideflow.ops.framework import constant
 from tideflow.ops.framework.constants import placeholder
 from tideflow.ops.math.comparison import greater
-from tideflow.transport import Pipe, stub
+from tideflow.transport import MessageStream, stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.peer_frame import PeerFrame
@@ -137,7 +137,7 @@ class Far:
     def __init__(self) -> None:
         self.frames: asyncio.Queue[PeerFrame] = asyncio.Queue()
         self.end: asyncio.Future[errors.OpError | None] = asyncio.Future()
-        self.pipe: Pipe | None = None
+        self.pipe: MessageStream | None = None
 
     def received(self, message: PeerFrame) -> None:
         self.frames.put_nowait(message)
@@ -153,7 +153,7 @@ class Far:
 async def opened(driver: Driver, task: str, hello: pb.PeerHello | None) -> Far:
     """Open a line to a worker as one that says `hello`."""
     far = Far()
-    far.pipe = await driver.channels[task].open_pipe(exchange_method(), far)
+    far.pipe = await driver.channels[task].open_message_stream(exchange_method(), far)
     far.pipe.send(PeerFrame(pb.PeerFrame(hello=hello)))
     return far
 
@@ -300,7 +300,7 @@ async def test_lines_end_with_their_worker(cluster):
     async with Driver(addresses_of(cluster)) as driver:
         far = await opened(driver, WORKER, hello())
         await far.next()
-        links = cluster.server("worker").worker.workers.links
+        links = cluster.server("worker").worker.workers.peers
         assert links.line(PS) is not None
         await asyncio.to_thread(cluster.server("worker").stop)
         async with asyncio.timeout(10):

@@ -18,11 +18,11 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.placed_graph import PlacedGraph
 from tideflow.compile.plan import make_plan
-from tideflow.compile.regions import number_nodes
-from tideflow.compile.reread import reread_after_updates
+from tideflow.compile.read_after_update import read_after_updates
+from tideflow.compile.receive_levels import mark_receive_levels
+from tideflow.compile.region_selection import number_nodes
 from tideflow.compile.rewrite import rewrite
 from tideflow.compile.spread import spread_constants
-from tideflow.compile.waves import mark_waves
 from tideflow.graph.node import Node
 from tideflow.wire import errors
 from tideflow.wire.device_name import task_name
@@ -96,7 +96,7 @@ def _inline(case: Case) -> str:
 
 
 def _reread(case: Case) -> str:
-    return to_text(reread_after_updates(case.nodes()))
+    return to_text(read_after_updates(case.nodes()))
 
 
 def _spread(case: Case) -> str:
@@ -134,9 +134,9 @@ def _partition(case: Case) -> str:
     return _or_error(lambda: _of_tasks(_split(case)))
 
 
-def _waves(case: Case) -> str:
+def _receive_levels(case: Case) -> str:
     parts = _split(case)
-    mark_waves(parts)
+    mark_receive_levels(parts)
     return _of_tasks(parts)
 
 
@@ -185,15 +185,15 @@ PASSES: dict[str, Callable[[Case], str]] = {
     "merge": _merge,
     "rewrite": _rewrite,
     "inline": _inline,
-    "reread": _reread,
+    "read_after_update": _reread,
     "spread": _spread,
     "place": _place,
     "placed_graph": _placed_graph,
     "move_control_flow": _move_control_flow,
     "partition": _partition,
-    "waves": _waves,
+    "receive_levels": _receive_levels,
     "plan": _plan,
-    "regions": _regions,
+    "region_selection": _regions,
     "device_types": _device_types,
 }
 

@@ -12,9 +12,9 @@ import pytest
 import tideflow.v1 as tf
 from tideflow.graph.node import Node
 from tideflow.graph.op_def import get_op_def
-from tideflow.runtime.begun import Resumed, cancel_rest
 from tideflow.runtime.binding import Binder
 from tideflow.runtime.context import KernelState, Step
+from tideflow.runtime.eager_start import Resumed, cancel_rest
 from tideflow.runtime.executor import Executor
 from tideflow.runtime.rendezvous import Rendezvous
 from tideflow.runtime.resources import ResourceManager

@@ -1,4 +1,4 @@
-"""Patience: pauses that grow, end in time, and are told of."""
+"""RetryPauses: pauses that grow, end in time, and are told of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from clocks import manual_clock
-from tideflow.train.threads import Patience
+from tideflow.train.threads import RetryPauses
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def clock():
 
 
 def test_pauses_grow_up_to_a_bound_and_differ(clock):
-    patience = Patience("ps", float("inf"), 2.0)
+    patience = RetryPauses("ps", float("inf"), 2.0)
     for _ in range(30):
         assert patience.pause("gone")
     assert clock.pauses_s[0] <= 0.1
@@ -26,7 +26,7 @@ def test_pauses_grow_up_to_a_bound_and_differ(clock):
 
 
 def test_the_time_is_over_when_it_is_over(clock):
-    patience = Patience("ps", 5.0)
+    patience = RetryPauses("ps", 5.0)
     while patience.pause("gone"):
         assert clock.now_s <= 105.0
     assert clock.now_s == pytest.approx(105.0)
@@ -34,12 +34,12 @@ def test_the_time_is_over_when_it_is_over(clock):
 
 
 def test_without_time_there_is_no_pause(clock):
-    assert not Patience("ps", 0.0).pause("gone")
+    assert not RetryPauses("ps", 0.0).pause("gone")
     assert clock.pauses_s == []
 
 
 def test_the_user_reads_what_is_waited_for_and_until_when(clock, capsys):
-    patience = Patience("ps 0 at host:1", 60.0, report_after_s=1.0)
+    patience = RetryPauses("ps 0 at host:1", 60.0, report_after_s=1.0)
     while patience.pause("connection refused"):
         pass
     lines = capsys.readouterr().err.splitlines()
@@ -51,6 +51,6 @@ def test_the_user_reads_what_is_waited_for_and_until_when(clock, capsys):
 
 
 def test_a_wait_without_end_says_so(clock, capsys):
-    patience = Patience("x", float("inf"), report_after_s=0.0)
+    patience = RetryPauses("x", float("inf"), report_after_s=0.0)
     patience.pause("y")
     assert "never gives up" in capsys.readouterr().err

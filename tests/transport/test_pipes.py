@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from tideflow.runtime.loop import run_sync
-from tideflow.transport import LocalChannel, Pipe, Service, methods_of, rpc_stream
+from tideflow.transport import LocalChannel, MessageStream, Service, methods_of, rpc_stream
 from tideflow.transport.h2.channel import H2Channel
 from tideflow.transport.h2.server import H2Server
 from tideflow.wire import errors
@@ -28,7 +28,7 @@ class End:
     """One end of a pipe; answers what it gets if it is told to."""
 
     def __init__(self, answers: bool = False) -> None:
-        self.pipe: Pipe | None = None
+        self.pipe: MessageStream | None = None
         self.answers = answers
         self.messages: asyncio.Queue[bytes] = asyncio.Queue()
         self.over: asyncio.Future[errors.OpError | None] = asyncio.Future()
@@ -56,7 +56,7 @@ class Host(Talking):
     def __init__(self) -> None:
         self.ends: list[End] = []
 
-    def accept_pipe(self, name: str, pipe: Pipe) -> End:
+    def accept_message_stream(self, name: str, pipe: MessageStream) -> End:
         end = End(answers=True)
         end.pipe = pipe
         self.ends.append(end)
@@ -74,7 +74,7 @@ class Pair:
         port = await self.server.start()
         self.channel = H2Channel(f"127.0.0.1:{port}")
         self.near = End()
-        self.near.pipe = await self.channel.open_pipe(TALK, self.near)
+        self.near.pipe = await self.channel.open_message_stream(TALK, self.near)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -163,10 +163,10 @@ async def test_nobody_there_is_an_error_of_opening():
         await pair.server.stop()
         await pair.near.end()
         with pytest.raises(errors.UnavailableError):
-            await pair.channel.open_pipe(TALK, End())
+            await pair.channel.open_message_stream(TALK, End())
 
 
 @on_loop
 async def test_a_transport_without_pipes_says_so():
     with pytest.raises(errors.UnimplementedError, match="pipes"):
-        await LocalChannel([Host()]).open_pipe(TALK, End())
+        await LocalChannel([Host()]).open_message_stream(TALK, End())

@@ -11,7 +11,7 @@ import pytest
 
 from clocks import ManualClock
 from tideflow.platform import clock
-from tideflow.transport.h2.spinning import Habit, LoopSpin, SocketSpin, spin_s
+from tideflow.transport.h2.spinning import LoopSpin, SocketSpin, SpinPolicy, spin_s
 
 TWO_CORES = {0, 1}
 
@@ -58,7 +58,7 @@ def ticking(cores: None) -> Iterator[TickingClock]:
 
 
 def test_waits_that_do_not_pay_are_left_out_for_longer_and_longer() -> None:
-    habit = Habit()
+    habit = SpinPolicy()
     left_out = []
     for _ in range(9):
         assert habit.wants()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from tideflow.client.patience import Progress
+from tideflow.client.wait_progress import Progress
 from tideflow.cluster import local_servers
 from tideflow.cluster.master import Master
 from tideflow.cluster.services import MasterService

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
-from tideflow.cluster.coordination import Coordinator, coordination_config
+from tideflow.cluster.coordination import CoordinationServicer, coordination_config
 from tideflow.cluster.eager import EagerWorker
 from tideflow.cluster.master import Master
 from tideflow.cluster.server_config import ServerOptions, listen_address, with_port
@@ -61,7 +61,7 @@ class TaskServer:
             CollectiveSteps(collectives.sequences, collectives.leader),
         )
         self.eager = EagerWorker(self.worker)
-        self.coordinator = Coordinator(
+        self.coordinator = CoordinationServicer(
             self.worker.workers,
             coordination_config(server_pb, self.task),
             self.devices.client_device.incarnation,
@@ -86,9 +86,9 @@ class TaskServer:
         peer = self.worker.peer()
         if peer is not None:
             services.append(peer)
-        lines = self.worker.collectives.lines()
-        if lines is not None:
-            services.append(lines)
+        streams = self.worker.collectives.streams()
+        if streams is not None:
+            services.append(streams)
         transport = make_server(
             self.server_pb.protocol,
             services,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.peers import PeerHost, PeerLink, PeerLinks
+from tideflow.cluster.peers import KnownPeer, PeerHost, PeerTable
 from tideflow.cluster.services import WorkerService
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import Channel, make_channel, stub
@@ -40,7 +40,7 @@ class WorkerCache:
 
     Attributes:
       settings: as given.
-      links: what is known of the tasks as tideflow peers; None where the extensions are off.
+      peers: what is known of the tasks as tideflow peers; None where the extensions are off.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class WorkerCache:
         if own_task not in self._names:
             self._names.insert(0, own_task)
         self._closed = False
-        self.links: PeerLinks | None = None
+        self.peers: PeerTable | None = None
 
     def link_peers(self, scope: str, host: PeerHost) -> None:
         """Let the extensions be used with the tasks that have them.
 
         scope is the session whose cluster this is, "" for the servers' own; host is the own worker.
         """
-        self.links = PeerLinks(self.channel, self.own_task, frozenset(self._names), scope, host)
+        self.peers = PeerTable(self.channel, self.own_task, frozenset(self._names), scope, host)
 
     def get(self, task: str) -> WorkerService:
         """Return the worker of a task: the local object for the own task, else a stub.
@@ -83,9 +83,9 @@ class WorkerCache:
             found = self._workers[task] = stub(WorkerService, self.channel(task))
         return found
 
-    def link(self, task: str) -> PeerLink | None:
+    def peer(self, task: str) -> KnownPeer | None:
         """Return what is known of another task as a tideflow peer; None without the extensions."""
-        return None if self.links is None or task == self.own_task else self.links.link(task)
+        return None if self.peers is None or task == self.own_task else self.peers.peer(task)
 
     def is_local(self, task: str) -> bool:
         """Whether the task is this process."""
@@ -133,8 +133,8 @@ class WorkerCache:
     async def close(self) -> None:
         """Close all channels; calls in flight end with CancelledError."""
         self._closed = True
-        if self.links is not None:
-            self.links.close()
+        if self.peers is not None:
+            self.peers.close()
         channels = list(self._channels.values())
         self._channels.clear()
         self._workers = {self.own_task: self.own_worker}

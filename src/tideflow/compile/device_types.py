@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideflow.compile.regions import (
+from tideflow.compile.region_selection import (
     VariableKey,
     assigns,
     changes_variables,

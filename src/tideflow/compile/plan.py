@@ -3,9 +3,9 @@
 A plan gives each tensor a slot in a flat list.  Nodes that wait (receives, queue operations) cut
 the plan into groups: nodes that depend on the same set of waiting nodes form one group, which runs
 in one go as soon as they are done.  So everything that can run before a wait does, and a send
-leaves as early as it can.  Receives with a wave (see tideflow.compile.waves) count as one with all
-receives of that and earlier waves.  A plan without waiting nodes is one group and needs no event
-loop.
+leaves as early as it can.  Receives with a level (see `receive_levels`) count as one with
+all receives of that and earlier levels.  A plan without waiting nodes is one group and needs no
+event loop.
 
 Graphs with v1 control flow (Switch, Merge, Enter, ...) have no such static order; they are run by
 tideflow.runtime.frames.
@@ -22,8 +22,8 @@ from tideflow.graph.node import Node, topological_order
 
 # Their output is their input; they need no instruction of their own.
 FORWARDING = frozenset({roles.IDENTITY, roles.FORWARD})
-# Receives with equal values of this attribute come together (see tideflow.compile.waves).
-WAVE = "_tideflow_wave"
+# Receives with equal values of this attribute come together (see tideflow.compile.receive_levels).
+RECEIVE_LEVEL = "_tideflow_receive_level"
 
 
 @dataclass(slots=True)
@@ -131,13 +131,13 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
     """Put each node into the group of the waiting nodes that it depends on, near and far."""
     masks: dict[int, int] = {}
     bit: dict[int, int] = {}
-    waves = _waves(order)
+    levels = _levels(order)
     group_of_mask: dict[int, int] = {}
     groups: list[Group] = []
     group_of: dict[int, int] = {}
     after: list[set[int]] = []
     waits: list[set[int]] = []
-    waves_of: list[set[int]] = []
+    levels_of: list[set[int]] = []
     for node in order:
         mask = 0
         for source in _sources(node):
@@ -151,44 +151,44 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
             groups.append(Group())
             after.append(set())
             waits.append(set())
-            waves_of.append(set())
+            levels_of.append(set())
         groups[index].nodes.append(node)
         group_of[id(node)] = index
         for source in _sources(node):
             if id(source) in bit:
-                wave = waves.get(source.attrs.get(WAVE))
-                if wave is None:
+                level = levels.get(source.attrs.get(RECEIVE_LEVEL))
+                if level is None:
                     waits[index].add(id(source))
-                elif wave.mask not in waves_of[index]:
-                    waves_of[index].add(wave.mask)
-                    waits[index].update(wave.receives)
+                elif level.mask not in levels_of[index]:
+                    levels_of[index].add(level.mask)
+                    waits[index].update(level.receives)
             elif group_of[id(source)] != index:
                 after[index].add(group_of[id(source)])
         if is_waiting(node):
-            wave = waves.get(node.attrs.get(WAVE))
-            bit[id(node)] = 1 << (len(waves) + len(bit)) if wave is None else wave.mask
+            level = levels.get(node.attrs.get(RECEIVE_LEVEL))
+            bit[id(node)] = 1 << (len(levels) + len(bit)) if level is None else level.mask
     return groups, _link(groups, after, waits, bit)
 
 
 class _Wave(NamedTuple):
-    """The receives, by id, of a wave and of all earlier ones, and their bits."""
+    """The receives, by id, of a level and of all earlier ones, and their bits."""
 
     receives: set[int]
     mask: int
 
 
-def _waves(order: Sequence[Node]) -> dict[Any, _Wave]:
+def _levels(order: Sequence[Node]) -> dict[Any, _Wave]:
     found: dict[int, set[int]] = {}
     for node in order:
-        wave = node.attrs.get(WAVE)
-        if wave is not None and node.op_def.role is roles.RECEIVE:
-            found.setdefault(wave, set()).add(id(node))
-    waves = {}
+        level = node.attrs.get(RECEIVE_LEVEL)
+        if level is not None and node.op_def.role is roles.RECEIVE:
+            found.setdefault(level, set()).add(id(node))
+    levels = {}
     receives: set[int] = set()
-    for rank, wave in enumerate(sorted(found)):
-        receives = receives | found[wave]
-        waves[wave] = _Wave(receives, (2 << rank) - 1)
-    return waves
+    for rank, level in enumerate(sorted(found)):
+        receives = receives | found[level]
+        levels[level] = _Wave(receives, (2 << rank) - 1)
+    return levels
 
 
 def _sources(node: Node) -> Iterable[Node]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from tideflow.blocking import KERNELS, run_blocking
 from tideflow.compile.device_types import compiles, is_accelerator
-from tideflow.compile.regions import assigns
+from tideflow.compile.region_selection import assigns
 from tideflow.graph import shapes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
@@ -25,7 +25,7 @@ from tideflow.runtime.device_region import COPIED_BYTES, DeviceRegion
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.program import Instruction
-from tideflow.runtime.regions import NotCompiledError, plan_region
+from tideflow.runtime.region_trace import NotCompiledError, plan_region
 from tideflow.wire import errors
 from tideflow.wire.device_name import task_name
 

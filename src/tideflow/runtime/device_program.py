@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from tideflow.blocking import StopFlag
 from tideflow.compile.device_types import compile_together, compiles
-from tideflow.compile.regions import number_nodes
+from tideflow.compile.region_selection import number_nodes
 from tideflow.graph import roles
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
@@ -22,7 +22,7 @@ from tideflow.runtime.device_kernels import compiled_alone
 from tideflow.runtime.device_region import DeviceRegion, TwiceError
 from tideflow.runtime.program import Instruction, Observer, Program
 from tideflow.runtime.references import read_reference
-from tideflow.runtime.regions import NotCompiledError, plan_region
+from tideflow.runtime.region_trace import NotCompiledError, plan_region
 
 # A part, and the slots that nobody needs after it.
 _Part: TypeAlias = "tuple[Program | DeviceRegion, tuple[int, ...]]"

@@ -32,7 +32,7 @@ from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import call_unbroken
 from tideflow.runtime.program import Instruction, Observer, explain
 from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
-from tideflow.runtime.regions import Cell, RegionPlan
+from tideflow.runtime.region_trace import Cell, RegionPlan
 from tideflow.wire import errors
 
 _LOGGER = logging.getLogger(__name__)

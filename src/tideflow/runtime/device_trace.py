@@ -1,7 +1,7 @@
 """Translate regions for accelerators, and compile them there.
 
-As for the CPU (tideflow.runtime.regions), but nothing is left to NumPy: ops that may fail for some
-values do on an accelerator what TensorFlow's kernels for GPUs do (rows outside are zeros or are
+As for the CPU (`region_trace`), but nothing is left to NumPy: ops that may fail for some values
+do on an accelerator what TensorFlow's kernels for GPUs do (rows outside are zeros or are
 skipped), and what must be known while tracing is copied to the host and made part of the code.
 """
 
@@ -22,7 +22,7 @@ from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import signature_of
 from tideflow.runtime.program import explain
-from tideflow.runtime.regions import (
+from tideflow.runtime.region_trace import (
     Action,
     MissingError,
     NotCompiledError,

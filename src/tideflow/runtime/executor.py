@@ -20,11 +20,11 @@ from tideflow.compile.plan import Plan, make_plan
 from tideflow.graph import roles
 from tideflow.graph.node import Node
 from tideflow.platform import clock
-from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, InstructionMaker, is_receive, send_prefix
 from tideflow.runtime.blas_threads import give_back, take_one
 from tideflow.runtime.context import Step
 from tideflow.runtime.device_program import DeviceProgram
+from tideflow.runtime.eager_start import Resumed, cancel_rest, end_all
 from tideflow.runtime.group_code import GroupCode, Launch, Straight, instructions_of, parts_of
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
@@ -172,7 +172,7 @@ class Executor:
         before the error goes on.
         """
         slots = self._start(step, args)
-        return await _Run(self, step, slots).finish()
+        return await _PlanRun(self, step, slots).finish()
 
     def results(self, slots: list[Any]) -> list[Any]:
         """Return the results out of the slots of a finished run."""
@@ -185,7 +185,7 @@ class _Turn(threading.local):
     def __init__(self) -> None:
         self.is_taken = False
         # Runs that got a value from the groups that run; they follow, one after the other.
-        self.waiting: deque[_Run] = deque()
+        self.waiting: deque[_PlanRun] = deque()
 
 
 _turn = _Turn()
@@ -196,7 +196,7 @@ class _Receipt:
 
     __slots__ = ("_is_over", "launch", "run", "started")
 
-    def __init__(self, run: _Run, launch: Launch, started: int) -> None:
+    def __init__(self, run: _PlanRun, launch: Launch, started: int) -> None:
         self.run = run
         self.launch = launch
         self.started = started
@@ -226,7 +226,7 @@ class _Receipt:
         self.run.receipts.discard(self)
 
 
-class _Run:
+class _PlanRun:
     """One run of a plan on the loop.
 
     Rule 1: whoever brings the last value that a short group waits for runs it at once, in its own

@@ -33,9 +33,9 @@ from tideflow.graph import roles
 from tideflow.graph.node import Node, topological_order
 from tideflow.graph.shapes import format_dims
 from tideflow.platform import clock
-from tideflow.runtime.begun import Resumed, cancel_rest, end_all
 from tideflow.runtime.binding import Binder, send_prefix
 from tideflow.runtime.context import Step
+from tideflow.runtime.eager_start import Resumed, cancel_rest, end_all
 from tideflow.runtime.frame_state import DEAD, Arrivals, Frame, Item, Iteration
 from tideflow.runtime.program import explain
 from tideflow.runtime.references import read_reference, reads_reference
@@ -104,7 +104,7 @@ class FrameExecutor:
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run a graph that never waits, on the calling thread."""
-        run = _Run(self, step, args)
+        run = _FrameRun(self, step, args)
         run.begin()
         run.drain_here()
         return run.results()
@@ -114,7 +114,7 @@ class FrameExecutor:
 
         Raises: what the first failing node raises; InternalError for a fetched dead tensor.
         """
-        run = _Run(self, step, args)
+        run = _FrameRun(self, step, args)
         run.begin()
         return await run.finish()
 
@@ -133,7 +133,7 @@ def _bind(item: Item, binder: Binder) -> None:
         item.durations = None if node.op_def.is_async else Durations()
 
 
-class _Run:
+class _FrameRun:
     """One run: the frames, what is ready, what waits."""
 
     def __init__(self, executor: FrameExecutor, step: Step, args: Sequence[Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tideflow.compile.partition import partition
 from tideflow.compile.plan import has_control_flow
-from tideflow.compile.reread import reread_after_updates
+from tideflow.compile.read_after_update import read_after_updates
 from tideflow.graph import roles
 from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.kernel import Resources
@@ -52,7 +52,7 @@ class GraphRunner:
         jit: JitMode | None = None,
     ) -> None:
         mode = jit_mode() if jit is None else jit
-        nodes = reread_after_updates(nodes)
+        nodes = read_after_updates(nodes)
         for node in nodes:
             node.device = (
                 devices.get(node.device).name if node.device else (devices.client_device.name)

@@ -28,7 +28,7 @@ from tideflow.runtime.jax_internals import (
 )
 from tideflow.runtime.jit_cache import asked_folder, machine_and_code
 from tideflow.runtime.jit_thread import is_leaving
-from tideflow.runtime.regions import RegionPlan, Traced, make_traceable
+from tideflow.runtime.region_trace import RegionPlan, Traced, make_traceable
 
 _LOGGER = logging.getLogger(__name__)
 

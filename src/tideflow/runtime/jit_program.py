@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tideflow.blocking import StopFlag
-from tideflow.compile.regions import number_nodes
+from tideflow.compile.region_selection import number_nodes
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
 from tideflow.platform import clock
@@ -21,7 +21,7 @@ from tideflow.runtime import jit_thread
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_region import Region
 from tideflow.runtime.program import Instruction, Program
-from tideflow.runtime.regions import NotCompiledError, plan_region
+from tideflow.runtime.region_trace import NotCompiledError, plan_region
 
 # What a program must have cost before a compiler is asked: about half of what compiling costs,
 # which another core does.

@@ -25,7 +25,7 @@ from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
 from tideflow.runtime.program import Program
 from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
-from tideflow.runtime.regions import NotCompiledError, RegionPlan
+from tideflow.runtime.region_trace import NotCompiledError, RegionPlan
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from tideflow.transport.callers import Caller, current_caller
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
 from tideflow.transport.h2 import lend_memory
 from tideflow.transport.inprocess import LocalChannel
+from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.network import free_ports
 from tideflow.transport.pauses import growing_pauses_s
-from tideflow.transport.pipe import Pipe, PipeReceiver
 from tideflow.transport.registry import has_pipes, make_channel, make_server
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import AtOnce, MethodSpec, Service, methods_of, rpc, rpc_stream
@@ -22,12 +22,12 @@ __all__ = [
     "Caller",
     "Channel",
     "LocalChannel",
+    "MessageStream",
     "MethodSpec",
     "MethodStatistics",
     "NotGrpcError",
-    "Pipe",
-    "PipeReceiver",
     "Service",
+    "StreamReceiver",
     "TransportServer",
     "current_caller",
     "free_ports",

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from tideflow.transport.pipe import Pipe, PipeReceiver
+from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.service import MethodSpec, Service, methods_of
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors
@@ -87,13 +87,15 @@ class Channel(ABC):
     ) -> AsyncIterator[Message]:
         """Call a streaming method; errors as in `unary`; closing the iterator ends the call."""
 
-    async def open_pipe(self, method: MethodSpec, receiver: PipeReceiver) -> Pipe:
-        """Open a streaming method as a pipe.
+    async def open_message_stream(
+        self, method: MethodSpec, receiver: StreamReceiver
+    ) -> MessageStream:
+        """Open a streaming method as a message stream.
 
         Raises: UnavailableError for a peer that cannot be reached; UnimplementedError on a
-        transport without pipes.  What the peer says later comes to the receiver.
+        transport without message streams.  What the peer says later comes to the receiver.
         """
-        raise errors.UnimplementedError(f"the transport to {self.target} has no pipes")
+        raise errors.UnimplementedError(f"the transport to {self.target} has no message streams")
 
     @abstractmethod
     async def close(self) -> None:

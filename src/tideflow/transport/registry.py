@@ -123,7 +123,7 @@ def schemes() -> tuple[str, ...]:
 
 
 def has_pipes(settings: Settings) -> bool:
-    """Whether the transport that serves gRPC addresses has pipes."""
+    """Whether the transport that serves gRPC addresses has message streams."""
     return settings.grpc == "h2"
 
 

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from tideflow.transport.pipe import Pipe, PipeReceiver
+from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors
 
@@ -150,8 +150,10 @@ class Service:
         if name is not None:
             cls.service_name = name
 
-    def accept_pipe(self, name: str, pipe: Pipe) -> PipeReceiver | None:
-        """Return who receives what comes through a pipe that a client opened as a streaming method;
+    def accept_message_stream(
+        self, name: str, message_stream: MessageStream
+    ) -> StreamReceiver | None:
+        """Return who receives what comes through a message stream that a client has opened;
         None leaves it to the method."""
         return None
 

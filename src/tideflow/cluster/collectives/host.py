@@ -105,12 +105,12 @@ class CollectiveHost:
             engine.fail_all(error)
 
     def close(self) -> None:
-        """End all lines, and what waits for members."""
+        """End all streams, and what waits for members."""
         for engine, members in self._engines:
             engine.close()
             members.close()
 
-    def lines(self) -> CollectiveLines | None:
+    def streams(self) -> CollectiveLines | None:
         """Return the service for pushed buffers; None where they are not taken."""
         if not self._has_lines:
             return None

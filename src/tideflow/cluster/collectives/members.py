@@ -24,7 +24,7 @@ from tideflow.runtime.collective_groups import (
     JoinRequest,
     Member,
 )
-from tideflow.transport import Pipe, PipeReceiver
+from tideflow.transport import MessageStream, StreamReceiver
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name
@@ -33,11 +33,11 @@ from tideflow.wire.ids import new_request_id
 _LOGGER = logging.getLogger(__name__)
 
 
-class _Line(PipeReceiver):
-    """The end of a line that gives."""
+class _MemberStream(StreamReceiver):
+    """The end of a stream that gives."""
 
     def __init__(self, on_end: Callable[[errors.OpError | None], None]) -> None:
-        self.pipe: Pipe | None = None
+        self.messages: MessageStream | None = None
         self._on_end = on_end
 
     def received(self, message: Any) -> None:
@@ -56,7 +56,7 @@ class ClusterMembers:
       leader: the task that leads groups; "" to choose one.
       has_lines: whether this task takes pushed buffers.
       local_count: how many devices of a type this task has.
-      on_lost: is told of a task to which the line has ended, and why.
+      on_lost: is told of a task to which the stream has ended, and why.
       lend: gives memory for results.
     """
 
@@ -77,7 +77,7 @@ class ClusterMembers:
         self._leader = leader
         self._local_count = local_count
         self._on_lost = on_lost
-        self._lines: dict[str, _Line] = {}
+        self._streams: dict[str, _MemberStream] = {}
         self._leaders: dict[int, str] = {}
 
     # ---- the leader
@@ -115,40 +115,42 @@ class ClusterMembers:
         )
         return response.source_rank
 
-    # ---- lines
+    # ---- streams
 
     async def connect(self, group: Group, tasks: list[str]) -> None:
-        """Open lines to tasks of a group."""
+        """Open streams to tasks of a group."""
         for task in tasks:
-            if task not in self._lines:
+            if task not in self._streams:
                 await self._open(task)
 
     async def _open(self, task: str) -> None:
         def ended(error: errors.OpError | None) -> None:
-            if self._lines.get(task) is line:
-                del self._lines[task]
-                self._on_lost(task, error or errors.UnavailableError("its line has ended"))
+            if self._streams.get(task) is stream:
+                del self._streams[task]
+                self._on_lost(task, error or errors.UnavailableError("its stream has ended"))
 
-        line = _Line(ended)
-        line.pipe = await self._workers.channel(task).open_pipe(exchange_method(), line)
-        if self._lines.setdefault(task, line) is not line:
-            line.pipe.close()  # another call was faster
+        stream = _MemberStream(ended)
+        stream.messages = await self._workers.channel(task).open_message_stream(
+            exchange_method(), stream
+        )
+        if self._streams.setdefault(task, stream) is not stream:
+            stream.messages.close()  # another call was faster
 
     def push(self, task: str, key: str, description: str, buffer: Array) -> None:
-        """Give a task a buffer.  Raises: UnavailableError when there is no line to it."""
-        line = self._lines.get(task)
+        """Give a task a buffer.  Raises: UnavailableError when there is no stream to it."""
+        stream = self._streams.get(task)
         sent = False
-        if line is not None and line.pipe is not None:
-            sent = line.pipe.send(buffer_frame(key, description, buffer))
+        if stream is not None and stream.messages is not None:
+            sent = stream.messages.send(buffer_frame(key, description, buffer))
         if not sent:
             raise errors.UnavailableError(f"{task} was lost in a collective")
 
     def tell_failure(self, group: Group, tasks: list[str], error: errors.OpError) -> None:
         """Let tasks know that what runs in a group has failed."""
         for task in tasks:
-            line = self._lines.get(task)
-            if line is not None and line.pipe is not None:
-                line.pipe.send(failure_frame(group.key, group.number, error))
+            stream = self._streams.get(task)
+            if stream is not None and stream.messages is not None:
+                stream.messages.send(failure_frame(group.key, group.number, error))
 
     async def receive(
         self, member: Member, step_id: int, key: str, size_bytes: int, to: str
@@ -167,11 +169,11 @@ class ClusterMembers:
         return reply.content
 
     def close(self) -> None:
-        """End all lines."""
-        lines, self._lines = self._lines, {}
-        for line in lines.values():
-            if line.pipe is not None:
-                line.pipe.close()
+        """End all streams."""
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            if stream.messages is not None:
+                stream.messages.close()
 
 
 def flat_bytes(buffer: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:

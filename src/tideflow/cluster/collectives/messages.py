@@ -14,7 +14,7 @@ from tideflow.runtime.collective_groups import Group, InstanceRequest, JoinReque
 from tideflow.wire import messages as pb
 from tideflow.wire.shapes import decode_full_shape
 
-_MARK = re.compile(r"tideflow lines:(\d) given_up:(\d+) rank:(-?\d+);")
+_MARK = re.compile(r"tideflow streams:(\d) given_up:(\d+) rank:(-?\d+);")
 _NUMBER = b"tideflow group "
 
 
@@ -39,7 +39,7 @@ def _marked(member: Member, given_up: int) -> pb.DeviceAttributes:
     attributes_pb = pb.DeviceAttributes()
     attributes_pb.CopyFrom(member.attributes)
     rank = -1 if member.rank is None else member.rank
-    mark = f"tideflow lines:{int(member.has_lines)} given_up:{given_up} rank:{rank};"
+    mark = f"tideflow streams:{int(member.has_lines)} given_up:{given_up} rank:{rank};"
     attributes_pb.physical_device_desc = mark
     return attributes_pb
 
@@ -48,8 +48,8 @@ def _member(attributes_pb: pb.DeviceAttributes) -> tuple[Member, int]:
     found = _MARK.match(attributes_pb.physical_device_desc)
     if found is None:
         return Member(attributes_pb, has_lines=False), 0
-    lines, given_up, rank = (int(word) for word in found.groups())
-    return Member(attributes_pb, bool(lines), None if rank < 0 else rank), given_up
+    streams, given_up, rank = (int(word) for word in found.groups())
+    return Member(attributes_pb, bool(streams), None if rank < 0 else rank), given_up
 
 
 def group_to_pb(group: Group) -> pb.CompleteGroupResponse:

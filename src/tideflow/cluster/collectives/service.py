@@ -1,7 +1,7 @@
 # mypy: disable-error-code="empty-body"
 """The service by which tideflow workers give each other buffers of collectives.
 
-A line goes one way: who opened it pushes, the other one takes.  Groups that have a member without
+A stream goes one way: who opened it pushes, the other one takes.  Groups that have a member without
 it are served with RecvBuf, as TensorFlow's are.
 Source: tideflow/wire/proto/peer.proto, of which a frame's tensors are used.
 """
@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from tideflow.transport import MethodSpec, Pipe, PipeReceiver, Service, methods_of, rpc_stream
+from tideflow.transport import (
+    MessageStream,
+    MethodSpec,
+    Service,
+    StreamReceiver,
+    methods_of,
+    rpc_stream,
+)
 from tideflow.wire import errors
 from tideflow.wire.peer_frame import PeerFrame
 
@@ -29,7 +36,7 @@ class CollectiveService(Service, name="tideflow.Collectives"):
 
 
 def exchange_method() -> MethodSpec:
-    """Return the method that opens a line."""
+    """Return the method that opens a stream."""
     return methods_of(CollectiveService)["Exchange"]
 
 
@@ -50,8 +57,8 @@ def failure_frame(group_key: int, number: int, error: errors.OpError) -> PeerFra
     return frame
 
 
-class CollectiveReceiver(PipeReceiver):
-    """The end of a line that takes.
+class CollectiveReceiver(StreamReceiver):
+    """The end of a stream that takes.
 
     Args:
       accept: takes a buffer with its key and the description of its collective.
@@ -80,7 +87,7 @@ class CollectiveReceiver(PipeReceiver):
                 raise errors.InvalidArgumentError(f"not the key of a buffer: {key!r}") from None
 
     def ended(self, error: errors.OpError | None) -> None:
-        """Do nothing: who depends on the other has a line to it, which ends as well."""
+        """Do nothing: who depends on the other has a stream to it, which ends as well."""
 
 
 class CollectiveLines(CollectiveService):
@@ -89,5 +96,5 @@ class CollectiveLines(CollectiveService):
     def __init__(self, receiver: CollectiveReceiver) -> None:
         self._receiver = receiver
 
-    def accept_pipe(self, name: str, pipe: Pipe) -> PipeReceiver | None:
+    def accept_message_stream(self, name: str, messages: MessageStream) -> StreamReceiver | None:
         return self._receiver

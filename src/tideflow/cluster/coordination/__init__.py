@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tideflow.cluster.coordination.coordinator import Coordinator, coordination_config
 from tideflow.cluster.coordination.service import CoordinationService
+from tideflow.cluster.coordination.servicer import CoordinationServicer, coordination_config
 
 __all__ = [
     "CoordinationService",
-    "Coordinator",
+    "CoordinationServicer",
     "coordination_config",
 ]

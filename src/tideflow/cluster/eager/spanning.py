@@ -72,7 +72,7 @@ class Home(Protocol):
 
 
 @dataclass(slots=True)
-class Part:
+class FunctionPart:
     """One task's part of a function.
 
     Attributes:
@@ -176,9 +176,11 @@ class SpanningFunction:
         """The other tasks that have parts."""
         return [part.task for part in self._parts]
 
-    def _make_own(self, nodes: list[Node]) -> tuple[GraphRunner | None, Part]:
+    def _make_own(self, nodes: list[Node]) -> tuple[GraphRunner | None, FunctionPart]:
         session = self._home.session
-        part = Part(session.workers.own_task, self._name, _indices(nodes, roles.ARGUMENT), [])
+        part = FunctionPart(
+            session.workers.own_task, self._name, _indices(nodes, roles.ARGUMENT), []
+        )
         part.results = _indices(nodes, roles.RESULT)
         _number_from_zero(nodes)
         if not nodes:
@@ -193,8 +195,10 @@ class SpanningFunction:
         )
         return runner, part
 
-    def _describe(self, name: str, task: str, nodes: list[Node]) -> Part:
-        part = Part(task, name, _indices(nodes, roles.ARGUMENT), _indices(nodes, roles.RESULT))
+    def _describe(self, name: str, task: str, nodes: list[Node]) -> FunctionPart:
+        part = FunctionPart(
+            task, name, _indices(nodes, roles.ARGUMENT), _indices(nodes, roles.RESULT)
+        )
         part.function_pb = function_of_nodes(name, nodes)
         part.library = functions_needed(names_in(part.function_pb.node_def), self._home.library)
         return part
@@ -256,14 +260,14 @@ class SpanningFunction:
                 found[at] = value
 
     def _start(
-        self, part: Part, step_id: int, op_id: int, args: Sequence[Value | Remote]
+        self, part: FunctionPart, step_id: int, op_id: int, args: Sequence[Value | Remote]
     ) -> asyncio.Future[Any]:
         """Have another task run its part; cancelling what is returned ends that."""
         request = part.request_for(self._home, [args[i] for i in part.args])
-        links = self._home.session.workers.links
-        line = None if links is None else links.line(part.task)
-        if line is not None:
-            return line.ask_component(ComponentRun(request, step_id, op_id))
+        peers = self._home.session.workers.peers
+        stream = None if peers is None else peers.stream(part.task)
+        if stream is not None:
+            return stream.ask_component(ComponentRun(request, step_id, op_id))
         call = pb.RunComponentFunctionRequest.FromString(request)
         call.operation.id, call.operation.func_step_id = op_id, step_id
         service = self._home.eager_service(part.task)
@@ -278,7 +282,7 @@ class SpanningFunction:
                 await asyncio.gather(*(self._register_part(part) for part in self._parts))
                 self._is_registered = True
 
-    async def _register_part(self, part: Part) -> None:
+    async def _register_part(self, part: FunctionPart) -> None:
         item = pb.EagerQueueItem()
         item.register_function.function_def.CopyFrom(part.function_pb)
         item.register_function.is_component_function = True
@@ -295,11 +299,11 @@ class SpanningFunction:
 
     def _clean_up_elsewhere(self, step_id: int) -> None:
         item = pb.EagerQueueItem(cleanup_function=pb.CleanupFunctionOp(step_id=step_id))
-        links = self._home.session.workers.links
+        peers = self._home.session.workers.peers
         for part in self._parts:
-            line = None if links is None else links.line(part.task)
-            if line is not None:
-                line.clean_up(step_id)
+            stream = None if peers is None else peers.stream(part.task)
+            if stream is not None:
+                stream.clean_up(step_id)
                 continue
             spawn(_tell(self._home, part.task, item))
 

@@ -20,9 +20,9 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.compile.placed_graph import tell_placement
 from tideflow.compile.prune import ClientGraph, Signature, find_edge, prune
+from tideflow.compile.receive_levels import mark_receive_levels
 from tideflow.compile.rewrite import ALL_REWRITES, Rewrites, rewrite
 from tideflow.compile.spread import spread_constants
-from tideflow.compile.waves import mark_waves
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph_def import nodes_to_graph_def, read_nodes
 from tideflow.graph.node import Edge, Node, topological_order
@@ -161,7 +161,7 @@ class SessionGraph:
         )
         flag.check()
         if not is_partial:
-            mark_waves(parts)
+            mark_receive_levels(parts)
         graphs = {task: self._graph_def(nodes) for task, nodes in parts.items()}
         return PartitionedGraph(
             signature,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tideflow.cluster.graph_run import GraphResult
-from tideflow.cluster.master.step_runner import Part, StepOptions
+from tideflow.cluster.master.step_runner import StepOptions, StepPart
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -24,12 +24,12 @@ def step_options(options: pb.RunOptions | None, config: pb.ConfigProto) -> StepO
     )
 
 
-async def start_transfer_log(parts: Sequence[Part]) -> None:
+async def start_transfer_log(parts: Sequence[StepPart]) -> None:
     """Have the workers note what they receive from each other."""
     await _log_everywhere(parts, pb.LoggingRequest(enable_rpc_logging=True))
 
 
-async def take_transfer_log(parts: Sequence[Part], step_id: int) -> list[pb.StepStats]:
+async def take_transfer_log(parts: Sequence[StepPart], step_id: int) -> list[pb.StepStats]:
     """Return the transfers of a step, and stop noting them."""
     request = pb.LoggingRequest(fetch_step_id=[step_id], disable_rpc_logging=True, clear=True)
     answers = await _log_everywhere(parts, request)
@@ -37,7 +37,7 @@ async def take_transfer_log(parts: Sequence[Part], step_id: int) -> list[pb.Step
 
 
 async def _log_everywhere(
-    parts: Sequence[Part], request: pb.LoggingRequest
+    parts: Sequence[StepPart], request: pb.LoggingRequest
 ) -> list[pb.LoggingResponse]:
     found = []
     for part in parts:

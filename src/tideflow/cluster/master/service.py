@@ -21,11 +21,11 @@ from tideflow.cluster.master.device_discovery import (
     describe,
     discover_devices,
 )
-from tideflow.cluster.master.farewells import Farewells
 from tideflow.cluster.master.joinable_steps import JoinableSteps
 from tideflow.cluster.master.partial_steps import PartialSteps
 from tideflow.cluster.master.run_metadata import step_options
 from tideflow.cluster.master.session import MasterSession
+from tideflow.cluster.master.session_deletions import SessionDeletions
 from tideflow.cluster.master.task_watch import TaskWatch
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.recent_requests import RecentRequests
@@ -83,11 +83,11 @@ class Master(MasterService):
         self._requests = RecentRequests(_RECENT_REQUESTS)
         self._steps = JoinableSteps(_RECENT_REQUESTS)
         self._closed = False
-        self._farewells = Farewells()
+        self._deletions = SessionDeletions()
         self._waiting: list[tuple[WorkerCache, dict[str, str]]] = []
         self._watch = TaskWatch(workers, lambda: [one.session for one in self.sessions.values()])
-        if workers.links is not None:
-            workers.links.on_lost = self._watch.suspect
+        if workers.peers is not None:
+            workers.peers.on_lost = self._watch.suspect
 
     # ---- sessions
 
@@ -110,7 +110,7 @@ class Master(MasterService):
                 config,
                 owns_workers=owns,
                 suspect=self._watch.suspect,
-                farewells=self._farewells,
+                deletions=self._deletions,
                 collective_steps=self._collective_steps,
             )
         except BaseException:
@@ -315,7 +315,7 @@ class Master(MasterService):
         try:
             await self.sessions.stop()
         finally:
-            await self._farewells.close()
+            await self._deletions.close()
 
     def _check_open(self) -> None:
         if self._closed:

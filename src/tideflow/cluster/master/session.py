@@ -17,7 +17,6 @@ from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.graph_run import GraphResult
 from tideflow.cluster.master.device_discovery import ClusterDevices, gather_or_cancel
-from tideflow.cluster.master.farewells import Farewells
 from tideflow.cluster.master.partitioned_graph import Connections, PartitionedGraph, SessionGraph
 from tideflow.cluster.master.run_metadata import (
     make_metadata,
@@ -25,10 +24,11 @@ from tideflow.cluster.master.run_metadata import (
     step_options,
     take_transfer_log,
 )
+from tideflow.cluster.master.session_deletions import SessionDeletions
 from tideflow.cluster.master.step_runner import (
-    Part,
     RunsOnValues,
     StepOptions,
+    StepPart,
     StepRun,
     clean_up,
     run_parts,
@@ -55,8 +55,8 @@ class PreparedStep:
     """
 
     graph: PartitionedGraph
-    parts: list[Part]
-    local: Part | None = field(init=False)
+    parts: list[StepPart]
+    local: StepPart | None = field(init=False)
 
     def __post_init__(self) -> None:
         part = self.parts[0] if self.graph.by_value and len(self.parts) == 1 else None
@@ -72,7 +72,7 @@ class MasterSession:
       config: the client's, merged over the server's.
       owns_workers: whether the session closes them (a cluster of its own).
       suspect: is told of tasks that may be gone.
-      farewells: tells the workers of the end.
+      deletions: tells the workers of the end.
       collective_steps: chooses the ids of steps with collectives.
     """
 
@@ -83,7 +83,7 @@ class MasterSession:
         config: pb.ConfigProto,
         owns_workers: bool = False,
         suspect: Callable[[str], None] = lambda task: None,
-        farewells: Farewells | None = None,
+        deletions: SessionDeletions | None = None,
         collective_steps: CollectiveSteps | None = None,
     ) -> None:
         self.handle = new_handle()
@@ -95,7 +95,7 @@ class MasterSession:
         self.last_used_s = clock.monotonic_s()
         self._owns_workers = owns_workers
         self._suspect = suspect
-        self._farewells = farewells or Farewells()
+        self._deletions = deletions or SessionDeletions()
         self._relied_on: dict[str, int] = {}
         self._lost: errors.OpError | None = None
         self._interrupted: dict[asyncio.Task[Any], errors.OpError] = {}
@@ -170,7 +170,7 @@ class MasterSession:
         await self._delete_everywhere()
 
     async def _delete_everywhere(self) -> None:
-        await self._farewells.tell(
+        await self._deletions.tell(
             self.workers, self.devices.tasks, self.handle, self._owns_workers
         )
 
@@ -248,14 +248,14 @@ class MasterSession:
         future.set_result(made)
         return made
 
-    async def _register(self, graph: PartitionedGraph) -> list[Part]:
+    async def _register(self, graph: PartitionedGraph) -> list[StepPart]:
         key = graph.collective_key
 
-        async def register(task: str, graph_pb: pb.GraphDef) -> Part:
+        async def register(task: str, graph_pb: pb.GraphDef) -> StepPart:
             worker = self.workers.get(task)
-            link = self.workers.link(task)
-            if link is not None:
-                link.greet()
+            peer = self.workers.peer(task)
+            if peer is not None:
+                peer.greet()
             response = await worker.RegisterGraph(
                 pb.RegisterGraphRequest(
                     session_handle=self.handle,
@@ -267,7 +267,7 @@ class MasterSession:
                 )
             )
             self._rely_on(task)
-            return Part(task, worker, response.graph_handle, link)
+            return StepPart(task, worker, response.graph_handle, peer)
 
         found = await gather_or_cancel([register(t, part) for t, part in graph.parts.items()])
         # Registered graphs are not needed here any more, and may be large.
@@ -397,7 +397,7 @@ class MasterSession:
             steps.retire(key, step_id, is_good)
         return found
 
-    def run_at_once(self, part: Part, feeds: Sequence[Value]) -> list[Value] | None:
+    def run_at_once(self, part: StepPart, feeds: Sequence[Value]) -> list[Value] | None:
         """Run a step that has one part, here, and return the fetched values; None when it would
         wait or take long."""
         assert part.local is not None
@@ -426,7 +426,7 @@ class MasterSession:
         return results[self.client_task].values if graph.fetch_keys else [], metadata
 
     async def _run_recorded(
-        self, parts: Sequence[Part], run: StepRun
+        self, parts: Sequence[StepPart], run: StepRun
     ) -> tuple[dict[str, GraphResult], pb.RunMetadata]:
         log_transfers = run.options.log_transfers
         transfers: list[pb.StepStats] = []
@@ -442,7 +442,7 @@ class MasterSession:
             return results, pb.RunMetadata()
         return results, make_metadata(results, transfers)
 
-    async def _run_parts(self, parts: Sequence[Part], run: StepRun) -> dict[str, GraphResult]:
+    async def _run_parts(self, parts: Sequence[StepPart], run: StepRun) -> dict[str, GraphResult]:
         try:
             return await run_parts(parts, run)
         except (errors.UnavailableError, errors.AbortedError):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from tideflow.cluster.graph_run import GraphResult, GraphRun
-from tideflow.cluster.peers import PeerLink
+from tideflow.cluster.peers import KnownPeer
 from tideflow.cluster.services import WorkerService
 from tideflow.runtime.loop import spawn
 from tideflow.wire import errors
@@ -47,18 +47,18 @@ class RunsOnValues(Protocol):
 
 
 @dataclass(slots=True)
-class Part:
+class StepPart:
     """One worker's registered part of a graph.
 
     Attributes:
-      link: what is known of the worker as a tideflow peer; None for one that is none for sure.
+      peer: what is known of the worker as a tideflow peer; None for one that is none for sure.
       local: the worker if it is of this process.
     """
 
     task: str
     worker: WorkerService
     graph_handle: str
-    link: PeerLink | None = None
+    peer: KnownPeer | None = None
     local: RunsOnValues | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class StepRun:
     args: Sequence[Value] | None = None
 
 
-async def run_parts(parts: Sequence[Part], run: StepRun) -> dict[str, GraphResult]:
+async def run_parts(parts: Sequence[StepPart], run: StepRun) -> dict[str, GraphResult]:
     """Run all parts, and return their results by task.
 
     Raises: the error of the step, with the workers it came from; UnavailableError that names the
@@ -186,17 +186,17 @@ async def _all_ended(tasks: Sequence[asyncio.Future[GraphResult]]) -> None:
         raise asyncio.CancelledError
 
 
-def _ask_peer(part: Part, run: StepRun) -> asyncio.Future[GraphResult] | None:
+def _ask_peer(part: StepPart, run: StepRun) -> asyncio.Future[GraphResult] | None:
     """Let a tideflow peer run its part; None where that is not possible, or needs more words."""
-    line = None if part.link is None else part.link.line
-    if line is None or part.task == run.client_task or run.is_partial:
+    stream = None if part.peer is None else part.peer.stream
+    if stream is None or part.task == run.client_task or run.is_partial:
         return None
     if run.options.records:
         return None
-    return line.ask_run(GraphRun(run.session_handle, part.graph_handle, run.step_id))
+    return stream.ask_run(GraphRun(run.session_handle, part.graph_handle, run.step_id))
 
 
-async def _run_part(part: Part, run: StepRun) -> GraphResult:
+async def _run_part(part: StepPart, run: StepRun) -> GraphResult:
     is_client = part.task == run.client_task
     if part.local is not None:
         return await part.local.run_graph(
@@ -218,7 +218,7 @@ async def _run_part(part: Part, run: StepRun) -> GraphResult:
     return await _run_remotely(part, run, is_client)
 
 
-async def _run_remotely(part: Part, run: StepRun, is_client: bool) -> GraphResult:
+async def _run_remotely(part: StepPart, run: StepRun, is_client: bool) -> GraphResult:
     request = pb.RunGraphRequest(
         session_handle=run.session_handle,
         create_worker_session_called=True,
@@ -256,20 +256,20 @@ async def _run_remotely(part: Part, run: StepRun, is_client: bool) -> GraphResul
     )
 
 
-async def clean_up(parts: Sequence[Part], step_id: int) -> None:
+async def clean_up(parts: Sequence[StepPart], step_id: int) -> None:
     """Tell the workers that a step is over; only the own one, which answers at once, is awaited."""
     request = pb.CleanupGraphRequest(step_id=step_id)
     for part in parts:
-        line = None if part.link is None else part.link.line
+        stream = None if part.peer is None else part.peer.stream
         if part.local is not None:
             await part.worker.CleanupGraph(request)
-        elif line is not None:
-            line.clean_up(step_id)
+        elif stream is not None:
+            stream.clean_up(step_id)
         else:
             spawn(_clean_up_at(part, request))
 
 
-async def _clean_up_at(part: Part, request: pb.CleanupGraphRequest) -> None:
+async def _clean_up_at(part: StepPart, request: pb.CleanupGraphRequest) -> None:
     try:
         await part.worker.CleanupGraph(request)
     except errors.OpError as error:

@@ -4,7 +4,7 @@ What follows from what is decided in task_health.py; here the questions are aske
 
 Rule 1: another incarnation is another task, however soon it returned: its state is gone, and
         sessions that relied on the old one are over.
-Rule 2: a task to which there is no line, as to a plain TensorFlow, is asked twice a second while
+Rule 2: a task to which there is no stream, as to a plain TensorFlow, is asked twice a second while
         something runs in a session that relies on it.
 """
 
@@ -89,7 +89,7 @@ class TaskWatch:
             asking.add_done_callback(lambda _: self._asking.pop(task, None))
 
     def patrol(self) -> None:
-        """Look after tasks to which there is no line, while there are sessions."""
+        """Look after tasks to which there is no stream, while there are sessions."""
         if self._patrol is None or self._patrol.done():
             self._patrol = spawn(self._look_after_plain())
 
@@ -97,8 +97,8 @@ class TaskWatch:
         while sessions := self._sessions():
             await asyncio.sleep(_PATROL_S)
             for task in {task for one in sessions if one.is_busy for task in one.tasks_relied_on}:
-                link = self._workers.link(task)
-                if link is None or link.line is None:
+                peer = self._workers.peer(task)
+                if peer is None or peer.stream is None:
                     self.suspect(task)
 
     def saw(self, task: str, incarnation: int) -> None:
@@ -144,9 +144,9 @@ class TaskWatch:
 
     def _judge(self, found: Judge) -> None:
         self.saw(found.task, found.incarnation)
-        link = self._workers.link(found.task)
-        if link is not None:
-            link.greet()  # so that its next end is heard of, too
+        peer = self._workers.peer(found.task)
+        if peer is not None:
+            peer.greet()  # so that its next end is heard of, too
 
     def _interrupt(self, found: Interrupt) -> None:
         task, reason = found.task, found.reason

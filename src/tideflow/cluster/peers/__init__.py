@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tideflow.cluster.peers.line import PeerHost, PeerLine
-from tideflow.cluster.peers.link import PeerLink, PeerLinks, PushWait
+from tideflow.cluster.peers.peer import KnownPeer, PeerTable, PushWait
 from tideflow.cluster.peers.service import VERSION, PeerService
+from tideflow.cluster.peers.stream import PeerHost, PeerStream
 
 __all__ = [
     "VERSION",
+    "KnownPeer",
     "PeerHost",
-    "PeerLine",
-    "PeerLink",
-    "PeerLinks",
     "PeerService",
+    "PeerStream",
+    "PeerTable",
     "PushWait",
 ]

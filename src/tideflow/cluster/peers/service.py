@@ -16,12 +16,12 @@ VERSION = 3
 
 
 class PeerService(Service, name="tideflow.Peer"):
-    """Keeps a line to another worker, on which both say what they have to say in frames."""
+    """Keeps a stream to another worker, on which both say what they have to say in frames."""
 
     @rpc_stream
     def Exchange(self, requests: AsyncIterator[PeerFrame]) -> AsyncIterator[PeerFrame]: ...
 
 
 def exchange_method() -> MethodSpec:
-    """Return the method that opens a line."""
+    """Return the method that opens a stream."""
     return methods_of(PeerService)["Exchange"]

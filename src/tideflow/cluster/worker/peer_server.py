@@ -1,4 +1,4 @@
-"""The peer service of a worker: lines that other tideflow workers open, and what comes on them.
+"""The peer service of a worker: streams that other tideflow workers open, and what comes on them.
 
 Source: tideflow/wire/proto/peer.proto.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
-from tideflow.cluster.peers import VERSION, PeerHost, PeerLine, PeerLink, PeerLinks, PeerService
+from tideflow.cluster.peers import VERSION, KnownPeer, PeerHost, PeerService, PeerStream, PeerTable
 from tideflow.cluster.worker.step_table import StepTable
-from tideflow.transport import Pipe, PipeReceiver
+from tideflow.transport import MessageStream, StreamReceiver
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -21,7 +21,7 @@ _DEAD = dead_reply(0).value
 
 
 class WorkerHost:
-    """A worker as its lines see it.
+    """A worker as its streams see it.
 
     Args:
       steps: where pushed values go.
@@ -67,38 +67,38 @@ class Peer(PeerService):
 
     Args:
       host: the worker.
-      links_of: gives the links of a session's cluster, None for a session that is not here.
+      peers_of: gives the peers of a session's cluster, None for a session that is not here.
     """
 
-    def __init__(self, host: PeerHost, links_of: Callable[[str], PeerLinks | None]) -> None:
+    def __init__(self, host: PeerHost, peers_of: Callable[[str], PeerTable | None]) -> None:
         self._host = host
-        self._links_of = links_of
+        self._links_of = peers_of
 
-    def accept_pipe(self, name: str, pipe: Pipe) -> PipeReceiver | None:
-        return _accepted(self._host, self._links_of, pipe)
+    def accept_message_stream(self, name: str, messages: MessageStream) -> StreamReceiver | None:
+        return _accepted(self._host, self._links_of, messages)
 
 
 def _accepted(
-    host: PeerHost, links_of: Callable[[str], PeerLinks | None], pipe: Pipe
-) -> PipeReceiver:
-    """Return the own end of a line that another worker opens."""
-    link: PeerLink | None = None
+    host: PeerHost, peers_of: Callable[[str], PeerTable | None], messages: MessageStream
+) -> StreamReceiver:
+    """Return the own end of a stream that another worker opens."""
+    peer: KnownPeer | None = None
 
-    def on_hello(line: PeerLine, hello: pb.PeerHello) -> None:
-        nonlocal link
+    def on_hello(stream: PeerStream, hello: pb.PeerHello) -> None:
+        nonlocal peer
         if hello.version != VERSION:
             raise errors.UnimplementedError(
                 f"this worker speaks version {VERSION} with its peers, not {hello.version}"
             )
-        links = links_of(hello.session_handle)
-        if links is None:
+        peers = peers_of(hello.session_handle)
+        if peers is None:
             raise errors.FailedPreconditionError(f"there is no session {hello.session_handle!r}")
-        link = links.accept(line, hello)
+        peer = peers.accept(stream, hello)
 
-    def on_end(line: PeerLine, error: errors.OpError | None) -> None:
-        if link is not None:
-            link.detach(line)
+    def on_end(stream: PeerStream, error: errors.OpError | None) -> None:
+        if peer is not None:
+            peer.detach(stream)
 
-    line = PeerLine(host, on_hello, on_end)
-    line.pipe = pipe
-    return line
+    stream = PeerStream(host, on_hello, on_end)
+    stream.messages = messages
+    return stream

@@ -9,7 +9,7 @@ import asyncio
 import functools
 from typing import Any, Protocol
 
-from tideflow.cluster.peers import PeerLink, PushWait
+from tideflow.cluster.peers import KnownPeer, PushWait
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
@@ -55,7 +55,7 @@ class RemoteRendezvous:
         self._workers = peers.workers
         self._log = log
         # Frames number steps from 0; that of TensorFlow's eager context may be below.
-        self._links = peers.workers.links if step_id >= 0 else None
+        self._peers = peers.workers.peers if step_id >= 0 else None
         self._advised = advised
         self._waits: dict[str, PushWait] = {}
         self._calls: dict[asyncio.Task[TensorReply], str] = {}
@@ -69,10 +69,10 @@ class RemoteRendezvous:
 
         Raises: the error with which the step was aborted.
         """
-        if self._links is not None:
-            line = self._links.line(_consumer_of(key))
-            if line is not None:
-                line.put(self.step_id, self.local, key, value, is_dead)
+        if self._peers is not None:
+            stream = self._peers.stream(_consumer_of(key))
+            if stream is not None:
+                stream.put(self.step_id, self.local, key, value, is_dead)
                 return
         self.local.put(key, value, is_dead)
 
@@ -89,14 +89,14 @@ class RemoteRendezvous:
         received = self.local.take_nowait(key)
         if received is not None:
             return received
-        if self._links is None or key in self._advised:
+        if self._peers is None or key in self._advised:
             self._advised.discard(key)
             return await self._fetch(key, owner)
-        link = self._links.link(owner)
-        if not link.pushes or key in self._waits:
-            link.greet()
+        peer = self._peers.peer(owner)
+        if not peer.pushes or key in self._waits:
+            peer.greet()
             return await self._fetch(key, owner)
-        received = await self._await_push(key, link)
+        received = await self._await_push(key, peer)
         if received is None:
             # It may have come after the wait was ended, in the same turn of the loop; then the
             # producer has it no more, and would never answer.
@@ -111,33 +111,33 @@ class RemoteRendezvous:
         owner = task_name(send_device) if send_device else self._workers.own_task
         if owner == self._workers.own_task:
             return self.local.expect(key, send_device, taker)
-        if self._links is None or key in self._advised or key in self._waits:
+        if self._peers is None or key in self._advised or key in self._waits:
             return False
-        link = self._links.link(owner)
-        if not link.pushes:
+        peer = self._peers.peer(owner)
+        if not peer.pushes:
             return False
-        self._waits[key] = link.wait(_Expected(self, link, key, taker))
+        self._waits[key] = peer.wait(_Expected(self, peer, key, taker))
         return True
 
     def end_expected(
-        self, key: str, link: PeerLink, received: Received | None, since_ns: int
+        self, key: str, peer: KnownPeer, received: Received | None, since_ns: int
     ) -> None:
         """Note the end of a wait that a taker left to us."""
-        link.forget(self._waits.pop(key))
+        peer.forget(self._waits.pop(key))
         if received is None:
             self._advised.add(key)
         elif self._log.enabled:
             self._log.record(self.step_id, key, since_ns, received.value)
 
-    async def _await_push(self, key: str, link: PeerLink) -> Received | None:
+    async def _await_push(self, key: str, peer: KnownPeer) -> Received | None:
         """Wait to be given a value; None when it is to be asked for."""
         started_ns = clock.wall_ns()
         future: asyncio.Future[Received | None] = asyncio.get_running_loop().create_future()
-        wait = self._waits[key] = link.wait(future)
+        wait = self._waits[key] = peer.wait(future)
         try:
             received = await future
         finally:
-            link.forget(wait)
+            peer.forget(wait)
             del self._waits[key]
         if received is not None and self._log.enabled:
             self._log.record(self.step_id, key, started_ns, received.value)
@@ -215,13 +215,13 @@ class RemoteRendezvous:
 class _Expected:
     """Stands in a wait for the future of a taker, which is told at once what comes."""
 
-    __slots__ = ("_is_over", "_key", "_link", "_rendezvous", "_since_ns", "_taker")
+    __slots__ = ("_is_over", "_key", "_peer", "_rendezvous", "_since_ns", "_taker")
 
     def __init__(
-        self, rendezvous: RemoteRendezvous, link: PeerLink, key: str, taker: PatientTaker
+        self, rendezvous: RemoteRendezvous, peer: KnownPeer, key: str, taker: PatientTaker
     ) -> None:
         self._rendezvous = rendezvous
-        self._link = link
+        self._peer = peer
         self._key = key
         self._taker = taker
         self._since_ns = clock.wall_ns()
@@ -232,7 +232,7 @@ class _Expected:
 
     def set_result(self, received: Received | None, /) -> None:
         self._is_over = True
-        self._rendezvous.end_expected(self._key, self._link, received, self._since_ns)
+        self._rendezvous.end_expected(self._key, self._peer, received, self._since_ns)
         if received is None:
             self._taker.ask()
         else:

@@ -18,7 +18,7 @@ from tideflow.cluster.collectives import CollectiveHost
 from tideflow.cluster.decoding import decoded
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.owned import Owned
-from tideflow.cluster.peers import PeerLinks
+from tideflow.cluster.peers import PeerTable
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.services import WorkerService
@@ -189,16 +189,16 @@ class Worker(WorkerService):
             )
         return found
 
-    def links_of(self, handle: str) -> PeerLinks | None:
-        """Return the links to peers of a session's cluster; None for one that is not here."""
+    def peers_of(self, handle: str) -> PeerTable | None:
+        """Return the peers to peers of a session's cluster; None for one that is not here."""
         if not handle:
-            return self.workers.links
+            return self.workers.peers
         session = self.sessions.get(handle)
-        return None if session is None else session.workers.links
+        return None if session is None else session.workers.peers
 
     def peer(self) -> Peer | None:
         """Return the service for tideflow peers; None where the extensions are off."""
-        return None if self._host is None else Peer(self._host, self.links_of)
+        return None if self._host is None else Peer(self._host, self.peers_of)
 
     def serve_components(self, run: Callable[[ComponentRun], Awaitable[None]]) -> None:
         """Let peers ask for runs of component functions, too."""

@@ -14,7 +14,7 @@ import secrets
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
-from tideflow.client.patience import Progress
+from tideflow.client.wait_progress import Progress
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager import EagerContext
 from tideflow.cluster.master import describe, discover_devices
@@ -198,8 +198,8 @@ class Cluster:
         return made
 
     def _is_peer(self, task: str) -> bool:
-        links = self._workers.links
-        return links is not None and links.line(task) is not None
+        peers = self._workers.peers
+        return peers is not None and peers.stream(task) is not None
 
     def is_of(self, spec: ClusterSpec, job: str, task: int) -> bool:
         """Whether this is the client's side of that cluster."""

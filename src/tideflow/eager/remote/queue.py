@@ -19,7 +19,7 @@ from tideflow.cluster.eager import with_origin
 from tideflow.cluster.services import EagerService
 from tideflow.graph.shapes import Dims
 from tideflow.runtime.loop import get_loop, spawn
-from tideflow.transport import Channel, Pipe, methods_of
+from tideflow.transport import Channel, MessageStream, methods_of
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.shapes import decode_shape
@@ -180,7 +180,7 @@ class RemoteQueue:
 
 
 class _Stream:
-    """One StreamingEnqueue call, which receives the answers (a PipeReceiver)."""
+    """One StreamingEnqueue call, which receives the answers (a StreamReceiver)."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Stream:
         self._task = task
         self._on_answer = on_answer
         self._on_error = on_error
-        self._pipe: Pipe | None = None
+        self._messages: MessageStream | None = None
         # What is sent once the call has begun.
         self._early: list[pb.EnqueueRequest] = []
         self.is_over = False
@@ -206,21 +206,23 @@ class _Stream:
 
     async def _open(self, channel: Channel) -> None:
         try:
-            self._pipe = await channel.open_pipe(methods_of(EagerService)["StreamingEnqueue"], self)
+            self._messages = await channel.open_message_stream(
+                methods_of(EagerService)["StreamingEnqueue"], self
+            )
         except errors.OpError as error:
             self.ended(error)
             return
         for request in self._early:
-            self._pipe.send(request)
+            self._messages.send(request)
         self._early.clear()
 
     def send(self, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]) -> None:
         """Send a message whose items have these answers."""
         self._unanswered.append(answers)
-        if self._pipe is None:
+        if self._messages is None:
             self._early.append(request)
         else:
-            self._pipe.send(request)
+            self._messages.send(request)
 
     def received(self, message: pb.EnqueueResponse) -> None:
         """Give the answers to items of the oldest message."""
@@ -266,8 +268,8 @@ class _Stream:
         """End the call."""
         self._opening.cancel()
         self._finish(_closed(self._task))
-        if self._pipe is not None:
-            self._pipe.close()
+        if self._messages is not None:
+            self._messages.close()
 
 
 def _closed(task: str) -> errors.OpError:

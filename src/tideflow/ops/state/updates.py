@@ -206,19 +206,19 @@ def change_rows(
     """Apply a rule to the rows that indices name, in order where an index comes again."""
     indices = others[update.indices]
     rest = [(i in update.full, o) for i, o in enumerate(others) if i != update.indices]
-    for wave in _waves(indices):
-        chosen = indices[wave]
+    for one_round in _rounds(indices):
+        chosen = indices[one_round]
         news = update.rule(
             np,
             *[array[chosen] for array in arrays],
-            *[other[wave] if full else other for full, other in rest],
+            *[other[one_round] if full else other for full, other in rest],
             **attrs,
         )
         for array, new in zip(arrays, news):
             array[chosen] = new
 
 
-def _waves(indices: Array) -> Iterator[Any]:
+def _rounds(indices: Array) -> Iterator[Any]:
     """Split positions so that none of the parts holds an index twice; first occurrences first."""
     if np.unique(indices).size == indices.size:
         yield slice(None)
@@ -269,7 +269,7 @@ def _trace_rows(
     ranks = _occurrences(xp, indices)
     size = arrays[0].shape[0]
 
-    def wave(carry: tuple[Any, tuple[Any, ...]]) -> tuple[Any, tuple[Any, ...]]:
+    def one_round(carry: tuple[Any, tuple[Any, ...]]) -> tuple[Any, tuple[Any, ...]]:
         k, held = carry
         news = update.rule(
             xp, *[array[indices] for array in held], *[other for _, other in rest], **attrs
@@ -282,6 +282,6 @@ def _trace_rows(
 
     last = ranks.max()
     _, result = jax.lax.while_loop(
-        lambda carry: carry[0] <= last, wave, (xp.zeros((), ranks.dtype), tuple(arrays))
+        lambda carry: carry[0] <= last, one_round, (xp.zeros((), ranks.dtype), tuple(arrays))
     )
     return result

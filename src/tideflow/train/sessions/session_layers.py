@@ -21,7 +21,7 @@ from tideflow.train.hooks import SessionRunArgs, SessionRunContext, SessionRunHo
 from tideflow.train.sessions.session_creators import SessionCreator
 from tideflow.train.threads import (
     Coordinator,
-    Patience,
+    RetryPauses,
     SessionCloser,
     start_queue_runners,
     stop_threads,
@@ -202,7 +202,7 @@ class RecoverableSession:
 
     def __init__(self, creator: CoordinatedSessionCreator) -> None:
         self._creator = creator
-        self._patience: Patience | None = None
+        self._pauses: RetryPauses | None = None
         self._session: CoordinatedSession | None = self._create()
 
     def _create(self) -> CoordinatedSession:
@@ -243,7 +243,7 @@ class RecoverableSession:
             except LOST as error:
                 self._lose(error)
             else:
-                self._patience = None
+                self._pauses = None
                 return found
 
     def _lose(self, error: errors.OpError) -> None:
@@ -256,10 +256,10 @@ class RecoverableSession:
         """Pause before another attempt.  Raises: the error, when it is time to give up."""
         # The first line may only say whence the error came.
         told = f"{type(error).__name__}: {' '.join(error.message.splitlines()[:2])}"
-        if self._patience is None:
+        if self._pauses is None:
             print(f"the session was lost: {told}", file=sys.stderr, flush=True)
-            self._patience = Patience("a new session", self._creator.limit_s)
-        if not self._patience.pause(told):
+            self._pauses = RetryPauses("a new session", self._creator.limit_s)
+        if not self._pauses.pause(told):
             raise error
 
     def close(self) -> None:

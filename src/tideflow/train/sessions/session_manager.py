@@ -14,7 +14,7 @@ from tideflow.client import Session
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.export import export
 from tideflow.train.checkpoints import get_checkpoint_state
-from tideflow.train.threads import Patience
+from tideflow.train.threads import RetryPauses
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -194,7 +194,7 @@ class SessionManager:
         """
         limit_s = float("inf") if max_wait_secs is None else max_wait_secs
         what = f"the chief to initialize the model (looking through {_place(master)})"
-        patience = Patience(what, limit_s, self._longest_pause_s)
+        pauses = RetryPauses(what, limit_s, self._longest_pause_s)
         while True:
             sess = Session(master, graph=self._graph, config=config)
             with _closed_on_error(sess):
@@ -204,7 +204,7 @@ class SessionManager:
                 if missing is None:
                     return sess
             _close_safely(sess)
-            if not patience.pause(missing):
+            if not pauses.pause(missing):
                 raise errors.DeadlineExceededError(
                     f"Session was not ready after waiting {limit_s:g} secs. {missing}"
                 )
@@ -244,12 +244,12 @@ class SessionManager:
             return sess, True
 
     def _checkpoint_state(self, directory: str, limit_s: float) -> pb.CheckpointState | None:
-        patience = Patience(f"a checkpoint in {directory}", limit_s, self._longest_pause_s)
+        pauses = RetryPauses(f"a checkpoint in {directory}", limit_s, self._longest_pause_s)
         while True:
             state_pb = get_checkpoint_state(directory)
             if state_pb is not None and state_pb.model_checkpoint_path:
                 return state_pb
-            if not patience.pause("there is none"):
+            if not pauses.pause("there is none"):
                 return None
 
     def _restore(self, sess: Session, saver: Any, path: str) -> None:

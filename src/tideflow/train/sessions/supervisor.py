@@ -31,7 +31,7 @@ from tideflow.train.threads import (
     ChiefLock,
     Coordinator,
     LooperThread,
-    Patience,
+    RetryPauses,
     SessionCloser,
     stop_threads,
 )
@@ -446,15 +446,15 @@ def basic_train_loop(
 
     When a task is lost, the loop goes on in a new session.
     """
-    patience: Patience | None = None
+    pauses: RetryPauses | None = None
     while True:
         try:
             with supervisor.managed_session(master) as sess:
                 while not supervisor.should_stop():
                     train_step_fn(sess, *args or (), **kwargs or {})
-                    patience = None
+                    pauses = None
             return
         except LOST as error:
-            patience = patience or Patience("a new session", _MOST_WAIT_S, report_after_s=0.0)
-            if not patience.pause(f"{type(error).__name__}: {error.message.splitlines()[0]}"):
+            pauses = pauses or RetryPauses("a new session", _MOST_WAIT_S, report_after_s=0.0)
+            if not pauses.pause(f"{type(error).__name__}: {error.message.splitlines()[0]}"):
                 raise

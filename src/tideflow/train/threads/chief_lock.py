@@ -25,7 +25,7 @@ from typing import TextIO
 
 from tideflow.platform import clock
 from tideflow.runtime.deferring_lock import DeferringLock
-from tideflow.train.threads.waiting import Patience
+from tideflow.train.threads.waiting import RetryPauses
 from tideflow.wire import errors
 
 try:
@@ -74,7 +74,7 @@ class ChiefLock:
 
 def _lock(path: str, handover_s: float) -> bool:
     """Lock a file; False where that is not possible.  Raises: as ChiefLock."""
-    patience = Patience("another chief to end", handover_s, longest_pause_s=0.5)
+    pauses = RetryPauses("another chief to end", handover_s, longest_pause_s=0.5)
     while True:
         with _mutex:
             held = _held.get(path) or _open(path)
@@ -89,7 +89,7 @@ def _lock(path: str, handover_s: float) -> bool:
                 return True
             holder = _holder(held.file)
             held.file.close()
-        if not patience.pause(f"{holder} holds {path}"):
+        if not pauses.pause(f"{holder} holds {path}"):
             raise errors.FailedPreconditionError(
                 f"{os.path.dirname(path)} has a chief already: {holder}. Two chiefs would "
                 "overwrite each other's variables and checkpoints. End the other one, make this "

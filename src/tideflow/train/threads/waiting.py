@@ -14,7 +14,7 @@ _FIRST_PAUSE_S = 0.1
 _REPORT_EVERY_S = 10.0
 
 
-class Patience:
+class RetryPauses:
     """One wait for something that others do.
 
     Args:

@@ -31,10 +31,10 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
+from tideflow.transport.h2.message_streams import ClientStream
 from tideflow.transport.h2.messages import MessageData, parts_of, unpacked
-from tideflow.transport.h2.pipes import ClientPipe
 from tideflow.transport.h2.tls import offer_h2, why_not_connected
-from tideflow.transport.pipe import Pipe, PipeReceiver
+from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
@@ -199,7 +199,9 @@ class H2Channel(Channel):
                 if timer is not None:
                     timer.cancel()
 
-    async def open_pipe(self, method: MethodSpec, receiver: PipeReceiver) -> Pipe:
+    async def open_message_stream(
+        self, method: MethodSpec, receiver: StreamReceiver
+    ) -> MessageStream:
         self._require_open(method.path)
         link = self.link
         if link is None or not link.core.can_open:
@@ -208,11 +210,11 @@ class H2Channel(Channel):
         call = self._calling.new_call(method, None)
         parse = functools.partial(self._parse_piped, method, statistics)
         link.begin(call, self._block(method, None, ()), None)
-        pipe = call.inbox = ClientPipe(link, call, method, statistics, parse)
-        pipe.when_ended = functools.partial(self._calls.discard, call)
-        pipe.begin(receiver)
+        message_stream = call.inbox = ClientStream(link, call, method, statistics, parse)
+        message_stream.when_ended = functools.partial(self._calls.discard, call)
+        message_stream.begin(receiver)
         self._calls.add(call)
-        return pipe
+        return message_stream
 
     def _parse_piped(
         self, method: MethodSpec, statistics: MethodStatistics, data: MessageData

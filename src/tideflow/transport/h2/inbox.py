@@ -15,7 +15,7 @@ _MOST_HELD_BYTES = 4 << 20
 
 
 class Messages(Protocol):
-    """Where the messages of a streaming call go; an Inbox, or a pipe."""
+    """Where the messages of a streaming call go; an Inbox, or a message stream."""
 
     def received(self, count: int) -> None:
         """Take note of bytes received, whether or not they complete a message."""

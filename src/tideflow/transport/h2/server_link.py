@@ -29,6 +29,7 @@ from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox, Messages
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
+from tideflow.transport.h2.message_streams import LinkStream
 from tideflow.transport.h2.messages import (
     Assembler,
     MessageData,
@@ -37,7 +38,6 @@ from tideflow.transport.h2.messages import (
     parts_of,
     unpacked,
 )
-from tideflow.transport.h2.pipes import LinkPipe
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
 from tideflow.transport.h2.spinning import loop_spin, spin_s
@@ -68,14 +68,24 @@ class Call:
     Attributes:
       message: the request of a unary call, once it is here.
       inbox: the requests of a streaming one.
-      pipe: stands for inbox and task of a streaming call that goes without them.
+      message_stream: stands for inbox and task of a streaming call that goes without them.
       work: what gives the answer of a unary call, while the task runs.
       end: the error to answer with when the task is cancelled; None if nobody waits for an answer.
     """
 
     __slots__ = (
-        "assembler", "binding", "end", "has_head", "inbox", "message", "parser", "pipe",
-        "stream_id", "task", "timer", "work",
+        "assembler",
+        "binding",
+        "end",
+        "has_head",
+        "inbox",
+        "message",
+        "message_stream",
+        "parser",
+        "stream_id",
+        "task",
+        "timer",
+        "work",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +97,7 @@ class Call:
         self.assembler = Assembler(parser, most_bytes)
         self.message: MessageData | None = None
         self.inbox: Messages | None = None
-        self.pipe: ServerPipe | None = None
+        self.message_stream: ServerStream | None = None
         self.task: asyncio.Task[None] | None = None
         self.work: Coroutine[Any, Any, Message] | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -196,14 +206,14 @@ class ServerLink(Link):
             self._on_end(call)
 
     def _accept_pipe(self, call: Call) -> bool:
-        """Let a service take a streaming call as a pipe; False if it does not."""
+        """Let a service take a streaming call as a message stream; False if it does not."""
         binding = call.binding
-        pipe = ServerPipe(self, call)
-        receiver = binding.service.accept_pipe(binding.spec.name, pipe)
+        message_stream = ServerStream(self, call)
+        receiver = binding.service.accept_message_stream(binding.spec.name, message_stream)
         if receiver is None:
             return False
-        pipe.begin(receiver)
-        call.inbox = call.pipe = pipe
+        message_stream.begin(receiver)
+        call.inbox = call.message_stream = message_stream
         return True
 
     def _on_data(self, call: Call, event: DataReceived) -> None:
@@ -247,8 +257,8 @@ class ServerLink(Link):
         """The peer has sent all that it has to send."""
         if not call.assembler.is_between:
             self._stop(call, self._count_error(call, "half a message"))
-        elif call.pipe is not None:
-            call.pipe.close()
+        elif call.message_stream is not None:
+            call.message_stream.close()
         elif call.inbox is not None:
             call.inbox.end()
         elif call.message is None:
@@ -416,8 +426,8 @@ class ServerLink(Link):
             call.timer.cancel()
             call.timer = None
         was_here = self._calls.pop(call.stream_id, None) is not None
-        if call.pipe is not None:
-            call.pipe.end()
+        if call.message_stream is not None:
+            call.message_stream.end()
         return was_here
 
     def _acknowledge(self, stream_id: int, count: int) -> None:
@@ -425,8 +435,8 @@ class ServerLink(Link):
         self.flush()
 
 
-class ServerPipe(LinkPipe):
-    """A pipe that a client has opened."""
+class ServerStream(LinkStream):
+    """A message stream that a client has opened."""
 
     def __init__(self, link: ServerLink, call: Call) -> None:
         binding = call.binding

@@ -34,7 +34,7 @@ def spin_s(setting: bool | int) -> float:
     return most_us / 1e6 if len(os.sched_getaffinity(0)) > 1 else 0.0
 
 
-class Habit:
+class SpinPolicy:
     """Whether to spin, by what came of it lately."""
 
     __slots__ = ("_misses", "_skip")
@@ -63,25 +63,25 @@ class Habit:
 class SocketSpin:
     """Spins before a thread blocks in a socket's recv."""
 
-    __slots__ = ("_habit", "_most_s", "_poll")
+    __slots__ = ("_most_s", "_policy", "_poll")
 
     def __init__(self, connection: socket.socket, most_s: float) -> None:
         self._most_s = most_s
-        self._habit = Habit()
+        self._policy = SpinPolicy()
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
 
     def wait(self) -> None:
         """Wait until the socket has something to read, or for as long as is sensible."""
-        if not self._most_s or not self._habit.wants():
+        if not self._most_s or not self._policy.wants():
             return
         poll, until_s = self._poll.poll, clock.monotonic_s() + self._most_s
         while not poll(0):
             if clock.monotonic_s() > until_s:
-                self._habit.missed()
+                self._policy.missed()
                 return
             os.sched_yield()
-        self._habit.paid()
+        self._policy.paid()
 
 
 class LoopSpin:
@@ -90,14 +90,14 @@ class LoopSpin:
     def __init__(self, loop: asyncio.AbstractEventLoop, most_s: float) -> None:
         self._loop = loop
         self._most_s = most_s
-        self._habit = Habit()
+        self._policy = SpinPolicy()
         self._until_s = 0.0
         self._is_on = False
         self._is_turn_set = False
 
     def answered(self) -> None:
         """Spin from now on until `heard`, if that is sensible."""
-        if not self._most_s or not (self._is_on or self._habit.wants()):
+        if not self._most_s or not (self._is_on or self._policy.wants()):
             return
         self._until_s = clock.monotonic_s() + self._most_s
         self._is_on = True
@@ -109,12 +109,12 @@ class LoopSpin:
         """Take note that something has come."""
         if self._is_on:
             self._is_on = False
-            self._habit.paid()
+            self._policy.paid()
 
     def _turn(self) -> None:
         if self._is_on and clock.monotonic_s() > self._until_s:
             self._is_on = False
-            self._habit.missed()
+            self._policy.missed()
         self._is_turn_set = self._is_on
         if self._is_on:
             self._loop.call_soon(self._turn)

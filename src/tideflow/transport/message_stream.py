@@ -1,7 +1,7 @@
-"""Pipes: streams of messages both ways, taken and given where one stands, without tasks.
+"""Streaming calls both ways, whose messages are taken and given without tasks.
 
-A streaming method that a service answers with `Service.accept_pipe` is a pipe there, and
-`Channel.open_pipe` opens one.  On the wire it is a bidirectional stream like any other.
+`Channel.open_message_stream` opens one, and `Service.accept_message_stream` answers it.  On the
+wire it is a bidirectional stream of gRPC like any other.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any, Protocol
 from tideflow.wire import errors
 
 
-class PipeReceiver(Protocol):
+class StreamReceiver(Protocol):
     """What takes what the peer sends; called on the loop, and must not wait."""
 
     def received(self, message: Any) -> None:
-        """Take a message.  An OpError ends the pipe, and the peer is told of it."""
+        """Take a message.  An OpError ends the stream, and the peer is told of it."""
 
     def ended(self, error: errors.OpError | None) -> None:
         """Take note, once, that nothing comes or goes any more, whoever ended it and why."""
 
 
-class Pipe(ABC):
-    """One end of a pipe.  Use it on the loop."""
+class MessageStream(ABC):
+    """One end of a stream.  Use it on the loop."""
 
     @abstractmethod
     def send(self, message: Any) -> bool:
-        """Send a message; False when the pipe has ended.
+        """Send a message; False when the stream has ended.
 
         Memory that the message refers to must not change until it is written.
         Raises: ResourceExhaustedError for a message that no peer can read.
@@ -35,7 +35,7 @@ class Pipe(ABC):
 
     @abstractmethod
     def close(self, error: errors.OpError | None = None) -> None:
-        """End the pipe; a server can tell its client why.  The receiver hears of it as well."""
+        """End the stream; a server can tell its client why.  The receiver hears of it as well."""
 
     @property
     @abstractmethod

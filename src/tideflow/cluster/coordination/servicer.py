@@ -23,7 +23,7 @@ from tideflow.wire.device_name import parse_device_name
 _LOGGER = logging.getLogger(__name__)
 
 
-class Coordinator(CoordinationService):
+class CoordinationServicer(CoordinationService):
     """Implements CoordinationService for one task.  Use it on the loop.
 
     Args:

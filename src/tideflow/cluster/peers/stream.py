@@ -1,9 +1,9 @@
-"""An open line between two tideflow workers: what one has to tell the other, in frames.
+"""An open stream between two tideflow workers: what one has to tell the other, in frames.
 
 Both ends do the same: they push tensors, ask for runs and answer them, and say which steps are
 over.  What comes up in one turn of the loop goes in one frame; the end of a run goes at once, with
-all that the run has made.  What is said, and what becomes of it, is decided in line_state; the
-pipe, timers, tasks and futures are here.
+all that the run has made.  What is said, and what becomes of it, is decided in stream_state; the
+messages, timers, tasks and futures are here.
 Source: tideflow/wire/proto/peer.proto
 """
 
@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
-from tideflow.cluster.peers.line_state import (
+from tideflow.cluster.peers.service import exchange_method
+from tideflow.cluster.peers.stream_state import (
     Accept,
     Advise,
     CancelRun,
@@ -28,17 +29,16 @@ from tideflow.cluster.peers.line_state import (
     Greet,
     Instruction,
     Leave,
-    LineState,
     Offer,
     Send,
     Serve,
+    StreamState,
     TellEnd,
 )
-from tideflow.cluster.peers.service import exchange_method
 from tideflow.platform import clock
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.rendezvous import Rendezvous
-from tideflow.transport import Pipe
+from tideflow.transport import MessageStream
 from tideflow.transport.answer import as_op_error
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -47,7 +47,7 @@ from tideflow.wire.tensor_codec import Value
 
 
 class PeerHost(Protocol):
-    """The worker that a line belongs to."""
+    """The worker that a stream belongs to."""
 
     def accept(self, step_id: int, key: str, value: Value, is_dead: bool) -> bool:
         """Take in a pushed value; return whether it is ours now."""
@@ -68,32 +68,32 @@ class PeerHost(Protocol):
         """Forget a step."""
 
 
-class PeerLine:
-    """One end of a line; the PipeReceiver of its pipe.  Use it on the loop, but for `put`.
+class PeerStream:
+    """One end of a stream; the StreamReceiver of its messages.  Use it on the loop, but for `put`.
 
     Args:
       host: the own worker.
-      on_hello: is given the peer's first frame; may raise OpError to end the line.
-      on_end: is told when the line is over, and why.
+      on_hello: is given the peer's first frame; may raise OpError to end the stream.
+      on_end: is told when the stream is over, and why.
     Attributes:
       sent_count, received_count: frames.
-      has_unseen_elsewhere: whether tensors of a step are on their way on other lines of the host.
+      has_unseen_elsewhere: whether tensors of a step are on their way on other streams of the host.
     """
 
     def __init__(
         self,
         host: PeerHost,
-        on_hello: Callable[[PeerLine, pb.PeerHello], None],
-        on_end: Callable[[PeerLine, errors.OpError | None], None],
+        on_hello: Callable[[PeerStream, pb.PeerHello], None],
+        on_end: Callable[[PeerStream, errors.OpError | None], None],
     ) -> None:
         self.sent_count = self.received_count = 0
-        self.has_unseen_elsewhere: Callable[[PeerLine, int], bool] = lambda line, step_id: False
+        self.has_unseen_elsewhere: Callable[[PeerStream, int], bool] = lambda stream, step_id: False
         self._host = host
         self._on_hello = on_hello
         self._on_end = on_end
         self._loop = get_loop()
-        self._pipe: Pipe | None = None
-        self._state = LineState()
+        self._pipe: MessageStream | None = None
+        self._state = StreamState()
         self._later: asyncio.TimerHandle | None = None
         # What threads have offered, and whether the loop was called to take it.
         self._from_threads: deque[Offer] = deque()
@@ -102,18 +102,18 @@ class PeerLine:
         self._served: dict[int, asyncio.Task[None]] = {}
 
     @property
-    def pipe(self) -> Pipe | None:
+    def messages(self) -> MessageStream | None:
         """What frames go through; None until it is open."""
         return self._pipe
 
-    @pipe.setter
-    def pipe(self, pipe: Pipe) -> None:
-        self._pipe = pipe
+    @messages.setter
+    def messages(self, messages: MessageStream) -> None:
+        self._pipe = messages
         self._state.is_open = True
 
     @property
     def has_ended(self) -> bool:
-        """Whether the line is over."""
+        """Whether the stream is over."""
         return self._state.has_ended
 
     # ---- tensors
@@ -169,7 +169,7 @@ class PeerLine:
     def _ask(self, run_pb: pb.PeerRun) -> asyncio.Future[GraphResult]:
         future: asyncio.Future[GraphResult] = self._loop.create_future()
         if self.has_ended:
-            future.set_exception(errors.UnavailableError("the line to the peer has ended"))
+            future.set_exception(errors.UnavailableError("the stream to the peer has ended"))
             return future
         step_id = run_pb.step_id
         self._asked[step_id] = future
@@ -243,19 +243,19 @@ class PeerLine:
         self._carry_out(self._state.greeted(hello))
 
     def received(self, message: PeerFrame) -> None:
-        """Take a frame from the pipe.  Raises: OpError for a peer that does not keep the rules."""
+        """Take a frame of the peer.  Raises: OpError for one that does not keep the rules."""
         self.received_count += 1
         self._carry_out(self._state.received(message))
 
     # ---- the end
 
     def close(self, error: errors.OpError | None = None) -> None:
-        """End the line."""
+        """End the stream."""
         if self._pipe is not None:
             self._pipe.close(error)
 
     def ended(self, error: errors.OpError | None) -> None:
-        """Take note that the pipe has ended."""
+        """Take note that the messages has ended."""
         if self._later is not None:
             self._later.cancel()
             self._later = None

@@ -26,7 +26,7 @@ _LOOK_FOR_S = 300.0
 _FIRST_PAUSE_S, _MOST_PAUSE_S = 0.2, 5.0
 
 
-class Farewells:
+class SessionDeletions:
     """What is still to be told.  Use it on the event loop."""
 
     def __init__(self) -> None:

@@ -1,5 +1,4 @@
-"""What one end of a line says and has said, decided without I/O: frames and events in, instructions
-out."""
+"""What one end of a stream says and has said, decided without I/O: events in, instructions out."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tideflow.cluster.peers.line_state import (
+from tideflow.cluster.peers.stream_state import (
     MOST_PUSHED_BYTES,
     Accept,
     Advise,
@@ -21,10 +20,10 @@ from tideflow.cluster.peers.line_state import (
     FlushSoon,
     Greet,
     Leave,
-    LineState,
     Offer,
     Send,
     Serve,
+    StreamState,
     TellEnd,
 )
 from tideflow.wire import errors
@@ -33,16 +32,16 @@ from tideflow.wire.peer_frame import PeerFrame
 
 
 @pytest.fixture
-def line() -> Iterator[LineState]:
+def stream() -> Iterator[StreamState]:
     made = opened()
     yield made
     made.validate()
 
 
-def opened() -> LineState:
-    line = LineState()
-    line.is_open = True
-    return line
+def opened() -> StreamState:
+    stream = StreamState()
+    stream.is_open = True
+    return stream
 
 
 def offer(step_id: int = 7, key: str = "key", size: int = 4) -> Offer:
@@ -61,38 +60,38 @@ def sent(instructions: Sequence[Any]) -> pb.PeerFrame:
 
 
 def test_nothing_is_said_before_the_pipe_is_there() -> None:
-    line = LineState()
-    assert list(line.offered(offer())) == [FlushSoon()]
-    assert list(line.turn_ended()) == []
-    line.is_open = True
-    assert [entry.rendezvous_key for entry in sent(line.flush()).tensor] == ["key"]
+    stream = StreamState()
+    assert list(stream.offered(offer())) == [FlushSoon()]
+    assert list(stream.turn_ended()) == []
+    stream.is_open = True
+    assert [entry.rendezvous_key for entry in sent(stream.flush()).tensor] == ["key"]
 
 
-def test_one_flush_comes_for_all_that_is_offered_in_a_turn(line: LineState) -> None:
-    assert list(line.offered(offer(key="a"))) == [FlushSoon()]
-    assert list(line.offered(offer(key="b"))) == []
-    assert [entry.rendezvous_key for entry in sent(line.turn_ended()).tensor] == ["a", "b"]
-    assert list(line.offered(offer(key="c"))) == [FlushSoon()]
-    line.flush()
+def test_one_flush_comes_for_all_that_is_offered_in_a_turn(stream: StreamState) -> None:
+    assert list(stream.offered(offer(key="a"))) == [FlushSoon()]
+    assert list(stream.offered(offer(key="b"))) == []
+    assert [entry.rendezvous_key for entry in sent(stream.turn_ended()).tensor] == ["a", "b"]
+    assert list(stream.offered(offer(key="c"))) == [FlushSoon()]
+    stream.flush()
 
 
-def test_what_is_too_large_is_left_before_its_run_ends(line: LineState) -> None:
+def test_what_is_too_large_is_left_before_its_run_ends(stream: StreamState) -> None:
     large = offer(size=MOST_PUSHED_BYTES + 1)
-    line.received(frame(run=[pb.PeerRun(step_id=7)]))
-    line.offered(large)
-    assert list(line.run_ending()) == [Leave(large)]
-    message = sent(line.run_ended(7, None, is_over=False))
+    stream.received(frame(run=[pb.PeerRun(step_id=7)]))
+    stream.offered(large)
+    assert list(stream.run_ending()) == [Leave(large)]
+    message = sent(stream.run_ended(7, None, is_over=False))
     assert [entry.ask for entry in message.tensor] == [True]
     assert not message.run_end[0].is_over
 
 
-def test_a_frame_becomes_instructions_in_the_order_of_their_kinds(line: LineState) -> None:
+def test_a_frame_becomes_instructions_in_the_order_of_their_kinds(stream: StreamState) -> None:
     values = PeerFrame(pb.PeerFrame(hello=pb.PeerHello(task="/job:ps")))
     values.add(7, "value", np.float32(3), False)
     values.message.tensor.add(step_id=8, rendezvous_key="large", ask=True)
     values.message.run.add(step_id=9)
     values.message.over_step.append(6)
-    found = line.received(PeerFrame.FromString(values.SerializeToString()))
+    found = stream.received(PeerFrame.FromString(values.SerializeToString()))
     greet, advise, accept, serve, clean_up = found
     assert isinstance(greet, Greet)
     assert isinstance(accept, Accept)
@@ -100,49 +99,49 @@ def test_a_frame_becomes_instructions_in_the_order_of_their_kinds(line: LineStat
     assert advise == Advise(8, "large")
     assert isinstance(serve, Serve)
     assert clean_up == CleanUp(6)
-    assert list(line.received(frame(given_up_step=[9, 10]))) == [CancelRun(9)]
+    assert list(stream.received(frame(given_up_step=[9, 10]))) == [CancelRun(9)]
     # What was seen is told with the next news.
-    assert sent(line.run_ended(9, None, is_over=True)).seen_count == 2
+    assert sent(stream.run_ended(9, None, is_over=True)).seen_count == 2
 
 
-def test_a_first_frame_without_hello_is_refused(line: LineState) -> None:
+def test_a_first_frame_without_hello_is_refused(stream: StreamState) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="no hello"):
-        line.received(PeerFrame())
+        stream.received(PeerFrame())
 
 
-def test_a_step_that_is_over_there_is_not_told_of(line: LineState) -> None:
-    line.asked(pb.PeerRun(step_id=7), 0.0)
-    ends = line.received(frame(run_end=[pb.PeerRunEnd(step_id=7, is_over=True)]))
+def test_a_step_that_is_over_there_is_not_told_of(stream: StreamState) -> None:
+    stream.asked(pb.PeerRun(step_id=7), 0.0)
+    ends = stream.received(frame(run_end=[pb.PeerRunEnd(step_id=7, is_over=True)]))
     assert list(ends)[1:] == [EndAsked(7, None)]
-    assert list(line.step_over(7)) == []
-    (later,) = line.step_over(8)
+    assert list(stream.step_over(7)) == []
+    (later,) = stream.step_over(8)
     assert isinstance(later, FlushLater)
-    assert list(line.step_over(9)) == []
-    assert list(sent(line.later_came()).over_step) == [8, 9]
+    assert list(stream.step_over(9)) == []
+    assert list(sent(stream.later_came()).over_step) == [8, 9]
 
 
 def test_the_end_gives_values_back_first_and_tells_runs_how_long_they_were(
-    line: LineState,
+    stream: StreamState,
 ) -> None:
     under_way, waiting = offer(key="under way"), offer(key="waiting")
-    line.offered(under_way)
-    line.turn_ended()
-    line.offered(waiting)
-    line.received(frame(run=[pb.PeerRun(step_id=3)]))
-    line.asked(pb.PeerRun(step_id=5), 1.0)
+    stream.offered(under_way)
+    stream.turn_ended()
+    stream.offered(waiting)
+    stream.received(frame(run=[pb.PeerRun(step_id=3)]))
+    stream.asked(pb.PeerRun(step_id=5), 1.0)
     error = errors.UnavailableError("gone")
-    *first, cancel, end = line.ended(error, 3.5)
+    *first, cancel, end = stream.ended(error, 3.5)
     assert first == [Leave(under_way), Leave(waiting), TellEnd(error)]
     assert cancel == CancelRun(3)
     assert isinstance(end, EndAsked)
     assert str(end.error) == "gone (step 5 was asked for 2.50 s ago)"
-    assert list(line.offered(waiting)) == [Leave(waiting)]
-    assert list(line.run_ended(3, None, is_over=True)) == []
+    assert list(stream.offered(waiting)) == [Leave(waiting)]
+    assert list(stream.run_ended(3, None, is_over=True)) == []
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
-    """Frames travel in order in each direction, at any pace; then the line is cut."""
+    """Frames travel in order in each direction, at any pace; then the stream is cut."""
     draw = random.Random(seed)
     ends = [opened(), opened()]
     under_way: list[list[PeerFrame]] = [[], []]
@@ -181,25 +180,25 @@ def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
         carry_out(at, ends[at].greeted(pb.PeerHello()))
     for number in range(600):
         at = draw.randrange(2)
-        line = ends[at]
+        stream = ends[at]
         match draw.randrange(6):
             case 0:
                 made = offer(draw.randrange(9), f"{at};{number}", draw.randrange(1, 100_000))
                 offered[at].add(made.key)
-                carry_out(at, line.offered(made))
+                carry_out(at, stream.offered(made))
             case 1 if due[at]:
                 due[at] = False
-                carry_out(at, [*line.turn_ended(), *line.later_came()])
+                carry_out(at, [*stream.turn_ended(), *stream.later_came()])
             case 2:
                 asked[at].add(number)
-                carry_out(at, line.asked(pb.PeerRun(step_id=number), float(number)))
+                carry_out(at, stream.asked(pb.PeerRun(step_id=number), float(number)))
             case 3 if served[at]:
                 step_id = served[at].pop()
-                carry_out(at, line.run_ending())
-                carry_out(at, line.run_ended(step_id, None, is_over=draw.random() < 0.5))
+                carry_out(at, stream.run_ending())
+                carry_out(at, stream.run_ended(step_id, None, is_over=draw.random() < 0.5))
             case _ if under_way[at]:
-                carry_out(at, line.received(under_way[at].pop(0)))
-        line.validate()
+                carry_out(at, stream.received(under_way[at].pop(0)))
+        stream.validate()
     for at in (0, 1):
         carry_out(at, ends[at].ended(None, 1000.0))
         ends[at].validate()

@@ -1,4 +1,4 @@
-"""Two ends of a line, and the bounds of what is pushed on it."""
+"""Two ends of a stream, and the bounds of what is pushed on it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 
 from interleaving import run_preempted
 from tideflow.cluster.graph_run import GraphResult, GraphRun
-from tideflow.cluster.peers import VERSION, PeerLine, PeerLinks
-from tideflow.cluster.peers import line as peer_line
-from tideflow.cluster.peers.line_state import MOST_PUSHED_BYTES
-from tideflow.cluster.peers.link_state import ASK_AFTER_S
+from tideflow.cluster.peers import VERSION, PeerStream, PeerTable
+from tideflow.cluster.peers import stream as peer_line
+from tideflow.cluster.peers.peer_state import ASK_AFTER_S
+from tideflow.cluster.peers.stream_state import MOST_PUSHED_BYTES
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker import StepTable
 from tideflow.runtime.rendezvous import Rendezvous
-from tideflow.transport import Pipe
+from tideflow.transport import MessageStream
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.peer_frame import PeerFrame
@@ -29,12 +29,12 @@ from tideflow.wire.peer_frame import PeerFrame
 PS, WORKER = "/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"
 
 
-class Wire(Pipe):
+class Wire(MessageStream):
     """Keeps what is sent, and passes it to the other end as bytes, if there is one."""
 
     def __init__(self) -> None:
         self.frames: list[PeerFrame] = []
-        self.near: PeerLine | None = None
+        self.near: PeerStream | None = None
         self.far: Wire | None = None
         self.has_ended = False
 
@@ -99,8 +99,8 @@ class Host:
         self.cleaned.append(step_id)
 
 
-# Lines and links that the current test has made; all are checked when it ends.
-_made: list[PeerLine | PeerLinks] = []
+# Lines and peers that the current test has made; all are checked when it ends.
+_made: list[PeerStream | PeerTable] = []
 
 
 @pytest.fixture(autouse=True)
@@ -111,16 +111,16 @@ def valid_lines() -> Iterator[None]:
         one.validate()
 
 
-def end_of_line(host: Host) -> tuple[PeerLine, Wire]:
+def end_of_line(host: Host) -> tuple[PeerStream, Wire]:
     wire = Wire()
-    wire.near = PeerLine(host, lambda line, hello: None, lambda line, error: None)
-    wire.near.pipe = wire
+    wire.near = PeerStream(host, lambda stream, hello: None, lambda stream, error: None)
+    wire.near.messages = wire
     _made.append(wire.near)
     return wire.near, wire
 
 
-def joined(ps: Host, worker: Host) -> tuple[PeerLine, PeerLine]:
-    """Return the ends of a line, at the ps and at the worker."""
+def joined(ps: Host, worker: Host) -> tuple[PeerStream, PeerStream]:
+    """Return the ends of a stream, at the ps and at the worker."""
     (one, near), (two, far) = end_of_line(ps), end_of_line(worker)
     near.far, far.far = far, near
     one.say_hello(pb.PeerHello(version=VERSION))
@@ -134,9 +134,9 @@ async def turns(count: int = 10) -> None:
 
 
 async def test_what_is_offered_in_one_turn_goes_in_one_frame_in_its_order():
-    line, wire = end_of_line(Host())
+    stream, wire = end_of_line(Host())
     for i in range(5):
-        line.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
+        stream.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
     await turns()
     (frame,) = wire.frames
     assert [entry.rendezvous_key for entry in frame.message.tensor] == [f"key{i}" for i in range(5)]
@@ -144,11 +144,11 @@ async def test_what_is_offered_in_one_turn_goes_in_one_frame_in_its_order():
 
 async def test_what_threads_offer_goes_as_well():
     host = Host()
-    line, _ = joined(Host(), host)
+    stream, _ = joined(Host(), host)
 
     def offer() -> None:
         for i in range(5):
-            line.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
+            stream.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
 
     await asyncio.to_thread(offer)
     await turns()
@@ -158,22 +158,22 @@ async def test_what_threads_offer_goes_as_well():
 async def test_no_order_of_two_threads_keeps_what_they_offer():
     for at in itertools.count(1):
         host = Host()
-        line, _ = joined(Host(), host)
+        stream, _ = joined(Host(), host)
         local = Rendezvous()
         offers = [
-            functools.partial(line.put, 7, local, key, np.float32(1), False) for key in ("a", "b")
+            functools.partial(stream.put, 7, local, key, np.float32(1), False) for key in ("a", "b")
         ]
         was_reached = await asyncio.to_thread(run_preempted, peer_line, at, *offers)
         await turns()
         if not was_reached:
             break
-        assert sorted(key for _, key, _, _ in host.taken) == ["a", "b"], f"at line {at}"
+        assert sorted(key for _, key, _, _ in host.taken) == ["a", "b"], f"at stream {at}"
     assert at > 5
 
 
 async def test_values_arrive_as_they_are():
     host = Host()
-    line, _ = joined(Host(), host)
+    stream, _ = joined(Host(), host)
     values = [
         np.arange(100_000, dtype=np.float32).reshape(100, 1000),
         np.float64(2.5),
@@ -182,8 +182,8 @@ async def test_values_arrive_as_they_are():
         np.array([[True], [False]]),
     ]
     for i, value in enumerate(values):
-        line.put(7, Rendezvous(), str(i), value, False)
-    line.put(7, Rendezvous(), "dead", None, True)
+        stream.put(7, Rendezvous(), str(i), value, False)
+    stream.put(7, Rendezvous(), "dead", None, True)
     await turns()
     assert [key for _, key, _, _ in host.taken] == ["0", "1", "2", "3", "4", "dead"]
     for value, (step_id, _, found, is_dead) in zip(values, host.taken):
@@ -193,25 +193,25 @@ async def test_values_arrive_as_they_are():
 
 
 async def test_more_than_may_be_under_way_stays_to_be_asked_for():
-    line, wire = end_of_line(Host())
+    stream, wire = end_of_line(Host())
     local = Rendezvous()
     value = np.zeros(MOST_PUSHED_BYTES, np.uint8)
     for i in range(16):
-        line.put(7, local, f"key{i}", value, False)
+        stream.put(7, local, f"key{i}", value, False)
     await turns()
     stayed = [entry.rendezvous_key for entry in wire.tensors if entry.ask]
     assert 0 < len(stayed) < 16
     assert all(local.take_nowait(key) is not None for key in stayed)
-    line.received(PeerFrame(pb.PeerFrame(hello=pb.PeerHello(), seen_count=16)))
-    line.put(7, local, "later", value, False)
+    stream.received(PeerFrame(pb.PeerFrame(hello=pb.PeerHello(), seen_count=16)))
+    stream.put(7, local, "later", value, False)
     await turns()
     assert not wire.tensors[-1].ask
 
 
 async def test_what_is_larger_than_is_pushed_stays_to_be_asked_for():
     host, local = Host(), Rendezvous()
-    line, _ = joined(Host(), host)
-    line.put(7, local, "key", np.zeros(MOST_PUSHED_BYTES + 1, np.uint8), False)
+    stream, _ = joined(Host(), host)
+    stream.put(7, local, "key", np.zeros(MOST_PUSHED_BYTES + 1, np.uint8), False)
     await turns()
     assert host.advised == ["key"]
     assert local.take_nowait("key") is not None
@@ -220,33 +220,33 @@ async def test_what_is_larger_than_is_pushed_stays_to_be_asked_for():
 async def test_what_is_refused_stays_to_be_asked_for():
     host, local = Host(), Rendezvous()
     host.refuses = {"refused"}
-    line, _ = joined(Host(), host)
-    line.put(7, local, "taken", np.float32(1), False)
-    line.put(7, local, "refused", np.float32(2), False)
+    stream, _ = joined(Host(), host)
+    stream.put(7, local, "taken", np.float32(1), False)
+    stream.put(7, local, "refused", np.float32(2), False)
     await turns()
     assert local.take_nowait("taken") is None
     assert local.take_nowait("refused") == (2, False)
 
 
 async def test_what_a_lost_line_may_not_have_carried_stays_to_be_asked_for():
-    line, wire = end_of_line(Host())
+    stream, wire = end_of_line(Host())
     local = Rendezvous()
-    line.put(7, local, "lost", np.float32(3), True)
+    stream.put(7, local, "lost", np.float32(3), True)
     await turns()
-    line.put(7, local, "late", np.float32(4), False)
+    stream.put(7, local, "late", np.float32(4), False)
     wire.close()
-    line.put(7, local, "after", np.float32(5), False)
+    stream.put(7, local, "after", np.float32(5), False)
     await turns()
     for key, expected in (("lost", (3, True)), ("late", (4, False)), ("after", (5, False))):
         assert local.take_nowait(key) == expected
 
 
 async def test_a_value_goes_to_whoever_asks_already():
-    line, wire = end_of_line(Host())
+    stream, wire = end_of_line(Host())
     local = Rendezvous()
     asking = asyncio.ensure_future(local.take("key"))
     await turns()
-    line.put(7, local, "key", np.float32(1), False)
+    stream.put(7, local, "key", np.float32(1), False)
     assert await asking == (1, False)
     await turns()
     assert wire.tensors == []
@@ -288,7 +288,7 @@ async def test_a_step_whose_values_are_on_another_line_is_cleaned_up_by_word():
     ps.may_go_on.set()
     at_ps, at_worker = joined(ps, Host())
     other, _ = end_of_line(ps)
-    at_ps.has_unseen_elsewhere = lambda line, step_id: other.has_unseen(step_id)
+    at_ps.has_unseen_elsewhere = lambda stream, step_id: other.has_unseen(step_id)
     other.put(7, Rendezvous(), "key", np.float32(1), False)
     await turns()
     for step_id in (7, 8):
@@ -335,43 +335,43 @@ async def test_a_lost_line_ends_runs_on_both_sides():
         await at_worker.ask_run(GraphRun("session", "graph", 8))
 
 
-# ---- links
+# ---- peers
 
 
-def links_of(task: str, host: Host) -> PeerLinks:
+def peers_of(task: str, host: Host) -> PeerTable:
     def channel(name: str) -> Any:
         raise errors.UnavailableError(f"{name} is not there")
 
-    links = PeerLinks(channel, task, frozenset([PS, WORKER]), "", host)
-    _made.append(links)
-    return links
+    peers = PeerTable(channel, task, frozenset([PS, WORKER]), "", host)
+    _made.append(peers)
+    return peers
 
 
-async def pushing_link(host: Host | None = None) -> tuple[PeerLinks, PeerLine]:
-    """Return a worker's links with one to the ps that has settled."""
-    links = links_of(WORKER, host or Host())
-    line, _ = end_of_line(host or Host())
-    links.accept(line, pb.PeerHello(version=VERSION, task=PS))
+async def pushing_link(host: Host | None = None) -> tuple[PeerTable, PeerStream]:
+    """Return a worker's peers with one to the ps that has settled."""
+    peers = peers_of(WORKER, host or Host())
+    stream, _ = end_of_line(host or Host())
+    peers.accept(stream, pb.PeerHello(version=VERSION, task=PS))
     async with asyncio.timeout(5):
-        while not links.link(PS).pushes:
+        while not peers.peer(PS).pushes:
             await asyncio.sleep(0.005)
-    return links, line
+    return peers, stream
 
 
 async def test_who_waits_for_long_asks():
-    links, _ = await pushing_link()
+    peers, _ = await pushing_link()
     async with asyncio.timeout(5):
-        assert await links.link(PS).wait().future is None
+        assert await peers.peer(PS).wait().future is None
 
 
 @pytest.mark.real_time
 async def test_who_hears_of_the_producer_meanwhile_waits_longer():
-    links, line = await pushing_link()
-    wait = links.link(PS).wait()
+    peers, stream = await pushing_link()
+    wait = peers.peer(PS).wait()
     for _ in range(8):
         frame = PeerFrame()
         frame.message.hello.version = VERSION
-        line.received(frame)
+        stream.received(frame)
         await asyncio.sleep(ASK_AFTER_S / 4)
     assert not wait.future.done()
     async with asyncio.timeout(5):
@@ -379,40 +379,40 @@ async def test_who_hears_of_the_producer_meanwhile_waits_longer():
 
 
 async def test_who_waits_on_a_lost_line_asks_at_once():
-    links, line = await pushing_link()
-    wait = links.link(PS).wait()
-    links.link(PS).detach(line)
+    peers, stream = await pushing_link()
+    wait = peers.peer(PS).wait()
+    peers.peer(PS).detach(stream)
     assert wait.future.done()
-    assert not links.link(PS).pushes
-    assert links.line(PS) is None
+    assert not peers.peer(PS).pushes
+    assert peers.stream(PS) is None
 
 
 async def test_a_newer_line_takes_the_place_of_an_older_one():
-    links, line = await pushing_link()
+    peers, stream = await pushing_link()
     newer, _ = end_of_line(Host())
-    links.accept(newer, pb.PeerHello(version=VERSION, task=PS))
-    assert line.has_ended
-    links.link(PS).detach(line)
-    assert links.line(PS) is newer
+    peers.accept(newer, pb.PeerHello(version=VERSION, task=PS))
+    assert stream.has_ended
+    peers.peer(PS).detach(stream)
+    assert peers.stream(PS) is newer
 
 
 async def test_of_two_lines_opened_at_once_one_stays():
-    first, second = links_of(PS, Host()), links_of(WORKER, Host())
-    line, _ = end_of_line(Host())
-    first.link(WORKER).greet()
-    second.link(PS).greet()
+    first, second = peers_of(PS, Host()), peers_of(WORKER, Host())
+    stream, _ = end_of_line(Host())
+    first.peer(WORKER).greet()
+    second.peer(PS).greet()
     with pytest.raises(errors.AbortedError, match="itself"):
-        first.accept(line, pb.PeerHello(version=VERSION, task=WORKER))
-    second.accept(line, pb.PeerHello(version=VERSION, task=PS))
-    assert second.line(PS) is line
+        first.accept(stream, pb.PeerHello(version=VERSION, task=WORKER))
+    second.accept(stream, pb.PeerHello(version=VERSION, task=PS))
+    assert second.stream(PS) is stream
 
 
 async def test_closed_links_open_no_line():
-    links, line = await pushing_link()
-    links.close()
-    assert line.has_ended
-    links.link(PS).greet()
-    assert not links.link(PS).is_opening
+    peers, stream = await pushing_link()
+    peers.close()
+    assert stream.has_ended
+    peers.peer(PS).greet()
+    assert not peers.peer(PS).is_opening
 
 
 # ---- steps
@@ -438,8 +438,8 @@ class Silent:
 
 
 async def test_a_value_that_comes_just_when_the_wait_ends_is_not_asked_for():
-    links, _ = await pushing_link()
-    workers = types.SimpleNamespace(links=links, own_task=WORKER, get=lambda task: Silent())
+    peers, _ = await pushing_link()
+    workers = types.SimpleNamespace(peers=peers, own_task=WORKER, get=lambda task: Silent())
     steps, device = StepTable(RpcLog()), f"{PS}/device:CPU:0"
     key = f"{device};1;{WORKER}/device:CPU:0;x;0:0"
     record = steps.start(7, types.SimpleNamespace(workers=workers))
@@ -450,4 +450,4 @@ async def test_a_value_that_comes_just_when_the_wait_ends_is_not_asked_for():
     steps.accept(7, key, np.float32(3), False)
     async with asyncio.timeout(5):
         assert await taking == (3, False)
-    links.close()
+    peers.close()

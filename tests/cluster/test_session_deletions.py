@@ -8,7 +8,7 @@ import pytest
 
 from cluster.servers import free_ports
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.master.farewells import Farewells
+from tideflow.cluster.master.session_deletions import SessionDeletions
 from tideflow.cluster.services import WorkerService
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.transport import make_server
@@ -37,7 +37,7 @@ async def test_a_worker_that_comes_late_is_told_on_connections_of_the_sessions_o
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     workers = WorkerCache(OWN, Told(), ClusterSpec({"ps": [address]}))
-    farewells, worker = Farewells(), Told()
+    farewells, worker = SessionDeletions(), Told()
     await farewells.tell(workers, [PS], "session", owns_workers=True)
     assert not worker.handles
     server = make_server("grpc", [worker], address)
@@ -58,7 +58,7 @@ async def test_a_worker_that_comes_late_is_told_on_connections_of_the_sessions_o
 async def test_giving_up_closes_the_connections_of_a_session():
     (port,) = free_ports(1)
     workers = WorkerCache(OWN, Told(), ClusterSpec({"ps": [f"127.0.0.1:{port}"]}))
-    farewells = Farewells()
+    farewells = SessionDeletions()
     await farewells.tell(workers, [PS], "session", owns_workers=True)
     await farewells.close()
     with pytest.raises(errors.CancelledError):

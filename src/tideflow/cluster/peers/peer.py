@@ -1,7 +1,7 @@
 """What one worker knows of the others of a cluster as tideflow peers, and its waits for them.
 
-There is one line at most between two workers; whoever first wants something of the other opens it,
-and both use it.  When, and how long who waits for it, is decided in link_state.
+There is at most one stream between two workers; whoever first wants something of the other opens
+it, and both use it.  When, and how long who waits for it, is decided in peer_state.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from tideflow.cluster.peers.line import PeerHost, PeerLine
-from tideflow.cluster.peers.link_state import (
+from tideflow.cluster.peers.peer_state import (
     Ask,
     Close,
-    LinkState,
     LookAfter,
     LookNoMore,
     Open,
+    PeerState,
     SettleAfter,
     TellLost,
 )
 from tideflow.cluster.peers.service import VERSION, exchange_method
+from tideflow.cluster.peers.stream import PeerHost, PeerStream
 from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.runtime.rendezvous import Received
@@ -34,8 +34,8 @@ _LOGGER = logging.getLogger(__name__)
 
 Instruction: TypeAlias = (
     Open
-    | Close[PeerLine]
-    | SettleAfter[PeerLine]
+    | Close[PeerStream]
+    | SettleAfter[PeerStream]
     | LookAfter
     | LookNoMore
     | Ask["PushWait"]
@@ -70,24 +70,24 @@ class PushWait:
             self.future.set_result(None)
 
 
-class PeerLink:
-    """What a worker knows of one other; decided in link_state, carried out here.
+class KnownPeer:
+    """What a worker knows of one other; decided in peer_state, carried out here.
 
     Args:
-      links: those that it belongs to.
+      peers: those that it belongs to.
       task: the other's name in the cluster.
     """
 
-    def __init__(self, links: PeerLinks, task: str) -> None:
-        self._state: LinkState[PeerLine, PushWait] = LinkState()
-        self._links = links
+    def __init__(self, peers: PeerTable, task: str) -> None:
+        self._state: PeerState[PeerStream, PushWait] = PeerState()
+        self._peers = peers
         self._task = task
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def line(self) -> PeerLine | None:
+    def stream(self) -> PeerStream | None:
         """What to push and to ask for runs on; None where there is none."""
-        return self._state.line
+        return self._state.stream
 
     @property
     def pushes(self) -> bool:
@@ -96,57 +96,57 @@ class PeerLink:
 
     @property
     def is_opening(self) -> bool:
-        """Whether this worker is opening a line."""
+        """Whether this worker is opening a stream."""
         return self._state.is_opening
 
-    # ---- the line
+    # ---- the stream
 
     def greet(self) -> None:
-        """Begin to open a line, if there is none and it makes sense."""
+        """Begin to open a stream, if there is none and it makes sense."""
         self._carry_out(self._state.wanted(clock.monotonic_s()))
 
     async def _open(self) -> None:
-        line = PeerLine(self._links.host, self._on_hello, self._on_end)
+        stream = PeerStream(self._peers.host, self._on_hello, self._on_end)
         try:
-            channel = self._links.channel(self._task)
-            line.pipe = await channel.open_pipe(exchange_method(), line)
+            channel = self._peers.channel(self._task)
+            stream.messages = await channel.open_message_stream(exchange_method(), stream)
         except errors.OpError as error:
-            self._on_end(line, error)
+            self._on_end(stream, error)
         else:
-            line.say_hello(self._links.hello())
+            stream.say_hello(self._peers.hello())
 
-    def _on_hello(self, line: PeerLine, hello: pb.PeerHello) -> None:
+    def _on_hello(self, stream: PeerStream, hello: pb.PeerHello) -> None:
         if hello.version != VERSION:
             raise errors.UnimplementedError(f"the peer speaks version {hello.version}")
-        self._use(line, is_own=True)
+        self._use(stream, is_own=True)
 
-    def _on_end(self, line: PeerLine, error: errors.OpError | None) -> None:
-        _LOGGER.debug("no line to %s: %s", self._task, error)
+    def _on_end(self, stream: PeerStream, error: errors.OpError | None) -> None:
+        _LOGGER.debug("no stream to %s: %s", self._task, error)
         is_plain = isinstance(error, errors.UnimplementedError)
         self._state.opening_ended(is_plain, clock.monotonic_s())
-        self.detach(line)
+        self.detach(stream)
 
-    def accept(self, line: PeerLine) -> None:
-        """Use a line that the other worker has opened, in place of an older one.
+    def accept(self, stream: PeerStream) -> None:
+        """Use a stream that the other worker has opened, in place of an older one.
 
-        Raises: AbortedError where the line that this worker opens is to stay.
+        Raises: AbortedError where the stream that this worker opens is to stay.
         """
-        if self._state.keeps_own(self._links.own_task, self._task):
+        if self._state.keeps_own(self._peers.own_task, self._task):
             raise errors.AbortedError(
-                f"{self._links.own_task} is opening a line to {self._task} itself"
+                f"{self._peers.own_task} is opening a stream to {self._task} itself"
             )
-        self._use(line, is_own=False)
+        self._use(stream, is_own=False)
 
-    def _use(self, line: PeerLine, is_own: bool) -> None:
-        line.has_unseen_elsewhere = self._links.has_unseen
-        self._carry_out(self._state.use(line, is_own))
+    def _use(self, stream: PeerStream, is_own: bool) -> None:
+        stream.has_unseen_elsewhere = self._peers.has_unseen
+        self._carry_out(self._state.use(stream, is_own))
 
-    def detach(self, line: PeerLine) -> None:
-        """Take note that a line has ended; whoever waits for what comes on it asks."""
-        self._carry_out(self._state.ended(line))
+    def detach(self, stream: PeerStream) -> None:
+        """Take note that a stream has ended; whoever waits for what comes on it asks."""
+        self._carry_out(self._state.ended(stream))
 
     def close(self) -> None:
-        """End the line; let all waits go on by asking."""
+        """End the stream; let all waits go on by asking."""
         self._carry_out(self._state.closed())
 
     # ---- waits
@@ -163,7 +163,7 @@ class PeerLink:
 
     def _look(self) -> None:
         self._timer = None
-        count = 0 if self.line is None else self.line.received_count
+        count = 0 if self.stream is None else self.stream.received_count
         self._carry_out(self._state.looked(clock.monotonic_s(), count))
 
     # ---- instructions
@@ -182,21 +182,21 @@ class PeerLink:
                         self._timer = None
                 case Open():
                     spawn(self._open())
-                case SettleAfter(delay_s, line):
+                case SettleAfter(delay_s, stream):
                     loop = asyncio.get_running_loop()
-                    loop.call_later(delay_s, self._state.settled, line)
-                case Close(line):
-                    line.close()
+                    loop.call_later(delay_s, self._state.settled, stream)
+                case Close(stream):
+                    stream.close()
                 case TellLost():
-                    self._links.on_lost(self._task)
+                    self._peers.on_lost(self._task)
 
     def validate(self) -> None:
         """Check that what is kept is what was decided.  Raises: AssertionError."""
         self._state.validate()
 
 
-class PeerLinks:
-    """The links of one cluster of one worker, by task.
+class PeerTable:
+    """The peers of one cluster of one worker, by task.
 
     Args:
       channel: gives the channel to a task.
@@ -205,7 +205,7 @@ class PeerLinks:
       scope: the handle of the session whose cluster it is; "" for the servers' own.
       host: this worker.
     Attributes:
-      on_lost: is told of a task whose line has ended.
+      on_lost: is told of a task whose stream has ended.
     """
 
     def __init__(
@@ -223,54 +223,54 @@ class PeerLinks:
         self.on_lost: Callable[[str], None] = lambda task: None
         self._tasks = tasks
         self._scope = scope
-        self._links: dict[str, PeerLink] = {}
+        self._peers: dict[str, KnownPeer] = {}
 
     def hello(self) -> pb.PeerHello:
-        """Return what this worker says first on a line."""
+        """Return what this worker says first on a stream."""
         return pb.PeerHello(version=VERSION, task=self.own_task, session_handle=self._scope)
 
-    def link(self, task: str) -> PeerLink:
+    def peer(self, task: str) -> KnownPeer:
         """Return what is known of a task."""
-        found = self._links.get(task)
+        found = self._peers.get(task)
         if found is None:
-            found = self._links[task] = PeerLink(self, task)
+            found = self._peers[task] = KnownPeer(self, task)
             if self.is_closed:
                 found.close()
         return found
 
-    def line(self, task: str) -> PeerLine | None:
-        """Return the line to a task, if there is one.  May be called from any thread."""
-        found = self._links.get(task)
-        return None if found is None else found.line
+    def stream(self, task: str) -> PeerStream | None:
+        """Return the stream to a task, if there is one.  May be called from any thread."""
+        found = self._peers.get(task)
+        return None if found is None else found.stream
 
-    def has_unseen(self, but: PeerLine, step_id: int) -> bool:
-        """Whether tensors of a step are on their way on other lines than one."""
+    def has_unseen(self, but: PeerStream, step_id: int) -> bool:
+        """Whether tensors of a step are on their way on other streams than one."""
         return any(
-            link.line is not None and link.line is not but and link.line.has_unseen(step_id)
-            for link in self._links.values()
+            peer.stream is not None and peer.stream is not but and peer.stream.has_unseen(step_id)
+            for peer in self._peers.values()
         )
 
-    def accept(self, line: PeerLine, hello: pb.PeerHello) -> PeerLink:
-        """Use a line that another worker has opened; return its link.
+    def accept(self, stream: PeerStream, hello: pb.PeerHello) -> KnownPeer:
+        """Use a stream that another worker has opened; return its peer.
 
-        Raises: InvalidArgumentError for a task that the cluster lacks; AbortedError where the line
-        that this worker opens is to stay.
+        Raises: InvalidArgumentError for a task that the cluster lacks; AbortedError where the
+        stream that this worker opens is to stay.
         """
         task = hello.task
         if task not in self._tasks or task == self.own_task:
             raise errors.InvalidArgumentError(f"{self.own_task} has no peer {task!r}")
-        link = self.link(task)
-        link.accept(line)
-        line.say_hello(self.hello())
-        return link
+        peer = self.peer(task)
+        peer.accept(stream)
+        stream.say_hello(self.hello())
+        return peer
 
     def validate(self) -> None:
-        """Check all links.  Raises: AssertionError."""
-        for link in self._links.values():
-            link.validate()
+        """Check all peers.  Raises: AssertionError."""
+        for peer in self._peers.values():
+            peer.validate()
 
     def close(self) -> None:
-        """End all lines."""
+        """End all streams."""
         self.is_closed = True
-        for link in self._links.values():
-            link.close()
+        for peer in self._peers.values():
+            peer.close()

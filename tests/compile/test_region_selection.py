@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.compile.regions import may_compile, number_nodes
+from tideflow.compile.region_selection import may_compile, number_nodes
 from tideflow.graph.node import topological_order
 
 

@@ -1,4 +1,4 @@
-"""Pipes on our own wire: each stands where the inbox of its call would be."""
+"""Message streams on our own wire: each stands where the inbox of its call would be."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tideflow.transport.h2.client_calls import ClientCall
 from tideflow.transport.h2.client_link import ClientLink
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.messages import MessageData, parts_of
-from tideflow.transport.pipe import Pipe, PipeReceiver
+from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors
 
 
-class LinkPipe(Pipe):
-    """What the two ends of a pipe have in common.
+class LinkStream(MessageStream):
+    """What the two ends of a stream have in common.
 
     Args:
       parse: makes messages of bytes; counts them.
@@ -39,11 +39,11 @@ class LinkPipe(Pipe):
         self._stream_id = stream_id
         self._statistics = statistics
         self._parse = parse
-        self.receiver: PipeReceiver | None = None
+        self.receiver: StreamReceiver | None = None
         self.when_ended: Callable[[], None] | None = None
         self._has_ended = False
 
-    def begin(self, receiver: PipeReceiver) -> None:
+    def begin(self, receiver: StreamReceiver) -> None:
         """Let it be known who receives what comes."""
         self.receiver = receiver
         self._statistics.in_flight += 1
@@ -77,7 +77,7 @@ class LinkPipe(Pipe):
             self.when_ended()
         self.receiver.ended(error)
 
-    # ---- as a pipe
+    # ---- as a stream
 
     def send(self, message: Any) -> bool:
         if self._has_ended:
@@ -109,8 +109,8 @@ class LinkPipe(Pipe):
         return self._link.core.pending_bytes(self._stream_id)
 
 
-class ClientPipe(LinkPipe):
-    """A pipe that a channel has opened."""
+class ClientStream(LinkStream):
+    """A stream that a channel has opened."""
 
     def __init__(
         self,

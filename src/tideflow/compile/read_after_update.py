@@ -22,7 +22,7 @@ _REFERENCES = frozenset({roles.VARIABLE, roles.TEMPORARY_VARIABLE})
 _Reads = dict[int, int]
 
 
-def reread_after_updates(nodes: Sequence[Node]) -> list[Node]:
+def read_after_updates(nodes: Sequence[Node]) -> list[Node]:
     """Return the nodes, or copies of them where one has to read again."""
     variables = [node for node in nodes if node.op_def.role in _REFERENCES]
     bits = {id(node): 1 << i for i, node in enumerate(variables)}

@@ -8,9 +8,9 @@ import pytest
 import tideflow.v1 as tf
 from tideflow.compile.partition import partition
 from tideflow.compile.place import place
-from tideflow.compile.plan import WAVE, make_plan
+from tideflow.compile.plan import RECEIVE_LEVEL, make_plan
 from tideflow.compile.prune import Signature, prune
-from tideflow.compile.waves import mark_waves
+from tideflow.compile.receive_levels import mark_receive_levels
 from tideflow.wire.device_name import full_name, task_name
 
 WORKER = full_name("worker", 0)
@@ -24,16 +24,16 @@ def graph():
 
 
 def split(graph, target):
-    """Return the nodes by job, with the waves of their receives marked."""
+    """Return the nodes by job, with the levels of their receives marked."""
     found = prune(graph.operations_by_name, Signature((), (), (target,)))
     place(found.nodes, [WORKER, PS], False)
     parts = partition(found.nodes, lambda node: task_name(node.device), lambda device: 7)
-    mark_waves(parts)
+    mark_receive_levels(parts)
     return {task.split(":")[1].split("/")[0]: nodes for task, nodes in parts.items()}
 
 
-def waves(nodes):
-    return sorted(str(node.attrs.get(WAVE)) for node in nodes if node.op == "_Recv")
+def levels(nodes):
+    return sorted(str(node.attrs.get(RECEIVE_LEVEL)) for node in nodes if node.op == "_Recv")
 
 
 def weights(count=2):
@@ -47,8 +47,8 @@ def test_weights_are_one_wave_and_gradients_the_next(graph):
         loss = tf.reduce_sum(held[0] * held[1])
         train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     parts = split(graph, train.name)
-    assert waves(parts["worker"])[:2] == ["1", "1"]
-    assert "2" in waves(parts["ps"])
+    assert levels(parts["worker"])[:2] == ["1", "1"]
+    assert "2" in levels(parts["ps"])
     on_worker = make_plan(parts["worker"])
     with_products = [g for g in on_worker.groups if any(n.op == "Mul" for n in g.nodes)]
     assert len(with_products) == 1
@@ -70,7 +70,7 @@ def test_what_comes_back_from_a_queue_keeps_nothing_else_waiting(graph):
         put = queue.enqueue(tf.exp(held))
         done = tf.group(put, tf.sqrt(taken))
     # What was taken, and that it was put: both come from ops that may wait.
-    assert waves(split(graph, done.name)["worker"]) == ["1", "None", "None"]
+    assert levels(split(graph, done.name)["worker"]) == ["1", "None", "None"]
 
 
 def test_a_node_that_needs_only_the_first_wave_does_not_wait_for_the_second(graph):
@@ -84,7 +84,7 @@ def test_a_node_that_needs_only_the_first_wave_does_not_wait_for_the_second(grap
     plan = make_plan(split(graph, second.op.name)["worker"])
     of = {node.name: i for i, group in enumerate(plan.groups) for node in group.nodes}
     assert of["first"] != of["second"]
-    # The second wave comes after the first one, so to wait for it is to wait for both.
+    # The second level comes after the first one, so to wait for it is to wait for both.
     assert plan.groups[of["first"]].waits_for == 2
     assert plan.groups[of["second"]].waits_for == 3
 
@@ -97,4 +97,4 @@ def test_graphs_with_control_flow_have_no_waves(graph):
         )
         done = tf.identity(chosen)
     parts = split(graph, done.op.name)
-    assert set(waves(parts["worker"])) == {"None"}
+    assert set(levels(parts["worker"])) == {"None"}

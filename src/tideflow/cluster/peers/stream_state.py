@@ -1,12 +1,12 @@
-"""What one end of a line between two workers says, and what it has said: decided without I/O.
+"""What one end of a stream between two workers says, and what it has said: decided without I/O.
 
-Rule 1: what the peer has not seen yet when the line ends, and what it refuses, goes back to where
+Rule 1: what the peer has not seen yet when the stream ends, and what it refuses, goes back to where
         it can be asked for.
 Rule 2: what may be on its way is bounded; beyond it, and above a size, the peer is told to ask.
-Rule 3: runs that were asked for fail when the line ends, and those that the peer asked for end.
+Rule 3: runs that were asked for fail when the stream ends, and those that the peer asked for end.
 
 Events come in as calls; out come instructions, which the caller carries out in their order.  The
-caller owns the pipe, timers, tasks and futures, and what values are offered from.
+caller owns the messages, timers, tasks and futures, and what values are offered from.
 Source: tideflow/wire/proto/peer.proto
 """
 
@@ -77,7 +77,7 @@ class Greet(NamedTuple):
     hello: pb.PeerHello
 
 
-# A value as it comes: its number on the line, step, key, what it is, and whether it is dead.
+# A value as it comes: its number on the stream, step, key, what it is, and whether it is dead.
 Entry: TypeAlias = tuple[int, int, str, Value, bool]
 
 
@@ -120,7 +120,7 @@ class CleanUp(NamedTuple):
 
 
 class TellEnd(NamedTuple):
-    """Tell who owns the line that it has ended."""
+    """Tell who owns the stream that it has ended."""
 
     error: errors.OpError | None
 
@@ -134,11 +134,11 @@ _FLUSH_SOON: Sequence[Instruction] = (FlushSoon(),)
 _FLUSH_LATER: Sequence[Instruction] = (FlushLater(_OVER_S),)
 
 
-class LineState:
-    """One end of a line.
+class StreamState:
+    """One end of a stream.
 
     Attributes:
-      is_open: whether the pipe is there; what there is to say waits for that.
+      is_open: whether the messages is there; what there is to say waits for that.
       has_ended: whether nothing more can be said.
     """
 
@@ -209,7 +209,7 @@ class LineState:
     # ---- runs
 
     def asked(self, run_pb: pb.PeerRun, now_s: float) -> Sequence[Instruction]:
-        """The peer is to run something; the line must not have ended."""
+        """The peer is to run something; the stream must not have ended."""
         self._asked[run_pb.step_id] = now_s
         self._frame.message.run.append(run_pb)
         self._has_news = True
@@ -314,7 +314,7 @@ class LineState:
         instructions: list[Instruction] = []
         if not self._has_hello:
             if not message.HasField("hello"):
-                raise errors.InvalidArgumentError("the first frame of a line has no hello")
+                raise errors.InvalidArgumentError("the first frame of a stream has no hello")
             self._has_hello = True
             instructions.append(Greet(message.hello))
         if message.seen_count or message.refused:
@@ -385,9 +385,9 @@ class LineState:
     # ---- the end
 
     def ended(self, error: errors.OpError | None, now_s: float) -> Sequence[Instruction]:
-        """The pipe has ended."""
+        """The messages has ended."""
         self.has_ended = True
-        # First of all, so that whoever asks instead of waiting finds no line, but the values.
+        # First of all, so that whoever asks instead of waiting finds no stream, but the values.
         instructions: list[Instruction] = [
             Leave(offer) for offer in [*self._unseen, *self._offers] if offer is not None
         ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.regions import (
+from tideflow.compile.region_selection import (
     VariableKey,
     changes_variables,
     divides,
