@@ -11,15 +11,15 @@ import pytest
 
 import tideflow.v1 as tf
 from cluster.servers import ServerProcess, make_spec
-from tideflow.client import patience
+from tideflow.client import wait_progress
 from tideflow.platform.settings import Settings
 from tideflow.wire import errors
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "REPORT_AFTER_S", 0.2)
-    monkeypatch.setattr(patience, "REPORT_EVERY_S", 0.2)
+    monkeypatch.setattr(wait_progress, "REPORT_AFTER_S", 0.2)
+    monkeypatch.setattr(wait_progress, "REPORT_EVERY_S", 0.2)
 
 
 @pytest.fixture(autouse=True)

@@ -132,12 +132,12 @@ async def test_a_peer_and_a_plain_server_work_together(mixed_cluster):
 
 
 class Far:
-    """The other end of a line, in the test's hands."""
+    """The other end of a stream, in the test's hands."""
 
     def __init__(self) -> None:
         self.frames: asyncio.Queue[PeerFrame] = asyncio.Queue()
         self.end: asyncio.Future[errors.OpError | None] = asyncio.Future()
-        self.pipe: MessageStream | None = None
+        self.messages: MessageStream | None = None
 
     def received(self, message: PeerFrame) -> None:
         self.frames.put_nowait(message)
@@ -151,10 +151,10 @@ class Far:
 
 
 async def opened(driver: Driver, task: str, hello: pb.PeerHello | None) -> Far:
-    """Open a line to a worker as one that says `hello`."""
+    """Open a stream to a worker as one that says `hello`."""
     far = Far()
-    far.pipe = await driver.channels[task].open_message_stream(exchange_method(), far)
-    far.pipe.send(PeerFrame(pb.PeerFrame(hello=hello)))
+    far.messages = await driver.channels[task].open_message_stream(exchange_method(), far)
+    far.messages.send(PeerFrame(pb.PeerFrame(hello=hello)))
     return far
 
 
@@ -194,11 +194,11 @@ async def test_what_comes_for_an_ended_step_is_refused(cluster):
         await driver.workers[WORKER].CleanupGraph(pb.CleanupGraphRequest(step_id=5))
         far = await opened(driver, WORKER, hello())
         await far.next()
-        far.pipe.send(frame)
+        far.messages.send(frame)
         found = await far.next()
         assert (list(found.refused), found.seen_count) == ([0], 2)
         assert len(steps_of(cluster, "worker")) == 1
-        far.pipe.send(PeerFrame(pb.PeerFrame(over_step=[6])))
+        far.messages.send(PeerFrame(pb.PeerFrame(over_step=[6])))
 
         async def over() -> bool:
             return len(steps_of(cluster, "worker")) == 0
@@ -224,15 +224,15 @@ async def test_a_run_that_is_given_up_ends_there(cluster):
                     await asyncio.sleep(0.001)
 
         # Nobody feeds it.
-        far.pipe.send(PeerFrame(pb.PeerFrame(run=[run])))
+        far.messages.send(PeerFrame(pb.PeerFrame(run=[run])))
         await running(1)
-        far.pipe.send(PeerFrame(pb.PeerFrame(given_up_step=[77])))
+        far.messages.send(PeerFrame(pb.PeerFrame(given_up_step=[77])))
         await running(0)
         # Given up before it has begun, it is answered as little: the next run is, at once.
-        far.pipe.send(PeerFrame(pb.PeerFrame(run=[run], given_up_step=[77])))
-        far.pipe.send(PeerFrame(pb.PeerFrame(over_step=[77])))
+        far.messages.send(PeerFrame(pb.PeerFrame(run=[run], given_up_step=[77])))
+        far.messages.send(PeerFrame(pb.PeerFrame(over_step=[77])))
         nobodys = pb.PeerRun(step_id=78, session_handle="nobody's", graph_handle="none")
-        far.pipe.send(PeerFrame(pb.PeerFrame(run=[nobodys])))
+        far.messages.send(PeerFrame(pb.PeerFrame(run=[nobodys])))
         (end,) = (await far.next()).run_end
         assert (end.step_id, end.code) == (78, errors.ABORTED)
         assert steps.running_count == 0
@@ -243,7 +243,7 @@ async def test_the_error_of_a_run_comes_back(cluster):
         far = await opened(driver, WORKER, hello())
         await far.next()
         run = pb.PeerRun(step_id=78, session_handle="nobody's", graph_handle="none")
-        far.pipe.send(PeerFrame(pb.PeerFrame(run=[run])))
+        far.messages.send(PeerFrame(pb.PeerFrame(run=[run])))
         (end,) = (await far.next()).run_end
         assert end.code == errors.ABORTED
         assert WORKER_POSSIBLY_RESTARTED in end.payloads
@@ -296,13 +296,13 @@ async def test_loops_and_branches_cross_peers(cluster):
             assert await registered.run({"x:0": np.float32(x)}) == [expected]
 
 
-async def test_lines_end_with_their_worker(cluster):
+async def test_streams_end_with_their_worker(cluster):
     async with Driver(addresses_of(cluster)) as driver:
         far = await opened(driver, WORKER, hello())
         await far.next()
-        links = cluster.server("worker").worker.workers.peers
-        assert links.line(PS) is not None
+        peers = cluster.server("worker").worker.workers.peers
+        assert peers.stream(PS) is not None
         await asyncio.to_thread(cluster.server("worker").stop)
         async with asyncio.timeout(10):
             assert isinstance(await far.end, errors.UnavailableError)
-        assert links.line(PS) is None
+        assert peers.stream(PS) is None

@@ -18,7 +18,7 @@ from tideflow.wire.status import is_derived
 class Owner:
     """Stands for a worker session whose steps need no peers."""
 
-    workers = types.SimpleNamespace(links=None)
+    workers = types.SimpleNamespace(peers=None)
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from typing import Any
 
 import tideflow
 import tideflow.v1  # noqa: F401 - all ops are registered now
-from tideflow.compile import device_types, plan, regions
+from tideflow.compile import device_types, plan, region_selection
+from tideflow.compile.region_selection import variable_uses
 from tideflow.graph import roles
 from tideflow.graph.node import FunctionRef, Node, arg_types
 from tideflow.graph.op_def import AttrDef, OpDef, get_op_def, registered_ops
@@ -52,29 +53,29 @@ def _uses(node: Node) -> list[str]:
     found = [
         "changes" if changes else "reads"
         for source in node.edges
-        for key, changes in regions.variable_uses(Node("", node.op_def, [source], [], node.attrs))
+        for key, changes in variable_uses(Node("", node.op_def, [source], [], node.attrs))
         if key
     ]
     return [f"variables={','.join(found)}"] if found else []
 
 
 _BY_TYPE: dict[str, Callable[[Node], bool]] = {
-    "region": regions.may_compile,
-    "region-if-known": regions.needs_known_inputs,
-    "checks-labels": regions.label_guard,
-    "divides": regions.divides,
+    "region": region_selection.may_compile,
+    "region-if-known": region_selection.needs_known_inputs,
+    "checks-labels": region_selection.label_guard,
+    "divides": region_selection.divides,
     "accelerator": device_types.runs_on_accelerator,
     "accelerator-alone": device_types.compiles,
     "accelerator-together": lambda node: bool(device_types.compile_together([node])),
     "forwards": plan.forwards,
     "waits": plan.is_waiting,
     "control-flow": lambda node: plan.has_control_flow([node]),
-    "assigns": regions.assigns,
-    "updates": regions.changes_variables,
-    "updates-in-region": regions.is_update,
-    "reads-variable": regions.is_variable_read,
-    "gathers": regions.is_gather,
-    "shape-of-variable": lambda node: regions.shape_of_variable(node) is not None,
+    "assigns": region_selection.assigns,
+    "updates": region_selection.changes_variables,
+    "updates-in-region": region_selection.is_update,
+    "reads-variable": region_selection.is_variable_read,
+    "gathers": region_selection.is_gather,
+    "shape-of-variable": lambda node: region_selection.shape_of_variable(node) is not None,
 }
 
 

@@ -225,7 +225,11 @@ CASES: dict[str, Case] = {
         "shared memory",
     ),
     "no gzip": Case(
-        saying(headers(1, GZIPPED) + data(1, message(b"no", compressed=True))),
+        saying(
+            headers(1, GZIPPED)
+            + data(1, message(b"no", compressed=True))
+            + headers(1, OK, end=True)
+        ),
         errors.InternalError,
         "cannot be decompressed",
     ),

@@ -1,4 +1,4 @@
-"""Pipes: messages both ways without tasks, and how they end."""
+"""Message streams: messages both ways without tasks, and how they end."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TALK = methods_of(Talking)["Talk"]
 
 
 class End:
-    """One end of a pipe; answers what it gets if it is told to."""
+    """One end of a stream; answers what it gets if it is told to."""
 
     def __init__(self, answers: bool = False) -> None:
-        self.pipe: MessageStream | None = None
+        self.stream: MessageStream | None = None
         self.answers = answers
         self.messages: asyncio.Queue[bytes] = asyncio.Queue()
         self.over: asyncio.Future[errors.OpError | None] = asyncio.Future()
@@ -38,7 +38,7 @@ class End:
             raise errors.InvalidArgumentError("not that")
         self.messages.put_nowait(message.value)
         if self.answers:
-            self.pipe.send(BytesValue(value=b"re: " + message.value))
+            self.stream.send(BytesValue(value=b"re: " + message.value))
 
     def ended(self, error: errors.OpError | None) -> None:
         self.over.set_result(error)
@@ -56,15 +56,15 @@ class Host(Talking):
     def __init__(self) -> None:
         self.ends: list[End] = []
 
-    def accept_message_stream(self, name: str, pipe: MessageStream) -> End:
+    def accept_message_stream(self, name: str, stream: MessageStream) -> End:
         end = End(answers=True)
-        end.pipe = pipe
+        end.stream = stream
         self.ends.append(end)
         return end
 
 
 class Pair:
-    """A server with one client's pipe."""
+    """A server with one client's stream."""
 
     def __init__(self) -> None:
         self.host = Host()
@@ -74,7 +74,7 @@ class Pair:
         port = await self.server.start()
         self.channel = H2Channel(f"127.0.0.1:{port}")
         self.near = End()
-        self.near.pipe = await self.channel.open_message_stream(TALK, self.near)
+        self.near.stream = await self.channel.open_message_stream(TALK, self.near)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -82,7 +82,7 @@ class Pair:
         await self.server.stop()
 
     def say(self, value: bytes) -> bool:
-        return self.near.pipe.send(BytesValue(value=value))
+        return self.near.stream.send(BytesValue(value=value))
 
 
 def on_loop(test):
@@ -110,11 +110,11 @@ async def test_both_ends_hear_that_the_client_has_closed():
     async with Pair() as pair:
         pair.say(b"a")
         await pair.near.get()
-        pair.near.pipe.close()
+        pair.near.stream.close()
         assert await pair.near.end() is None
         await pair.host.ends[0].end()
         assert not pair.say(b"b")
-        assert not pair.host.ends[0].pipe.send(BytesValue())
+        assert not pair.host.ends[0].stream.send(BytesValue())
         assert pair.channel.statistics_of(TALK.path).in_flight == 0
 
 
@@ -123,14 +123,14 @@ async def test_the_client_hears_why_the_server_has_closed():
     async with Pair() as pair:
         pair.say(b"a")
         await pair.near.get()
-        pair.host.ends[0].pipe.close(errors.AbortedError("enough"))
+        pair.host.ends[0].stream.close(errors.AbortedError("enough"))
         error = await pair.near.end()
         assert isinstance(error, errors.AbortedError)
         assert "enough" in error.message
 
 
 @on_loop
-async def test_a_message_that_is_refused_ends_the_pipe_for_the_sender_too():
+async def test_a_message_that_is_refused_ends_the_stream_for_the_sender_too():
     async with Pair() as pair:
         pair.say(b"refuse")
         assert isinstance(await pair.near.end(), errors.InvalidArgumentError)
@@ -138,7 +138,7 @@ async def test_a_message_that_is_refused_ends_the_pipe_for_the_sender_too():
 
 
 @on_loop
-async def test_a_server_that_stops_ends_its_pipes_and_waits_for_none():
+async def test_a_server_that_stops_ends_its_stream_and_waits_for_none():
     async with Pair() as pair:
         pair.say(b"a")
         await pair.near.get()
@@ -167,6 +167,6 @@ async def test_nobody_there_is_an_error_of_opening():
 
 
 @on_loop
-async def test_a_transport_without_pipes_says_so():
-    with pytest.raises(errors.UnimplementedError, match="pipes"):
+async def test_a_transport_without_stream_says_so():
+    with pytest.raises(errors.UnimplementedError, match="streams"):
         await LocalChannel([Host()]).open_message_stream(TALK, End())
