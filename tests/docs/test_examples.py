@@ -19,6 +19,7 @@ from tideflow.ops.export import exports, exports_v2
 COMPLETE = (
     "tideflow.eager.data",
     "tideflow.ops.data.functions_api",
+    "tideflow.ops.data.session_iterators",
     "tideflow.ops.nn.activations",
     "tideflow.ops.nn.batch_norm",
     "tideflow.ops.nn.bias",
@@ -65,7 +66,7 @@ def _methods(cls):
 
 
 def _is_documented_here(method):
-    return method.__module__ in ("tideflow.eager.data", "tideflow.ops.data.functions_api")
+    return method.__module__.startswith(("tideflow.eager.data", "tideflow.ops.data."))
 
 
 def _has(module, name):
