@@ -13,6 +13,8 @@ import pytest
 
 import tideflow
 import tideflow.v1
+import tideflow.v2
+from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
 from tideflow.ops.export import exports, exports_v2
 
 # Modules whose public names must each say what they take, and show it in an example.
@@ -38,6 +40,17 @@ COMPLETE = (
 )
 # Arguments that need no word of their own.
 IMPLIED = ("self", "cls", "name", "args", "kwargs")
+
+
+# Importing the front door has made operations eager, and all tests may share a process.
+disable_eager_execution()
+
+
+@pytest.fixture(autouse=True)
+def eager():
+    enable_eager_execution()
+    yield
+    disable_eager_execution()
 
 
 def public_objects():

@@ -309,8 +309,8 @@ class SGD(OptimizerV2):
       momentum: the share of the last change that is made again, from 0 to 1.
       nesterov: whether to look ahead by one step.
       **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
-      global_clipnorm,
-        loss_scale_factor).
+        global_clipnorm, loss_scale_factor; use_ema, ema_momentum, ema_overwrite_frequency,
+        gradient_accumulation_steps).
     Raises: ValueError for a momentum outside of [0, 1].
     Source: I. Sutskever et al., On the importance of initialization and momentum in deep learning,
       2013.
@@ -376,8 +376,8 @@ class Adam(OptimizerV2):
       epsilon: keeps the divisor above 0.
       amsgrad: not supported.
       **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
-      global_clipnorm,
-        loss_scale_factor).
+        global_clipnorm, loss_scale_factor; use_ema, ema_momentum, ema_overwrite_frequency,
+        gradient_accumulation_steps).
     Raises: ValueError for amsgrad.
     Source: D. P. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2014.
     Example:
@@ -435,8 +435,8 @@ class AdamW(Adam):
       epsilon: keeps the divisor above 0.
       amsgrad: not supported.
       **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
-      global_clipnorm,
-        loss_scale_factor).
+        global_clipnorm, loss_scale_factor; use_ema, ema_momentum, ema_overwrite_frequency,
+        gradient_accumulation_steps).
     Raises: ValueError for amsgrad.
     Source: I. Loshchilov and F. Hutter, Decoupled Weight Decay Regularization, 2019.
     Example:
@@ -473,8 +473,8 @@ class Adagrad(OptimizerV2):
       initial_accumulator_value: the first a.
       epsilon: keeps the root above 0.
       **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
-      global_clipnorm,
-        loss_scale_factor).
+        global_clipnorm, loss_scale_factor; use_ema, ema_momentum, ema_overwrite_frequency,
+        gradient_accumulation_steps).
     Source: J. Duchi, E. Hazan and Y. Singer, Adaptive Subgradient Methods, 2011.
     Example:
       >>> w = tf.Variable([1.0, 2.0])
@@ -525,8 +525,8 @@ class RMSprop(OptimizerV2):
       epsilon: keeps the root above 0.
       centered: whether steps are divided by the estimated deviation of gradients (Graves, 2013).
       **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
-      global_clipnorm,
-        loss_scale_factor).
+        global_clipnorm, loss_scale_factor; use_ema, ema_momentum, ema_overwrite_frequency,
+        gradient_accumulation_steps).
     Source: T. Tieleman and G. Hinton, Lecture 6.5: RMSProp, 2012.
     Example:
       >>> w = tf.Variable([1.0, 2.0])
@@ -586,8 +586,8 @@ class Ftrl(OptimizerV2):
       l2_shrinkage_regularization_strength: a penalty on magnitude that acts on the gradient.
       beta: a number, at least 0.
       **kwargs: see tf.optimizers.Optimizer (name, weight_decay, clipnorm, clipvalue,
-      global_clipnorm,
-        loss_scale_factor).
+        global_clipnorm, loss_scale_factor; use_ema, ema_momentum, ema_overwrite_frequency,
+        gradient_accumulation_steps).
     Source: H. B. McMahan et al., Ad Click Prediction: a View from the Trenches, 2013.
     Example:
       >>> w = tf.Variable([1.0, 2.0])
