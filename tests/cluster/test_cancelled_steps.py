@@ -33,7 +33,7 @@ class _Hold:
 _hold = _Hold()
 
 
-@op("HoldForTests(x: float) -> y: float", shape=same_as(0), stateful=True)
+@op("TestHold(x: float) -> y: float", shape=same_as(0), stateful=True)
 def _hold_kernel(ctx: Any, x: Any) -> Any:
     """Take its time, as a large product does, and wait until the test lets it go."""
     sum(range(300_000))  # some milliseconds: it never counts as short
@@ -57,7 +57,7 @@ def graph() -> Iterator[Any]:
 
 
 def held(x: Any) -> Any:
-    return apply_op("HoldForTests", x)
+    return apply_op("TestHold", x)
 
 
 def by_function(x: Any) -> Any:

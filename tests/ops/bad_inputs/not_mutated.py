@@ -13,6 +13,8 @@ _NOTHING_TO_FEED = """
 
 _REWRITTEN = """
     _FusedBatchNormEx _FusedConv2D _FusedConv3D _FusedDepthwiseConv2dNative _FusedMatMul
+    _MklFusedBatchMatMulV2 _MklFusedMish _MklNativeConv2DWithBias _MklNativePadWithConv2D
+    _MklNativePadWithFusedConv2D
     _MklNativeConv2DBackpropFilterWithBias _MklNativeFusedBatchNormEx
     _MklNativeFusedBatchNormGradV3 _MklNativeFusedConv2D _MklNativeFusedConv3D
     _MklNativeFusedDepthwiseConv2dNative _MklNativeFusedMatMul _MklNativeMaxPool
