@@ -32,6 +32,7 @@ COMPLETE = (
     "tideflow.ops.nn.moment_ops",
     "tideflow.ops.nn.pools",
     "tideflow.ops.nn.top_values",
+    "tideflow.ops.nn.weighted_losses",
     "tideflow.train.optimizers.adam",
     "tideflow.train.optimizers.first_order",
     "tideflow.train.optimizers.learning_rate_decay",

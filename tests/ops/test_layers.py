@@ -12,7 +12,7 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import exports
 from tideflow.ops.framework import constant
 from tideflow.ops.framework.constants import placeholder
-from tideflow.ops.nn import layers, losses
+from tideflow.ops.nn import layers, losses, weighted_losses
 from tideflow.ops.nn.dropouts import dropout
 from tideflow.ops.state import initializers
 
@@ -193,19 +193,19 @@ def test_losses_gather_in_their_collection():
     first = losses.mean_squared_error(constant([0.0, 1.0]), x)
     second = losses.absolute_difference(constant([0.0, 1.0]), x, scope="mine")
     losses.huber_loss(constant([0.0, 1.0]), x, loss_collection=None)
-    assert losses.get_losses() == [first, second]
-    assert losses.get_losses("mine") == [second]
-    assert run(losses.get_total_loss()) == pytest.approx(2.5 + 1.5)
+    assert weighted_losses.get_losses() == [first, second]
+    assert weighted_losses.get_losses("mine") == [second]
+    assert run(weighted_losses.get_total_loss()) == pytest.approx(2.5 + 1.5)
 
 
 def test_regularization_losses_join_the_total():
-    losses.add_loss(constant(1.0))
-    losses.add_loss(constant(0.25), GraphKeys.REGULARIZATION_LOSSES)
+    weighted_losses.add_loss(constant(1.0))
+    weighted_losses.add_loss(constant(0.25), GraphKeys.REGULARIZATION_LOSSES)
     total, alone, regular = run(
         [
-            losses.get_total_loss(),
-            losses.get_total_loss(add_regularization_losses=False),
-            losses.get_regularization_loss(),
+            weighted_losses.get_total_loss(),
+            weighted_losses.get_total_loss(add_regularization_losses=False),
+            weighted_losses.get_regularization_loss(),
         ]
     )
     assert (total, alone, regular) == (1.25, 1.0, 0.25)
@@ -213,11 +213,11 @@ def test_regularization_losses_join_the_total():
 
 def test_weights_that_do_not_broadcast_are_refused():
     with pytest.raises(ValueError, match="cannot be broadcast"):
-        losses.compute_weighted_loss(constant([[1.0, 2.0]]), constant([1.0, 2.0, 3.0]))
+        weighted_losses.compute_weighted_loss(constant([[1.0, 2.0]]), constant([1.0, 2.0, 3.0]))
     with pytest.raises(ValueError, match="is no reduction"):
-        losses.compute_weighted_loss(constant([1.0]), reduction="mean")
+        weighted_losses.compute_weighted_loss(constant([1.0]), reduction="mean")
 
 
 def test_no_losses_have_no_total():
     with pytest.raises(ValueError, match="no losses"):
-        losses.get_total_loss()
+        weighted_losses.get_total_loss()
