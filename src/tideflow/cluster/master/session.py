@@ -256,16 +256,19 @@ class MasterSession:
             peer = self.workers.peer(task)
             if peer is not None:
                 peer.greet()
-            response = await worker.RegisterGraph(
-                pb.RegisterGraphRequest(
+            # A message copies what it is given, and a graph may hold large constants.
+            request = await run_blocking(
+                GRAPHS,
+                lambda flag: pb.RegisterGraphRequest(
                     session_handle=self.handle,
                     create_worker_session_called=True,
                     graph_def=graph_pb,
                     graph_options=self.config.graph_options,
                     config_proto=self.config,
                     collective_graph_key=key,
-                )
+                ),
             )
+            response = await worker.RegisterGraph(request)
             self._rely_on(task)
             return StepPart(task, worker, response.graph_handle, peer)
 
