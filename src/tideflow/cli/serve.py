@@ -13,6 +13,7 @@ import click
 from tideflow.cli.problems import UsageProblem, told_to_user
 from tideflow.cli.settings import set_option, settings_from
 from tideflow.cluster import ClusterSpec, Server, TaskConfig
+from tideflow.platform import waits
 from tideflow.platform.settings import using
 from tideflow.wire import messages as pb
 
@@ -90,7 +91,7 @@ def serve(
             )
         try:
             click.echo(f"/job:{job}/task:{task} is ready at {server.target} ({_devices(cpus)})")
-            stop.wait()
+            waits.until(stop.wait)
         finally:
             server.stop()
 

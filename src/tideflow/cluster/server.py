@@ -21,6 +21,7 @@ from tideflow.cluster.services import MasterService
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker import Worker
 from tideflow.ops.export import export
+from tideflow.platform import waits
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
@@ -210,4 +211,4 @@ class Server:
             if self._state is ServerState.NEW:
                 self._state = ServerState.STOPPED
                 self._stopped.set()
-        self._stopped.wait()
+        waits.until(self._stopped.wait)

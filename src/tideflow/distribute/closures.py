@@ -13,6 +13,7 @@ from typing import Any
 
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
+from tideflow.platform import waits
 from tideflow.wire import errors
 
 # As many closures may wait; then schedule() does.
@@ -44,7 +45,7 @@ class RemoteValue:
 
     def get(self) -> Any:
         """Return the result as tensors, waiting for it.  Raises: the closure's error."""
-        self._ready.wait()
+        waits.until(self._ready.wait)
         if self._error is not None:
             raise self._error
         return self._value
@@ -137,7 +138,9 @@ class ClosureQueue:
         """Add a closure.  Raises: the error of an earlier one."""
         with self._lock:
             self._raise()
-            self._has_room.wait_for(lambda: len(self._waiting) < MOST_WAITING or self._is_closed)
+            waits.for_condition(
+                self._has_room, lambda: len(self._waiting) < MOST_WAITING or self._is_closed
+            )
             if self._is_closed:
                 closure.cancel()
                 return
@@ -197,7 +200,7 @@ class ClosureQueue:
     def join(self) -> None:
         """Wait until nothing waits or runs.  Raises: the first error since the last one raised."""
         with self._lock:
-            self._is_idle.wait_for(lambda: not self._waiting and not self._running)
+            waits.for_condition(self._is_idle, lambda: not self._waiting and not self._running)
             self._raise()
 
     def is_done(self) -> bool:
@@ -208,7 +211,7 @@ class ClosureQueue:
 
     def _raise(self) -> None:
         if self._error is not None:
-            self._is_idle.wait_for(lambda: not self._running)
+            waits.for_condition(self._is_idle, lambda: not self._running)
             error, self._error = self._error, None
             raise error
 

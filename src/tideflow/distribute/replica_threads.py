@@ -22,7 +22,7 @@ from tideflow.distribute.values import regroup, select_replica_tree
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.state import creators_in_force, with_creators
-from tideflow.platform import threads
+from tideflow.platform import threads, waits
 
 
 def call_for_each_replica(
@@ -175,7 +175,7 @@ class _Replica:
 
     def _wait_for_stop(self) -> None:
         assert self._thread is not None
-        self._has_stopped.acquire()
+        waits.until(lambda slice_s: self._has_stopped.acquire(timeout=slice_s))
         if self.has_ended:
             _idle.append(self._thread)
 

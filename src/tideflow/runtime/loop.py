@@ -15,7 +15,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, Generic, TypeVar
 
-from tideflow.platform import threads
+from tideflow.platform import threads, waits
 from tideflow.wire import errors
 
 try:
@@ -83,7 +83,7 @@ def run_sync(coro: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
     # All within the try: Ctrl-C may come between any two lines, and must not leave the call behind.
     try:
         get_loop().call_soon_threadsafe(crossing.begin)
-        return crossing.answer.result(timeout_s)
+        return waits.result_of(crossing.answer, timeout_s)
     except TimeoutError:
         if crossing.answer.done():
             raise

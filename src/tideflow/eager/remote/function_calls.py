@@ -29,6 +29,7 @@ from tideflow.eager.remote.transfers import Transfers
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.node import FunctionRef
+from tideflow.platform import waits
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -91,7 +92,7 @@ class FunctionCalls:
         """
         for tensor in inputs:
             if isinstance(tensor, RemoteTensor) and tensor.made is not None:
-                tensor.made.result()
+                waits.result_of(tensor.made)
         task = self._tasks.get(task_name(default_device))
         if task is not None and self._can_hold(task, name, inputs):
             return self._call_there(task, name, inputs, types, default_device)

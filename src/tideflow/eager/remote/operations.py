@@ -5,6 +5,7 @@ Source: runtime facts on EagerService (ids and handles, data movement).
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from tideflow.graph import roles
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.graph import Tensor
 from tideflow.graph.op_def import OpDef
+from tideflow.platform import waits
 from tideflow.runtime.loop import run_sync
 from tideflow.runtime.rendezvous import RendezvousLike
 from tideflow.wire import dtypes, errors
@@ -173,9 +175,9 @@ class RemoteOperations:
         Raises: the error of the last of it.
         """
         for name in {task_name(device) for device in devices} & self._tasks.keys():
-            last = self._tasks[name].queue.barrier()
+            last: concurrent.futures.Future[Any] | None = self._tasks[name].queue.barrier()
             if last is not None:
-                last.result()
+                waits.result_of(last)
 
     def forget_errors(self) -> None:
         """Let synchronize not raise what went wrong before."""

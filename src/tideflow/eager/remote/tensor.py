@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.shapes import Dims
+from tideflow.platform import waits
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -90,7 +91,7 @@ class RemoteTensor(EagerTensor):
         if self._dtype in (dtypes.resource, dtypes.variant):
             return ()
         if self.made is not None:
-            found = self.made.result()
+            found = waits.result_of(self.made)
             if self.output_num < len(found):
                 return found[self.output_num]
         return tuple(getattr(self._value, "shape", ()))

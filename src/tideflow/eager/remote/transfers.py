@@ -19,6 +19,7 @@ from tideflow.eager.remote.queue import Answer
 from tideflow.eager.remote.task import RemoteTask
 from tideflow.eager.remote.tensor import Owner, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
+from tideflow.platform import waits
 from tideflow.runtime.loop import run_sync
 from tideflow.runtime.rendezvous import RendezvousLike
 from tideflow.wire import messages as pb
@@ -114,7 +115,7 @@ class Transfers:
 
     def _send_on(self, tensor: RemoteTensor, device: str) -> RemoteTensor:
         if tensor.made is not None:
-            tensor.made.result()
+            waits.result_of(tensor.made)
         item, attrs = self._sending(tensor, device)
         self._tasks[task_name(tensor.device)].queue.put(item)
         op_id = next(self._op_ids)
@@ -157,7 +158,7 @@ class Transfers:
             item = pb.EagerQueueItem()
             item.operation.MergeFromString(_asking(tensor.dtype.number))
             tensor.fill_handle(item.operation.op_inputs.add().remote_handle)
-            answer_pb = task.queue.ask(item).result()
+            answer_pb = waits.result_of(task.queue.ask(item))
             if answer_pb.tensor:
                 return decode_tensor(answer_pb.tensor[0])
         item, attrs = self._sending(tensor, self._device)

@@ -16,7 +16,7 @@ import threading
 from typing import Any, BinaryIO
 
 from tideflow.formats import file_errors, framed
-from tideflow.platform import clock, threads
+from tideflow.platform import clock, threads, waits
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -53,13 +53,17 @@ class _EventFile:
     def flush(self) -> None:
         asked = _Flush()
         self._events.put(asked)
-        asked.done.wait()
+        waits.until(asked.done.wait)
         self._complain()
 
     def close(self) -> None:
         self._events.put(None)
-        self._thread.join()
+        waits.until(self._has_ended_in)
         self._complain()
+
+    def _has_ended_in(self, slice_s: float) -> bool:
+        self._thread.join(slice_s)
+        return not self._thread.is_alive()
 
     def _complain(self) -> None:
         problem, self._problem = self._problem, None

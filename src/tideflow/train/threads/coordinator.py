@@ -14,7 +14,7 @@ from typing import Any
 
 from tideflow import logging
 from tideflow.ops.export import export
-from tideflow.platform import clock
+from tideflow.platform import clock, waits
 from tideflow.platform.threads import OwnedThread
 from tideflow.wire import errors
 
@@ -94,7 +94,7 @@ class Coordinator:
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
         """Wait until a stop is requested, at most timeout seconds; return whether it was."""
-        return self._stop_event.wait(timeout)
+        return waits.until(self._stop_event.wait, timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
         """Add a thread to those that join waits for."""
