@@ -54,6 +54,7 @@ lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what on
 	@$(VENV)/bin/mypy
 	@$(VENV)/bin/lint-imports --no-cache
 	@$(RUN) -m tools.seams
+	@$(RUN) -m tools.module_sizes
 
 bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write

@@ -20,9 +20,11 @@ from tideflow.ops.export import exports, exports_v2
 # Modules whose public names must each say what they take, and show it in an example.
 COMPLETE = (
     "tideflow.eager.data",
+    "tideflow.ops.data.file_datasets",
     "tideflow.ops.data.functions_api",
     "tideflow.ops.data.session_iterators",
     "tideflow.ops.nn.activations",
+    "tideflow.ops.nn.avg_pools",
     "tideflow.ops.nn.batch_norm",
     "tideflow.ops.nn.bias",
     "tideflow.ops.nn.convolutions",
@@ -36,6 +38,7 @@ COMPLETE = (
     "tideflow.train.optimizers.adam",
     "tideflow.train.optimizers.first_order",
     "tideflow.train.optimizers.learning_rate_decay",
+    "tideflow.train.v2.optimizer",
     "tideflow.train.v2.optimizers",
     "tideflow.train.v2.schedules",
 )

@@ -14,9 +14,10 @@ from tideflow.graph.graph import Graph
 from tideflow.graph.kernel import bind
 from tideflow.ops.framework.constants import placeholder
 from tideflow.ops.nn import cross_entropy as nn_losses
+from tideflow.ops.nn.avg_pools import avg_pool
 from tideflow.ops.nn.bias import bias_add
 from tideflow.ops.nn.convolutions import conv2d, conv2d_transpose
-from tideflow.ops.nn.pools import avg_pool, max_pool
+from tideflow.ops.nn.pools import max_pool
 from tideflow.ops.nn.top_values import top_k
 from tideflow.wire.errors import InvalidArgumentError, UnimplementedError
 

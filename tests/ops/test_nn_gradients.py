@@ -26,10 +26,11 @@ from tideflow.ops.nn import (
     cross_entropy as nn_losses,
 )
 from tideflow.ops.nn import depthwise_conv2d
+from tideflow.ops.nn.avg_pools import avg_pool
 from tideflow.ops.nn.convolutions import conv1d, conv2d, conv2d_transpose
 from tideflow.ops.nn.depthwise import separable_conv2d
 from tideflow.ops.nn.embedding import embedding_lookup
-from tideflow.ops.nn.pools import avg_pool, max_pool
+from tideflow.ops.nn.pools import max_pool
 from tideflow.ops.nn.top_values import top_k
 
 RNG = np.random.default_rng(5)

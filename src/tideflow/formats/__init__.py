@@ -4,6 +4,7 @@ Everything here raises the protocol's errors (tideflow.wire.errors) and knows no
 
 from __future__ import annotations
 
+from tideflow.formats.bundle_files import index_path
 from tideflow.formats.files import AtomicFile, file_errors, path_of
 from tideflow.formats.hashes import fingerprint64, siphash
 from tideflow.formats.png import encode_png
@@ -20,7 +21,7 @@ from tideflow.formats.records import (
     text_lines,
     tf_records,
 )
-from tideflow.formats.tensor_bundle import BundleReader, BundleWriter, index_path, merge_bundles
+from tideflow.formats.tensor_bundle import BundleReader, BundleWriter, merge_bundles
 
 __all__ = [
     "RECORD_OVERHEAD_BYTES",

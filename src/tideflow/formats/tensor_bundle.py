@@ -22,11 +22,16 @@ from io import BufferedReader
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from tideflow.blocking import Parts
+from tideflow.formats.bundle_files import (
+    data_path,
+    index_path,
+    make_directory,
+    read_index,
+    replaced,
+)
 from tideflow.formats.files import AtomicFile, file_errors, remove_abandoned
-from tideflow.formats.sorted_table import read_table, write_table
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.checksum import extend, mask
@@ -43,19 +48,7 @@ from tideflow.wire.tensor_slice import (
     slice_shape,
 )
 
-# Of the versions that readers and writers may have.
-_PRODUCER = 1
 _PIECE_BYTES = 1 << 20
-
-
-def index_path(prefix: str) -> str:
-    """Return the name of a bundle's index file."""
-    return f"{prefix}.index"
-
-
-def data_path(prefix: str, shard: int, count: int) -> str:
-    """Return the name of one of a bundle's data files."""
-    return f"{prefix}.data-{shard:05d}-of-{count:05d}"
 
 
 def _key(name: str) -> bytes:
@@ -96,7 +89,7 @@ class BundleWriter:
         if kind is not None:
             return
         try:
-            with _replaced(self.prefix, self._entries, 1) as (place,):
+            with replaced(self.prefix, self._entries, 1) as (place,):
                 self._data.publish(place)
         except BaseException:
             self._data.discard()
@@ -191,75 +184,6 @@ def _pieces(array: np.ndarray[Any, Any]) -> Iterator[memoryview]:
         yield part.reshape(-1).view(np.uint8).data
 
 
-@contextlib.contextmanager
-def _replaced(
-    prefix: str, entries: dict[bytes, pb.BundleEntryProto], count: int
-) -> Iterator[list[str]]:
-    """Put a bundle in place of the one that has its name, if there is one.
-
-    Yields the names that the data files, one for each shard, are to get in the block.  They differ
-    from those of the present bundle, so that until the index is replaced, which is one step, that
-    one is whole.  Where anything fails it stays, and nothing of the new one does.
-    """
-    old = _data_files(prefix)
-    first, total = 0, count
-    places = [data_path(prefix, i, total) for i in range(count)]
-    if not old.isdisjoint(places):
-        # Names tell the number of shards: one more, of which the first is never used, are others.
-        first, total = 1, count + 1
-        places = [data_path(prefix, first + i, total) for i in range(count)]
-    for entry in entries.values():
-        entry.shard_id += first
-    index = AtomicFile(index_path(prefix), publish=False)
-    with index:
-        for piece in write_table(_index_rows(entries, total)):
-            index.write(piece)
-    try:
-        yield places
-        index.publish(index_path(prefix))
-    except BaseException:
-        index.discard()
-        for place in places:
-            with contextlib.suppress(OSError):
-                os.unlink(place)
-        raise
-    for path in old:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-
-
-def _data_files(prefix: str) -> set[str]:
-    """Return the data files of the bundle that has a name, none where it is not there or damaged.
-
-    What is in a directory of parts is not to be kept: it is what a save that failed left.
-    """
-    if os.path.dirname(prefix).endswith("_temp") or not os.path.exists(index_path(prefix)):
-        return set()
-    try:
-        header, entries = _read_index(prefix)
-    except errors.OpError:
-        return set()
-    shards = {entry.shard_id for entry in entries.values()}
-    return {data_path(prefix, shard, header.num_shards) for shard in shards}
-
-
-def _index_rows(
-    entries: dict[bytes, pb.BundleEntryProto], shards: int
-) -> Iterator[tuple[bytes, bytes]]:
-    header = pb.BundleHeaderProto(num_shards=shards)
-    header.version.producer = _PRODUCER
-    yield b"", header.SerializeToString()
-    for key in sorted(entries):
-        yield key, entries[key].SerializeToString()
-
-
-def make_directory(path: str) -> None:
-    """Make a directory if it is not there; its parent must be."""
-    if path:
-        with contextlib.suppress(FileExistsError, FileNotFoundError, PermissionError):
-            os.mkdir(path)
-
-
 class BundleReader:
     """Reads a bundle, in any number of threads.  Use as a context manager, or call close.
 
@@ -280,7 +204,7 @@ class BundleReader:
         self._parts = parts
         self._files: dict[int, BufferedReader] = {}
         self._opening = threading.Lock()
-        self.header, self.entries = _read_index(prefix)
+        self.header, self.entries = read_index(prefix)
 
     def __enter__(self) -> BundleReader:
         return self
@@ -523,32 +447,6 @@ class BundleReader:
         return errors.DataLossError(f"checkpoint {self.prefix}: tensor {name!r} {what}")
 
 
-def _read_index(prefix: str) -> tuple[pb.BundleHeaderProto, dict[bytes, pb.BundleEntryProto]]:
-    path = index_path(prefix)
-    with file_errors("read checkpoint", path), open(path, "rb") as file:
-        data = file.read()
-    header: pb.BundleHeaderProto | None = None
-    entries: dict[bytes, pb.BundleEntryProto] = {}
-    for key, value in read_table(data, path):
-        try:
-            if key:
-                entries[key] = pb.BundleEntryProto.FromString(value)
-            else:
-                header = pb.BundleHeaderProto.FromString(value)
-        except DecodeError as error:
-            raise errors.DataLossError(f"{path}: the entry of {key!r} is no message") from error
-    if header is None:
-        raise errors.DataLossError(f"{path} has no header")
-    if header.endianness != pb.BundleHeaderProto.LITTLE:
-        raise errors.UnimplementedError(f"{path} is of a machine with the other byte order")
-    if header.version.min_consumer > _PRODUCER:
-        raise errors.InvalidArgumentError(
-            f"{path} wants a reader of version {header.version.min_consumer}; this one has "
-            f"{_PRODUCER}"
-        )
-    return header, entries
-
-
 # ---- merging
 
 
@@ -576,7 +474,7 @@ def merge_bundles(
             raise errors.InvalidArgumentError(
                 f"the checkpoint {prefix} that is to be merged is not there"
             )
-        header, found = _read_index(prefix)
+        header, found = read_index(prefix)
         numbers: dict[int, int] = {}
         for shard in sorted({entry.shard_id for entry in found.values() if not entry.slices}):
             numbers[shard] = len(moves)
@@ -591,7 +489,7 @@ def merge_bundles(
         )
     check()
     make_directory(os.path.dirname(destination))
-    with _replaced(destination, entries, max(1, len(moves))) as places:
+    with replaced(destination, entries, max(1, len(moves))) as places:
         for path, place in zip(moves, places):
             with file_errors("rename", path):
                 os.replace(path, place)

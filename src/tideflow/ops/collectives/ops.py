@@ -8,7 +8,6 @@ Source: collective_ops.cc and collective_ops.py of TensorFlow 2.21; runtime fact
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,19 +17,18 @@ from tideflow.graph import roles
 from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Effects
-from tideflow.graph.shape_rules import ShapeContext, same_as, scalar
+from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
 from tideflow.ops.collectives.calls import CollectiveCall, Kind
-from tideflow.ops.node_resources import add_anonymous
-from tideflow.wire import dtypes, errors
+from tideflow.wire import errors
 
 # ---- what the signatures have in common
 
 _SENT = "{bool, float, half, double, int32, int64}"
 _GATHERED = "{float, half, double, int32, int64}"
-_MERGED = "{bfloat16, float, half, double, int32, int64}"
-_MERGES = "{'Min', 'Max', 'Mul', 'Add'}"
+MERGED = "{bfloat16, float, half, double, int32, int64}"
+MERGES = "{'Min', 'Max', 'Mul', 'Add'}"
 
 _KEY_ATTRS = """
     group_size: int
@@ -45,10 +43,10 @@ _ORDERED_ATTRS = """
     Nordering_token: int >= 0 = 0
 """
 _MERGE_ATTRS = f"""
-    merge_op: string in {_MERGES}
+    merge_op: string in {MERGES}
     final_op: string in {{'Id', 'Div'}}
 """
-_WAIT_ATTRS = """
+WAIT_ATTRS = """
     communication_hint: string = 'auto'
     timeout_seconds: float = 0.0
 """
@@ -57,7 +55,7 @@ _WAIT_ATTRS = """
 # ---- what the kernels have in common
 
 
-async def _run(
+async def run_call(
     ctx: KernelContext,
     step: StepContext,
     value: object,
@@ -128,7 +126,7 @@ def _joined_shape(given: tuple[int, ...], group_size: int) -> tuple[int, ...]:
     return (_rows(given, "a gather") * group_size, *given[1:])
 
 
-def _require_a_row_each(given: tuple[int, ...], group_size: int) -> None:
+def require_a_row_each(given: tuple[int, ...], group_size: int) -> None:
     if not given or given[0] != group_size:
         raise errors.InvalidArgumentError(
             f"an all-to-all among {group_size} members needs an input whose first dimension is "
@@ -166,12 +164,12 @@ def _with_rows(rows_of: Callable[[int, int], int]) -> Callable[[ShapeContext], l
 @op(
     f"""
     CollectiveReduce(input: T) -> data: T
-    T: type in {_MERGED}
+    T: type in {MERGED}
     {_KEY_ATTRS}
     {_MERGE_ATTRS}
     subdiv_offsets: list(int)
     wait_for: list(int) = []
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     """,
     shape=same_as(),
     stateful=True,
@@ -191,15 +189,15 @@ async def collective_reduce(
     what = f"Reduce({merge_op},{final_op})"
     merge = {"merge_op": merge_op, "final_op": final_op, "subdivisions": tuple(subdiv_offsets)}
     keys = _keys_of_attrs(ctx)
-    return await _run(ctx, step, input, Kind.REDUCE, what, keys, np.shape(input), **merge)
+    return await run_call(ctx, step, input, Kind.REDUCE, what, keys, np.shape(input), **merge)
 
 
 @op(
     f"""
     CollectiveReduceV2(input: T, {_ORDERED_INPUTS}) -> data: T
-    T: type in {_MERGED}
+    T: type in {MERGED}
     {_MERGE_ATTRS}
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     {_ORDERED_ATTRS}
     max_subdivs_per_device: int = -1
     """,
@@ -224,15 +222,15 @@ async def collective_reduce_v2(
         "most_subdivisions": max_subdivs_per_device,
     }
     keys = _keys_of_inputs(keys_and_tokens)
-    return await _run(ctx, step, input, Kind.REDUCE, what, keys, np.shape(input), **merge)
+    return await run_call(ctx, step, input, Kind.REDUCE, what, keys, np.shape(input), **merge)
 
 
 @op(
     f"""
     CollectiveReduceScatterV2(input: T, {_ORDERED_INPUTS}) -> data: T
-    T: type in {_MERGED}
+    T: type in {MERGED}
     {_MERGE_ATTRS}
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     {_ORDERED_ATTRS}
     max_subdivs_per_device: int = -1
     """,
@@ -259,7 +257,7 @@ async def collective_reduce_scatter_v2(
         )
     what = f"ReduceScatterV2({merge_op},{final_op})"
     merge = {"merge_op": merge_op, "final_op": final_op}
-    return await _run(ctx, step, input, Kind.REDUCE_SCATTER, what, keys, given, **merge)
+    return await run_call(ctx, step, input, Kind.REDUCE_SCATTER, what, keys, given, **merge)
 
 
 # ---- gathers
@@ -271,7 +269,7 @@ async def collective_reduce_scatter_v2(
     T: type in {_GATHERED}
     {_KEY_ATTRS}
     shape: shape
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     """,
     shape=_declared,
     stateful=True,
@@ -283,14 +281,14 @@ async def collective_gather(ctx: KernelContext, step: StepContext, input: Array)
     """Return the inputs of all members, joined along the first dimension in the order of ranks."""
     keys = _keys_of_attrs(ctx)
     shape = _joined_shape(np.shape(input), keys["group_size"])
-    return await _run(ctx, step, input, Kind.GATHER, "Gather", keys, shape)
+    return await run_call(ctx, step, input, Kind.GATHER, "Gather", keys, shape)
 
 
 @op(
     f"""
     CollectiveGatherV2(input: T, {_ORDERED_INPUTS}) -> data: T
     T: type in {_GATHERED}
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     {_ORDERED_ATTRS}
     """,
     shape=_with_rows(lambda rows, size: rows * size),
@@ -304,7 +302,7 @@ async def collective_gather_v2(
     """Return the inputs of all members, joined along the first dimension in the order of ranks."""
     keys = _keys_of_inputs(keys_and_tokens)
     shape = _joined_shape(np.shape(input), keys["group_size"])
-    return await _run(ctx, step, input, Kind.GATHER, "GatherV2", keys, shape)
+    return await run_call(ctx, step, input, Kind.GATHER, "GatherV2", keys, shape)
 
 
 # ---- broadcasts
@@ -312,13 +310,15 @@ async def collective_gather_v2(
 
 async def _send(ctx: KernelContext, step: StepContext, input: Array, keys: dict[str, int]) -> Any:
     shape = np.shape(input)
-    return await _run(ctx, step, input, Kind.BROADCAST, "Broadcast(1)", keys, shape, is_source=True)
+    return await run_call(
+        ctx, step, input, Kind.BROADCAST, "Broadcast(1)", keys, shape, is_source=True
+    )
 
 
 async def _receive(
     ctx: KernelContext, step: StepContext, keys: dict[str, int], shape: tuple[int, ...]
 ) -> Any:
-    return await _run(ctx, step, None, Kind.BROADCAST, "Broadcast(0)", keys, shape)
+    return await run_call(ctx, step, None, Kind.BROADCAST, "Broadcast(0)", keys, shape)
 
 
 @op(
@@ -327,7 +327,7 @@ async def _receive(
     T: type in {_SENT}
     {_KEY_ATTRS}
     shape: shape
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     """,
     shape=_declared,
     stateful=True,
@@ -353,7 +353,7 @@ async def collective_bcast_send(
     T: type in {_SENT}
     {_KEY_ATTRS}
     shape: shape
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     """,
     shape=_declared,
     stateful=True,
@@ -371,7 +371,7 @@ async def collective_bcast_recv(
     f"""
     CollectiveBcastSendV2(input: T, {_KEY_INPUTS}) -> data: T
     T: type in {_SENT}
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     """,
     shape=same_as(),
     stateful=True,
@@ -391,7 +391,7 @@ async def collective_bcast_send_v2(
     CollectiveBcastRecvV2({_KEY_INPUTS}, shape: Tshape) -> data: T
     T: type in {_SENT}
     Tshape: type in {{int32, int64}} = int32
-    {_WAIT_ATTRS}
+    {WAIT_ATTRS}
     """,
     shape=_asked,
     stateful=True,
@@ -414,8 +414,8 @@ async def collective_bcast_recv_v2(
 @op(
     f"""
     CollectiveAllToAllV2(input: T, {_ORDERED_INPUTS}) -> data: T
-    T: type in {_MERGED}
-    {_WAIT_ATTRS}
+    T: type in {MERGED}
+    {WAIT_ATTRS}
     {_ORDERED_ATTRS}
     """,
     shape=same_as(),
@@ -429,8 +429,8 @@ async def collective_all_to_all_v2(
     """Give each member the row of its rank; return what each gives to this one."""
     keys = _keys_of_inputs(keys_and_tokens)
     given = np.shape(input)
-    _require_a_row_each(given, keys["group_size"])
-    return await _run(ctx, step, input, Kind.ALL_TO_ALL, "AllToAllV2", keys, given)
+    require_a_row_each(given, keys["group_size"])
+    return await run_call(ctx, step, input, Kind.ALL_TO_ALL, "AllToAllV2", keys, given)
 
 
 # ---- groups from tables
@@ -474,133 +474,3 @@ def collective_assign_group_v2(
     raise errors.InvalidArgumentError(
         f"device {device} is in no group of {group_assignment.tolist()}"
     )
-
-
-# ---- communicators
-
-
-class Communicator:
-    """A member's place in a group, and the number of its next collective."""
-
-    def __init__(self, group_key: int, group_size: int, rank: int) -> None:
-        self.group_key = group_key
-        self.group_size = group_size
-        self.rank = rank
-        self._instances = itertools.count()
-
-    def next_call(self) -> dict[str, int]:
-        """Return what the next call is known by."""
-        return {
-            "group_key": self.group_key,
-            "group_size": self.group_size,
-            "instance_key": next(self._instances),
-            "rank": self.rank,
-        }
-
-
-@op(
-    f"""
-    CollectiveInitializeCommunicator(group_key: int32, rank: int32, group_size: int32)
-        -> communicator: resource
-    {_WAIT_ATTRS}
-    """,
-    shape=scalar,
-    stateful=True,
-    effects=Effects.UNORDERED,
-)
-async def collective_initialize_communicator(
-    ctx: KernelContext,
-    group_key: Array,
-    rank: Array,
-    group_size: Array,
-    *,
-    timeout_seconds: float,
-) -> Any:
-    """Wait until all members of a group are there; return a handle to this one's place in it."""
-    made = Communicator(int(group_key), int(group_size), int(rank))
-    if not 0 <= made.rank < made.group_size:
-        raise errors.InvalidArgumentError(
-            f"rank is {made.rank}; it must be at least 0 and less than the size of the group, "
-            f"{made.group_size}"
-        )
-    await ctx.collectives.join(
-        CollectiveCall(
-            kind=Kind.REDUCE,
-            name=ctx.node.name,
-            device=ctx.device,
-            group_key=made.group_key,
-            group_size=made.group_size,
-            instance_key=0,
-            dtype=dtypes.float32,
-            shape=(),
-            timeout_s=timeout_seconds,
-            rank=made.rank,
-        )
-    )
-    return add_anonymous(ctx, Communicator, made)
-
-
-def _communicator(ctx: KernelContext, handle: object, group_assignment: Array) -> Communicator:
-    found: Communicator = ctx.resources.lookup(handle, Communicator)
-    if np.ndim(group_assignment) != 2 or np.shape(group_assignment) != (1, found.group_size):
-        raise errors.InvalidArgumentError(
-            f"group_assignment has shape {list(np.shape(group_assignment))}; it must be [1, "
-            f"{found.group_size}], one row with all members of the communicator"
-        )
-    return found
-
-
-_COMMUNICATOR_INPUTS = "communicator: resource, group_assignment: int32"
-
-
-@op(
-    f"""
-    CollectiveReduceV3(input: T, {_COMMUNICATOR_INPUTS}) -> data: T
-    T: type in {_MERGED}
-    reduction: string in {_MERGES}
-    timeout_seconds: float = 0.0
-    """,
-    shape=same_as(),
-    stateful=True,
-    role=roles.COLLECTIVE,
-)
-async def collective_reduce_v3(
-    ctx: KernelContext,
-    step: StepContext,
-    input: Array,
-    communicator: Array,
-    group_assignment: Array,
-    *,
-    reduction: str,
-) -> Any:
-    """Return the inputs of all members of a communicator merged, element by element."""
-    keys = _communicator(ctx, communicator, group_assignment).next_call()
-    what = f"ReduceV3({reduction})"
-    given = np.shape(input)
-    return await _run(ctx, step, input, Kind.REDUCE, what, keys, given, merge_op=reduction)
-
-
-@op(
-    f"""
-    CollectiveAllToAllV3(input: T, {_COMMUNICATOR_INPUTS}) -> data: T
-    T: type in {_MERGED}
-    timeout_seconds: float = 0.0
-    """,
-    shape=same_as(),
-    stateful=True,
-    role=roles.COLLECTIVE,
-    any_device=True,
-)
-async def collective_all_to_all_v3(
-    ctx: KernelContext,
-    step: StepContext,
-    input: Array,
-    communicator: Array,
-    group_assignment: Array,
-) -> Any:
-    """Give each member of a communicator the row of its rank; return what each gives to this."""
-    found = _communicator(ctx, communicator, group_assignment)
-    given = np.shape(input)
-    _require_a_row_each(given, found.group_size)
-    keys = found.next_call()
-    return await _run(ctx, step, input, Kind.ALL_TO_ALL, "AllToAllV3", keys, given)

@@ -15,12 +15,13 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import cond
 from tideflow.ops.export import export
+from tideflow.ops.nn.avg_pools import avg_pool
 from tideflow.ops.nn.batch_norm import batch_normalization as normalize
 from tideflow.ops.nn.bias import bias_add
 from tideflow.ops.nn.convolutions import conv2d as convolve
 from tideflow.ops.nn.dropouts import dropout as drop
 from tideflow.ops.nn.moment_ops import moments
-from tideflow.ops.nn.pools import avg_pool, max_pool
+from tideflow.ops.nn.pools import max_pool
 from tideflow.ops.state import Ones, Zeros, get_variable, variable_scope
 
 Activation = Callable[[Tensor], Any] | None

@@ -36,7 +36,8 @@ from tideflow.ops.nn import (
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.bias import bias_add_grad_kernel
 from tideflow.ops.nn.convolutions import conv2d_backprop_filter_kernel
-from tideflow.ops.nn.pools import max_pool_grad_kernel, max_pool_kernel, pool_shape
+from tideflow.ops.nn.pool_windows import pool_shape
+from tideflow.ops.nn.pools import max_pool_grad_kernel, max_pool_kernel
 from tideflow.ops.nn.volume_pools import (
     avg_pool3d_kernel,
     max_pool3d_grad_kernel,

@@ -12,8 +12,9 @@ from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
+from tideflow.ops.nn.avg_pools import avg_pool, avg_pool1d
 from tideflow.ops.nn.convolution_any import layout_of, per_dimension, with_space_to_batch
-from tideflow.ops.nn.pools import avg_pool, avg_pool1d, max_pool, max_pool1d
+from tideflow.ops.nn.pools import max_pool, max_pool1d
 from tideflow.ops.nn.volume_pools import avg_pool3d, max_pool3d
 
 _POOLS: dict[str, dict[int, Callable[..., Tensor]]] = {

@@ -25,7 +25,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.random import philox as random_philox
-from tideflow.ops.random.stateful import philox_source
+from tideflow.ops.random.parameters import philox_source
 from tideflow.wire.errors import InvalidArgumentError
 
 # TensorFlow's: the constant sequence and the constant of the key schedule.
