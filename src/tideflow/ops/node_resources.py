@@ -8,13 +8,25 @@ Source: tensorflow/core/framework/resource_op_kernel.h.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from tideflow.graph.kernel import KernelContext
+from tideflow.wire.errors import InvalidArgumentError
 from tideflow.wire.handles import ResourceHandle
 
 T = TypeVar("T")
+
+_CONTAINER = re.compile(r"([A-Za-z0-9.][A-Za-z0-9.\-/]*)?")
+
+
+def check_names(container: str, shared_name: str) -> None:
+    """Raise InvalidArgumentError for names that TensorFlow refuses."""
+    if not _CONTAINER.fullmatch(container):
+        raise InvalidArgumentError(f"container contains invalid characters: {container!r}")
+    if shared_name.startswith("_"):
+        raise InvalidArgumentError(f"shared_name cannot start with '_': {shared_name!r}")
 
 
 def add_anonymous(ctx: KernelContext, kind: type[T], thing: T) -> ResourceHandle:

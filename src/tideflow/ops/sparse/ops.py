@@ -40,7 +40,7 @@ def _check_rank(value: Any, rank: int, what: str) -> None:
         )
 
 
-def _check_within(indices: Array, sizes: Array) -> None:
+def check_within(indices: Array, sizes: Array) -> None:
     """Refuse indices that leave the tensor, naming the first such."""
     wrong = ((indices < 0) | (indices >= sizes)).any(axis=1)
     if wrong.any():
@@ -51,7 +51,7 @@ def _check_within(indices: Array, sizes: Array) -> None:
         )
 
 
-def _check_ascend(indices: Array) -> None:
+def check_ascend(indices: Array) -> None:
     """Refuse indices out of order or given twice."""
     if len(indices) < 2:
         return
@@ -114,9 +114,9 @@ def sparse_to_dense_kernel(
             f"sparse_values has shape {shapes.format_dims(np.shape(values))}; [{count}] or a "
             "scalar is expected"
         )
-    _check_within(rows, output_shape)
+    check_within(rows, output_shape)
     if validate_indices:
-        _check_ascend(rows)
+        check_ascend(rows)
     kind = values.dtype if hasattr(values, "dtype") else object
     made = np.empty(tuple(output_shape.tolist()), kind)
     made[...] = default
@@ -202,7 +202,7 @@ def sparse_tensor_dense_matmul_kernel(
     if sizes[1] != b.shape[0]:
         raise _invalid(f"Cannot multiply A and B: inner sizes are {sizes[1]} and {b.shape[0]}")
     if len(rows):
-        _check_within(np.stack([rows, columns], 1), sizes)
+        check_within(np.stack([rows, columns], 1), sizes)
     # Half floats are added up wide, as TensorFlow does.
     wide = np.float32 if b.dtype.itemsize == 2 else b.dtype
     product = np.zeros((sizes[0], b.shape[1]), wide)

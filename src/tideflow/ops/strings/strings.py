@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -437,6 +438,11 @@ def string_split_v2_kernel(
     if between is None:
         # What is left after the last split is an element, even where nothing is left.
         rows = [[*row, b""] if len(row) == maxsplit else row for row in rows]
+    return _sparse_rows(rows)
+
+
+def _sparse_rows(rows: list[list[bytes]]) -> tuple[Any, Any, Any]:
+    """Return indices, values and shape of the sparse matrix with these rows."""
     indices = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
     values = np.empty(len(indices), object)
     for at, (i, j) in enumerate(indices):
@@ -447,6 +453,35 @@ def string_split_v2_kernel(
         values,
         np.array([len(rows), widest], np.int64),
     )
+
+
+@op(
+    """
+    StringSplit(input: string, delimiter: string) -> indices: int64, values: string, shape: int64
+    skip_empty: bool = true
+    """,
+    shape=_split_shape,
+)
+def string_split_kernel(
+    ctx: KernelContext, x: Array, delimiter: Array | bytes, *, skip_empty: bool
+) -> Any:
+    """Return the parts of each string between any of the delimiter's bytes, as a sparse matrix.
+
+    Without a delimiter each byte is a part.
+    """
+    marks = scalar_string(delimiter, "delimiter")
+    if np.ndim(x) != 1:
+        raise InvalidArgumentError(f"StringSplit wants a vector; found {list(np.shape(x))}")
+    return _sparse_rows([_parts(item, marks, skip_empty) for item in x.tolist()])
+
+
+def _parts(item: bytes, marks: bytes, skip_empty: bool) -> list[bytes]:
+    if not item:
+        return []
+    if not marks:
+        return [item[i : i + 1] for i in range(len(item))]
+    found = re.split(b"[" + re.escape(marks) + b"]", item)
+    return [part for part in found if part] if skip_empty else found
 
 
 # ---- coding
@@ -496,6 +531,7 @@ def decode_base64(input: TensorLike, name: str | None = None) -> Tensor:
 
 not_differentiable(
     "StringJoin",
+    "StringSplit",
     "ReduceJoin",
     "AsString",
     "StringToNumber",

@@ -1,0 +1,56 @@
+"""Ops that other tests only compare with TensorFlow, by what a user sees of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tideflow.v1 as tf
+
+
+def run(made):
+    with tf.Session() as session:
+        return session.run(made)
+
+
+@pytest.fixture(autouse=True)
+def _graph():
+    with tf.Graph().as_default():
+        yield
+
+
+def test_a_script_is_icus_number_of_it():
+    assert run(tf.strings.unicode_script([97, 0x3B1, 0x4E00, -1])).tolist() == [25, 14, 17, -1]
+
+
+def test_audio_comes_back_from_a_file():
+    audio = np.float32([[0.5, -0.25], [0, 2]])
+    found, rate = run(tf.audio.decode_wav(tf.audio.encode_wav(audio, 8000)))
+    assert rate == 8000
+    np.testing.assert_allclose(found, [[0.5, -0.25], [0, 32767 / 32768]])
+
+
+def test_boxes_are_drawn_in_the_colors_given():
+    image = np.zeros((1, 3, 3, 1), np.float32)
+    drawn = run(tf.image.draw_bounding_boxes(image, [[[0, 0, 1, 1]]], colors=[[0.5]]))
+    assert drawn[0, :, :, 0].tolist() == [[0.5, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0.5]]
+
+
+def test_a_glimpse_is_taken_around_its_offset():
+    image = np.arange(25, dtype=np.float32).reshape(1, 5, 5, 1)
+    found = run(tf.image.extract_glimpse(image, [1, 3], [[0, 0]]))
+    assert found[0, :, :, 0].tolist() == [[11, 12, 13]]
+
+
+def test_windows_of_volumes_are_laid_flat():
+    volume = np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2, 1)
+    found = run(tf.extract_volume_patches(volume, [1, 2, 1, 2, 1], [1] * 5, "VALID"))
+    assert found[0, 0, :, 0].tolist() == [[0, 1, 4, 5], [2, 3, 6, 7]]
+
+
+def test_a_sparse_tensor_comes_back_from_strings():
+    made = tf.raw_ops.SerializeSparse(
+        sparse_indices=[[0, 1]], sparse_values=["a"], sparse_shape=[2, 3]
+    )
+    found = tf.raw_ops.DeserializeSparse(serialized_sparse=made, dtype=tf.string)
+    assert [part.tolist() for part in run(list(found))] == [[[0, 1]], [b"a"], [2, 3]]
