@@ -8,31 +8,29 @@ Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
 from __future__ import annotations
 
 import contextvars
-import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from tideflow.eager.context import context
 from tideflow.eager.tensor import EagerTensor
-from tideflow.graph.building import apply_op, convert_to_tensor, to_array
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.graph.shapes import TensorShape
-from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.ops.control_flow import register_function
 from tideflow.ops.data import (
     Dataset,
     IteratorResource,
+    Optional,
     Spec,
-    Traced,
     as_dataset,
+    attrs_of,
     drive,
     end_of_sequence,
+    next_as_optional,
+    packed,
+    spec_of,
 )
 from tideflow.ops.data.values import Dataset as RuntimeDataset
-from tideflow.ops.export import export_v2, export_value_v2
+from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
@@ -40,8 +38,6 @@ from tideflow.wire.dtypes import DType
 
 INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
-export_value_v2("data.INFINITE_CARDINALITY", INFINITE_CARDINALITY)
-export_value_v2("data.UNKNOWN_CARDINALITY", UNKNOWN_CARDINALITY)
 
 
 @export_v2("data.Dataset")
@@ -60,100 +56,6 @@ class DatasetV2(Dataset):
       >>> [int(x) for x in dataset]
       [0, 4, 16, 36, 64]
     """
-
-    # ---- where elements come from
-
-    @classmethod
-    def from_generator(
-        cls,
-        generator: Callable[..., Any],
-        output_types: Any = None,
-        output_shapes: Any = None,
-        args: Any = (),
-        output_signature: Any = None,
-        name: str | None = None,
-    ) -> DatasetV2:
-        """Return a dataset of what a Python generator yields; it begins anew for each walk.
-
-        Args:
-          generator: called with args, as NumPy arrays; gives an iterable.
-          output_types, output_shapes: the types and shapes of an element; or give output_signature.
-          args: tensors.
-          output_signature: a structure of TensorSpecs for an element.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Raises: TypeError for something that cannot be called, without a signature, or (when walked
-          over) for an element of another shape.
-        Example:
-          >>> def squares():
-          ...     yield from (0, 1, 4)
-          >>> spec = tf.TensorSpec([], tf.int32)
-          >>> [int(x) for x in tf.data.Dataset.from_generator(squares, output_signature=spec)]
-          [0, 1, 4]
-        """
-        if not callable(generator):
-            raise TypeError("`generator` must be a Python callable")
-        specs = _signature(output_types, output_shapes, output_signature)
-        flat = nest.flatten(specs)
-        types = [spec.dtype for spec in flat]
-        running: dict[int, Iterator[Any]] = {}
-        keys = itertools.count()
-
-        def begin(*values: Any) -> Any:
-            key = next(keys)
-            running[key] = iter(generator(*values))
-            return np.int64(key)
-
-        def proceed(key: Any) -> list[Any]:
-            parts = _parts(specs, next(running[int(key)]))
-            return [_as_specified(value, spec) for value, spec in zip(parts, flat)]
-
-        def end(key: Any) -> Any:
-            running.pop(int(key), None)
-            return np.int64(0)
-
-        given = [convert_to_tensor(arg) for arg in args]
-        int64 = [dtypes.int64]
-        key_spec = Spec(dtypes.int64, ())
-        start = Traced(lambda *ignored: _py_call(begin, given, int64), (), "generator_init")
-        proceeding = Traced(lambda k: tuple(_py_call(proceed, [k], types)), key_spec, "generator")
-        ending = Traced(lambda k: _py_call(end, [k], int64), key_spec, "generator_end")
-        made: DatasetV2 = cls._make(  # type: ignore[assignment]
-            "GeneratorDataset",
-            [start.captured, proceeding.captured, ending.captured],
-            nest.map_structure(lambda spec: Spec(spec.dtype, spec.dims), specs),
-            init_func=start.ref,
-            next_func=proceeding.ref,
-            finalize_func=ending.ref,
-        )
-        return made
-
-    @classmethod
-    def list_files(
-        cls,
-        file_pattern: Any,
-        shuffle: bool | None = None,
-        seed: int | None = None,
-        name: str | None = None,
-    ) -> DatasetV2:
-        """Return a dataset of the names of files that match patterns.
-
-        Args:
-          file_pattern: glob patterns, a string scalar or vector.
-          shuffle: whether the names come in random order; None for yes.
-          seed: an integer, for the same order in each run of the program.
-          name: accepted for programs that give it.
-        Returns: a dataset of string scalars.
-        Example:
-          >>> [x for x in tf.data.Dataset.list_files("/nowhere/*.txt")]
-          []
-        """
-        names = apply_op("MatchingFiles", file_pattern)
-        made: DatasetV2 = cls.from_tensor_slices(names)  # type: ignore[assignment]
-        if shuffle is None or shuffle:
-            count = max(1, int(names.shape.as_list()[0] or 1))
-            return made.shuffle(count, seed)  # type: ignore[return-value]
-        return made
 
     # ---- walking
 
@@ -194,27 +96,6 @@ class DatasetV2(Dataset):
             )
         return found[0]
 
-    @property
-    def element_spec(self) -> Any:
-        """The structure of TensorSpecs of an element.
-
-        Example:
-          >>> tf.data.Dataset.range(3).element_spec.dtype.name
-          'int64'
-        """
-        return nest.map_structure(lambda leaf: TensorSpec(leaf.dims, leaf.dtype), self._element)
-
-    def cardinality(self) -> Tensor:
-        """Return how many elements there are.
-
-        Returns: an int64 scalar; -1 for no end, -2 where that is not known.
-        Example:
-          >>> int(tf.data.Dataset.range(3).cardinality())
-          3
-        """
-        found: Tensor = apply_op("DatasetCardinality", self._variant)
-        return found
-
     def __len__(self) -> int:
         count: int = int(self.cardinality())  # type: ignore[call-overload]
         if count == INFINITE_CARDINALITY:
@@ -225,100 +106,6 @@ class DatasetV2(Dataset):
 
     def __bool__(self) -> bool:
         return True
-
-    # ---- more transformations
-
-    def apply(self, transformation_func: Callable[[Any], Any]) -> Any:
-        """Return what a function makes of the dataset.
-
-        Args:
-          transformation_func: called with the dataset.
-        Returns: what the function gives.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(5).apply(lambda dataset: dataset.take(2))]
-          [0, 1]
-        """
-        return transformation_func(self)
-
-    def with_options(self, options: Any, name: str | None = None) -> DatasetV2:
-        """Return the dataset; options have no meaning here.
-
-        Args:
-          options: tf.data.Options.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(2).with_options(tf.data.Options())]
-          [0, 1]
-        """
-        del options, name
-        return self
-
-    def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Any:
-        """Return the elements before the first one for which a function gives false.
-
-        Args:
-          predicate: called with the parts of an element; gives a bool scalar.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(5).take_while(lambda x: x < 2)]
-          [0, 1]
-        """
-        traced = Traced(predicate, self._element, "Dataset_take_while")
-        return self._like("TakeWhileDataset", traced.captured, predicate=traced.ref)
-
-    def padded_batch(
-        self,
-        batch_size: Any,
-        padded_shapes: Any = None,
-        padding_values: Any = None,
-        drop_remainder: bool = False,
-        name: str | None = None,
-    ) -> Any:
-        """Return batches of elements, padded to one shape.
-
-        Args:
-          batch_size: how many elements a batch has, an integer scalar.
-          padded_shapes: a structure of shapes for an element's parts; None in a shape for the
-            largest size
-            in the batch, and for all of it by default.
-          padding_values: a structure of scalars; 0 and "" by default.
-          drop_remainder: whether a last batch that is smaller is left out.
-          name: accepted for programs that give it.
-        Returns: a dataset whose elements have one dimension more, the first.
-        Raises: DataLossError or InvalidArgumentError, when walked over, for an element larger than
-          its padded shape.
-        Example:
-          >>> ones = tf.data.Dataset.range(1, 3).map(lambda n: tf.fill([n], 1))
-          >>> [x.tolist() for x in ones.padded_batch(2).as_numpy_iterator()]
-          [[[1, 0], [1, 1]]]
-        """
-        leaves = nest.flatten(self._element)
-        if padded_shapes is None:
-            shapes = [leaf.dims or () for leaf in leaves]
-        else:
-            shapes = [TensorShape(s).dims or () for s in _flat_shapes(padded_shapes, len(leaves))]
-        values = [None] * len(leaves) if padding_values is None else nest.flatten(padding_values)
-        values = values * len(leaves) if len(values) == 1 else values
-        sizes = [
-            convert_to_tensor([-1 if size is None else size for size in dims], dtypes.int64)
-            for dims in shapes
-        ]
-        paddings = [_padding(value, leaf.dtype) for value, leaf in zip(values, leaves)]
-        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
-        element = nest.pack_sequence_as(
-            self._element,
-            [Spec(leaf.dtype, (known, *dims)) for leaf, dims in zip(leaves, shapes)],
-        )
-        inputs = [
-            self,
-            convert_to_tensor(batch_size, dtypes.int64),
-            sizes,
-            paddings,
-            convert_to_tensor(drop_remainder),
-        ]
-        return self._make("PaddedBatchDatasetV2", inputs, element, "Toutput_types")
 
     def __repr__(self) -> str:
         return f"<Dataset element_spec={self.element_spec}>"
@@ -338,7 +125,7 @@ def from_variant(variant: Tensor, structure: Any) -> DatasetV2:
       >>> [int(x) for x in tf.data.experimental.from_variant(variant, given.element_spec)]
       [0, 1]
     """
-    return DatasetV2(variant, nest.map_structure(lambda s: Spec(s.dtype, s.dims), structure))
+    return DatasetV2(variant, nest.map_structure(spec_of, structure))
 
 
 class OwnedIterator:
@@ -347,10 +134,7 @@ class OwnedIterator:
     def __init__(self, dataset: DatasetV2) -> None:
         self._element = dataset._element
         leaves = nest.flatten(self._element)
-        self._attrs: dict[str, Any] = {
-            "output_types": [leaf.dtype for leaf in leaves],
-            "output_shapes": [TensorShape(leaf.dims) for leaf in leaves],
-        }
+        self._attrs = attrs_of(self._element)
         self._resource_handle: Tensor = apply_op("AnonymousIteratorV3", **self._attrs)
         # The functions of the dataset live as long as the walk.
         self._dataset = dataset
@@ -393,7 +177,11 @@ class OwnedIterator:
         handle = self._resource_handle if is_eager else self._handle
         found = apply_op("IteratorGetNext", handle, **self._attrs)
         flat = [found] if isinstance(found, Tensor) else list(found)
-        return nest.pack_sequence_as(self._element, flat)
+        return packed(self._element, flat)
+
+    def get_next_as_optional(self) -> Optional:
+        """Return the next element, if there is one."""
+        return next_as_optional(self._handle, self._element)
 
     def _next_here(self, iterator: IteratorResource) -> Any:
         """Return the next element, made in the calling thread."""
@@ -402,8 +190,8 @@ class OwnedIterator:
             raise end_of_sequence()
         tensors = [EagerTensor(value, dtype) for value, dtype in zip(element, self._types)]
         if not nest.is_nested(self._element):
-            return tensors[0]
-        return nest.pack_sequence_as(self._element, tensors)
+            return self._element.given(tensors[0])
+        return packed(self._element, tensors)
 
 
 # Those whose iterators need no event loop.  The others work ahead, or wait for files or time.
@@ -431,28 +219,6 @@ def _direct_iterator(variant: Any, handle: Any) -> IteratorResource | None:
 
 def _is_loopless(dataset: RuntimeDataset) -> bool:
     return dataset.kind in _LOOPLESS and all(map(_is_loopless, dataset.inputs))
-
-
-@export_v2("data.Options")
-class Options:
-    """Options of datasets: accepted for programs that set them; they have no meaning here.
-
-    Example:
-      >>> options = tf.data.Options()
-      >>> options.deterministic = False
-    """
-
-    def __init__(self) -> None:
-        self.autotune = _Anything()
-        self.distribute = _Anything()
-        self.experimental_optimization = _Anything()
-        self.threading = _Anything()
-        self.deterministic: bool | None = None
-        self.experimental_distribute = self.distribute
-
-
-class _Anything:
-    """Takes any attribute."""
 
 
 @export_v2("data.TextLineDataset")
@@ -525,7 +291,7 @@ def _of_files(
     def read(names: Any) -> DatasetV2:
         size = convert_to_tensor(0 if buffer_size is None else buffer_size, dtypes.int64)
         inputs = [names, convert_to_tensor(compression or ""), size]
-        return DatasetV2._make(op, inputs, Spec(dtypes.string, ()))  # type: ignore[return-value]
+        return DatasetV2._make(op, inputs, Spec(dtypes.string, ()))
 
     if at_once is None and not isinstance(filenames, Dataset):
         return read(convert_to_tensor(filenames, dtypes.string))
@@ -537,63 +303,3 @@ def _of_files(
     else:
         made = filenames.interleave(read, cycle_length=at_once)
     return made
-
-
-def _as_specified(value: Any, spec: Any) -> Any:
-    """Return what a generator gave as an array.  Raises: TypeError for another shape or type."""
-    array = to_array(value, spec.dtype)
-    if not spec.shape.is_compatible_with(array.shape):
-        raise TypeError(
-            f"the generator gave an element of shape {list(array.shape)}, expected {spec.shape}"
-        )
-    return array
-
-
-def _parts(specs: Any, element: Any) -> list[Any]:
-    """Return an element's parts by the structure of the specs: a list may be one tensor."""
-    if isinstance(specs, dict):
-        return [part for key in sorted(specs) for part in _parts(specs[key], element[key])]
-    if isinstance(specs, (list, tuple)):
-        if len(element) != len(specs):
-            raise TypeError(
-                f"the generator gave an element of {len(element)} parts; {len(specs)} are declared"
-            )
-        return [part for spec, item in zip(specs, element) for part in _parts(spec, item)]
-    return [element]
-
-
-def _py_call(function: Callable[..., Any], inputs: list[Any], types: list[Any]) -> Any:
-    """Return the results of a Python function, called by the graph that is being built."""
-    found = apply_op("PyFunc", inputs, token=register_function(function), Tout=types)
-    return found[0] if len(types) == 1 and function.__name__ != "proceed" else found
-
-
-def _signature(types: Any, shapes: Any, signature: Any) -> Any:
-    if signature is not None:
-        return signature
-    if types is None:
-        raise TypeError("Either `output_types` or `output_signature` must be specified")
-    if shapes is None:
-        return nest.map_structure(lambda dtype: TensorSpec(None, dtype), types)
-    flat = nest.flatten(types)
-    specs = [TensorSpec(s, t) for s, t in zip(_flat_shapes(shapes, len(flat)), flat)]
-    return nest.pack_sequence_as(types, specs)
-
-
-def _flat_shapes(shapes: Any, count: int) -> list[Any]:
-    """Return a structure of shapes as a list; lists of numbers are shapes."""
-    if isinstance(shapes, dict):
-        return [shapes[key] for key in sorted(shapes)]
-    if isinstance(shapes, tuple) and len(shapes) == count and not _is_shape(shapes):
-        return list(shapes)
-    return [shapes] * count
-
-
-def _is_shape(value: Any) -> bool:
-    return isinstance(value, (tuple, list)) and all(n is None or isinstance(n, int) for n in value)
-
-
-def _padding(value: Any, dtype: Any) -> Tensor:
-    if value is not None:
-        return convert_to_tensor(value, dtype)
-    return convert_to_tensor("" if dtype is dtypes.string else 0, dtype)

@@ -7,10 +7,8 @@ from typing import Any, Protocol
 from tideflow.eager.autograph.branches import is_staged
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.graph.shapes import TensorShape
 from tideflow.graph.static_value import static_value
-from tideflow.ops.data import Dataset
-from tideflow.ops.framework import nest
+from tideflow.ops.data import Dataset, attrs_of, packed
 from tideflow.wire import dtypes
 
 
@@ -100,12 +98,8 @@ class _DatasetElements:
 
     def __init__(self, dataset: Dataset) -> None:
         self.like = dataset._element
-        flat = nest.flatten(self.like)
-        self.types = [leaf.dtype for leaf in flat]
-        self.shapes = [TensorShape(leaf.dims) for leaf in flat]
-        self.iterator = apply_op(
-            "AnonymousIteratorV3", output_types=self.types, output_shapes=self.shapes
-        )
+        self.attrs = attrs_of(self.like)
+        self.iterator = apply_op("AnonymousIteratorV3", **self.attrs)
         apply_op("MakeIterator", dataset._variant, self.iterator)
         self.first = self.following(None)
 
@@ -114,15 +108,8 @@ class _DatasetElements:
         return found
 
     def element(self, position: Any) -> Any:
-        parts = apply_op(
-            "OptionalGetValue", position, output_types=self.types, output_shapes=self.shapes
-        )
-        return nest.pack_sequence_as(self.like, list(parts))
+        parts = apply_op("OptionalGetValue", position, **self.attrs)
+        return packed(self.like, list(parts))
 
     def following(self, position: Any) -> Any:
-        return apply_op(
-            "IteratorGetNextAsOptional",
-            self.iterator,
-            output_types=self.types,
-            output_shapes=self.shapes,
-        )
+        return apply_op("IteratorGetNextAsOptional", self.iterator, **self.attrs)

@@ -5,21 +5,29 @@ Start reading at `values`, the contract of a dataset, then `functions` and `map`
 from __future__ import annotations
 
 from tideflow.ops.data.functions import drive
-from tideflow.ops.data.functions_api import Dataset, Spec, Traced
+from tideflow.ops.data.functions_api import Dataset
 from tideflow.ops.data.iterators import IteratorResource, end_of_sequence
+from tideflow.ops.data.optional_api import Optional, next_as_optional
 from tideflow.ops.data.record_io import tf_record_iterator
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
+from tideflow.ops.data.structure import Spec, attrs_of, packed, spec_of
+from tideflow.ops.data.traced import Traced
 from tideflow.ops.data.values import as_dataset
 
 __all__ = [
     "Dataset",
     "IteratorResource",
+    "Optional",
     "RecordStream",
     "Spec",
     "Traced",
     "as_dataset",
+    "attrs_of",
     "drive",
     "end_of_sequence",
     "in_file_thread",
+    "next_as_optional",
+    "packed",
+    "spec_of",
     "tf_record_iterator",
 ]

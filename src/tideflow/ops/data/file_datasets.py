@@ -1,4 +1,4 @@
-"""tf.data: datasets of what files hold.
+"""Datasets of what is in files, for sessions.
 
 Source: tensorflow/python/data/ops/readers.py.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.types import TensorLike
-from tideflow.ops.data.functions_api import Dataset, Spec
+from tideflow.ops.data.session_iterators import DatasetV1
+from tideflow.ops.data.structure import Spec, int64
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 
 
 @export("data.TextLineDataset")
-def text_line_dataset(filenames: TensorLike, compression_type: str | None = None) -> Dataset:
+def text_line_dataset(filenames: TensorLike, compression_type: str | None = None) -> DatasetV1:
     r"""Return a dataset of the lines of files.
 
     Args:
@@ -34,7 +35,7 @@ def text_line_dataset(filenames: TensorLike, compression_type: str | None = None
 
 
 @export("data.TFRecordDataset")
-def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None) -> Dataset:
+def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None) -> DatasetV1:
     """Return a dataset of the records of TFRecord files.
 
     Args:
@@ -58,7 +59,7 @@ def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None
     return _of_files("TFRecordDataset", filenames, compression_type)
 
 
-def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> Dataset:
+def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> DatasetV1:
     names = convert_to_tensor(filenames, dtypes.string)
-    inputs = [names, convert_to_tensor(compression_type or ""), convert_to_tensor(0, dtypes.int64)]
-    return Dataset._make(op, inputs, Spec(dtypes.string, ()))
+    inputs = [names, convert_to_tensor(compression_type or ""), int64(0)]
+    return DatasetV1._make(op, inputs, Spec(dtypes.string, ()))

@@ -1,90 +1,42 @@
-"""tf.data: datasets and iterators as a client builds them.
+"""tf.data: datasets as a client builds them: where elements come from, and functions over them.
 
-Source: tensorflow/python/data/ops/{dataset_ops,iterator_ops,readers}.py.
+Source: tensorflow/python/data/ops/dataset_ops.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 
-from tideflow.graph import shapes as static_shapes
-from tideflow.graph.building import convert_to_tensor, make_op
-from tideflow.graph.graph import Operation, Tensor
-from tideflow.graph.op_def import get_op_def
-from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import TensorLike
-from tideflow.ops.control_flow import finish, trace, tracing
+from tideflow.ops.control_flow import with_dependencies
+from tideflow.ops.data.generator import generator_parts, generator_specs
+from tideflow.ops.data.grouping_api import GroupingTransformations
+from tideflow.ops.data.structure import Spec, int64, make, specs_of, variant_of
+from tideflow.ops.data.structure import tensors as as_tensors
+from tideflow.ops.data.traced import Traced
+from tideflow.ops.data.transformations_api import order_text
 from tideflow.ops.export import export, export_value
-from tideflow.ops.framework import get_seed, nest
+from tideflow.ops.framework import Assert, nest
 from tideflow.wire import dtypes
-from tideflow.wire.dtypes import DType, as_dtype
+from tideflow.wire.dtypes import as_dtype
 
 AUTOTUNE = -1
 export_value("data.AUTOTUNE", AUTOTUNE)
 export_value("data.experimental.AUTOTUNE", AUTOTUNE)
 
 
-class Spec:
-    """Type and shape of a component."""
-
-    __slots__ = ("dims", "dtype")
-
-    def __init__(self, dtype: DType, dims: Dims) -> None:
-        self.dtype = dtype
-        self.dims = dims
-
-
-def _apply(op: str, inputs: Sequence[Any], name: str | None = None, **attrs: Any) -> Operation:
-    return make_op(get_op_def(op), inputs, attrs, name or op)
-
-
-def _int64(value: TensorLike) -> Tensor:
-    return convert_to_tensor(value, dtypes.int64)
-
-
-def _tensors(value: TensorLike) -> Any:
-    """Return a structure of tuples and dicts with tensors as leaves; a list is one tensor."""
-    if isinstance(value, dict):
-        return {key: _tensors(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        items = [_tensors(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return convert_to_tensor(value)
-
-
-class Traced:
-    """A function over the elements of a dataset."""
-
-    def __init__(self, function: Callable[..., Any], element: TensorLike, name: str) -> None:
-        function = tracing.convert(function)
-
-        def call(*flat: Tensor) -> Any:
-            args = nest.pack_sequence_as(element, list(flat))
-            result = function(*args) if isinstance(args, tuple) else function(args)
-            if isinstance(result, Dataset):
-                self.dataset: Dataset | None = result
-                return result._variant
-            self.dataset = None
-            return tuple(result) if isinstance(result, list) else result
-
-        graph, self.result = trace(call, nest.flatten(element), name)
-        self.ref = finish(graph).ref()
-        self.captured = graph.captured_inputs
-        leaves = [Spec(tensor.dtype, tensor.dims) for tensor in graph.outputs]
-        self.element = nest.pack_sequence_as(self.result, leaves)
-
-
-@export("data.Dataset")
-class Dataset:
+class Dataset(GroupingTransformations):
     """Elements to come, each a structure of tensors.
 
     Datasets are made by the class methods below and by transformations of other datasets, never by
-    the
-    constructor.  Nothing is read or computed before somebody walks over them.  Each transformation
-    takes a `name`, as TensorFlow's does; it labels nothing here.
+    the constructor.  Nothing is read or computed before somebody walks over them.  Each
+    transformation takes a `name`, as TensorFlow's does; it labels nothing here.
 
     Args:
       variant: a variant scalar that holds the dataset.
@@ -96,55 +48,10 @@ class Dataset:
       [0, 4, 16, 36, 64]
     """
 
-    def __init__(self, variant: Tensor, element: TensorLike) -> None:
-        self._variant = variant
-        self._element = element
-        self._made_of: tuple[str, Sequence[Any], dict[str, Any]] | None = None
-
-    @classmethod
-    def _make(
-        cls,
-        op: str,
-        inputs: Sequence[Any],
-        element: TensorLike,
-        types: str = "output_types",
-        **attrs: Any,
-    ) -> Dataset:
-        """Return the dataset that an op makes; among its inputs may be datasets."""
-        leaves = nest.flatten(element)
-        known = get_op_def(op).attrs
-        if types in known:
-            attrs[types] = [leaf.dtype for leaf in leaves]
-        if "output_shapes" in known:
-            attrs["output_shapes"] = [TensorShape(leaf.dims) for leaf in leaves]
-        variants = nest.map_structure(_variant_of, list(inputs))
-        made = cls(_apply(op, variants, **attrs).outputs[0], element)
-        made._made_of = op, inputs, attrs
-        return made
-
-    def _like(self, op: str, *inputs: Any, **attrs: Any) -> Dataset:
-        return self._make(op, [self, *inputs], self._element, **attrs)
-
-    def remade(self) -> Dataset:
-        """Return the same dataset made once more, on the device that is current now.
-
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(2).remade()]
-          [0, 1]
-        """
-        if self._made_of is None:
-            return self
-        op, inputs, attrs = self._made_of
-        parts = nest.map_structure(
-            lambda leaf: leaf.remade() if isinstance(leaf, Dataset) else leaf, list(inputs)
-        )
-        return self._make(op, parts, self._element, **attrs)
-
     # ---- where elements come from
 
     @classmethod
-    def from_tensors(cls, tensors: TensorLike, name: str | None = None) -> Dataset:
+    def from_tensors(cls, tensors: TensorLike, name: str | None = None) -> Self:
         """Return a dataset of one element.
 
         Args:
@@ -155,13 +62,13 @@ class Dataset:
           >>> [x.tolist() for x in tf.data.Dataset.from_tensors([1, 2]).as_numpy_iterator()]
           [[1, 2]]
         """
-        made = _tensors(tensors)
-        element = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), made)
-        flat = nest.flatten(made)
+        made = as_tensors(tensors)
+        element = specs_of(made)
+        flat = nest.flatten(nest.map_structure(variant_of, made))
         return cls._make("TensorDataset", [flat], element, "Toutput_types")
 
     @classmethod
-    def from_tensor_slices(cls, tensors: TensorLike, name: str | None = None) -> Dataset:
+    def from_tensor_slices(cls, tensors: TensorLike, name: str | None = None) -> Self:
         """Return a dataset of the rows of tensors.
 
         Args:
@@ -172,7 +79,7 @@ class Dataset:
           >>> [int(x) for x in tf.data.Dataset.from_tensor_slices([1, 2, 3])]
           [1, 2, 3]
         """
-        made = _tensors(tensors)
+        made = as_tensors(tensors)
         element = nest.map_structure(
             lambda tensor: Spec(tensor.dtype, None if tensor.dims is None else tensor.dims[1:]),
             made,
@@ -181,7 +88,7 @@ class Dataset:
         return cls._make("TensorSliceDataset", [flat], element, "Toutput_types")
 
     @classmethod
-    def range(cls, *args: Any, **kwargs: Any) -> Dataset:
+    def range(cls, *args: Any, **kwargs: Any) -> Self:
         """Return a dataset of integers, as Python's range.
 
         Args:
@@ -200,11 +107,84 @@ class Dataset:
         if not 1 <= len(args) <= 3:
             raise ValueError(f"range takes one to three numbers; found {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        inputs = [_int64(value) for value in (start, stop, step)]
+        inputs = [int64(value) for value in (start, stop, step)]
         return cls._make("RangeDataset", inputs, Spec(wanted, ()))
 
     @classmethod
-    def zip(cls, *args: Any, datasets: object | None = None, name: str | None = None) -> Dataset:
+    def from_generator(
+        cls,
+        generator: Callable[..., Any],
+        output_types: Any = None,
+        output_shapes: Any = None,
+        args: Any = None,
+        output_signature: Any = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return a dataset of what a Python generator yields; it begins anew for each walk.
+
+        Args:
+          generator: called with args, as NumPy arrays; gives an iterable.
+          output_types, output_shapes: the types and shapes of an element; or give output_signature.
+          args: tensors.
+          output_signature: a structure of TensorSpecs for an element.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: TypeError for something that cannot be called or without a signature; when walked
+          over, InvalidArgumentError for an element of another type or shape.
+        Example:
+          >>> def squares():
+          ...     yield from (0, 1, 4)
+          >>> spec = tf.TensorSpec([], tf.int32)
+          >>> [int(x) for x in tf.data.Dataset.from_generator(squares, output_signature=spec)]
+          [0, 1, 4]
+        """
+        if not callable(generator):
+            raise TypeError("`generator` must be a Python callable")
+        specs = generator_specs(output_types, output_shapes, output_signature)
+        inputs, attrs = generator_parts(generator, specs, args)
+        element = nest.map_structure(lambda spec: Spec(spec.dtype, spec.dims), specs)
+        return cls._make("GeneratorDataset", inputs, element, **attrs)
+
+    @classmethod
+    def list_files(
+        cls,
+        file_pattern: TensorLike,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return a dataset of the names of files that match patterns.
+
+        Args:
+          file_pattern: glob patterns, a string scalar or vector.
+          shuffle: whether the names come in random order; None for yes.
+          seed: an integer, for the same order in each run of the program.
+          name: accepted for programs that give it.
+        Returns: a dataset of string scalars.
+        Raises: InvalidArgumentError where no file matches: eagerly at once, else when the dataset
+          is begun.
+        Example:
+          >>> tf.data.Dataset.list_files("/nowhere/*.txt")
+          Traceback (most recent call last):
+            ...
+          tideflow.wire.errors.InvalidArgumentError: ...No files matched pattern: /nowhere/*.txt...
+        """
+        pattern = convert_to_tensor(file_pattern, dtypes.string)
+        names: Any = apply_op("MatchingFiles", pattern)
+        size = apply_op("Size", names)
+        patterns = apply_op("ReduceJoin", apply_op("Reshape", pattern, [-1]), 0, separator=", ")
+        message = apply_op("StringJoin", ["No files matched pattern: ", patterns])
+        checked = Assert(apply_op("Greater", size, 0), [message], summarize=1)
+        if checked is not None:
+            names = with_dependencies([checked], names)
+        made = cls.from_tensor_slices(names)
+        if shuffle is None or shuffle:
+            count = apply_op("Cast", apply_op("Maximum", size, 1), DstT=dtypes.int64)
+            return made.shuffle(count, seed)
+        return made
+
+    @classmethod
+    def zip(cls, *args: Any, datasets: object | None = None, name: str | None = None) -> Self:
         """Return a dataset of structures of elements, one of each dataset; as long as the shortest.
 
         Args:
@@ -225,194 +205,7 @@ class Dataset:
         element = nest.map_structure(lambda dataset: dataset._element, datasets)
         return cls._make("ZipDataset", [flat], element)
 
-    # ---- without functions
-
-    def concatenate(self, dataset: Dataset, name: str | None = None) -> Dataset:
-        """Return these elements, then those of another dataset.
-
-        Args:
-          dataset: the other one, with elements of the same structure and types.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(2).concatenate(tf.data.Dataset.range(2))]
-          [0, 1, 0, 1]
-        """
-        element = nest.map_structure(
-            lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
-            self._element,
-            dataset._element,
-        )
-        return self._make("ConcatenateDataset", [self, dataset], element)
-
-    def take(self, count: TensorLike, name: str | None = None) -> Dataset:
-        """Return the first elements.
-
-        Args:
-          count: how many, an integer scalar; -1 for all.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(5).take(2)]
-          [0, 1]
-        """
-        return self._like("TakeDataset", _int64(count))
-
-    def skip(self, count: TensorLike, name: str | None = None) -> Dataset:
-        """Return the elements after the first ones.
-
-        Args:
-          count: how many are left out, an integer scalar; -1 for all.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(5).skip(3)]
-          [3, 4]
-        """
-        return self._like("SkipDataset", _int64(count))
-
-    def shard(self, num_shards: TensorLike, index: TensorLike, name: str | None = None) -> Dataset:
-        """Return every n-th element.
-
-        Args:
-          num_shards: n, an integer scalar.
-          index: the place of the first one, an integer scalar in [0, num_shards).
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Raises: InvalidArgumentError for an index outside the range.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(5).shard(2, 1)]
-          [1, 3]
-        """
-        return self._like("ShardDataset", _int64(num_shards), _int64(index))
-
-    def repeat(self, count: TensorLike | None = None, name: str | None = None) -> Dataset:
-        """Return the elements several times.
-
-        Args:
-          count: how many times, an integer scalar; None or -1 for without end.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(2).repeat(2)]
-          [0, 1, 0, 1]
-        """
-        return self._like("RepeatDataset", _int64(-1 if count is None else count))
-
-    def prefetch(self, buffer_size: TensorLike, name: str | None = None) -> Dataset:
-        """Return the elements, some of them made ahead in the background.
-
-        Args:
-          buffer_size: how many, an integer scalar; -1 (tf.data.AUTOTUNE) leaves it to the runtime.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(5).prefetch(2)]
-          [0, 1, 2, 3, 4]
-        """
-        return self._like("PrefetchDataset", _int64(buffer_size))
-
-    def cache(self, filename: TensorLike = "", name: str | None = None) -> Dataset:
-        """Return the elements, kept once they were made.
-
-        The first complete walk fills the cache; later ones read it.
-
-        Args:
-          filename: the prefix of files to keep them in, a string scalar; "" for memory.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
-          [0, 1, 0, 1]
-        """
-        return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
-
-    def shuffle(
-        self,
-        buffer_size: TensorLike,
-        seed: int | None = None,
-        reshuffle_each_iteration: bool | None = True,
-        name: str | None = None,
-    ) -> Dataset:
-        """Return the elements in random order, drawn from a buffer.
-
-        Args:
-          buffer_size: how many elements the buffer holds, an integer scalar; for a uniform order at
-            least
-            the number of elements.
-          seed: an integer, for the same order in each run of the program.
-          reshuffle_each_iteration: whether each walk has an order of its own.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> sorted([int(x) for x in tf.data.Dataset.range(5).shuffle(5, seed=1)])
-          [0, 1, 2, 3, 4]
-        """
-        first, second = (0 if one is None else one for one in get_seed(seed))
-        if seed is not None and not (first or second):
-            second = 2**31 - 1
-        return self._like(
-            "ShuffleDataset",
-            _int64(buffer_size),
-            _int64(first),
-            _int64(second),
-            reshuffle_each_iteration=reshuffle_each_iteration is not False,
-        )
-
-    def batch(
-        self,
-        batch_size: TensorLike,
-        drop_remainder: bool = False,
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-        name: str | None = None,
-    ) -> Dataset:
-        """Return batches of elements.
-
-        Args:
-          batch_size: how many elements a batch has, an integer scalar.
-          drop_remainder: whether a last batch that is smaller is left out.
-          num_parallel_calls: how many calls run at once; -1 (tf.data.AUTOTUNE) for as many as
-            serve, None for
-            one after the other.
-          deterministic: whether the order of elements is kept with parallel calls; None for yes.
-          name: accepted for programs that give it.
-        Returns: a dataset whose elements have one dimension more, the first.
-        Raises: InvalidArgumentError, when walked over, for elements of different shapes.
-        Example:
-          >>> [x.tolist() for x in tf.data.Dataset.range(5).batch(2).as_numpy_iterator()]
-          [[0, 1], [2, 3], [4]]
-        """
-        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
-        element = nest.map_structure(
-            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
-            self._element,
-        )
-        inputs: list[Any] = [self, _int64(batch_size)]
-        remainder = convert_to_tensor(drop_remainder)
-        if num_parallel_calls is None:
-            return self._make("BatchDatasetV2", [*inputs, remainder], element)
-        inputs += [_int64(num_parallel_calls), remainder]
-        order = _deterministic(deterministic)
-        return self._make("ParallelBatchDataset", inputs, element, deterministic=order)
-
-    def unbatch(self, name: str | None = None) -> Dataset:
-        """Return the rows of each element.
-
-        Args:
-          name: accepted for programs that give it.
-        Returns: a dataset whose elements lack the first dimension.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.from_tensors([1, 2]).unbatch()]
-          [1, 2]
-        """
-        element = nest.map_structure(
-            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
-            self._element,
-        )
-        return self._make("UnbatchDataset", [self], element)
-
-    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
+    def enumerate(self, start: int = 0, name: str | None = None) -> Self:
         """Return pairs of a number and an element.
 
         Args:
@@ -435,7 +228,7 @@ class Dataset:
         synchronous: bool | None = None,
         use_unbounded_threadpool: bool | None = None,
         name: str | None = None,
-    ) -> Dataset:
+    ) -> Self:
         """Return what a function makes of each element.
 
         Args:
@@ -458,11 +251,11 @@ class Dataset:
         op = "MapDataset"
         if num_parallel_calls is not None:
             op = "ParallelMapDatasetV2"
-            inputs.append(_int64(num_parallel_calls))
-            attrs["deterministic"] = _deterministic(deterministic)
+            inputs.append(int64(num_parallel_calls))
+            attrs["deterministic"] = order_text(deterministic)
         return self._make(op, inputs, traced.element, **attrs)
 
-    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+    def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Self:
         """Return the elements for which a function gives true.
 
         Args:
@@ -476,7 +269,7 @@ class Dataset:
         traced = Traced(predicate, self._element, "Dataset_filter")
         return self._like("FilterDataset", traced.captured, predicate=traced.ref)
 
-    def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Dataset:
+    def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Self:
         """Return the elements of the datasets that a function makes, one after the other.
 
         Args:
@@ -500,7 +293,7 @@ class Dataset:
         num_parallel_calls: int | None = None,
         deterministic: bool | None = None,
         name: str | None = None,
-    ) -> Dataset:
+    ) -> Self:
         """Return the elements of the datasets that a function makes, which take turns.
 
         Args:
@@ -521,13 +314,13 @@ class Dataset:
         """
         traced, element = self._nested(map_func)
         lengths = [-1 if cycle_length is None else cycle_length, block_length or 1]
-        inputs: list[Any] = [self, traced.captured, *map(_int64, lengths)]
+        inputs: list[Any] = [self, traced.captured, *map(int64, lengths)]
         attrs: dict[str, Any] = {"f": traced.ref}
         if num_parallel_calls is None:
             return self._make("InterleaveDataset", inputs, element, **attrs)
         # How much is buffered is left to the runtime.
-        inputs += [_int64(-1), _int64(-1), _int64(num_parallel_calls)]
-        attrs["deterministic"] = _deterministic(deterministic)
+        inputs += [int64(-1), int64(-1), int64(num_parallel_calls)]
+        attrs["deterministic"] = order_text(deterministic)
         return self._make("ParallelInterleaveDatasetV4", inputs, element, **attrs)
 
     def _nested(self, function: Callable[..., Any]) -> tuple[Traced, Any]:
@@ -553,10 +346,10 @@ class Dataset:
           10
         """
         state = nest.map_structure(convert_to_tensor, initial_state)
-        specs = nest.map_structure(lambda tensor: Spec(tensor.dtype, tensor.dims), state)
+        specs = specs_of(state)
         traced = Traced(reduce_func, (specs, self._element), "Dataset_reduce")
         flat = nest.flatten(state)
-        op = _apply(
+        op = make(
             "ReduceDataset",
             [self._variant, flat, traced.captured],
             f=traced.ref,
@@ -578,11 +371,3 @@ def to_variant(dataset: Dataset) -> Tensor:
       'variant'
     """
     return dataset._variant
-
-
-def _variant_of(leaf: object) -> Any:
-    return leaf._variant if isinstance(leaf, Dataset) else leaf
-
-
-def _deterministic(value: bool | None) -> str:
-    return "default" if value is None else "true" if value else "false"

@@ -1,32 +1,142 @@
-"""Iterators of the v1 API, which give the elements of datasets to steps of sessions."""
+"""tf.data of TensorFlow 1: datasets whose elements iterators give to steps of sessions.
+
+Source: tensorflow/python/data/ops/{dataset_ops,iterator_ops}.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from tideflow.graph.building import make_op
-from tideflow.graph.graph import Operation
-from tideflow.graph.op_def import get_op_def
+from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.functions import FuncGraph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import TensorLike
+from tideflow.ops.control_flow import finish, trace
 from tideflow.ops.data.functions_api import Dataset
+from tideflow.ops.data.optional_api import Optional, next_as_optional
+from tideflow.ops.data.padding import flat_shapes
+from tideflow.ops.data.structure import NestedSpec, Spec, attrs_of, make, packed
+from tideflow.ops.data.type_specs import type_spec
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
+from tideflow.wire import dtypes
+from tideflow.wire.dtypes import as_dtype
 
 
-def _make(op: str, inputs: Sequence[Any], name: str | None = None, **attrs: Any) -> Operation:
-    return make_op(get_op_def(op), inputs, attrs, name or op)
+@export("data.Dataset")
+class DatasetV1(Dataset):
+    """A dataset that makes iterators for sessions; see tf.data.Dataset of the TF2 shape.
+
+    Args:
+      variant: a variant scalar that holds the dataset.
+      element: the types and shapes of an element.
+    Example:
+      >>> following = tf.data.Dataset.range(3).make_one_shot_iterator().get_next()
+      >>> with tf.Session() as session:
+      ...     [int(session.run(following)) for _ in range(3)]
+      [0, 1, 2]
+    """
+
+    def make_one_shot_iterator(self) -> Iterator:
+        """Return an iterator that begins by itself, and gives the elements once.
+
+        Returns: an Iterator.
+        Raises: ValueError for a dataset that depends on placeholders or on state, such as a
+          variable.
+        Example:
+          >>> following = tf.data.Dataset.range(3).make_one_shot_iterator().get_next()
+          >>> with tf.Session() as session:
+          ...     int(session.run(following))
+          0
+        """
+        graph, _ = trace(lambda: _copied(self._variant), [], "dataset_factory")
+        factory = finish(graph).ref()
+        made = make("OneShotIterator", [], dataset_factory=factory, **attrs_of(self._element))
+        return Iterator(made.outputs[0], None, self._element)
+
+    def make_initializable_iterator(self, shared_name: str | None = None) -> Iterator:
+        """Return an iterator; run its `initializer` to begin.
+
+        Args:
+          shared_name: sessions that name the same one share the iterator.
+        Returns: an Iterator.
+        Example:
+          >>> iterator = tf.data.Dataset.range(3).make_initializable_iterator()
+          >>> with tf.Session() as session:
+          ...     session.run(iterator.initializer)
+          ...     int(session.run(iterator.get_next()))
+          0
+        """
+        attrs = attrs_of(self._element)
+        made = make("IteratorV2", [], shared_name=shared_name or "", container="", **attrs)
+        handle = made.outputs[0]
+        return Iterator(handle, make("MakeIterator", [self._variant, handle]), self._element)
+
+    @property
+    def output_types(self) -> Any:
+        """The types of an element's components."""
+        return _types(self._element)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of an element's components."""
+        return _shapes(self._element)
+
+    @property
+    def output_classes(self) -> Any:
+        """The classes of an element's components: tf.Tensor, or that of nested datasets."""
+        return _classes(self._element)
+
+
+def _copied(variant: Tensor) -> Tensor:
+    """Return a copy, in the current graph, of a dataset with all that it is made of.
+
+    Raises: ValueError for a placeholder or an operation with state among that.
+    """
+    graph = get_default_graph()
+    done: dict[Operation, Operation] = {}
+    waiting = [variant.op]
+    while waiting:
+        op = waiting[-1]
+        missing = [tensor.op for tensor in op.inputs if tensor.op not in done]
+        if op in done or missing:
+            waiting.extend(missing)
+            if op in done:
+                waiting.pop()
+            continue
+        _check_copied(op)
+        inputs = [done[tensor.op].outputs[tensor.value_index] for tensor in op.inputs]
+        attrs = {name: value for name, value in op.attrs.items() if not name.startswith("_")}
+        done[op] = graph.create_op(op.type, inputs, attrs, op.name.rpartition("/")[2])
+        waiting.pop()
+    return done[variant.op].outputs[variant.value_index]
+
+
+def _check_copied(op: Operation) -> None:
+    if op.type in ("Placeholder", "PlaceholderV2") or isinstance(op.graph, FuncGraph):
+        raise ValueError(
+            f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value. A one-shot "
+            "iterator keeps no inputs; use `make_initializable_iterator`"
+        )
+    is_dataset = any(tensor.dtype is dtypes.variant for tensor in op.outputs)
+    if op.op_def.is_stateful and not is_dataset:
+        raise ValueError(
+            f"Cannot capture a stateful node (name:{op.name}, type:{op.type}) by value. A one-shot "
+            "iterator keeps no state; use `make_initializable_iterator`"
+        )
 
 
 @export("data.Iterator")
 class Iterator:
     """Gives the elements of a dataset to steps of sessions.
 
+    Iterators are made by the methods of datasets and by the class methods below.
+
     Args:
-      dataset: whose elements it gives.
-      shared_name: sessions that name the same one share the iterator.
-    Attributes:
-      initializer: the operation that begins a walk.
+      handle: a resource scalar that names it.
+      initializer: the operation that begins a walk, if there is one for good.
+      element: the specs of an element.
     Example:
       >>> iterator = tf.data.make_initializable_iterator(tf.data.Dataset.range(3))
       >>> following = iterator.get_next()
@@ -36,16 +146,111 @@ class Iterator:
       [0, 1, 2]
     """
 
-    def __init__(self, dataset: Dataset, shared_name: str | None = None) -> None:
-        self._element = dataset._element
-        leaves = nest.flatten(self._element)
-        self._attrs: dict[str, Any] = {
-            "output_types": [leaf.dtype for leaf in leaves],
-            "output_shapes": [TensorShape(leaf.dims) for leaf in leaves],
-        }
-        made = _make("IteratorV2", [], shared_name=shared_name or "", container="", **self._attrs)
-        self._handle = made.outputs[0]
-        self.initializer = _make("MakeIterator", [dataset._variant, self._handle])
+    def __init__(self, handle: Tensor, initializer: Operation | None, element: Any) -> None:
+        self._handle = handle
+        self._initializer = initializer
+        self._element = element
+        self._string_handle: Tensor = make("IteratorToStringHandle", [handle]).outputs[0]
+
+    @staticmethod
+    def from_structure(
+        output_types: Any,
+        output_shapes: Any = None,
+        shared_name: str | None = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """Return an iterator that several datasets may begin; see `make_initializer`.
+
+        Args:
+          output_types: a structure of types, one for each component of an element.
+          output_shapes: a structure of shapes; None where they are not known.
+          shared_name: sessions that name the same one share the iterator.
+          output_classes: accepted; components are tensors.
+        Returns: an Iterator without an `initializer` of its own.
+        Example:
+          >>> iterator = tf.data.Iterator.from_structure(tf.int64, [])
+          >>> begin = iterator.make_initializer(tf.data.Dataset.range(3))
+          >>> with tf.Session() as session:
+          ...     session.run(begin)
+          ...     int(session.run(iterator.get_next()))
+          0
+        """
+        element = _element(output_types, output_shapes)
+        name = shared_name or ""
+        made = make("IteratorV2", [], shared_name=name, container="", **attrs_of(element))
+        return Iterator(made.outputs[0], None, element)
+
+    @staticmethod
+    def from_string_handle(
+        string_handle: TensorLike,
+        output_types: Any,
+        output_shapes: Any = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """Return the iterator that a string names when a step runs; see `string_handle`.
+
+        Args:
+          string_handle: a string scalar, such as a placeholder.
+          output_types: a structure of types, one for each component of an element.
+          output_shapes: a structure of shapes; None where they are not known.
+          output_classes: accepted; components are tensors.
+        Returns: an Iterator without an `initializer`.
+        Example:
+          >>> name = tf.placeholder(tf.string, [])
+          >>> following = tf.data.Iterator.from_string_handle(name, tf.int64, []).get_next()
+          >>> one = tf.data.Dataset.range(3).make_one_shot_iterator()
+          >>> with tf.Session() as session:
+          ...     int(session.run(following, {name: session.run(one.string_handle())}))
+          0
+        """
+        element = _element(output_types, output_shapes)
+        text = convert_to_tensor(string_handle, dtypes.string)
+        made = make("IteratorFromStringHandleV2", [text], **attrs_of(element))
+        return Iterator(made.outputs[0], None, element)
+
+    @property
+    def initializer(self) -> Operation:
+        """The operation that begins a walk.
+
+        Raises: ValueError for an iterator that is begun otherwise.
+        """
+        if self._initializer is None:
+            raise ValueError(
+                "The iterator does not have an initializer. It was likely created using "
+                "`tf.data.Dataset.make_one_shot_iterator()`. For an initializable iterator, use "
+                "`tf.data.Dataset.make_initializable_iterator()` instead."
+            )
+        return self._initializer
+
+    def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
+        """Return an operation that begins a walk over a dataset.
+
+        Args:
+          dataset: one whose elements have the iterator's types, and shapes that fit.
+          name: the name of the operation.
+        Returns: an operation.
+        Raises: TypeError for elements of other types or shapes; ValueError for another number of
+          components.
+        Example:
+          >>> iterator = tf.data.Iterator.from_structure(tf.int64)
+          >>> iterator.make_initializer(tf.data.Dataset.range(3)).type
+          'MakeIterator'
+        """
+        nest.assert_same_structure(self._element, dataset._element)
+        pairs = zip(nest.flatten(self._element), nest.flatten(dataset._element))
+        for wanted, found in pairs:
+            if wanted.dtype is not found.dtype:
+                raise TypeError(
+                    f"Expected output types {self.output_types!r} but got dataset with output "
+                    f"types {_types(dataset._element)!r}."
+                )
+            if not TensorShape(wanted.dims).is_compatible_with(TensorShape(found.dims)):
+                raise TypeError(
+                    "Expected output shapes compatible with "
+                    f"{self.output_shapes!r} but got dataset with output shapes "
+                    f"{_shapes(dataset._element)!r}."
+                )
+        return make("MakeIterator", [dataset._variant, self._handle], name)
 
     def get_next(self, name: str | None = None) -> Any:
         """Return tensors for the next element.
@@ -61,12 +266,111 @@ class Iterator:
           ...     int(session.run(iterator.get_next()))
           0
         """
-        op = _make("IteratorGetNext", [self._handle], name, **self._attrs)
-        return nest.pack_sequence_as(self._element, op.outputs)
+        op = make("IteratorGetNext", [self._handle], name, **attrs_of(self._element))
+        return packed(self._element, op.outputs)
+
+    def get_next_as_optional(self) -> Optional:
+        """Return the next element, if there is one.
+
+        Returns: a tf.experimental.Optional.
+        Example:
+          >>> found = tf.data.Dataset.range(1).make_one_shot_iterator().get_next_as_optional()
+          >>> with tf.Session() as session:
+          ...     [bool(session.run(found.has_value())) for _ in range(2)]
+          [True, False]
+        """
+        return next_as_optional(self._handle, self._element)
+
+    def string_handle(self, name: str | None = None) -> Tensor:
+        """Return a string that names the iterator; see `from_string_handle`.
+
+        Args:
+          name: the name of the operation.
+        Returns: a string scalar.
+        Example:
+          >>> iterator = tf.data.Dataset.range(3).make_one_shot_iterator()
+          >>> with tf.Session() as session:
+          ...     type(session.run(iterator.string_handle())).__name__
+          'bytes'
+        """
+        if name is None:
+            return self._string_handle
+        found: Tensor = make("IteratorToStringHandle", [self._handle], name).outputs[0]
+        return found
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of TensorSpecs of an element."""
+        return nest.map_structure(type_spec, self._element)
+
+    @property
+    def output_types(self) -> Any:
+        """The types of an element's components."""
+        return _types(self._element)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of an element's components."""
+        return _shapes(self._element)
+
+    @property
+    def output_classes(self) -> Any:
+        """The classes of an element's components."""
+        return _classes(self._element)
+
+
+def _element(output_types: Any, output_shapes: Any) -> Any:
+    """Return specs for a structure of types, and one of shapes."""
+    types = nest.flatten(output_types)
+    shapes: list[Any] = [None] * len(types)
+    if output_shapes is not None:
+        shapes = flat_shapes(output_shapes, len(types))
+    if len(shapes) != len(types):
+        raise TypeError(f"there are {len(types)} types, and {len(shapes)} shapes")
+    leaves = [Spec(as_dtype(t), TensorShape(s).dims) for t, s in zip(types, shapes)]
+    return nest.pack_sequence_as(output_types, leaves)
+
+
+def _types(element: Any) -> Any:
+    return nest.map_structure(
+        lambda leaf: _types(leaf.element) if isinstance(leaf, NestedSpec) else leaf.dtype, element
+    )
+
+
+def _shapes(element: Any) -> Any:
+    return nest.map_structure(
+        lambda leaf: (
+            _shapes(leaf.element) if isinstance(leaf, NestedSpec) else TensorShape(leaf.dims)
+        ),
+        element,
+    )
+
+
+def _classes(element: Any) -> Any:
+    return nest.map_structure(
+        lambda leaf: leaf.kind if isinstance(leaf, NestedSpec) else Tensor, element
+    )
+
+
+@export("data.make_one_shot_iterator")
+def make_one_shot_iterator(dataset: DatasetV1) -> Iterator:
+    """Return an iterator that begins by itself, and gives the elements once.
+
+    Args:
+      dataset: whose elements it gives.
+    Returns: an Iterator.
+    Raises: ValueError for a dataset that depends on placeholders or on state.
+    Example:
+      >>> iterator = tf.data.make_one_shot_iterator(tf.data.Dataset.range(3))
+      >>> with tf.Session() as session:
+      ...     int(session.run(iterator.get_next()))
+      0
+    """
+    return DatasetV1.make_one_shot_iterator(dataset)
 
 
 @export("data.make_initializable_iterator")
-def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
+def make_initializable_iterator(dataset: DatasetV1, shared_name: str | None = None) -> Iterator:
     """Return an iterator; run its `initializer` to begin.
 
     Args:
@@ -80,4 +384,63 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
       ...     int(session.run(iterator.get_next()))
       0
     """
-    return Iterator(dataset, shared_name)
+    return DatasetV1.make_initializable_iterator(dataset, shared_name)
+
+
+@export("data.get_output_types")
+def get_output_types(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """Return the types of an element's components.
+
+    Args:
+      dataset_or_iterator: a dataset or an iterator.
+    Returns: a structure of types.
+    Example:
+      >>> tf.data.get_output_types(tf.data.Dataset.range(3)).name
+      'int64'
+    """
+    return _types(dataset_or_iterator._element)
+
+
+@export("data.get_output_shapes")
+def get_output_shapes(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """Return the shapes of an element's components.
+
+    Args:
+      dataset_or_iterator: a dataset or an iterator.
+    Returns: a structure of TensorShapes.
+    Example:
+      >>> tf.data.get_output_shapes(tf.data.Dataset.range(3)).as_list()
+      []
+    """
+    return _shapes(dataset_or_iterator._element)
+
+
+@export("data.get_output_classes")
+def get_output_classes(dataset_or_iterator: Dataset | Iterator) -> Any:
+    """Return the classes of an element's components.
+
+    Args:
+      dataset_or_iterator: a dataset or an iterator.
+    Returns: a structure of classes.
+    Example:
+      >>> tf.data.get_output_classes(tf.data.Dataset.range(3)).__name__
+      'Tensor'
+    """
+    return _classes(dataset_or_iterator._element)
+
+
+@export("data.experimental.get_next_as_optional")
+def get_next_as_optional(iterator: Iterator) -> Optional:
+    """Return the next element of an iterator, if there is one.
+
+    Args:
+      iterator: an iterator.
+    Returns: a tf.experimental.Optional.
+    Example:
+      >>> iterator = tf.data.Dataset.range(1).make_one_shot_iterator()
+      >>> found = tf.data.experimental.get_next_as_optional(iterator)
+      >>> with tf.Session() as session:
+      ...     int(session.run(found.get_value()))
+      0
+    """
+    return iterator.get_next_as_optional()

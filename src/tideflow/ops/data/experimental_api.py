@@ -1,0 +1,217 @@
+"""tf.data.experimental: transformations as functions for Dataset.apply.
+
+Source: tensorflow/python/data/experimental/ops/*.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.graph.types import TensorLike
+from tideflow.ops.data.functions_api import AUTOTUNE, Dataset
+from tideflow.ops.data.structure import Spec, int64
+from tideflow.ops.data.traced import Traced
+from tideflow.ops.export import export, export_value
+from tideflow.ops.framework import nest
+
+Transformation = Callable[[Any], Any]
+
+for _prefix in ("data", "data.experimental"):
+    export_value(f"{_prefix}.INFINITE_CARDINALITY", -1)
+    export_value(f"{_prefix}.UNKNOWN_CARDINALITY", -2)
+
+
+@export("data.experimental.ignore_errors")
+def ignore_errors(log_warning: bool = False) -> Transformation:
+    """Return the transformation Dataset.ignore_errors."""
+    return lambda dataset: dataset.ignore_errors(log_warning)
+
+
+@export("data.experimental.unique")
+def unique() -> Transformation:
+    """Return the transformation Dataset.unique."""
+    return lambda dataset: dataset.unique()
+
+
+@export("data.experimental.unbatch")
+def unbatch() -> Transformation:
+    """Return the transformation Dataset.unbatch."""
+    return lambda dataset: dataset.unbatch()
+
+
+@export("data.experimental.enumerate_dataset")
+def enumerate_dataset(start: int = 0) -> Transformation:
+    """Return the transformation Dataset.enumerate."""
+    return lambda dataset: dataset.enumerate(start)
+
+
+@export("data.experimental.take_while")
+def take_while(predicate: Callable[..., Any]) -> Transformation:
+    """Return the transformation Dataset.take_while."""
+    return lambda dataset: dataset.take_while(predicate)
+
+
+@export("data.experimental.scan")
+def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
+    """Return the transformation Dataset.scan."""
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+@export("data.experimental.shuffle_and_repeat")
+def shuffle_and_repeat(
+    buffer_size: TensorLike, count: TensorLike | None = None, seed: int | None = None
+) -> Transformation:
+    """Return the transformation that shuffles, anew in each repetition, and repeats."""
+    return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+
+@export("data.experimental.group_by_window")
+def group_by_window(
+    key_func: Callable[..., Any],
+    reduce_func: Callable[[Any, Any], Any],
+    window_size: int | None = None,
+    window_size_func: Callable[[Any], Any] | None = None,
+) -> Transformation:
+    """Return the transformation Dataset.group_by_window.
+
+    Raises: ValueError unless one of the two sizes is given.
+    """
+    if (window_size is None) == (window_size_func is None):
+        raise ValueError("Must pass either window_size or window_size_func.")
+    return lambda dataset: dataset.group_by_window(
+        key_func, reduce_func, window_size, window_size_func
+    )
+
+
+@export("data.experimental.bucket_by_sequence_length")
+def bucket_by_sequence_length(
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
+    padded_shapes: Any = None,
+    padding_values: Any = None,
+    pad_to_bucket_boundary: bool = False,
+    no_padding: bool = False,
+    drop_remainder: bool = False,
+) -> Transformation:
+    """Return the transformation Dataset.bucket_by_sequence_length."""
+    return lambda dataset: dataset.bucket_by_sequence_length(
+        element_length_func,
+        bucket_boundaries,
+        bucket_batch_sizes,
+        padded_shapes,
+        padding_values,
+        pad_to_bucket_boundary,
+        no_padding,
+        drop_remainder,
+    )
+
+
+@export("data.experimental.map_and_batch")
+def map_and_batch(
+    map_func: Callable[..., Any],
+    batch_size: TensorLike,
+    num_parallel_batches: int | None = None,
+    drop_remainder: bool = False,
+    num_parallel_calls: int | None = None,
+) -> Transformation:
+    """Return the transformation that maps and batches at once.
+
+    Raises: ValueError for both kinds of parallelism.
+    """
+    if num_parallel_batches is not None and num_parallel_calls is not None:
+        raise ValueError(
+            "`map_and_batch` allows only one of `num_parallel_batches` and `num_parallel_calls`."
+        )
+    calls: Any = num_parallel_calls
+    if calls is None:
+        calls = AUTOTUNE if num_parallel_batches is None else num_parallel_batches * batch_size  # type: ignore[operator]
+
+    def transform(dataset: Dataset) -> Dataset:
+        traced = Traced(map_func, dataset._element, "Dataset_map_and_batch")
+        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
+        element = nest.map_structure(
+            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
+            traced.element,
+        )
+        inputs = [
+            dataset,
+            traced.captured,
+            int64(batch_size),
+            int64(calls),
+            convert_to_tensor(drop_remainder),
+        ]
+        attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
+        return dataset._make("MapAndBatchDataset", inputs, element, **attrs)
+
+    return transform
+
+
+@export("data.experimental.parallel_interleave")
+def parallel_interleave(
+    map_func: Callable[..., Any],
+    cycle_length: TensorLike,
+    block_length: TensorLike = 1,
+    sloppy: bool | None = False,
+    buffer_output_elements: TensorLike | None = None,
+    prefetch_input_elements: TensorLike | None = None,
+) -> Transformation:
+    """Return the transformation Dataset.interleave, made ahead.
+
+    sloppy, buffer_output_elements, prefetch_input_elements: how, and in which order where that is
+    free; order is kept.
+    """
+    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
+
+
+@export("data.experimental.assert_cardinality")
+def assert_cardinality(expected_cardinality: TensorLike) -> Transformation:
+    """Return the transformation that checks, at the end, how many elements there were."""
+    return lambda dataset: dataset._like("AssertCardinalityDataset", int64(expected_cardinality))
+
+
+@export("data.experimental.cardinality")
+def cardinality(dataset: Dataset) -> Tensor:
+    """Return how many elements there are: -1 for no end, -2 where that is not known."""
+    return dataset.cardinality()
+
+
+@export("data.experimental.prefetch_to_device")
+def prefetch_to_device(device: str, buffer_size: TensorLike | None = None) -> Transformation:
+    """Return the transformation Dataset.prefetch; elements are moved where they are used."""
+    return lambda dataset: dataset.prefetch(AUTOTUNE if buffer_size is None else buffer_size)
+
+
+@export("data.experimental.copy_to_device")
+def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transformation:
+    """Return the transformation that changes nothing; elements are moved where they are used."""
+    return lambda dataset: dataset
+
+
+@export("data.experimental.get_structure")
+def get_structure(dataset_or_iterator: Any) -> Any:
+    """Return the structure of TensorSpecs of an element."""
+    return dataset_or_iterator.element_spec
+
+
+@export("data.experimental.sample_from_datasets")
+def sample_from_datasets(
+    datasets: Sequence[Any],
+    weights: Any = None,
+    seed: int | None = None,
+    stop_on_empty_dataset: bool = False,
+) -> Any:
+    """Return Dataset.sample_from_datasets."""
+    return type(datasets[0]).sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
+
+
+@export("data.experimental.choose_from_datasets")
+def choose_from_datasets(
+    datasets: Sequence[Any], choice_dataset: Any, stop_on_empty_dataset: bool = False
+) -> Any:
+    """Return Dataset.choose_from_datasets."""
+    kind = type(datasets[0])
+    return kind.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)

@@ -1,0 +1,111 @@
+"""Datasets of what Python generators yield: the functions that begin, proceed and end one.
+
+Source: tensorflow/python/data/ops/from_generator_op.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.building import apply_op, convert_to_tensor, to_array
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.ops.control_flow import register_function
+from tideflow.ops.data.padding import flat_shapes
+from tideflow.ops.data.structure import Spec
+from tideflow.ops.data.traced import Traced
+from tideflow.ops.framework import nest
+from tideflow.wire import dtypes
+
+
+def generator_specs(types: Any, shapes: Any, signature: Any) -> Any:
+    """Return the TensorSpecs of an element from one of the two ways to say them.
+
+    Raises: TypeError where neither is given.
+    """
+    if signature is not None:
+        return signature
+    if types is None:
+        raise TypeError("Either `output_types` or `output_signature` must be specified")
+    # A list of types is a structure of its own, as a tuple is.
+    flat = [dtypes.as_dtype(one) for one in nest.flatten(types)]
+    given = [None] * len(flat) if shapes is None else flat_shapes(shapes, len(flat))
+    specs = [TensorSpec(shape, dtype) for shape, dtype in zip(given, flat)]
+    return nest.pack_sequence_as(types, specs)
+
+
+def generator_parts(
+    generator: Callable[..., Any], specs: Any, args: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return the inputs and attrs of the op that makes a generator's dataset."""
+    flat = nest.flatten(specs)
+    types = [spec.dtype for spec in flat]
+    running: dict[int, Iterator[Any]] = {}
+    keys = itertools.count()
+
+    def begin(*values: Any) -> Any:
+        key = next(keys)
+        running[key] = iter(generator(*values))
+        return np.int64(key)
+
+    def proceed(key: Any) -> list[Any]:
+        parts = _parts(specs, next(running[int(key)]))
+        return [_as_specified(value, spec) for value, spec in zip(parts, flat)]
+
+    def end(key: Any) -> Any:
+        running.pop(int(key), None)
+        return np.int64(0)
+
+    def element(key: Any) -> Any:
+        found = apply_op("PyFunc", [key], token=register_function(proceed), Tout=types)
+        return tuple(found) if isinstance(found, list) else (found,)
+
+    given = [convert_to_tensor(arg) for arg in args or ()]
+    key_spec = Spec(dtypes.int64, ())
+    start = Traced(lambda *ignored: _number(begin, given), (), "generator_init")
+    proceeding = Traced(element, key_spec, "generator")
+    ending = Traced(lambda key: _number(end, [key]), key_spec, "generator_end")
+    inputs = [start.captured, proceeding.captured, ending.captured]
+    attrs = {
+        "init_func": start.ref,
+        "next_func": proceeding.ref,
+        "finalize_func": ending.ref,
+    }
+    return inputs, attrs
+
+
+def _number(function: Callable[..., Any], inputs: list[Any]) -> Any:
+    """Return the int64 that a Python function gives, called by the graph that is being built."""
+    found = apply_op("PyFunc", inputs, token=register_function(function), Tout=[dtypes.int64])
+    return found[0] if isinstance(found, list) else found
+
+
+def _as_specified(value: Any, spec: Any) -> Any:
+    """Return what a generator gave as an array.  Raises: TypeError for another shape or type."""
+    try:
+        array = to_array(value, spec.dtype)
+    except (TypeError, ValueError):
+        # Numbers of another type are converted as NumPy does it.
+        array = np.asarray(value).astype(spec.dtype.as_numpy_dtype)
+    if not spec.shape.is_compatible_with(array.shape):
+        raise TypeError(
+            f"`generator` yielded an element of shape {array.shape} where an element of shape "
+            f"{spec.shape} was expected."
+        )
+    return array
+
+
+def _parts(specs: Any, element: Any) -> list[Any]:
+    """Return an element's parts by the structure of the specs: a list may be one tensor."""
+    if isinstance(specs, dict):
+        return [part for key in sorted(specs) for part in _parts(specs[key], element[key])]
+    if isinstance(specs, (list, tuple)):
+        if len(element) != len(specs):
+            raise TypeError(
+                f"`generator` yielded an element of {len(element)} parts; {len(specs)} are declared"
+            )
+        return [part for spec, item in zip(specs, element) for part in _parts(spec, item)]
+    return [element]

@@ -1,0 +1,292 @@
+"""Transformations that group elements by a function, mix datasets, or carry a state along.
+
+Source: tensorflow/python/data/ops/{group_by_window,scan,directed_interleave}_op.py,
+python/data/experimental/ops/grouping.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from tideflow.graph import shapes as static_shapes
+from tideflow.graph.building import apply_op
+from tideflow.graph.shapes import TensorShape
+from tideflow.ops.data.padding import flat_shapes
+from tideflow.ops.data.structure import NestedSpec, Spec, int64, specs_of, tensors
+from tideflow.ops.data.traced import Traced
+from tideflow.ops.data.transformations_api import Transformations
+from tideflow.ops.framework import get_seed, nest
+from tideflow.wire import dtypes
+
+
+class GroupingTransformations(Transformations):
+    """A dataset, with the transformations that group, mix and scan."""
+
+    def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Self:
+        """Return the elements before the first one for which a function gives false.
+
+        Args:
+          predicate: called with the parts of an element; gives a bool scalar.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).take_while(lambda x: x < 2)]
+          [0, 1]
+        """
+        traced = Traced(predicate, self._element, "Dataset_take_while")
+        return self._like("TakeWhileDataset", traced.captured, predicate=traced.ref)
+
+    def scan(
+        self,
+        initial_state: Any,
+        scan_func: Callable[..., Any],
+        name: str | None = None,
+    ) -> Self:
+        """Return what a function gives of each element and the state that it gave before.
+
+        Args:
+          initial_state: a structure of tensors.
+          scan_func: called with the state and the element; gives the next state and an output.
+          name: accepted for programs that give it.
+        Returns: a dataset of the outputs.
+        Raises: TypeError for a function that gives something else.
+        Example:
+          >>> add = lambda total, x: (total + x, total + x)
+          >>> [int(x) for x in tf.data.Dataset.range(4).scan(tf.constant(0, tf.int64), add)]
+          [0, 1, 3, 6]
+        """
+        state = tensors(initial_state)
+
+        def call(*args: Any) -> Any:
+            found = scan_func(*args)
+            if not isinstance(found, (tuple, list)) or len(found) != 2:
+                raise TypeError(
+                    "The scan function must return a pair comprising the new state and "
+                    "the output value."
+                )
+            return tuple(found)
+
+        traced = Traced(call, (specs_of(state), self._element), "Dataset_scan")
+        inputs = [self, nest.flatten(state), traced.captured]
+        attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
+        return self._make("ScanDataset", inputs, traced.element[1], **attrs)
+
+    def group_by_window(
+        self,
+        key_func: Callable[..., Any],
+        reduce_func: Callable[[Any, Any], Any],
+        window_size: int | None = None,
+        window_size_func: Callable[[Any], Any] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return what a function makes of windows of elements that have the same key.
+
+        Args:
+          key_func: called with the parts of an element; gives an int64 scalar.
+          reduce_func: called with the key and a dataset of the window's elements; gives a dataset.
+          window_size: how many elements a window has.
+          window_size_func: called with the key; gives that number.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: ValueError unless one of the two sizes is given.
+        Example:
+          >>> pairs = tf.data.Dataset.range(5).group_by_window(
+          ...     lambda x: x % 2, lambda key, window: window.batch(2), window_size=2)
+          >>> [x.tolist() for x in pairs.as_numpy_iterator()]
+          [[0, 2], [1, 3], [4]]
+        """
+        if (window_size is None) == (window_size_func is None):
+            raise ValueError(
+                "Either the `window_size` argument or the `window_size_func` argument must be "
+                "specified."
+            )
+        size = window_size_func or (lambda key: int64(window_size))  # type: ignore[arg-type]
+        number = Spec(dtypes.int64, ())
+        keys = Traced(
+            lambda *parts: apply_op("Cast", key_func(*parts), DstT=dtypes.int64),
+            self._element,
+            "group_key",
+        )
+        made = Traced(reduce_func, (number, NestedSpec(type(self), self._element)), "group_reduce")
+        if made.dataset is None:
+            raise TypeError(f"`reduce_func` must return a dataset; it gave {made.result!r}")
+        sizes = Traced(
+            lambda key: apply_op("Cast", size(key), DstT=dtypes.int64), number, "group_size"
+        )
+        return self._make(
+            "GroupByWindowDataset",
+            [self, keys.captured, made.captured, sizes.captured],
+            made.dataset._element,
+            key_func=keys.ref,
+            reduce_func=made.ref,
+            window_size_func=sizes.ref,
+        )
+
+    def bucket_by_sequence_length(
+        self,
+        element_length_func: Callable[..., Any],
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False,
+        no_padding: bool = False,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Self:
+        """Return padded batches of elements of about the same length.
+
+        Args:
+          element_length_func: called with the parts of an element; gives its length.
+          bucket_boundaries: the lengths at which buckets begin, after the first one.
+          bucket_batch_sizes: of each bucket, one more than boundaries.
+          padded_shapes, padding_values: as of `padded_batch`.
+          pad_to_bucket_boundary: whether sizes that are not known are padded to the boundary less
+            one; then no element may be in the last bucket.
+          no_padding: whether batches are not padded.
+          drop_remainder: whether a last batch that is smaller is left out.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: ValueError for another number of sizes.
+        Example:
+          >>> rows = tf.data.Dataset.range(1, 4).map(lambda n: tf.fill([n], n))
+          >>> batches = rows.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [3], [2, 2])
+          >>> [x.tolist() for x in batches.as_numpy_iterator()]
+          [[[1, 0], [2, 2]], [[3, 3, 3]]]
+        """
+        if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
+            raise ValueError(
+                f"`len(bucket_batch_sizes)` must equal `len(bucket_boundaries) + 1` but "
+                f"`len(bucket_batch_sizes)={len(bucket_batch_sizes)}` and "
+                f"`len(bucket_boundaries)={len(bucket_boundaries)}`."
+            )
+        sizes = np.array(bucket_batch_sizes, np.int64)
+
+        def bucket(*parts: Any) -> Any:
+            length = apply_op("Cast", element_length_func(*parts), DstT=dtypes.int64)
+            passed = apply_op("GreaterEqual", length, np.array(bucket_boundaries, np.int64))
+            return apply_op("Sum", apply_op("Cast", passed, DstT=dtypes.int64), 0)
+
+        def batches(key: Any, window: Any) -> Any:
+            size = apply_op("GatherV2", sizes, key, 0)
+            if no_padding:
+                return window.batch(size, drop_remainder=drop_remainder)
+            shapes = padded_shapes
+            if shapes is None:
+                shapes = nest.map_structure(lambda leaf: TensorShape(leaf.dims), self._element)
+            if pad_to_bucket_boundary:
+                limits = np.array([*bucket_boundaries, 0], np.int64) - 1
+                most = apply_op("GatherV2", limits, key, 0)
+                shapes = self._filled(shapes, most)
+            return window.padded_batch(size, shapes, padding_values, drop_remainder)
+
+        return self.group_by_window(
+            bucket, batches, window_size_func=lambda key: apply_op("GatherV2", sizes, key, 0)
+        )
+
+    def _filled(self, shapes: Any, size: Any) -> Any:
+        """Return shapes in which a size stands where none is known, as tensors."""
+        flat = flat_shapes(shapes, 1)
+        found = [
+            apply_op("Pack", [size if n is None else int64(n) for n in TensorShape(one).dims or ()])
+            for one in flat
+        ]
+        return nest.pack_sequence_as(self._element, found)
+
+    @classmethod
+    def sample_from_datasets(
+        cls,
+        datasets: Sequence[Any],
+        weights: Any = None,
+        seed: int | None = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: bool | None = None,
+    ) -> Self:
+        """Return elements of datasets, each time of one that is drawn at random.
+
+        Args:
+          datasets: datasets with elements of the same structure.
+          weights: how likely each is drawn; None for all alike.
+          seed: an integer, for the same draws in each run of the program.
+          stop_on_empty_dataset: whether the end of one ends all.
+          rerandomize_each_iteration: accepted; each walk makes the same draws.
+        Returns: a dataset.
+        Raises: ValueError for no datasets, or another number of weights.
+        Example:
+          >>> both = [tf.data.Dataset.range(2), tf.data.Dataset.range(2)]
+          >>> sorted([int(x) for x in tf.data.Dataset.sample_from_datasets(both, seed=1)])
+          [0, 0, 1, 1]
+        """
+        if not datasets:
+            raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+        if len(datasets) == 1:
+            only: Self = datasets[0]
+            return only
+        shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, np.float64)
+        if len(shares) != len(datasets):
+            raise ValueError(
+                f"Invalid `weights`. Expected a list of {len(datasets)} weights; found "
+                f"{len(shares)}."
+            )
+        with np.errstate(divide="ignore"):
+            logits = np.log(shares, dtype=np.float64)[None]
+
+        def draw(number: Any) -> Any:
+            found = apply_op("StatelessMultinomial", logits, 1, number, output_dtype=dtypes.int64)
+            return apply_op("Reshape", found, [])
+
+        numbers = cls._random(seed).batch(2, drop_remainder=True)
+        traced = Traced(draw, numbers._element, "sample")
+        inputs = [numbers, traced.captured]
+        selector = cls._make("MapDataset", inputs, traced.element, f=traced.ref)
+        return cls._directed(selector, datasets, stop_on_empty_dataset)
+
+    @classmethod
+    def choose_from_datasets(
+        cls, datasets: Sequence[Any], choice_dataset: Any, stop_on_empty_dataset: bool = True
+    ) -> Self:
+        """Return elements of datasets, each time of the one that another dataset names.
+
+        Args:
+          datasets: datasets with elements of the same structure.
+          choice_dataset: int64 scalars in [0, len(datasets)).
+          stop_on_empty_dataset: whether the end of one ends all.
+        Returns: a dataset.
+        Raises: ValueError for no datasets; TypeError for other choices.
+        Example:
+          >>> both = [tf.data.Dataset.range(2), tf.data.Dataset.range(8, 10)]
+          >>> choices = tf.data.Dataset.from_tensor_slices(tf.constant([1, 0], tf.int64))
+          >>> [int(x) for x in tf.data.Dataset.choose_from_datasets(both, choices)]
+          [8, 0]
+        """
+        if not datasets:
+            raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+        choice = choice_dataset._element
+        if not isinstance(choice, Spec) or choice.dtype is not dtypes.int64 or choice.dims != ():
+            raise TypeError(
+                "Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` "
+                "tensors."
+            )
+        return cls._directed(choice_dataset, datasets, stop_on_empty_dataset)
+
+    @classmethod
+    def _random(cls, seed: int | None) -> Self:
+        first, second = (0 if one is None else one for one in get_seed(seed))
+        inputs = [int64(first), int64(second)]
+        return cls._make("RandomDataset", inputs, Spec(dtypes.int64, ()))
+
+    @classmethod
+    def _directed(cls, selector: Any, datasets: Sequence[Any], stop_on_empty: bool) -> Self:
+        element = datasets[0]._element
+        for other in datasets[1:]:
+            element = nest.map_structure(
+                lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
+                element,
+                other._element,
+            )
+        inputs = [selector, list(datasets)]
+        attrs: dict[str, Any] = {"stop_on_empty_dataset": stop_on_empty}
+        return cls._make("DirectedInterleaveDataset", inputs, element, **attrs)

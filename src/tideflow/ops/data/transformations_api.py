@@ -1,0 +1,394 @@
+"""Transformations of datasets that need no functions, and what datasets say of themselves.
+
+Source: tensorflow/python/data/ops/dataset_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from tideflow.graph import shapes as static_shapes
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
+from tideflow.graph.types import TensorLike
+from tideflow.ops.data.options_api import Options
+from tideflow.ops.data.padding import padded_dims, padded_sizes, paddings, static_dims
+from tideflow.ops.data.structure import NestedSpec, Spec, StructuredVariant, int64
+from tideflow.ops.data.type_specs import type_spec
+from tideflow.ops.framework import get_seed, nest
+from tideflow.wire import dtypes
+
+
+def order_text(value: bool | None) -> str:
+    """Return whether order is kept, as attrs say it."""
+    return "default" if value is None else "true" if value else "false"
+
+
+class Transformations(StructuredVariant):
+    """A dataset, with the transformations that need no functions."""
+
+    def concatenate(self, dataset: StructuredVariant, name: str | None = None) -> Self:
+        """Return these elements, then those of another dataset.
+
+        Args:
+          dataset: the other one, with elements of the same structure and types.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).concatenate(tf.data.Dataset.range(2))]
+          [0, 1, 0, 1]
+        """
+        element = nest.map_structure(
+            lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
+            self._element,
+            dataset._element,
+        )
+        return self._make("ConcatenateDataset", [self, dataset], element)
+
+    def take(self, count: TensorLike, name: str | None = None) -> Self:
+        """Return the first elements.
+
+        Args:
+          count: how many, an integer scalar; -1 for all.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).take(2)]
+          [0, 1]
+        """
+        return self._like("TakeDataset", int64(count))
+
+    def skip(self, count: TensorLike, name: str | None = None) -> Self:
+        """Return the elements after the first ones.
+
+        Args:
+          count: how many are left out, an integer scalar; -1 for all.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).skip(3)]
+          [3, 4]
+        """
+        return self._like("SkipDataset", int64(count))
+
+    def shard(self, num_shards: TensorLike, index: TensorLike, name: str | None = None) -> Self:
+        """Return every n-th element.
+
+        Args:
+          num_shards: n, an integer scalar.
+          index: the place of the first one, an integer scalar in [0, num_shards).
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: InvalidArgumentError for an index outside the range.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).shard(2, 1)]
+          [1, 3]
+        """
+        return self._like("ShardDataset", int64(num_shards), int64(index))
+
+    def repeat(self, count: TensorLike | None = None, name: str | None = None) -> Self:
+        """Return the elements several times.
+
+        Args:
+          count: how many times, an integer scalar; None or -1 for without end.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).repeat(2)]
+          [0, 1, 0, 1]
+        """
+        return self._like("RepeatDataset", int64(-1 if count is None else count))
+
+    def prefetch(self, buffer_size: TensorLike, name: str | None = None) -> Self:
+        """Return the elements, some of them made ahead in the background.
+
+        Args:
+          buffer_size: how many, an integer scalar; -1 (tf.data.AUTOTUNE) leaves it to the runtime.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).prefetch(2)]
+          [0, 1, 2, 3, 4]
+        """
+        return self._like("PrefetchDataset", int64(buffer_size))
+
+    def cache(self, filename: TensorLike = "", name: str | None = None) -> Self:
+        """Return the elements, kept once they were made.
+
+        The first complete walk fills the cache; later ones read it.
+
+        Args:
+          filename: the prefix of files to keep them in, a string scalar; "" for memory.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
+          [0, 1, 0, 1]
+        """
+        return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
+
+    def shuffle(
+        self,
+        buffer_size: TensorLike,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool | None = True,
+        name: str | None = None,
+    ) -> Self:
+        """Return the elements in random order, drawn from a buffer.
+
+        Args:
+          buffer_size: how many elements the buffer holds, an integer scalar; for a uniform order at
+            least
+            the number of elements.
+          seed: an integer, for the same order in each run of the program.
+          reshuffle_each_iteration: whether each walk has an order of its own.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> sorted([int(x) for x in tf.data.Dataset.range(5).shuffle(5, seed=1)])
+          [0, 1, 2, 3, 4]
+        """
+        first, second = (0 if one is None else one for one in get_seed(seed))
+        if seed is not None and not (first or second):
+            second = 2**31 - 1
+        return self._like(
+            "ShuffleDataset",
+            int64(buffer_size),
+            int64(first),
+            int64(second),
+            reshuffle_each_iteration=reshuffle_each_iteration is not False,
+        )
+
+    def batch(
+        self,
+        batch_size: TensorLike,
+        drop_remainder: bool = False,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return batches of elements.
+
+        Args:
+          batch_size: how many elements a batch has, an integer scalar.
+          drop_remainder: whether a last batch that is smaller is left out.
+          num_parallel_calls: how many calls run at once; -1 (tf.data.AUTOTUNE) for as many as
+            serve, None for
+            one after the other.
+          deterministic: whether the order of elements is kept with parallel calls; None for yes.
+          name: accepted for programs that give it.
+        Returns: a dataset whose elements have one dimension more, the first.
+        Raises: InvalidArgumentError, when walked over, for elements of different shapes.
+        Example:
+          >>> [x.tolist() for x in tf.data.Dataset.range(5).batch(2).as_numpy_iterator()]
+          [[0, 1], [2, 3], [4]]
+        """
+        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
+        element = nest.map_structure(
+            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
+            self._element,
+        )
+        inputs: list[Any] = [self, int64(batch_size)]
+        remainder = convert_to_tensor(drop_remainder)
+        if num_parallel_calls is None:
+            return self._make("BatchDatasetV2", [*inputs, remainder], element)
+        inputs += [int64(num_parallel_calls), remainder]
+        order = order_text(deterministic)
+        return self._make("ParallelBatchDataset", inputs, element, deterministic=order)
+
+    def unbatch(self, name: str | None = None) -> Self:
+        """Return the rows of each element.
+
+        Args:
+          name: accepted for programs that give it.
+        Returns: a dataset whose elements lack the first dimension.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.from_tensors([1, 2]).unbatch()]
+          [1, 2]
+        """
+        element = nest.map_structure(
+            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
+            self._element,
+        )
+        return self._make("UnbatchDataset", [self], element)
+
+    def padded_batch(
+        self,
+        batch_size: TensorLike,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Self:
+        """Return batches of elements, padded to one shape.
+
+        Args:
+          batch_size: how many elements a batch has, an integer scalar.
+          padded_shapes: a structure of shapes for an element's parts; None in a shape for the
+            largest size
+            in the batch, and for all of it by default.
+          padding_values: a structure of scalars; 0 and "" by default.
+          drop_remainder: whether a last batch that is smaller is left out.
+          name: accepted for programs that give it.
+        Returns: a dataset whose elements have one dimension more, the first.
+        Raises: DataLossError or InvalidArgumentError, when walked over, for an element larger than
+          its padded shape; ValueError for shapes of unknown rank and none given.
+        Example:
+          >>> ones = tf.data.Dataset.range(1, 3).map(lambda n: tf.fill([n], 1))
+          >>> [x.tolist() for x in ones.padded_batch(2).as_numpy_iterator()]
+          [[[1, 0], [1, 1]]]
+        """
+        leaves = nest.flatten(self._element)
+        shapes = padded_dims(self._element, padded_shapes)
+        sizes = [padded_sizes(given) for given in shapes]
+        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
+        element = nest.pack_sequence_as(
+            self._element,
+            [
+                Spec(leaf.dtype, None if dims is None else (known, *dims))
+                for leaf, dims in zip(leaves, map(static_dims, shapes))
+            ],
+        )
+        inputs = [
+            self,
+            int64(batch_size),
+            sizes,
+            paddings(self._element, padding_values),
+            convert_to_tensor(drop_remainder),
+        ]
+        return self._make("PaddedBatchDatasetV2", inputs, element, "Toutput_types")
+
+    def window(
+        self,
+        size: TensorLike,
+        shift: TensorLike | None = None,
+        stride: TensorLike = 1,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Self:
+        """Return windows over the elements, each a dataset (a structure of them, for structures).
+
+        Args:
+          size: how many elements a window has, an integer scalar.
+          shift: by how many elements windows are apart; None for `size`.
+          stride: by how many elements those of a window are apart.
+          drop_remainder: whether the last windows, which are smaller, are left out.
+          name: accepted for programs that give it.
+        Returns: a dataset of datasets.
+        Example:
+          >>> windows = tf.data.Dataset.range(5).window(3, shift=2)
+          >>> [[int(x) for x in window] for window in windows]
+          [[0, 1, 2], [2, 3, 4], [4]]
+        """
+        element = nest.map_structure(lambda leaf: NestedSpec(type(self), leaf), self._element)
+        numbers = [size, size if shift is None else shift, stride]
+        inputs = [self, *map(int64, numbers), convert_to_tensor(drop_remainder)]
+        return self._make("WindowDataset", inputs, element)
+
+    def unique(self, name: str | None = None) -> Self:
+        """Return each element once, where it comes first.
+
+        Args:
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.from_tensor_slices([1, 3, 1]).unique()]
+          [1, 3]
+        """
+        return self._like("UniqueDataset")
+
+    def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Self:
+        """Return the elements that can be made, without those that fail.
+
+        Args:
+          log_warning: accepted; nothing is written.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> checked = tf.data.Dataset.from_tensor_slices([1.0, 0.0]).map(
+          ...     lambda x: tf.debugging.check_numerics(1.0 / x, "division"))
+          >>> [float(x) for x in checked.ignore_errors()]
+          [1.0]
+        """
+        return self._like("IgnoreErrorsDataset", log_warning=log_warning)
+
+    # ---- what is said of them
+
+    def apply(self, transformation_func: Callable[[Any], Any]) -> Any:
+        """Return what a function makes of the dataset.
+
+        Args:
+          transformation_func: called with the dataset; gives one.
+        Returns: what the function gives.
+        Raises: TypeError where it gives no dataset.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(5).apply(lambda dataset: dataset.take(2))]
+          [0, 1]
+        """
+        made = transformation_func(self)
+        if not isinstance(made, StructuredVariant):
+            raise TypeError(
+                f"`transformation_func` must return a `tf.data.Dataset`; it gave {made!r}"
+            )
+        return made
+
+    def with_options(self, options: Options, name: str | None = None) -> Self:
+        """Return the dataset with options, which say how it is made, never what it gives.
+
+        Args:
+          options: what they set comes before what was set earlier.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: AttributeError for what are no options.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.range(2).with_options(tf.data.Options())]
+          [0, 1]
+        """
+        if not isinstance(options, Options):
+            raise AttributeError(f"{options!r} is no tf.data.Options")
+        made = type(self)(self._variant, self._element)
+        made._made_of = self._made_of
+        made._options = self.options().merge(options)
+        return made
+
+    def options(self) -> Options:
+        """Return the options of the dataset and of those that it was made of.
+
+        Example:
+          >>> options = tf.data.Options()
+          >>> options.deterministic = False
+          >>> tf.data.Dataset.range(2).with_options(options).take(1).options().deterministic
+          False
+        """
+        if self._options is not None:
+            found: Options = self._options
+            return found
+        found = Options()
+        for source in nest.flatten(list(self._made_of[1]) if self._made_of else []):
+            if isinstance(source, Transformations):
+                found = found.merge(source.options())
+        return found
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of TensorSpecs (DatasetSpecs for datasets) of an element.
+
+        Example:
+          >>> tf.data.Dataset.range(3).element_spec.dtype.name
+          'int64'
+        """
+        return nest.map_structure(type_spec, self._element)
+
+    def cardinality(self, name: str | None = None) -> Tensor:
+        """Return how many elements there are.
+
+        Args:
+          name: accepted for programs that give it.
+        Returns: an int64 scalar; -1 for no end, -2 where that is not known.
+        Example:
+          >>> int(tf.data.Dataset.range(3).cardinality())
+          3
+        """
+        found: Tensor = apply_op("DatasetCardinality", self._variant)
+        return found

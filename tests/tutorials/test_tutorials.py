@@ -1,0 +1,38 @@
+"""Small programs as tutorials have them give what they gave on TensorFlow."""
+
+from __future__ import annotations
+
+import pytest
+
+from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
+from tutorials.recording import (
+    MODULES,
+    difference,
+    library,
+    programs_of,
+    recorded,
+    result_of,
+)
+
+CASES = [(module, title) for module in MODULES for title in programs_of(module)]
+
+
+@pytest.fixture
+def in_its_shape(request):
+    """Call operations at once in programs of the TF2 shape."""
+    library("tideflow", request.param)
+    if request.param != "eager":
+        disable_eager_execution()
+        yield
+        return
+    enable_eager_execution()
+    yield
+    disable_eager_execution()
+
+
+@pytest.mark.parametrize(("in_its_shape", "title"), CASES, indirect=["in_its_shape"])
+def test_a_program_gives_what_it_gave_on_tensorflow(in_its_shape, title, request):
+    module = request.node.callspec.params["in_its_shape"]
+    found = result_of(library("tideflow", module), programs_of(module)[title])
+    problem = difference(recorded(module)[title], found)
+    assert problem is None, problem
