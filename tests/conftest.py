@@ -22,6 +22,7 @@ import pytest
 import real_time
 from leaks import is_ours, watching
 from loop_monitor import LoopMonitor, install
+from tideflow.graph import behavior
 from tideflow.platform.settings import process_settings, using
 from tideflow.runtime.loop import run_sync
 
@@ -77,6 +78,13 @@ def noted(request: pytest.FixtureRequest, leaves_nothing: Callable[[str], None])
     """Note what is there after a test and was not before."""
     yield
     leaves_nothing(request.node.name)
+
+
+@pytest.fixture(autouse=True)
+def _behavior_kept() -> Iterator[None]:
+    """Let what a test chooses between TensorFlow 1 and 2 end with it."""
+    with behavior.kept():
+        yield
 
 
 @pytest.fixture

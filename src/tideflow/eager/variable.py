@@ -193,9 +193,7 @@ class EagerVariable(ResourceVariable):
     def __repr__(self) -> str:
         found = self._read()
         shown = f", numpy={found._show(repr)}" if isinstance(found, EagerTensor) else ""
-        dims = self.shape.dims
-        shape = "<unknown>" if dims is None else dims
-        return f"<tf.Variable {self.name!r} shape={shape} dtype={self.dtype.name}{shown}>"
+        return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}{shown}>"
 
 
 class _VariableMeta(type(Variable)):  # type: ignore[misc]

@@ -88,7 +88,7 @@ def _decode_dims(shape_pb: pb.TensorShapeProto) -> TensorShape:
 
 
 def _encode_shape(shape: TensorShape) -> pb.TensorShapeProto:
-    return encode_shape(shape.dims)
+    return encode_shape(shape.sizes)
 
 
 _ENCODERS: dict[str, tuple[str, Callable[[Any], Any]]] = {

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.dimension import Dimension
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import arg_sizes, grouped
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def
@@ -70,6 +71,7 @@ def convert_to_tensor(
             converted: Tensor = convert(value, wanted, name)
             return converted
     hint = preferred_dtype if preferred_dtype is not None else dtype_hint
+    value = _with_plain_sizes(value)
     if isinstance(value, (list, tuple)) and _holds_tensor(value):
         return _pack(value, wanted, name)
     if wanted is None and hint is not None and not _is_fraction_for(value, as_dtype(hint)):
@@ -80,6 +82,20 @@ def convert_to_tensor(
         except (TypeError, ValueError):
             pass
     return constant_tensor(value, wanted, None, name)
+
+
+def _with_plain_sizes(value: Any) -> Any:
+    """Return a value in which numbers stand for Dimension objects, in lists, too.
+
+    Raises: ValueError for an unknown size, which has no number.
+    """
+    if isinstance(value, Dimension):
+        if value.value is None:
+            raise ValueError("an unknown size (Dimension(None)) cannot become a tensor")
+        return value.value
+    if type(value) in (list, tuple) and any(isinstance(v, (Dimension, list, tuple)) for v in value):
+        return [_with_plain_sizes(v) for v in value]
+    return value
 
 
 def _is_fraction_for(value: Any, hint: DType) -> bool:
@@ -142,6 +158,7 @@ def constant_tensor(
     type: TypeError in a graph, ValueError where operations are called at once.
     """
     graph = get_default_graph()
+    value = _with_plain_sizes(value)
     try:
         array = to_array(value, dtype, wraps and (graph.is_eager or graph.building_function))
     except _UnsupportedValue as error:

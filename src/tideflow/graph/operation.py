@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Protocol
 
 from tideflow.graph import shapes
 from tideflow.graph.defaults import local, session_or_default
+from tideflow.graph.graph_def import node_to_def
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import OpDef
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import errors
+from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 
 _PACKAGE = __name__.split(".", 1)[0]
@@ -154,12 +156,17 @@ class Tensor:
         raise TypeError(f"len() of tensor {self.name}; use tf.shape(x)[0] or x.shape[0]")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
+        raise NotImplementedError(
             f"tensor {self.name} of a graph has no value yet; session.run({self.name!r}) gives it"
         )
 
     def __repr__(self) -> str:
-        return f"<tf.Tensor {self.name!r} shape={shapes.format_dims(self._dims)} {self.dtype.name}>"
+        return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+    def __str__(self) -> str:
+        shape = "" if self._dims is None else f", shape={self.shape}"
+        device = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name}{device})'
 
 
 class TensorReference:
@@ -236,6 +243,11 @@ class Operation(Node):
             return value.encode("utf-8", "surrogateescape")
         return value
 
+    @property
+    def node_def(self) -> pb.NodeDef:
+        """The operation as a message."""
+        return node_to_def(self)
+
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run the operation in the session given or the default one."""
         session_or_default(session, self.graph).run(self, feed_dict)
@@ -285,6 +297,9 @@ class Operation(Node):
 
     def __repr__(self) -> str:
         return f"<tf.Operation {self.name!r} type={self.type}>"
+
+    def __str__(self) -> str:
+        return str(self.node_def)
 
 
 def operation_of(item: Any) -> Any:

@@ -95,10 +95,10 @@ def handle_data_of(source: Node, port: int) -> tuple[DType, Dims] | None:
         source, port = source.edges[port if source.op_def.role is roles.IDENTITY_N else 0]
     attrs = source.attrs
     if source.op_def.role is roles.VARIABLE_HANDLE:
-        return attrs["dtype"], attrs["shape"].dims
+        return attrs["dtype"], attrs["shape"].sizes
     known = attrs.get("_handle_dtypes"), attrs.get("_handle_shapes")
     if known[0] and known[1]:
-        return known[0][0], known[1][0].dims
+        return known[0][0], known[1][0].sizes
     return None
 
 
@@ -143,7 +143,7 @@ def from_attr(name: str) -> ShapeRule:
     """The output has the shape that an attr names."""
 
     def rule(c: ShapeContext) -> list[Dims]:
-        return [c.attrs[name].dims]
+        return [c.attrs[name].sizes]
 
     return rule
 

@@ -1,13 +1,17 @@
 """Static shapes: what is known of a tensor's shape before anything runs.
 
 Inside the package a static shape is a plain tuple of sizes, None for an unknown size, or None as
-a whole for an unknown rank (`Dims`).  `TensorShape` is the same for users, with arithmetic.
+a whole for an unknown rank (`Dims`).  `TensorShape` is the same for users, with arithmetic; its
+sizes are numbers and None, or Dimension objects where a program chose TensorFlow 1 behaviour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
+
+from tideflow.graph.behavior import behavior
+from tideflow.graph.dimension import Dimension
 
 Dims: TypeAlias = tuple[int | None, ...] | None
 
@@ -25,12 +29,17 @@ class TensorShape:
     __slots__ = ("_dims",)
 
     def __init__(self, dims: Any) -> None:
-        self._dims = as_dims(dims)
+        self._dims: Dims = as_dims(dims)
 
     @property
-    def dims(self) -> Dims:
+    def sizes(self) -> Dims:
         """The sizes as a tuple with None for unknown ones, or None for an unknown rank."""
         return self._dims
+
+    @property
+    def dims(self) -> list[Dimension] | None:
+        """The sizes as Dimension objects, or None for an unknown rank."""
+        return None if self._dims is None else [Dimension(size) for size in self._dims]
 
     @property
     def rank(self) -> int | None:
@@ -48,6 +57,11 @@ class TensorShape:
     def is_fully_defined(self) -> bool:
         """Whether every size is known."""
         return self._dims is not None and None not in self._dims
+
+    def assert_is_fully_defined(self) -> None:
+        """Raise ValueError when a size is not known."""
+        if not self.is_fully_defined():
+            raise ValueError(f"shape {self} is not fully known")
 
     def num_elements(self) -> int | None:
         """The product of the sizes, or None where one is unknown."""
@@ -86,17 +100,19 @@ class TensorShape:
             raise ValueError("a shape of unknown rank has no length")
         return len(self._dims)
 
-    def __iter__(self) -> Iterator[int | None]:
-        return iter(self.as_list())
+    def __iter__(self) -> Iterator[Any]:
+        if self._dims is None:
+            raise ValueError("a shape of unknown rank cannot be iterated")
+        return iter(self._dims if behavior.tensorshape else map(Dimension, self._dims))
 
     def __bool__(self) -> bool:
         return self._dims is not None
 
     def __getitem__(self, key: Any) -> Any:
-        if self._dims is None:
-            return TensorShape(None) if isinstance(key, slice) else None
-        found = self._dims[key]
-        return TensorShape(found) if isinstance(key, slice) else found
+        if isinstance(key, slice):
+            return TensorShape(_unknown_slice(key) if self._dims is None else self._dims[key])
+        found = None if self._dims is None else self._dims[key]
+        return found if behavior.tensorshape else Dimension(found)
 
     def __add__(self, other: Any) -> TensorShape:
         return self.concatenate(other)
@@ -114,13 +130,27 @@ class TensorShape:
         return hash(self._dims)
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self._dims is None else list(self._dims)})"
+        if self._dims is None:
+            return "TensorShape(None)"
+        return f"TensorShape({list(self)})"
 
     def __str__(self) -> str:
-        return format_dims(self._dims)
+        if self._dims is None:
+            return "<unknown>"
+        sizes = [str(size) for size in self]
+        return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (TensorShape, (self._dims,))
+
+
+def _unknown_slice(key: slice) -> Dims:
+    """Return a slice of a shape of unknown rank, whose own rank its ends may tell."""
+    start: int = key.start or 0
+    if key.step is not None or key.stop is None or start < 0 or key.stop < 0:
+        return None
+    stop: int = key.stop
+    return (None,) * max(stop - start, 0)
 
 
 def as_dims(shape: Any) -> Dims:
@@ -132,8 +162,8 @@ def as_dims(shape: Any) -> Dims:
     if shape is None:
         return None
     if isinstance(shape, TensorShape):
-        return shape._dims
-    if isinstance(shape, int):
+        return shape.sizes
+    if isinstance(shape, (int, Dimension)):
         return (_as_size(shape),)
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         raise TypeError(f"{shape!r} is not a shape; give a list of sizes, or None for any")
@@ -141,12 +171,11 @@ def as_dims(shape: Any) -> Dims:
 
 
 def _as_size(size: Any) -> int | None:
+    if isinstance(size, Dimension):
+        return size.value
     if size is None:
         return None
-    value = getattr(size, "value", size)
-    if value is None:
-        return None
-    value = int(value)
+    value = int(size)
     if value < -1:
         raise ValueError(f"a size must be at least 0, or -1 or None if unknown; found {value}")
     return None if value == -1 else value

@@ -26,7 +26,7 @@ class TensorSpec:
     @property
     def dims(self) -> Dims:
         """The shape as a plain tuple."""
-        return self._shape.dims
+        return self._shape.sizes
 
     @property
     def dtype(self) -> DType:
@@ -55,13 +55,13 @@ class TensorSpec:
         return (
             isinstance(other, TensorSpec)
             and self._dtype == other._dtype
-            and self._shape.dims == other._shape.dims
+            and self._shape.sizes == other._shape.sizes
         )
 
     def __hash__(self) -> int:
-        return hash((self._dtype, self._shape.dims))
+        return hash((self._dtype, self._shape.sizes))
 
     def __repr__(self) -> str:
         name = f", name={self._name!r}"
-        dims = self._shape.dims
+        dims = self._shape.sizes
         return f"TensorSpec(shape={dims}, dtype=tf.{self._dtype.name}{name})"

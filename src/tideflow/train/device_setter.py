@@ -71,7 +71,7 @@ def byte_size_load_fn(op: Operation) -> float:
     Raises: ValueError when its shape is not known in full.
     """
     if op.op_def.role is roles.VARIABLE_HANDLE:
-        dtype, dims = op.attrs["dtype"], op.attrs["shape"].dims
+        dtype, dims = op.attrs["dtype"], op.attrs["shape"].sizes
     elif len(op.outputs) == 1:
         dtype, dims = op.outputs[0].dtype.base_dtype, op.outputs[0].dims
     else:

@@ -4,24 +4,49 @@ from __future__ import annotations
 
 import tideflow
 from tideflow.graph import defaults
+from tideflow.graph.behavior import behavior
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.graph_def import MIN_CONSUMER, PRODUCER
 from tideflow.ops.export import export, export_value
+from tideflow.ops.state import disable_resource_variables, enable_resource_variables
 
 
-@export(
-    "disable_control_flow_v2",
-    "disable_v2_tensorshape",
-    "disable_tensor_equality",
-)
+@export("disable_control_flow_v2", "disable_tensor_equality")
 def choose_v1() -> None:
     """Do nothing: in this, `tideflow.v1` never behaves as TensorFlow 2 does."""
 
 
-@export("disable_eager_execution", "disable_v2_behavior")
+@export("disable_v2_tensorshape")
+def disable_v2_tensorshape() -> None:
+    """Let shapes give Dimension objects, `shape[1].value`, as TensorFlow 1 does."""
+    behavior.tensorshape = False
+
+
+@export("enable_v2_tensorshape")
+def enable_v2_tensorshape() -> None:
+    """Let shapes give numbers, and None for an unknown size (the default)."""
+    behavior.tensorshape = True
+
+
+@export("disable_eager_execution")
 def disable_eager_execution() -> None:
     """Put operations into graphs, also where `import tideflow as tf` had made them eager."""
     defaults.eager.make = None
+
+
+@export("disable_v2_behavior")
+def disable_v2_behavior() -> None:
+    """Behave as TensorFlow 1 does: graphs, reference variables, and shapes of Dimension objects."""
+    disable_eager_execution()
+    disable_v2_tensorshape()
+    disable_resource_variables()
+
+
+@export("enable_v2_behavior")
+def enable_v2_behavior() -> None:
+    """Undo disable_v2_behavior, but for graphs: in `tideflow.v1` nothing is called at once."""
+    enable_v2_tensorshape()
+    enable_resource_variables()
 
 
 @export("executing_eagerly", "executing_eagerly_outside_functions")

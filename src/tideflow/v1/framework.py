@@ -11,6 +11,7 @@ import numpy as np
 from tideflow import app, flags, logging
 from tideflow.graph import importer
 from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
+from tideflow.graph.dimension import Dimension
 from tideflow.graph.functions import add_to_library, library_lookup
 from tideflow.graph.graph import (
     Graph,
@@ -166,6 +167,18 @@ def list_ops() -> list[str]:
     return registered_ops()
 
 
+@export("dimension_value", "compat.dimension_value")
+def dimension_value(dimension: Dimension | int | None) -> int | None:
+    """Return a size, given as a Dimension, a number or None, as a number or None."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+@export("dimension_at_index", "compat.dimension_at_index")
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Return one size of a shape as a Dimension, whatever the shape itself would give."""
+    return Dimension(None) if shape.rank is None else Dimension(shape.as_list()[index])
+
+
 @export_v2("type_spec_from_value")
 def type_spec_from_value(value: Any) -> TensorSpec:
     """Return the spec of a tensor, array, or what converts to a tensor.
@@ -190,6 +203,7 @@ def _export_values() -> None:
         "Tensor": Tensor,
         "GraphKeys": GraphKeys,
         "TensorShape": TensorShape,
+        "Dimension": Dimension,
         "DType": DType,
         "DeviceSpec": DeviceSpec,
         "as_dtype": as_dtype,

@@ -211,7 +211,7 @@ class _Loop:
     def _invariant(self, tensor: Tensor, original: Any) -> Dims:
         for value, shape in self.opts.get("shape_invariants") or ():
             if value is original or value is tensor:
-                return TensorShape(getattr(shape, "shape", shape)).dims
+                return TensorShape(getattr(shape, "shape", shape)).sizes
         return tensor.dims if tensor.dtype.base_dtype is not dtypes.variant else ()
 
     def _stand_in(self, at: int) -> Any:

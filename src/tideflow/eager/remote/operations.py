@@ -96,7 +96,7 @@ class RemoteOperations:
         del held
         names = None
         if op_def.role is roles.VARIABLE_HANDLE:
-            names = (attrs["dtype"], attrs["shape"].dims)
+            names = (attrs["dtype"], attrs["shape"].sizes)
         return [
             RemoteTensor(self, dtype, device, op_id, i, made, names)
             for i, dtype in enumerate(template.types)

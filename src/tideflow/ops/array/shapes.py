@@ -358,7 +358,7 @@ def squeeze(
 
 
 def _ensure_shape_shape(c: ShapeContext) -> list[Dims]:
-    return [shapes.merge(c.inputs[0], c.attrs["shape"].dims)]
+    return [shapes.merge(c.inputs[0], c.attrs["shape"].sizes)]
 
 
 @op(
@@ -371,9 +371,9 @@ def _ensure_shape_shape(c: ShapeContext) -> list[Dims]:
 )
 def ensure_shape_kernel(xp: ArrayNamespace, x: Array, *, shape: TensorShape) -> Any:
     """Return x.  Raises: InvalidArgumentError when its shape is not as declared."""
-    if not shapes.compatible(np.shape(x), shape.dims):
+    if not shapes.compatible(np.shape(x), shape.sizes):
         raise InvalidArgumentError(
-            f"EnsureShape: found shape {list(np.shape(x))}, expected {format_dims(shape.dims)}"
+            f"EnsureShape: found shape {list(np.shape(x))}, expected {format_dims(shape.sizes)}"
         )
     return x
 
@@ -531,4 +531,4 @@ def broadcast_dynamic_shape(shape_x: TensorLike, shape_y: TensorLike) -> Tensor:
 @export("broadcast_static_shape")
 def broadcast_static_shape(shape_x: TensorShape, shape_y: TensorShape) -> TensorShape:
     """Return the shape that two static shapes broadcast to.  Raises: ValueError."""
-    return TensorShape(shapes.broadcast(as_shape(shape_x).dims, as_shape(shape_y).dims))
+    return TensorShape(shapes.broadcast(as_shape(shape_x).sizes, as_shape(shape_y).sizes))

@@ -138,7 +138,7 @@ def require_a_row_each(given: tuple[int, ...], group_size: int) -> None:
 
 
 def _declared(c: ShapeContext) -> list[Dims]:
-    return [c.node.attrs["shape"].dims]
+    return [c.node.attrs["shape"].sizes]
 
 
 def _asked(c: ShapeContext) -> list[Dims]:

@@ -24,7 +24,7 @@ from tideflow.wire.dtypes import DType
 def _declared_shapes(c: ShapeContext) -> list[Dims]:
     count = len(c.node.output_types)
     given = c.attrs.get("output_shapes") or []
-    return [shape.dims for shape in given] if len(given) == count else [None] * count
+    return [shape.sizes for shape in given] if len(given) == count else [None] * count
 
 
 def _call_signature(name: str) -> str:
@@ -162,7 +162,7 @@ async def case_kernel(
 
 def _while_shape(c: ShapeContext) -> list[Dims]:
     given = c.attrs["output_shapes"]
-    return [shape.dims for shape in given] if given else [None] * len(c.inputs)
+    return [shape.sizes for shape in given] if given else [None] * len(c.inputs)
 
 
 def _while_signature(name: str) -> str:
@@ -244,5 +244,5 @@ def fake_param(ctx: KernelContext, *, dtype: DType, shape: TensorShape) -> Any:
     """Return something for a result that the branch taken does not have, and nobody reads."""
     if dtype in (dtypes.resource, dtypes.variant, dtypes.string):
         return b""
-    sizes = [size or 0 for size in shape.dims or ()]
+    sizes = [size or 0 for size in shape.sizes or ()]
     return np.zeros(sizes, dtype.as_numpy_dtype)

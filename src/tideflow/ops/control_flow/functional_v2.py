@@ -236,4 +236,4 @@ def _is_sizes(value: TensorLike) -> bool:
 
 def _dims(invariant: object) -> Dims:
     spec_shape = getattr(invariant, "shape", invariant)
-    return TensorShape(spec_shape).dims
+    return TensorShape(spec_shape).sizes

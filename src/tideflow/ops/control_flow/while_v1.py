@@ -219,7 +219,7 @@ def _invariants(loop_vars: Any, given: object) -> list[Dims] | None:
     for leaf, invariant in zip(leaves, shapes_given):
         parts = nest.flatten(leaf, expand_composites=True)
         if parts == [leaf]:
-            found.append(TensorShape(invariant).dims)
+            found.append(TensorShape(invariant).sizes)
         else:
             # The parts of a composite may all change, save for a TensorArray's scalar flow.
             found.extend(() if len(parts) == 1 else None for _ in parts)

@@ -191,7 +191,9 @@ class GroupingTransformations(Transformations):
         """Return shapes in which a size stands where none is known, as tensors."""
         flat = flat_shapes(shapes, 1)
         found = [
-            apply_op("Pack", [size if n is None else int64(n) for n in TensorShape(one).dims or ()])
+            apply_op(
+                "Pack", [size if n is None else int64(n) for n in TensorShape(one).sizes or ()]
+            )
             for one in flat
         ]
         return nest.pack_sequence_as(self._element, found)

@@ -56,7 +56,7 @@ def padded_sizes(shape: Any) -> Tensor:
     """Return a shape as a tensor with -1 for sizes that are not known."""
     if isinstance(shape, Tensor):
         return convert_to_tensor(shape, dtypes.int64)
-    dims: Sequence[Any] = TensorShape(shape).dims or ()
+    dims: Sequence[Any] = TensorShape(shape).sizes or ()
     return convert_to_tensor([-1 if size is None else size for size in dims], dtypes.int64)
 
 
@@ -67,7 +67,7 @@ def static_dims(shape: Any) -> Dims:
         return None if rank is None else (None,) * rank
     dims = TensorShape(
         [None if size == -1 else size for size in shape] if is_shape(shape) else shape
-    ).dims
+    ).sizes
     return dims if dims is not None else ()
 
 

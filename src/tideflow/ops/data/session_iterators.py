@@ -327,7 +327,7 @@ def _element(output_types: Any, output_shapes: Any) -> Any:
         shapes = flat_shapes(output_shapes, len(types))
     if len(shapes) != len(types):
         raise TypeError(f"there are {len(types)} types, and {len(shapes)} shapes")
-    leaves = [Spec(as_dtype(t), TensorShape(s).dims) for t, s in zip(types, shapes)]
+    leaves = [Spec(as_dtype(t), TensorShape(s).sizes) for t, s in zip(types, shapes)]
     return nest.pack_sequence_as(output_types, leaves)
 
 

@@ -158,14 +158,14 @@ def owned(value: object) -> Any:
 
 def dims_of(given: Sequence[TensorShape]) -> tuple[Dims, ...]:
     """Return an output_shapes attr as Dims."""
-    return tuple(shape.dims for shape in given)
+    return tuple(shape.sizes for shape in given)
 
 
 def component_shapes(c: ShapeContext) -> list[Dims]:
     """Give components the shapes that the attr output_shapes says."""
     given = c.attrs["output_shapes"]
     count = len(c.node.output_types)
-    return [shape.dims for shape in given] if len(given) == count else [None] * count
+    return [shape.sizes for shape in given] if len(given) == count else [None] * count
 
 
 def check_structure(

@@ -138,7 +138,7 @@ def placeholder_kernel(ctx: KernelContext, *, dtype: DType, shape: TensorShape) 
     """Refuse: a placeholder has no value of its own."""
     raise errors.InvalidArgumentError(
         f"placeholder {ctx.node.name!r} must be fed: a value of type {dtype.name} and shape "
-        f"{format_dims(shape.dims)}; give one in feed_dict"
+        f"{format_dims(shape.sizes)}; give one in feed_dict"
     )
 
 
@@ -160,7 +160,7 @@ def as_shape(shape: Any) -> TensorShape:
 
 
 def _with_default_shape(c: ShapeContext) -> list[Dims]:
-    declared: Dims = c.attrs["shape"].dims
+    declared: Dims = c.attrs["shape"].sizes
     merge(c.inputs[0], declared)
     return [declared]
 

@@ -98,7 +98,7 @@ def to_dense(value: IndexedSlices, dtype: DType | None = None, name: str | None 
         raise ValueError(f"{value!r} cannot become a tensor: its dense_shape is not known")
     rows = apply_op("StridedSlice", value.dense_shape, [0], [1], [1], shrink_axis_mask=1)
     made: Tensor = apply_op("UnsortedSegmentSum", value.values, value.indices, rows, name=name)
-    made.set_shape(shapes.merge(made.dims, value.shape.dims))
+    made.set_shape(shapes.merge(made.dims, value.shape.sizes))
     return made
 
 

@@ -311,11 +311,11 @@ def _compact(diagonals: Any, form: str) -> Tensor:
     made: Tensor
     if form == "sequence":
         upper, main, lower = (convert_to_tensor(part) for part in diagonals)
-        size = main.shape[-1] if main.shape.rank else None
+        size = main.dims[-1] if main.dims else None
         none = [[0, 0]] * ((main.shape.rank or 1) - 1)
-        if upper.shape[-1] is not None and upper.shape[-1] != size:
+        if upper.dims and upper.dims[-1] is not None and upper.dims[-1] != size:
             upper = apply_op("Pad", upper, [*none, [0, 1]])
-        if lower.shape[-1] is not None and lower.shape[-1] != size:
+        if lower.dims and lower.dims[-1] is not None and lower.dims[-1] != size:
             lower = apply_op("Pad", lower, [*none, [1, 0]])
         made = apply_op("Pack", [upper, main, lower], axis=-2)
         return made
@@ -342,7 +342,7 @@ def banded_triangular_solve(
     """
     with _scope(name, "banded_triangular_solve"):
         given = convert_to_tensor(bands)
-        count = given.shape[-2] if given.shape.rank else None
+        count = given.dims[-2] if given.dims else None
         if count is None:
             raise ValueError("how many bands there are must be known")
         within = (1 - count, 0) if lower else (0, count - 1)

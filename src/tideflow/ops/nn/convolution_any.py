@@ -203,9 +203,9 @@ def conv_transpose(
     count = len(output_shape) - 2 if isinstance(output_shape, (list, tuple)) else None
     if count is None:
         sizes = convert_to_tensor(output_shape, "int32")
-        if not sizes.shape.rank or sizes.shape[0] is None:
+        if not sizes.dims or sizes.dims[0] is None:
             raise ValueError("how many sizes output_shape has must be known")
-        count = sizes.shape[0] - 2
+        count = sizes.dims[0] - 2
     layout = layout_of(data_format, count)
     transposed = {1: conv1d_transpose, 2: conv2d_transpose, 3: conv3d_transpose}[count]
     made: Tensor = transposed(  # type: ignore[operator]

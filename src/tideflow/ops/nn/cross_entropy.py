@@ -153,7 +153,7 @@ def softmax_cross_entropy_with_logits_v2(
         if outer is not None:
             static = precise.shape
             cost = apply_op("Reshape", cost, outer)
-            if static.dims is not None:
+            if static.sizes is not None:
                 cost.set_shape(static[:-1])
         return _named(apply_op("Cast", cost, DstT=logits.dtype) if narrow else cost, scope)
 

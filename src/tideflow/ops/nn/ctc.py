@@ -347,7 +347,7 @@ def ctc_loss_v2(
     del unique
     with get_default_graph().name_scope(name or "ctc_loss"):
         x = convert_to_tensor(logits)
-        classes = x.shape[-1] if x.shape.rank else None
+        classes = x.dims[-1] if x.dims else None
         if classes is None:
             raise ValueError("how many classes the logits have must be known")
         is_sparse = isinstance(labels, SparseTensor)

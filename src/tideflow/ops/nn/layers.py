@@ -40,7 +40,7 @@ def _known(x: Tensor, axis: int, rank: int | None = None) -> int:
     found = x.shape.rank
     if found is None or (rank is not None and found != rank):
         raise ValueError(f"inputs must have rank {rank or 'known'}; their shape is {x.shape}")
-    size = x.shape[axis]
+    size = x.shape.as_list()[axis]
     if size is None:
         raise ValueError(f"size {axis} of the inputs must be known; their shape is {x.shape}")
     return int(size)
@@ -198,7 +198,7 @@ def flatten(
         if first and rank is not None and rank > 2:
             x = apply_op("Transpose", x, [0, *range(2, rank), 1])
         count = x.shape[1:].num_elements() if rank else None
-        batch = x.shape[0] if rank else None
+        batch = x.dims[0] if x.dims else None
         if count:
             made: Tensor = apply_op("Reshape", x, [-1, count])
         else:

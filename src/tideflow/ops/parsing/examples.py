@@ -104,7 +104,7 @@ def _sparse(rows: list[Any], dtype: DType, is_one: bool) -> tuple[Any, Any, Any]
 def _dense(examples: list[Any], key: str, default: Array, shape: TensorShape) -> Any:
     """Return a feature of one shape, [examples, ...]; its first size may be open, to be filled."""
     dtype = dtypes.dtype_of(default)
-    sizes = list(shape.dims or ())
+    sizes = list(shape.sizes or ())
     found = [_values(features, key, dtype) for features in examples]
     if sizes and sizes[0] is None:
         return _padded(found, key, default, [int(size or 0) for size in sizes[1:]])
@@ -170,7 +170,7 @@ def _parsed_shapes(c: ShapeContext) -> list[Dims]:
     shapes: list[Dims] = [(None, rank)] * sparse + [(None,)] * len(attrs["sparse_types"])
     shapes += [(rank,)] * sparse
     for shape in attrs["dense_shapes"]:
-        known = None if batch is None or shape.dims is None else (*batch, *shape.dims)
+        known = None if batch is None or shape.sizes is None else (*batch, *shape.sizes)
         shapes.append(known)
     shapes += [(None,)] * len(attrs["ragged_value_types"])
     rows = None if not batch or batch[0] is None else batch[0] + 1

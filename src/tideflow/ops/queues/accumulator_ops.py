@@ -64,7 +64,7 @@ def _open(ctx: Any, kind: type[Accumulator], declared: dict[str, Any]) -> Accumu
         declared["container"],
         name,
         Accumulator,
-        lambda: kind(name, dtype, declared["shape"].dims, is_mean),
+        lambda: kind(name, dtype, declared["shape"].sizes, is_mean),
     )
     return found
 

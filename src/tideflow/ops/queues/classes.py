@@ -50,9 +50,9 @@ class QueueBase:
         for queue in queues[1:]:
             if queue.dtypes != first.dtypes or queue.names != first.names:
                 raise TypeError("all queues of from_list must have the same dtypes and names")
-        shapes = [shape.dims for shape in first.shapes]
+        shapes = [shape.sizes for shape in first.shapes]
         for queue in queues[1:]:
-            shapes = [static_shapes.relax(d, s.dims) for d, s in zip(shapes, queue.shapes)]
+            shapes = [static_shapes.relax(d, s.sizes) for d, s in zip(shapes, queue.shapes)]
         handles = apply_op("Pack", [queue.queue_ref for queue in queues], axis=0)
         chosen = apply_op("GatherV2", handles, index, 0)
         return QueueBase(first.dtypes, map(TensorShape, shapes), first.names, chosen)
@@ -104,7 +104,7 @@ class QueueBase:
             size: int | None = None
             for tensor, shape in zip(tensors, self._shapes):
                 rows = TensorShape([size]).concatenate(shape)
-                size = tensor.shape.with_rank_at_least(1).merge_with(rows)[0]
+                (size, *_) = tensor.shape.with_rank_at_least(1).merge_with(rows).as_list()
             made: Operation = apply_op(
                 "QueueEnqueueManyV2",
                 self._queue_ref,
@@ -125,7 +125,7 @@ class QueueBase:
             component_types=self._dtypes,
             name=name or f"{self._name}_Dequeue",
         )
-        return self._result(found, [shape.dims for shape in self._shapes])
+        return self._result(found, [shape.sizes for shape in self._shapes])
 
     def dequeue_many(self, n: TensorLike, name: str | None = None) -> Any:
         """Return n elements as a batch; waits for all of them when run.
@@ -204,7 +204,7 @@ class QueueBase:
         ]
 
     def _rows(self, size: int | None, shape: TensorShape) -> static_shapes.Dims:
-        return None if shape.dims is None else (size, *shape.dims)
+        return None if shape.sizes is None else (size, *shape.sizes)
 
     def _result(self, tensors: list[Tensor], dims: list[static_shapes.Dims]) -> Any:
         for tensor, known in zip(tensors, dims):

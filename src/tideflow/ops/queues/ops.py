@@ -27,7 +27,7 @@ from tideflow.wire.dtypes import DType
 
 
 def _dims(shapes: list[TensorShape]) -> list[Dims]:
-    return [shape.dims for shape in shapes]
+    return [shape.sizes for shape in shapes]
 
 
 # What each queue op has, besides the types and shapes of its components.

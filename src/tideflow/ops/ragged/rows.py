@@ -302,7 +302,7 @@ def _row(ragged: RaggedTensor, index: object) -> Any:
     """Return one row.  Raises: IndexError where it is not there, InvalidArgumentError when run."""
     kind = ragged.row_splits.dtype
     if isinstance(index, int) and get_default_graph().is_eager:
-        count = ragged.shape[0] or 0
+        count = (ragged.shape.sizes or (0,))[0] or 0
         if not -count <= index < count:
             raise IndexError(f"there is no row {index} of {count}")
     at, rows = partition.number(index, kind), ragged.nrows()

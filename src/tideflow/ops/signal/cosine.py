@@ -82,7 +82,7 @@ def _of_length(x: Tensor, n: int | None) -> Tensor:
 def _transform(x: Tensor, kind: int, norm: str | None) -> Any:
     size = apply_op("Shape", x)[-1]
     if kind == 1:
-        if x.shape.rank and x.shape[-1] is not None and x.shape[-1] < 2:
+        if x.dims and x.dims[-1] is not None and x.dims[-1] < 2:
             raise ValueError("type 1 needs two elements at least")
         mirrored = apply_op("ReverseV2", x, [-1])[..., 1:-1]
         made: Tensor = apply_op("Real", rfft(apply_op("ConcatV2", [x, mirrored], -1)), Tout=x.dtype)

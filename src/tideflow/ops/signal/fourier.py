@@ -204,8 +204,8 @@ def _long_enough(x: Tensor, fft_length: object, rank: int, is_half: bool) -> Any
     outer = apply_op("ZerosLike", apply_op("StridedSlice", sizes, [0], [-rank], [1], begin_mask=1))
     after = apply_op("ConcatV2", [outer, missing], 0)
     made = apply_op("Pad", x, apply_op("Pack", [apply_op("ZerosLike", after), after], axis=1))
-    if x.shape.rank is not None:
-        made.set_shape([*x.shape[:-rank], *[None] * rank])
+    if x.dims is not None:
+        made.set_shape([*x.dims[:-rank], *[None] * rank])
     return made
 
 

@@ -26,7 +26,7 @@ def _known(value: Any) -> int | None:
 
 def _size(x: Tensor, axis: int) -> Any:
     """Return a size as a number where it is known, else as a tensor."""
-    known = x.shape[axis]
+    known = None if x.dims is None else x.dims[axis]
     return apply_op("Shape", x)[axis] if known is None else known
 
 

@@ -159,7 +159,7 @@ def inverse_mdct(
     """Return the real signals [..., samples] of modified cosine transforms (see mdct)."""
     with get_default_graph().name_scope(name or "inverse_mdct"):
         x = convert_to_tensor(mdcts)
-        size = x.shape[-1] if x.shape.rank else None
+        size = x.dims[-1] if x.dims else None
         half = apply_op("Shape", x)[-1] if size is None else size
         found: Any = dct(x, type=4, norm=norm)
         if norm is None:
@@ -243,7 +243,7 @@ def mfccs_from_log_mel_spectrograms(
     """
     with get_default_graph().name_scope(name or "mfccs_from_log_mel_spectrograms"):
         x = convert_to_tensor(log_mel_spectrograms)
-        if x.shape.rank and x.shape[-1] == 0:
+        if x.dims and x.dims[-1] == 0:
             raise ValueError("there must be mel bins; the last size is 0")
         count = apply_op("Cast", apply_op("Shape", x)[-1], DstT=x.dtype)
         made: Tensor = apply_op("Mul", dct(x), apply_op("Rsqrt", count * 2.0))

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
+from tideflow.graph.behavior import behavior
 from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import (
@@ -129,7 +130,6 @@ class _KindChoice:
     """Which class a new variable gets when the caller does not say."""
 
     def __init__(self) -> None:
-        self.resource_by_default = True
         self.classes: dict[bool, type[Variable]] = {}
         # The class of variables made outside of any graph, where there is an eager side.
         self.eager: type[Variable] | None = None
@@ -143,19 +143,19 @@ kinds = _KindChoice()
 @export("enable_resource_variables")
 def enable_resource_variables() -> None:
     """Make resource variables unless the caller asks for others (the default)."""
-    kinds.resource_by_default = True
+    behavior.resource_variables = True
 
 
 @export("disable_resource_variables")
 def disable_resource_variables() -> None:
     """Make reference variables unless the caller asks for others."""
-    kinds.resource_by_default = False
+    behavior.resource_variables = False
 
 
 @export("resource_variables_enabled")
 def resource_variables_enabled() -> bool:
     """Whether new variables are resource variables by default."""
-    return kinds.resource_by_default
+    return behavior.resource_variables
 
 
 def _make(**kwargs: Any) -> Any:
@@ -165,7 +165,7 @@ def _make(**kwargs: Any) -> Any:
     if use_resource is None:
         use_resource = kinds.of_scope()
     if use_resource is None:
-        use_resource = kinds.resource_by_default
+        use_resource = behavior.resource_variables
     return kinds.classes[bool(use_resource)](**kwargs)
 
 
@@ -450,9 +450,7 @@ class Variable(metaclass=_VariableMeta):
         return self is other
 
     def __repr__(self) -> str:
-        dims = self.shape.dims
-        shape = "<unknown>" if dims is None else dims
-        return f"<tf.Variable {self.name!r} shape={shape} dtype={self.dtype.name}>"
+        return f"<tf.Variable {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
 
     # ---- as a message
 

@@ -43,7 +43,7 @@ def variable(
         container,
         name,
         RefVariableState,
-        lambda: RefVariableState(name, dtype, shape.dims, container),
+        lambda: RefVariableState(name, dtype, shape.sizes, container),
     )
     if state.dtype is not dtype:
         raise errors.InternalError(
@@ -57,7 +57,7 @@ op("VariableV2" + _VARIABLE, shape=from_attr("shape"), stateful=True, role=roles
 
 def _legacy_shape(c: Any) -> list[Any]:
     # The older op could not tell a scalar from an unknown shape.
-    dims = c.attrs["shape"].dims
+    dims = c.attrs["shape"].sizes
     return [dims or None]
 
 
@@ -195,8 +195,8 @@ def temporary_variable(
     name = "temporary/" + (var_name or ctx.node.name)
     if name in step.objects:
         raise errors.AlreadyExistsError(f"the step has a temporary variable {name!r} already")
-    state = RefVariableState(name, dtype, shape.dims)
-    state.assign(np.zeros([int(size or 0) for size in shape], dtype.as_numpy_dtype))
+    state = RefVariableState(name, dtype, shape.sizes)
+    state.assign(np.zeros([int(size or 0) for size in shape.as_list()], dtype.as_numpy_dtype))
     step.objects[name] = state
     return state
 

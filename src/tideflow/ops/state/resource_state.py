@@ -58,7 +58,7 @@ def var_handle_op(
 
     Source: tensorflow/core/kernels/resource_variable_ops.cc
     """
-    facts = {"dtypes_and_shapes": ((dtype, shape.dims),)}
+    facts = {"dtypes_and_shapes": ((dtype, shape.sizes),)}
     if shared_name == ANONYMOUS_NAME:
         return ctx.resources.anonymous_handle(ResourceVariableState, **facts)
     # One handle for each node: lookups then compare identical strings.
@@ -92,7 +92,7 @@ def var_handles_op(
     rows = zip(containers, shared_names, dtypes, shapes)
     return [
         ctx.resources.handle(
-            container, name, ResourceVariableState, dtypes_and_shapes=((dtype, shape.dims),)
+            container, name, ResourceVariableState, dtypes_and_shapes=((dtype, shape.sizes),)
         )
         for container, name, dtype, shape in rows
     ]

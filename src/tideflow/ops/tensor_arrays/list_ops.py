@@ -68,7 +68,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
 
 def _concat_shape(c: ShapeContext) -> list[Dims]:
     given = c.attrs.get("element_shape")
-    dims = known_dims(c, "element_shape") if given is None else given.dims
+    dims = known_dims(c, "element_shape") if given is None else given.sizes
     return [None if not dims else (None, *dims[1:]), (None,)]
 
 
@@ -471,7 +471,7 @@ def tensor_list_concat(
     ctx: KernelContext, handle: object, *, element_dtype: DType, element_shape: TensorShape
 ) -> Any:
     """Return all elements joined along their first axis, and their lengths."""
-    return _joined(as_list(handle, element_dtype), element_shape.dims, [])
+    return _joined(as_list(handle, element_dtype), element_shape.sizes, [])
 
 
 @op(

@@ -88,7 +88,7 @@ def tensor_array(
         name,
         dtype,
         int(size),
-        element_shape.dims,
+        element_shape.sizes,
         dynamic_size=dynamic_size,
         clear_after_read=clear_after_read,
         identical_element_shapes=identical_element_shapes,
@@ -209,7 +209,7 @@ def tensor_array_write(
 def _gather_shape(c: ShapeContext) -> list[Dims]:
     count = with_rank(c.shape("indices"), 1, "indices")[0]
     _scalar_inputs(c, "flow_in")
-    element = c.attrs["element_shape"].dims
+    element = c.attrs["element_shape"].sizes
     return [None if element is None else (count, *element)]
 
 
@@ -234,7 +234,7 @@ def tensor_array_gather(
     element_shape: TensorShape,
 ) -> Any:
     """Return elements stacked along a new first axis."""
-    return _store(step, handle, dtype).gather(_indices(indices), element_shape.dims)
+    return _store(step, handle, dtype).gather(_indices(indices), element_shape.sizes)
 
 
 def _scatter_shape(c: ShapeContext) -> list[Dims]:
@@ -271,7 +271,7 @@ def tensor_array_scatter(
 
 
 def _concat_shape(c: ShapeContext) -> list[Dims]:
-    tail = c.attrs["element_shape_except0"].dims
+    tail = c.attrs["element_shape_except0"].sizes
     return [None if tail is None else (None, *tail), (None,)]
 
 
@@ -295,7 +295,7 @@ def tensor_array_concat(
     element_shape_except0: TensorShape,
 ) -> Any:
     """Return all elements joined along their first axis, and how long each is."""
-    return _store(step, handle, dtype).concat(element_shape_except0.dims)
+    return _store(step, handle, dtype).concat(element_shape_except0.sizes)
 
 
 def _split_shape(c: ShapeContext) -> list[Dims]:

@@ -127,5 +127,5 @@ def _wanted_dims(op: Operation, port: int) -> tuple[Any, bool]:
             if variable.dtype.is_ref_dtype:
                 return variable.dims, reshaped
             shape = variable.op.attrs.get("shape")
-            return (None if shape is None else shape.dims), reshaped
+            return (None if shape is None else shape.sizes), reshaped
     return None, False

@@ -35,7 +35,7 @@ def slot_variable(primary: Any, value: Callable[[], Any], name: str) -> Any:
             name=f"{primary.op.name}/{name}",
             dtype=primary.dtype.base_dtype,
             use_resource=is_resource(primary),
-            validate_shape=shapes.num_elements(primary.shape.dims) is not None,
+            validate_shape=shapes.num_elements(primary.shape.sizes) is not None,
         )
 
 
@@ -54,7 +54,7 @@ def zeros_for(primary: Any) -> Any:
 def filled_like(primary: Any, value: Any) -> Any:
     """Return a tensor of a variable's type and shape that holds one value everywhere."""
     dtype = primary.dtype.base_dtype
-    dims = primary.shape.dims
+    dims = primary.shape.sizes
     if shapes.num_elements(dims) is not None:
         return apply_op("Fill", list(dims), convert_to_tensor(value, dtype))
     sizes = apply_op("Shape", convert_to_tensor(primary.initialized_value()))

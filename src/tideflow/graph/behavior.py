@@ -1,0 +1,33 @@
+"""What a program chose between the behaviours of TensorFlow 1 and 2, for the whole process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+
+@dataclass
+class Behavior:
+    """What is as in TensorFlow 2.
+
+    Attributes:
+      tensorshape: sizes of a TensorShape are numbers and None, and no Dimension objects.
+      resource_variables: variables are resources where the caller does not say.
+    """
+
+    tensorshape: bool = True
+    resource_variables: bool = True
+
+
+behavior = Behavior()
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Let choices made inside end with it."""
+    before = replace(behavior)
+    try:
+        yield
+    finally:
+        vars(behavior).update(vars(before))
