@@ -25,7 +25,7 @@ class Context:
         self.resources = device.resources
         self._memos = device.memos
 
-    def memo(self, make: Callable[[], Any]) -> Any:
+    def memo(self, make: Callable[[], Any], is_random: bool = False) -> Any:
         if self.node.name not in self._memos:
             self._memos[self.node.name] = make()
         return self._memos[self.node.name]

@@ -10,7 +10,7 @@ from tideflow.graph.graph import Graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import exports
 from tideflow.ops.framework.constants import placeholder
-from tideflow.ops.metrics import running as metrics
+from tideflow.ops.state import metrics
 
 TF = exports()
 

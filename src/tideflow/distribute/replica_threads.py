@@ -13,16 +13,23 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.replica_context import Entry, ReplicaContext, entered
 from tideflow.distribute.values import regroup, select_replica_tree
+from tideflow.eager.functions import Function
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.state import creators_in_force, with_creators
 from tideflow.platform import threads, waits
+
+# For each strategy and each function that it ran, the function around all replicas.
+_wrapped: weakref.WeakKeyDictionary[StrategyLike, weakref.WeakKeyDictionary[Function, Function]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def call_for_each_replica(
@@ -33,9 +40,12 @@ def call_for_each_replica(
 ) -> Any:
     """Return the results of fn in all replicas, joined leaf by leaf.
 
+    A `tf.function` is traced once, around all replicas, so that they can meet inside it.
     Raises: what fn raises in the first replica that fails; RuntimeError when the replicas make
     different numbers of merge calls.
     """
+    if isinstance(fn, Function):
+        return _around_replicas(strategy, fn)(*args, **kwargs)
     count = len(strategy.extended.worker_devices)
     graph = get_default_graph()
     replicas = [
@@ -62,6 +72,21 @@ def call_for_each_replica(
     finally:
         for replica in replicas:
             replica.give_up()
+
+
+def _around_replicas(strategy: StrategyLike, fn: Function) -> Function:
+    """Return a function that calls the Python function of another in each replica."""
+    known = _wrapped.setdefault(strategy, weakref.WeakKeyDictionary())
+    found = known.get(fn)
+    if found is None:
+        # What is kept by fn must not hold it.
+        python_function = fn.python_function
+
+        def in_replicas(*args: Any, **kwargs: Any) -> Any:
+            return call_for_each_replica(strategy, python_function, args, kwargs)
+
+        found = known[fn] = fn.around(in_replicas)
+    return found
 
 
 def _merge(strategy: StrategyLike, replicas: Sequence[_Replica]) -> None:
@@ -220,7 +245,7 @@ class _Replica:
 
     def _pause(self, merge_fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Stop until all replicas are here and the function has run."""
-        is_inside = get_default_graph() is not self.graph and not self.graph.is_eager
+        is_inside = get_default_graph() is not self.graph
         if is_inside or self.graph.control_flow_context is not self._control_flow:
             raise RuntimeError(
                 "`merge_call` called while defining a new graph or a tf.function: inside a nested "

@@ -32,6 +32,7 @@ from tideflow.distribute.variables import (
     make_copies,
 )
 from tideflow.eager.functions import Function, distinguish_traces
+from tideflow.eager.random_generator import distinguish_replicas
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.export import export_v2
@@ -197,8 +198,6 @@ class StrategyExtended:
                 "strategy; use ON_WRITE or ON_READ"
             )
         on_read = synchronization is VariableSynchronization.ON_READ
-        if on_read and kwargs.get("trainable"):
-            raise ValueError("a variable that is synchronised on read cannot be trainable")
         graph = get_default_graph()
         copies = make_copies(self.parameter_devices, next_creator, kwargs, graph)
         kind = SyncOnReadVariable if on_read else MirroredVariable
@@ -445,6 +444,14 @@ class _DefaultExtended(StrategyExtended):
 set_default_strategy(DefaultStrategy())
 # In the scope of a strategy a function does other things than outside.
 distinguish_traces(lambda: (id(current().strategy), _replica_number(current().replica)))
+
+
+def _replica_of_generators() -> tuple[bool, int | None]:
+    here = current().replica
+    return has_strategy(), None if here is None else here.replica_number
+
+
+distinguish_replicas(_replica_of_generators)
 
 
 def _replica_number(replica: ReplicaContext | None) -> int:

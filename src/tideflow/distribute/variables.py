@@ -22,7 +22,7 @@ from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export_v2
-from tideflow.ops.state import VariableAggregation
+from tideflow.ops.state import VariableAggregation, VariableSynchronization
 from tideflow.wire.dtypes import DType
 
 
@@ -34,6 +34,8 @@ class DistributedVariable(EagerVariable):
     """
 
     is_distributed = True
+    # When the copies are made equal.
+    _when = VariableSynchronization.ON_WRITE
 
     def __init__(
         self,
@@ -88,6 +90,11 @@ class DistributedVariable(EagerVariable):
     def distribute_strategy(self) -> StrategyLike:
         """The strategy that made it."""
         return self._strategy
+
+    @property
+    def synchronization(self) -> VariableSynchronization:
+        """When the copies are made equal."""
+        return self._when
 
     @property
     def aggregation(self) -> VariableAggregation:
@@ -187,6 +194,8 @@ class MirroredVariable(DistributedVariable):
 
 class SyncOnReadVariable(DistributedVariable):
     """Copies that differ, until they are read across replicas: then they are aggregated."""
+
+    _when = VariableSynchronization.ON_READ
 
     def _change(self, method: str, value: Any, **kwargs: Any) -> Any:
         if self._is_in_replica() or self._is_in_update():

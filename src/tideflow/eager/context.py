@@ -13,6 +13,7 @@ import itertools
 import random
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 
 from tideflow.cluster.cluster_spec import ClusterSpec
@@ -61,6 +62,8 @@ class Context:
         self._server: TaskServer | None = None
         self._agent: CoordinationAgent | None = None
         self._op_seeds = random.Random()
+        self._last_op_seed: int | None = None
+        self._function_states: weakref.WeakSet[KernelState] = weakref.WeakSet()
         self._lock = threading.RLock()
         self._devices: DeviceManager | None = None
         self._names = itertools.count()
@@ -192,10 +195,25 @@ class Context:
         """
         self.seed = seed
         self._op_seeds = random.Random(seed)
+        if self.is_initialized:
+            self.state.restart_random()
+        for state in list(self._function_states):
+            state.restart_random()
 
     def next_op_seed(self) -> int:
         """Return the seed of the next random operation that gives none of its own."""
-        return self._op_seeds.randint(0, _MOST_SEED)
+        self._last_op_seed = self._op_seeds.randint(0, _MOST_SEED)
+        return self._last_op_seed
+
+    def is_drawn_seed(self, seed: int) -> bool:
+        """Whether an operation's seed was drawn for it: no other operation has it."""
+        return seed == self._last_op_seed
+
+    def own_state(self) -> KernelState:
+        """Return state for the kernels of one function, whose random ones a new seed restarts."""
+        made = KernelState(self.state.collectives)
+        self._function_states.add(made)
+        return made
 
     def unique_id(self) -> int:
         """Return a number that nothing else in this context has."""

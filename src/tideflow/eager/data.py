@@ -8,8 +8,9 @@ Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
 from __future__ import annotations
 
 import contextvars
+import copy
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from tideflow.eager.context import context
@@ -29,6 +30,7 @@ from tideflow.ops.data import (
     packed,
     spec_of,
 )
+from tideflow.ops.data.type_specs import type_spec
 from tideflow.ops.data.values import Dataset as RuntimeDataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
@@ -56,6 +58,23 @@ class DatasetV2(Dataset):
       >>> [int(x) for x in dataset]
       [0, 4, 16, 36, 64]
     """
+
+    # ---- as an argument of a function
+
+    @property
+    def argument_handle(self) -> Tensor:
+        """The tensor by which functions take it."""
+        made: Tensor = self._variant
+        return made
+
+    @property
+    def argument_kind(self) -> Hashable:
+        """What tells the traces of functions apart that take datasets."""
+        return ("dataset", _kind_of(self._element))
+
+    def with_handle(self, handle: Tensor) -> DatasetV2:
+        """Return what stands for it in the trace of a function."""
+        return DatasetV2(handle, self._element)
 
     # ---- walking
 
@@ -146,6 +165,27 @@ class OwnedIterator:
         self._scope = contextvars.copy_context()
         self._direct = _direct_iterator(dataset._variant, self._resource_handle)
 
+    # ---- as an argument of a function
+
+    @property
+    def argument_handle(self) -> Tensor:
+        """The tensor by which functions take it."""
+        return self._handle
+
+    @property
+    def argument_kind(self) -> Hashable:
+        """What tells the traces of functions apart that take iterators."""
+        return ("iterator", _kind_of(self._element), self._resource_handle.device)
+
+    def with_handle(self, handle: Tensor) -> OwnedIterator:
+        """Return what stands for it in the trace of a function."""
+        made = copy.copy(self)
+        made._resource_handle = handle
+        made._direct = None
+        # A trace must not hold what it was first called with.
+        del made._dataset
+        return made
+
     @property
     def _handle(self) -> Tensor:
         """The iterator's handle; from now on others may use it, on the loop."""
@@ -156,7 +196,7 @@ class OwnedIterator:
     @property
     def element_spec(self) -> Any:
         """The TensorSpecs of an element."""
-        return self._dataset.element_spec
+        return nest.map_structure(type_spec, self._element)
 
     def __iter__(self) -> OwnedIterator:
         return self
@@ -192,6 +232,10 @@ class OwnedIterator:
         if not nest.is_nested(self._element):
             return self._element.given(tensors[0])
         return packed(self._element, tensors)
+
+
+def _kind_of(element: Any) -> str:
+    return repr(nest.map_structure(type_spec, element))
 
 
 # Those whose iterators need no event loop.  The others work ahead, or wait for files or time.

@@ -25,6 +25,7 @@ from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.node import arg_sizes, grouped
 from tideflow.graph.op_def import OpDef, get_op_def
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
+from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device
 from tideflow.runtime.jit_memory import aligned_copy
 from tideflow.runtime.loop import run_sync
@@ -136,7 +137,7 @@ class EagerGraph(Graph):
     ) -> BoundOp | None:
         """Bind an op whose inputs are single tensors, for calls of the same types and attrs."""
         op_def = get_op_def(op_name)
-        if self._is_shared(op_def) and not any(arg.is_list for arg in op_def.inputs):
+        if self._is_shared(op_def, attrs) and not any(arg.is_list for arg in op_def.inputs):
             _, known = convert_inputs(op_def, args, attrs)
             made = self._bind(op_def, known, self.context.default_device)
             self._bound[key] = made
@@ -189,7 +190,7 @@ class EagerGraph(Graph):
     def _bound_for(
         self, op_def: OpDef, inputs: Sequence[Any], attrs: dict[str, Any], device: Device
     ) -> BoundOp:
-        if not self._is_shared(op_def):
+        if not self._is_shared(op_def, attrs):
             return self._bind(op_def, attrs, device)
         key = (op_def.name, device.name, *(t.dtype for t in inputs), *_hashable(attrs))
         found = self._bound.get(key)
@@ -197,18 +198,29 @@ class EagerGraph(Graph):
             found = self._bound[key] = self._bind(op_def, attrs, device)
         return found
 
-    def _is_shared(self, op_def: OpDef) -> bool:
+    def _is_shared(self, op_def: OpDef, attrs: dict[str, Any]) -> bool:
         """Whether calls of an op share one bound kernel.
 
-        Not the random ones under a seed: each gets an own one, and would be kept for nothing.
+        Not a random one whose seed was drawn for it: it would be kept for nothing.
         """
-        is_seeded = "seed2" in op_def.attrs and self.context.seed is not None
-        return keeps_nothing(op_def) and not is_seeded
+        if not keeps_nothing(op_def):
+            return False
+        return "seed2" not in op_def.attrs or not self._has_drawn_seed(attrs)
+
+    def _has_drawn_seed(self, attrs: dict[str, Any]) -> bool:
+        return self.context.seed is not None and self.context.is_drawn_seed(attrs.get("seed2", 0))
 
     def _bind(self, op_def: OpDef, attrs: dict[str, Any], device: Device) -> BoundOp:
         home = self.context
+        state = home.state
         name = f"{op_def.name}_{home.unique_id()}"
-        return BoundOp(name, op_def, attrs, device, home.state, home.functions.get)
+        if "seed2" in op_def.attrs:
+            if self._has_drawn_seed(attrs):
+                state = KernelState()
+            else:
+                # By this name all threads that give the same seed go on in one sequence.
+                name = f"{op_def.name} {sorted(map(str, _hashable(attrs)))}"
+        return BoundOp(name, op_def, attrs, device, state, home.functions.get)
 
     def _run(self, bound: BoundOp, inputs: Sequence[Any]) -> Any:
         values = [t._value for t in inputs]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,26 @@ class Algorithm(enum.Enum):
     PHILOX = 1
     THREEFRY = 2
     AUTO_SELECT = 3
+
+
+class _Replicas:
+    """How generators of strategies tell replicas apart.
+
+    Attributes:
+      number: gives whether a strategy is in scope, and the number of the replica that runs (None
+        across replicas).
+    """
+
+    def __init__(self) -> None:
+        self.number: Callable[[], tuple[bool, int | None]] = lambda: (False, None)
+
+
+_replicas = _Replicas()
+
+
+def distinguish_replicas(by: Callable[[], tuple[bool, int | None]]) -> None:
+    """Give each replica numbers of its own from generators that are made in a strategy's scope."""
+    _replicas.number = by
 
 
 _NAMED = {"philox": 1, "threefry": 2, "auto_select": 3}
@@ -81,6 +101,7 @@ class Generator(Trackable):
 
     def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = None):
         self._alg = copy_from.algorithm if copy_from is not None else _algorithm(alg)
+        self._is_distributed = _replicas.number()[0]
         first = copy_from.state.read_value() if copy_from is not None else state
         with init_scope():
             self._state_var: Any = Variable(
@@ -162,6 +183,13 @@ class Generator(Trackable):
         before = self.skip(apply_op("Prod", dims, [0]))
         counts = apply_op("Bitcast", before, type=dtypes.uint64)
         key = apply_op("Slice", counts, [2], [1])
+        replica = _replicas.number()[1] if self._is_distributed else None
+        if replica is not None:
+            at = np.array([replica, 0], np.uint64)
+            algorithm = np.int32(Algorithm.PHILOX.value)
+            key = apply_op(
+                "StatelessRandomUniformFullIntV2", [1], key, at, algorithm, dtype=dtypes.uint64
+            )
         counter = apply_op("Slice", counts, [0], [2])
         return [dims, key, counter, np.int32(Algorithm.PHILOX.value)]
 

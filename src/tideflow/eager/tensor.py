@@ -32,7 +32,10 @@ class EagerTensor(Tensor):
     array for strings, a bare object for a handle.  Nothing changes it.
     """
 
-    __slots__ = ("_copies", "_device", "_dtype", "_leaf", "_value")
+    __slots__ = ("_copies", "_device", "_dtype", "_leaf", "_part_of", "_value")
+
+    # For a part of a variable: the variable, and the key.
+    _part_of: Any
 
     def __init__(self, value: Any, dtype: DType, device: str = "") -> None:
         self._value = value

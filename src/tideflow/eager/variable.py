@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,28 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.shapes import TensorShape
+from tideflow.ops.array import slice_bounds
 from tideflow.ops.math import equal, not_equal
 from tideflow.ops.state import ANONYMOUS_NAME, VariableAggregation, VariableSynchronization, kinds
-from tideflow.ops.state.base import Variable
+from tideflow.ops.state.assign_slice import assign_slice
+from tideflow.ops.state.base import Variable, create_variable
 from tideflow.ops.state.resource import ResourceVariable
 from tideflow.wire.dtypes import DType
+
+
+class VariableSlice(EagerTensor):
+    """Part of a variable's value, which can be assigned to."""
+
+    __slots__ = ()
+
+    def assign(self, value: Any, name: str | None = None) -> Any:
+        """Assign to this part of the variable; returns the variable.
+
+        Raises: InvalidArgumentError for a value of another shape than the slice.
+        """
+        variable, key = self._part_of
+        return assign_slice(variable, *slice_bounds(key), value, name)
+
 
 # The variable of each handle, for whoever has only the handle: functions and tapes.
 _owners: weakref.WeakValueDictionary[int, EagerVariable] = weakref.WeakValueDictionary()
@@ -50,6 +68,11 @@ class EagerVariable(ResourceVariable):
             self._eager_name = scope[:-1]
         initial = self._initial_tensor(graph, initial_value, dtype)
         declared = self._declared_shape(initial, shape)
+        if not declared.is_compatible_with(initial.shape):
+            raise ValueError(
+                f"In this `tf.Variable` creation, the initial value's shape ({initial.shape}) is "
+                f"not compatible with the explicitly supplied `shape` argument ({declared})."
+            )
         self._hold(initial.dtype.base_dtype, declared)
         apply_op("AssignVariableOp", self._node, initial)
 
@@ -100,8 +123,11 @@ class EagerVariable(ResourceVariable):
 
     @property
     def initial_value(self) -> Tensor | None:
-        """Nothing: an eager variable keeps no other value than its present one."""
-        return None
+        """Nothing: an eager variable keeps no other value than its present one.
+
+        Raises: RuntimeError.
+        """
+        raise RuntimeError("This property is not supported when eager execution is enabled.")
 
     def set_shape(self, shape: Any) -> None:
         """Add what is known of the static shape."""
@@ -140,8 +166,12 @@ class EagerVariable(ResourceVariable):
         return np.array(self.numpy(), dtype=dtype)
 
     def eval(self, session: Any = None) -> Any:
-        """Return the present value as an array."""
-        return self.numpy()
+        """Refuse: there is no session.  Raises: RuntimeError."""
+        raise RuntimeError("Trying to eval in EAGER mode; numpy() gives the value")
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Assign a value."""
+        self.assign(value)
 
     def _as_graph_element(self) -> Tensor:
         return self._read()
@@ -164,8 +194,18 @@ class EagerVariable(ResourceVariable):
     def __index__(self) -> int:
         return int(self.numpy().__index__())
 
-    def __len__(self) -> int:
-        return len(self.value())
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.read_value())
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """Return part of the value; `v[key].assign(x)` assigns to that part."""
+        made = self.value()[key]
+        if not isinstance(made, EagerTensor):
+            return super().__getitem__(key)
+        if type(made) is EagerTensor:
+            made.__class__ = VariableSlice
+            made._part_of = (self, key)
+        return made
 
     def __eq__(self, other: object) -> Any:
         return False if other is None else equal(self.value(), other)
@@ -202,12 +242,14 @@ class _VariableMeta(type(Variable)):  # type: ignore[misc]
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not VariableV2:
             return super().__call__(*args, **kwargs)
-        names = list(inspect.signature(VariableV2.__init__).parameters)[1:]
-        if len(args) > len(names):
-            raise TypeError(f"Variable takes {names}; found {len(args)} arguments")
-        given = {**dict(zip(names, args)), **kwargs}
-        given.pop("experimental_enable_variable_lifting", None)
-        return Variable(**given)
+        # Creators are given all arguments, as they see them with TensorFlow.
+        given = _SIGNATURE.bind(None, *args, **kwargs)
+        given.apply_defaults()
+        arguments = dict(given.arguments)
+        del arguments["self"]
+        lifting = "experimental_enable_variable_lifting"
+        arguments[lifting] = kwargs.get(lifting)
+        return create_variable(**arguments)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
@@ -255,4 +297,5 @@ class VariableV2(Variable, metaclass=_VariableMeta):
         )
 
 
+_SIGNATURE = inspect.signature(VariableV2.__init__)
 kinds.eager = EagerVariable

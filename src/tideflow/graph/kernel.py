@@ -95,8 +95,11 @@ class KernelContext(Protocol):
     def resources(self) -> Resources:
         """The device's named state, as this session sees it."""
 
-    def memo(self, make: Callable[[], T]) -> T:
-        """Return the node's own state, made on first use; one for each session and node name."""
+    def memo(self, make: Callable[[], T], is_random: bool = False) -> T:
+        """Return the node's own state, made on first use; one for each session and node name.
+
+        is_random: it is where a node is in its random sequence, which a new global seed restarts.
+        """
 
     @property
     def collectives(self) -> Any:

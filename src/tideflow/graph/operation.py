@@ -187,6 +187,19 @@ class TensorReference:
     def __hash__(self) -> int:
         return id(self._tensor)
 
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, TensorReference):
+            return NotImplemented
+        return id(self._tensor) < id(other._tensor)
+
+    def __gt__(self, other: object) -> bool:
+        if not isinstance(other, TensorReference):
+            return NotImplemented
+        return id(self._tensor) > id(other._tensor)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._tensor!r}>"
+
 
 class Operation(Node):
     """A node of a Graph, with its output tensors and the line of code that made it."""

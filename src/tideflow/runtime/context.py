@@ -37,9 +37,13 @@ class KernelState:
         self.collectives = collectives
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], Any] = {}
+        self._random: set[tuple[str, str]] = set()
 
-    def memo(self, device: str, name: str, make: Callable[[], T]) -> T:
-        """Return the entry, made on first use."""
+    def memo(self, device: str, name: str, make: Callable[[], T], is_random: bool = False) -> T:
+        """Return the entry, made on first use.
+
+        is_random: `restart_random` drops it.
+        """
         key = (device, name)
         try:
             return self._entries[key]  # type: ignore[no-any-return]
@@ -47,7 +51,16 @@ class KernelState:
             with self._lock:
                 if key not in self._entries:
                     self._entries[key] = make()
+                    if is_random:
+                        self._random.add(key)
                 return self._entries[key]  # type: ignore[no-any-return]
+
+    def restart_random(self) -> None:
+        """Have all random sequences begin again."""
+        with self._lock:
+            for key in self._random:
+                self._entries.pop(key, None)
+            self._random.clear()
 
     def close(self) -> None:
         """Drop everything; private queues and the like go with their sessions."""
@@ -75,9 +88,9 @@ class NodeContext:
         self._functions = functions
         self._ready: dict[tuple[str, str, str], Function] = {}
 
-    def memo(self, make: Callable[[], T]) -> T:
+    def memo(self, make: Callable[[], T], is_random: bool = False) -> T:
         """Return the node's own state, made on first use."""
-        return self._state.memo(self.device, self.node.name, make)
+        return self._state.memo(self.device, self.node.name, make, is_random)
 
     @property
     def collectives(self) -> Collectives:

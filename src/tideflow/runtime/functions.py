@@ -189,6 +189,10 @@ class FunctionRuntime:
         anew = lambda scope: self._in(scope).get(name, device)  # noqa: E731
         return definition, ReadyFunction(runner, on_device, anew)
 
+    def with_state(self, state: KernelState) -> FunctionRuntime:
+        """Return a runtime of the same functions that keeps another kernel state."""
+        return FunctionRuntime(self._library, self._devices, state, self._resources, self._jit)
+
     def _in(self, scope: FunctionScope) -> FunctionRuntime:
         """Return the runtime of the same functions in a scope."""
         found = scope.get(self)

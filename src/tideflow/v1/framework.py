@@ -61,7 +61,6 @@ def name_scope(
 
 
 export_value_v2("device", with_arguments(device, "device_name=device_name_or_function"))
-export_value_v2("name_scope", with_arguments(name_scope, "name"))
 
 
 @export("get_current_name_scope")

@@ -21,6 +21,7 @@ import tideflow.distribute.losses
 import tideflow.distribute.mirrored
 import tideflow.distribute.multi_worker
 import tideflow.eager.api
+import tideflow.eager.name_scope
 import tideflow.ops
 import tideflow.train
 import tideflow.train.v2.checkpoint

@@ -6,13 +6,19 @@ variables by identity; everything else by its value.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from tideflow.eager.tensor import EagerTensor
+from tideflow.eager.functions.descriptions import (
+    argument_names,
+    described_parameters,
+    named_specs,
+)
 from tideflow.graph import shapes
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.functions import FuncGraph
@@ -21,7 +27,27 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.framework import nest
 from tideflow.ops.state.base import Variable
+from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
+
+_TENSORS = (Tensor, TensorSpec, np.ndarray, np.generic)
+_MISSING = object()
+
+
+@runtime_checkable
+class StandsForHandle(Protocol):
+    """What functions take by its handle: those of one kind share a trace."""
+
+    @property
+    def argument_handle(self) -> Tensor:
+        """The tensor that is passed."""
+
+    @property
+    def argument_kind(self) -> Hashable:
+        """What tells traces apart."""
+
+    def with_handle(self, handle: Tensor) -> Any:
+        """Return what stands for it in a trace."""
 
 
 class Arguments:
@@ -61,6 +87,10 @@ class Arguments:
             return (dict, *[(name, self._walk(value[name])) for name in sorted(value)])
         if isinstance(value, Variable):
             return value.ref()
+        if isinstance(value, StandsForHandle):
+            self.tensors.append(value.argument_handle)
+            self.specs.append((value.argument_handle.dtype, ()))
+            return value.argument_kind
         if nest.is_composite(value):
             return (type(value), *map(self._walk, nest.flatten(value, expand_composites=True)))
         try:
@@ -69,12 +99,48 @@ class Arguments:
             return _Identity(value)
         return value
 
-    def placeholders(self, graph: FuncGraph) -> tuple[list[Any], dict[str, Any]]:
+    def named_specs(
+        self, python: inspect.Signature | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return args and kwargs with named TensorSpecs in the place of the tensors."""
+        given = iter(self.specs)
+        following = functools.partial(next, given)
+        names = argument_names(python, len(self.args))
+        args = [named_specs(value, name, following) for name, value in zip(names, self.args)]
+        made = {
+            name: named_specs(self.kwargs[name], name, following) for name in sorted(self.kwargs)
+        }
+        return tuple(args), {name: made[name] for name in self.kwargs}
+
+    def described(self, python: inspect.Signature | None) -> list[tuple[str, str, str]]:
+        """Return name, kind and type of each parameter, as text."""
+        return described_parameters(python, *self.named_specs(python))
+
+    def tensors_of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """Return what stands for tensors among the arguments of a call of this trace.
+
+        What was no tensor when it was traced may be left out.
+        Raises: TypeError for another value than the trace was made for.
+        """
+        leaves = nest.flatten([args, kwargs], expand_composites=True)
+        if len(leaves) == len(self.specs) and all(isinstance(v, _TENSORS) for v in leaves):
+            return leaves
+        found: list[Any] = []
+        for given, known in itertools.zip_longest(args, self.args, fillvalue=_MISSING):
+            found.extend(_tensors_in(given, known))
+        for name in sorted({*kwargs, *self.kwargs}):
+            given, known = kwargs.get(name, _MISSING), self.kwargs.get(name, _MISSING)
+            found.extend(_tensors_in(given, known))
+        return found
+
+    def placeholders(
+        self, graph: FuncGraph, python: inspect.Signature | None
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Return args and kwargs with inputs of a graph in the place of the tensors."""
         given = iter(self.specs)
 
         def replace(value: Any, name: str) -> Any:
-            if isinstance(value, (Tensor, TensorSpec, np.ndarray, np.generic)):
+            if isinstance(value, _TENSORS):
                 dtype, dims = next(given)
                 return graph.add_input(dtype, dims, getattr(value, "_name", None) or name)
             if isinstance(value, (list, tuple)):
@@ -85,19 +151,40 @@ class Arguments:
             if isinstance(value, Mapping):
                 made = {key: replace(value[key], name) for key in sorted(value)}
                 return {key: made[key] for key in value}
+            if isinstance(value, StandsForHandle):
+                dtype, dims = next(given)
+                made_handle = graph.add_input(dtype, dims, name)
+                made_handle.op.device = value.argument_handle.device
+                return value.with_handle(made_handle)
             if nest.is_composite(value):
                 parts = nest.flatten(value, expand_composites=True)
                 made_parts = [replace(part, name) for part in parts]
                 return nest.pack_sequence_as(value, made_parts, expand_composites=True)
             return value
 
-        args = [replace(value, f"arg{i}") for i, value in enumerate(self.args)]
+        names = argument_names(python, len(self.args))
+        args = [replace(value, name) for name, value in zip(names, self.args)]
         kwargs = {name: replace(self.kwargs[name], name) for name in sorted(self.kwargs)}
         return args, kwargs
 
     def __repr__(self) -> str:
         shown = [f"{dtype.name}{shapes.format_dims(dims)}" for dtype, dims in self.specs]
         return f"({', '.join(shown)})"
+
+
+def _tensors_in(given: Any, known: Any) -> list[Any]:
+    """Return what is given for the tensors of one argument.  Raises: TypeError."""
+    if isinstance(known, _TENSORS):
+        return [] if given is _MISSING else [given]
+    parts = nest.flatten(known, expand_composites=True)
+    if len(parts) == 1 and parts[0] is known:
+        if given is not _MISSING and (known is _MISSING or given != known):
+            raise TypeError(f"the function was traced for {known!r:.80}; found {given!r:.80}")
+        return []
+    leaves = [] if given is _MISSING else nest.flatten(given, expand_composites=True)
+    if len(leaves) != len(parts):
+        raise TypeError(f"the function was traced for {known!r:.80}; found {given!r:.80}")
+    return [leaf for leaf, part in zip(leaves, parts) if isinstance(part, _TENSORS)]
 
 
 class _Identity:
@@ -119,16 +206,17 @@ class Layout:
     """How a Python function takes its arguments.
 
     Attributes:
+      python: the function's signature, None for one that has none.
       signature: TensorSpecs (nested as the arguments are) to which all calls are cast, or None.
     """
 
     def __init__(self, function: Callable[..., Any], signature: Sequence[Any] | None) -> None:
         self.signature = None if signature is None else tuple(signature)
         try:
-            self._python: inspect.Signature | None = inspect.signature(function)
+            self.python: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):  # a built-in function
-            self._python = None
-        kinds = [] if self._python is None else list(self._python.parameters.values())
+            self.python = None
+        kinds = [] if self.python is None else list(self.python.parameters.values())
         self._plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in kinds)
         self._count = len(kinds)
         self._name = getattr(function, "__name__", repr(function))
@@ -145,6 +233,8 @@ class Layout:
         Raises: TypeError for arguments that the function does not take, or that cannot be cast.
         """
         if self.signature is not None:
+            if allow_specs and not args and not kwargs:
+                args = self.signature
             return self._cast(args, kwargs)
         if kwargs or not self._plain or len(args) != self._count:
             args, kwargs = self._canonical(args, kwargs)
@@ -155,16 +245,16 @@ class Layout:
 
         Raises: TypeError for arguments that the function does not take.
         """
-        if not kwargs or self._python is None:
+        if not kwargs or self.python is None:
             return [args, kwargs]
         try:
-            given = self._python.bind_partial(*args, **kwargs).arguments
+            given = self.python.bind_partial(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"{self._name}{self._python}: {error}") from None
+            raise TypeError(f"{self._name}{self.python}: {error}") from None
         named: dict[str, Any] = {}
         ordered = []
         for name, value in given.items():
-            kind = self._python.parameters[name].kind
+            kind = self.python.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 named.update(value)
             elif kind is inspect.Parameter.KEYWORD_ONLY:
@@ -176,19 +266,19 @@ class Layout:
     def _canonical(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if self._python is None:
+        if self.python is None:
             return args, kwargs
         try:
-            bound = self._python.bind(*args, **kwargs)
+            bound = self.python.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self._name}{self._python}: {error}") from None
+            raise TypeError(f"{self._name}{self.python}: {error}") from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
     def _cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         assert self.signature is not None
-        if kwargs and self._python is not None:
-            bound = self._python.bind(*args, **kwargs)
+        if kwargs and self.python is not None:
+            bound = self.python.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         if not args and not kwargs:
             args = self.signature[:0] if self.signature else ()
@@ -272,19 +362,19 @@ def _common(dims: Dims, known: Dims) -> Dims:
     return tuple(a if a == b else None for a, b in zip(dims, known))
 
 
-def tensor_arguments(arguments: Arguments, given: Arguments, name: str) -> list[EagerTensor]:
-    """Return the tensors of a call of one trace.
+def tensor_arguments(arguments: Arguments, given: list[Tensor], name: str) -> list[Tensor]:
+    """Return the tensors of a call of one trace.  As with TensorFlow, shapes may differ from those
+    for which it was traced: what the graph makes of them decides.
 
-    Raises: TypeError where they do not fit those for which it was traced.
+    Raises: TypeError for more or fewer tensors than it was traced for; InvalidArgumentError for
+    other element types.
     """
-    if len(given.tensors) != len(arguments.specs):
-        raise TypeError(
-            f"{name} takes {len(arguments.specs)} tensors, {len(given.tensors)} were given"
-        )
-    for tensor, (dtype, dims) in zip(given.tensors, arguments.specs):
-        if tensor.dtype != dtype or not shapes.compatible(tensor.dims, dims):
-            raise TypeError(
-                f"{name} was traced for {dtype.name}{shapes.format_dims(dims)}; found "
-                f"{tensor.dtype.name}{shapes.format_dims(tensor.dims)}"
+    if len(given) != len(arguments.specs):
+        raise TypeError(f"{name} takes {len(arguments.specs)} tensors, {len(given)} were given")
+    for number, (tensor, (dtype, _)) in enumerate(zip(given, arguments.specs)):
+        if tensor.dtype.base_dtype != dtype:
+            raise errors.InvalidArgumentError(
+                f"cannot compute {name} as input #{number}(zero-based) was expected to be a "
+                f"{dtype.name} tensor but is a {tensor.dtype.name} tensor"
             )
-    return list(given.tensors)
+    return given

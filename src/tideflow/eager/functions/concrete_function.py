@@ -18,12 +18,14 @@ from tideflow.compile.place import place
 from tideflow.compile.prune import Signature, prune
 from tideflow.compile.rewrite import rewrite
 from tideflow.eager.context import context
-from tideflow.eager.functions.arguments import Arguments, tensor_arguments
+from tideflow.eager.functions.arguments import Arguments, Layout, tensor_arguments
 from tideflow.eager.functions.call_time import CallTime, captured_now
+from tideflow.eager.functions.descriptions import described
 from tideflow.eager.functions.func_graph import FunctionGraph
 from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import local
@@ -121,12 +123,14 @@ class GraphFunction:
                 node.device = ""
             together = HostResources(devices)
             resources = lambda device: together  # noqa: E731
+        # Each function has random sequences of its own, whatever its nodes are called.
+        state = home.own_state()
         return GraphRunner(
             nodes,
             home.devices,
-            home.state,
+            state,
             resources,
-            home.functions.get,
+            home.functions.with_state(state).get,
             jit_mode(home.config.graph_options),
         )
 
@@ -208,6 +212,14 @@ class GraphFunction:
                     context().library.known[name] = made
                     self._definition = made
         return self._definition.name
+
+    def function_def(self, name: str) -> Any:
+        """Return the graph as a FunctionDef message."""
+        nodes = self._pruned()
+        for node in nodes:
+            if node.op_def.role is roles.ARGUMENT:
+                node.name = self.graph.inputs[node.attrs["index"]].op.name
+        return function_of_nodes(name, nodes)
 
     def _wrap(self, values: Sequence[Any]) -> list[Tensor]:
         return [
@@ -369,10 +381,10 @@ class ConcreteFunction:
         graph: FunctionGraph,
         structured_outputs: Any,
         arguments: Arguments,
-        in_order: Callable[[tuple[Any, ...], dict[str, Any]], list[Any]],
+        layout: Layout,
     ) -> None:
         self.graph = graph
-        self._in_order = in_order
+        self._layout = layout
         self.structured_outputs = structured_outputs
         self.arguments = arguments
         flat = nest.flatten(structured_outputs, expand_composites=True)
@@ -384,9 +396,46 @@ class ConcreteFunction:
         self._variables = [v for v in graph.variables if v.trainable]
 
     @property
-    def name(self) -> str:
+    def name(self) -> bytes:
         """The name in the library."""
-        return self.graph.name
+        return self.graph.name.encode()
+
+    # ---- what it takes and gives
+
+    @property
+    def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, with a TensorSpec for each tensor."""
+        return self.arguments.named_specs(self._layout.python)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of the results, in their structure."""
+        return nest.map_structure(lambda leaf: leaf.shape, self.structured_outputs)
+
+    @property
+    def output_dtypes(self) -> Any:
+        """The element types of the results, in their structure."""
+        return nest.map_structure(lambda leaf: leaf.dtype, self.structured_outputs)
+
+    @property
+    def function_def(self) -> Any:
+        """The function as a FunctionDef message."""
+        return self.function.function_def(self.graph.name)
+
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """Return text of what it takes and gives."""
+        parameters = self.arguments.described(self._layout.python)
+        result = described(self.structured_outputs)
+        if not verbose:
+            taken = ", ".join(f"{name}: {kind}" for name, _, kind in parameters)
+            return f"({taken}) -> {result}"
+        lines = [f"  {name} ({how}): {kind}" for name, how, kind in parameters] or ["  None"]
+        captured = [
+            f"  {id(outer)}: {described(inner)}" for outer, inner in self.graph.captures
+        ] or ["  None"]
+        return "\n".join(
+            ["Input Parameters:", *lines, "Output Type:", f"  {result}", "Captures:", *captured]
+        )
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -427,11 +476,18 @@ class ConcreteFunction:
         return nest.pack_sequence_as(self.structured_outputs, leaves, expand_composites=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it.  Raises: TypeError for arguments that do not fit."""
-        given = Arguments(
-            [convert_to_tensor(a) for a in nest.flatten(self._in_order(args, kwargs))], {}
-        )
-        return self.call_flat(tensor_arguments(self.arguments, given, self.name))
+        """Call it.
+
+        What was no tensor when it was traced may be left out, or given again.
+        Raises: TypeError for other arguments than it was traced for; InvalidArgumentError for
+        tensors of other element types.
+        """
+        found = self.arguments.tensors_of(*self._layout.in_order(args, kwargs))
+        given = [convert_to_tensor(value) for value in found]
+        return self.call_flat(tensor_arguments(self.arguments, given, self.graph.name))
 
     def __repr__(self) -> str:
-        return f"<ConcreteFunction {self.name} {self.arguments}>"
+        return f"<ConcreteFunction {self.pretty_printed_signature(verbose=False)}"
+
+    def __str__(self) -> str:
+        return f"ConcreteFunction {self.pretty_printed_signature()}"

@@ -74,6 +74,21 @@ class FunctionGraph(FuncGraph):
             self._order(made)
         return made
 
+    def control_dependencies(self, control_inputs: Any) -> Any:
+        """Let new operations run only after others; a variable stands for its last change here."""
+        if control_inputs is not None:
+            control_inputs = [op for item in control_inputs for op in self._ops_here(item)]
+        return super().control_dependencies(control_inputs)
+
+    def _ops_here(self, item: Any) -> list[Any]:
+        if isinstance(item, EagerVariable):
+            inner = self._captured.get(id(item._node))
+            changed = None if inner is None else self._changed.get(id(inner))
+            return [] if changed is None else [changed]
+        # What lies outside has its value before the function runs.
+        is_outside = isinstance(item, (Tensor, Operation)) and item.graph is not self
+        return [] if is_outside else [item]
+
     def _keep_functions(self, made: Operation) -> None:
         """A dataset may outlive the trace that it was made in, and calls its functions by name."""
         if isinstance(self.functions, TraceLibrary):

@@ -6,7 +6,7 @@ calling the operations that lead to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.graph import roles
@@ -16,14 +16,19 @@ from tideflow.graph.graph import Operation, Tensor
 from tideflow.ops.state import init_scope, outermost_graph
 
 
-def lifted_variables(graph: FuncGraph, made: list[Any]) -> Callable[..., Any]:
-    """Return a creator (see variable_creator_scope) that notes the variables that a trace makes."""
+def lifted_variables(
+    graph: FuncGraph, made: list[Any], arguments: Sequence[Any]
+) -> Callable[..., Any]:
+    """Return a creator (see variable_creator_scope) that notes the variables that a trace makes.
+
+    arguments: the tensors of the call for which the trace is made.
+    """
 
     def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         initial = kwargs.get("initial_value")
         if isinstance(initial, Tensor) and initial.graph is graph and outermost_graph().is_eager:
             with init_scope():
-                kwargs["initial_value"] = compute(initial)
+                kwargs["initial_value"] = compute(initial, arguments)
         variable = next_creator(**kwargs)
         made.append(variable)
         return variable
@@ -31,13 +36,19 @@ def lifted_variables(graph: FuncGraph, made: list[Any]) -> Callable[..., Any]:
     return create
 
 
-def compute(tensor: Tensor) -> Tensor:
+def compute(tensor: Tensor, arguments: Sequence[Any]) -> Tensor:
     """Return the value of a traced tensor, by calling what leads to it.
 
-    Raises: ValueError where it depends on an argument of the function.
+    Raises: ValueError where it depends on an argument of the function that has no value.
     """
     home = eager_graph()
-    done: dict[int, list[Tensor]] = {}
+    graph = tensor.graph
+    assert isinstance(graph, FuncGraph)
+    done: dict[int, list[Tensor]] = {
+        id(inner.op): [value]
+        for inner, value in zip(graph.inputs, arguments)
+        if isinstance(value, Tensor) and value.graph is home
+    }
 
     def values_of(op: Operation) -> list[Tensor]:
         found = done.get(id(op))

@@ -172,15 +172,18 @@ class Function:
         function = wrap(self._python_function if method is None else method())
         tapes, local.tapes = local.tapes, ()
         try:
-            with graph.as_default(), variable_creator_scope(lifted_variables(graph, made)):
-                args, kwargs = arguments.placeholders(graph)
+            with (
+                graph.as_default(),
+                variable_creator_scope(lifted_variables(graph, made, arguments.tensors)),
+            ):
+                args, kwargs = arguments.placeholders(graph, self._layout.python)
                 result = function(*args, **kwargs)
                 outputs = nest.map_structure(
                     lambda leaf: self._as_output(graph, leaf), result, expand_composites=True
                 )
         finally:
             local.tapes = tapes
-        return ConcreteFunction(graph, outputs, arguments, self._layout.in_order)
+        return ConcreteFunction(graph, outputs, arguments, self._layout)
 
     def _as_output(self, graph: FunctionGraph, leaf: Any) -> Any:
         if leaf is None or isinstance(leaf, Operation):
@@ -205,6 +208,11 @@ class Function:
         """Return how many traces there are; several kinds of arguments may share one."""
         return len({id(trace) for trace in self._traces.values()})
 
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        """Return text of what each trace takes and gives."""
+        traces = {id(trace): trace for trace in self._traces.values()}
+        return "\n\n".join(one.pretty_printed_signature(verbose) for one in traces.values())
+
     @property
     def python_function(self) -> Callable[..., Any]:
         """The function that is traced."""
@@ -219,6 +227,10 @@ class Function:
     def name(self) -> str:
         """The function's name."""
         return self._name
+
+    def around(self, python_function: Callable[..., Any]) -> Function:
+        """Return a function of another Python function that takes any arguments, traced alike."""
+        return Function(python_function, self._name, None, self._autograph, self._relaxes)
 
     # ---- as a method
 

@@ -18,7 +18,7 @@ from tideflow.ops.array.joining import concat, stack
 from tideflow.ops.array.padding import pad
 from tideflow.ops.array.searching import unique
 from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape
-from tideflow.ops.array.slicing import getitem, strided_index
+from tideflow.ops.array.slicing import getitem, slice_bounds, strided_index
 from tideflow.ops.array.transposing import matrix_transpose
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "matrix_transpose",
     "pad",
     "reshape",
+    "slice_bounds",
     "sparse_rows_grad",
     "stack",
     "strided_index",

@@ -442,6 +442,17 @@ def getitem(tensor: object, key: object) -> Tensor:
     """
     if _is_boolean(key):
         return boolean_mask(tensor, key)
+    with get_default_graph().name_scope("strided_slice") as scope:
+        bounds, masks = slice_bounds(key)
+        made: Tensor = apply_op("StridedSlice", tensor, *bounds, name=scope, **masks)
+        return made
+
+
+def slice_bounds(key: object) -> tuple[list[Any], dict[str, int]]:
+    """Return begin, end and strides of a key that is not boolean, and its masks.
+
+    Raises: as getitem.
+    """
     entries = list(key) if isinstance(key, (tuple, list)) else [key]
     bounds: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
     masks = dict.fromkeys(_MASKS, 0)
@@ -450,10 +461,7 @@ def getitem(tensor: object, key: object) -> Tensor:
             bound.append(value)
     if masks["ellipsis_mask"].bit_count() > 1:
         raise ValueError("an index may have one ellipsis only")
-    with get_default_graph().name_scope("strided_slice") as scope:
-        begin, end, strides = _packed(bounds)
-        made: Tensor = apply_op("StridedSlice", tensor, begin, end, strides, name=scope, **masks)
-        return made
+    return _packed(bounds), masks
 
 
 def _is_boolean(key: object) -> bool:

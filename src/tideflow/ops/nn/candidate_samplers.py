@@ -210,7 +210,7 @@ def _candidates(
 ) -> tuple[Any, Any, Any]:
     num_true, num_sampled, unique, seed, seed2 = attrs
     given = _true_classes(true_classes, num_true)
-    sampler, sequence = ctx.memo(lambda: (make(), Sequence(seed, seed2)))
+    sampler, sequence = ctx.memo(lambda: (make(), Sequence(seed, seed2)), is_random=True)
     if unique and num_sampled > sampler.size:
         raise errors.InvalidArgumentError(
             f"Sampler's range is too small: {num_sampled} different classes of {sampler.size} are "

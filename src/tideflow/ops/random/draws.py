@@ -59,7 +59,7 @@ class Sequence:
 
 
 def _sequence(ctx: KernelContext, seed: int, seed2: int) -> Sequence:
-    made: Sequence = ctx.memo(lambda: Sequence(seed, seed2))
+    made: Sequence = ctx.memo(lambda: Sequence(seed, seed2), is_random=True)
     return made
 
 

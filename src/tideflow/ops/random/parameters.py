@@ -43,7 +43,9 @@ def layout(samples: int, parameters: int) -> tuple[Any, Any]:
 
 
 def stateful_source(ctx: KernelContext, seed: int, seed2: int, count: int) -> Source:
-    sequence: Sequence = ctx.memo(lambda: Sequence(seed or _chance(seed, seed2), seed2))
+    sequence: Sequence = ctx.memo(
+        lambda: Sequence(seed or _chance(seed, seed2), seed2), is_random=True
+    )
     return Source(*sequence.reserve(count * PER_ELEMENT))
 
 

@@ -112,19 +112,29 @@ class VariableSlice(Tensor):
         """
         _, *bounds = self.op.inputs
         masks = {mask: self.op.attrs[mask] for mask in _MASKS}
-        variable = self._variable
-        if isinstance(variable, ResourceVariable):
-            op = apply_op(
-                "ResourceStridedSliceAssign",
-                variable.handle,
-                *bounds,
-                value,
-                T=variable.dtype,
-                name=name,
-                **masks,
-            )
-            return variable._afterwards(op)
-        return apply_op("StridedSliceAssign", variable, *bounds, value, name=name, **masks)
+        return assign_slice(self._variable, bounds, masks, value, name)
+
+
+def assign_slice(
+    variable: Any,
+    bounds: Sequence[Any],
+    masks: dict[str, int],
+    value: TensorLike,
+    name: str | None = None,
+) -> Any:
+    """Assign to the part of a variable that begin, end and strides name."""
+    if isinstance(variable, ResourceVariable):
+        op = apply_op(
+            "ResourceStridedSliceAssign",
+            variable.handle,
+            *bounds,
+            value,
+            T=variable.dtype,
+            name=name,
+            **masks,
+        )
+        return variable._afterwards(op)
+    return apply_op("StridedSliceAssign", variable, *bounds, value, name=name, **masks)
 
 
 def _getitem(self: Variable, key: Tensor) -> Tensor:

@@ -159,6 +159,7 @@ def resource_variables_enabled() -> bool:
 
 
 def _make(**kwargs: Any) -> Any:
+    kwargs.pop("experimental_enable_variable_lifting", None)  # they are always lifted
     if kinds.eager is not None and outermost_graph().is_eager:
         return kinds.eager(**kwargs)
     use_resource = kwargs.get("use_resource")

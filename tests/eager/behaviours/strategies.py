@@ -1,0 +1,255 @@
+"""Strategies over two devices of one process."""
+
+# ruff: noqa: E731 - programs are written as users write them
+
+from __future__ import annotations
+
+from typing import Any
+
+from eager.behaviours.registry import error, program
+
+
+def mirrored(tf: Any) -> Any:
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def local(strategy: Any, value: Any) -> list[Any]:
+    return list(strategy.experimental_local_results(value))
+
+
+@program
+def all_reduce_in_a_function_of_a_replica(tf: Any) -> Any:
+    strategy = mirrored(tf)
+
+    @tf.function
+    def reduced(x: Any) -> Any:
+        context = tf.distribute.get_replica_context()
+        return context.all_reduce("SUM", x)
+
+    values = strategy.experimental_distribute_values_from_function(
+        lambda c: tf.constant(1.0 + c.replica_id_in_sync_group)
+    )
+    return [
+        error(lambda: local(strategy, strategy.run(reduced, (values,)))),
+        error(lambda: local(strategy, strategy.run(reduced, (values,)))),
+    ]
+
+
+@program
+def all_reduce_in_a_function_around(tf: Any) -> Any:
+    strategy = mirrored(tf)
+
+    @tf.function
+    def step() -> Any:
+        def replica() -> Any:
+            context = tf.distribute.get_replica_context()
+            return context.all_reduce("SUM", tf.ones([2]))
+
+        return strategy.run(replica)
+
+    return local(strategy, step())
+
+
+@program
+def synchronization_of_mirrored_variables(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    with strategy.scope():
+        v = tf.Variable(1.0, name="v", aggregation=tf.VariableAggregation.MEAN)
+        w = tf.Variable(
+            1.0,
+            synchronization=tf.VariableSynchronization.ON_READ,
+            aggregation=tf.VariableAggregation.SUM,
+        )
+    return [
+        str(v.synchronization),
+        str(v.aggregation),
+        str(w.synchronization),
+        type(v).__name__,
+        type(w).__name__,
+        v.name,
+        str(v.shape),
+        v.trainable,
+        w.trainable,
+        [x.name for x in v.values],
+        [x.device for x in v.values],
+        isinstance(v, tf.Variable),
+        repr(v).partition(" object")[0],
+        str(v),
+        v.numpy(),
+        error(lambda: v.value()),
+        error(lambda: v + 1.0),
+        v.dtype,
+    ]
+
+
+@program
+def a_distributed_dataset_in_a_function(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    data = strategy.experimental_distribute_dataset(tf.data.Dataset.range(7).batch(4))
+
+    @tf.function
+    def total(data: Any) -> Any:
+        found = tf.constant(0, tf.int64)
+        for x in data:
+            per = strategy.run(lambda y: tf.reduce_sum(y), (x,))
+            found += strategy.reduce("SUM", per, axis=None)
+        return found
+
+    @tf.function
+    def steps(it: Any) -> Any:
+        found = tf.constant(0, tf.int64)
+        for _ in tf.range(2):
+            per = strategy.run(lambda y: tf.reduce_sum(y), (next(it),))
+            found += strategy.reduce("SUM", per, axis=None)
+        return found
+
+    return [total(data), total(data), steps(iter(data))]
+
+
+@program
+def a_distributed_dataset_walked_over(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    data = strategy.experimental_distribute_dataset(tf.data.Dataset.range(7).batch(4))
+    found = [local(strategy, x) for x in data]
+    it = iter(data)
+    found.append(local(strategy, next(it)))
+    found.append(local(strategy, it.get_next()))
+    found.append(error(lambda: next(it)))
+    found.append(error(lambda: it.get_next()))
+    o = iter(data).get_next_as_optional()
+    found.append(bool(o.has_value()) if hasattr(o, "has_value") else None)
+    return [
+        *found,
+        error(lambda: repr(data.element_spec)),
+        error(lambda: len(data)),
+        type(data).__name__,
+        type(it).__name__,
+    ]
+
+
+@program
+def datasets_from_functions(tf: Any) -> Any:
+    strategy = mirrored(tf)
+
+    def make(context: Any) -> Any:
+        return (
+            tf.data.Dataset.range(8)
+            .batch(context.get_per_replica_batch_size(4))
+            .shard(context.num_input_pipelines, context.input_pipeline_id)
+        )
+
+    data = strategy.distribute_datasets_from_function(make)
+    return [local(strategy, x) for x in data]
+
+
+@program
+def training_by_keras_like_loop(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    with strategy.scope():
+        v = tf.Variable(1.0, aggregation=tf.VariableAggregation.MEAN)
+
+    @tf.function
+    def step(x: Any) -> Any:
+        def replica(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = (v * tf.reduce_sum(x)) ** 2
+            grad = tape.gradient(loss, v)
+            v.assign_sub(0.01 * grad)
+            return loss
+
+        per = strategy.run(replica, (x,))
+        return strategy.reduce("MEAN", per, axis=None)
+
+    data = strategy.experimental_distribute_dataset(
+        tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0, 4.0]).batch(2)
+    )
+    return [[step(x) for x in data], v]
+
+
+@program
+def contexts(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    found = [
+        tf.distribute.in_cross_replica_context(),
+        tf.distribute.get_replica_context() is not None,
+    ]
+    with strategy.scope():
+        found += [
+            tf.distribute.in_cross_replica_context(),
+            tf.distribute.get_replica_context() is None,
+            tf.distribute.has_strategy(),
+            tf.distribute.get_strategy() is strategy,
+        ]
+
+    def replica() -> Any:
+        c = tf.distribute.get_replica_context()
+        return tf.constant([float(c.num_replicas_in_sync), float(c.replica_id_in_sync_group)])
+
+    found += local(strategy, strategy.run(replica))
+    found.append(
+        error(
+            lambda: strategy.run(
+                lambda: tf.distribute.get_replica_context().merge_call(
+                    lambda s, x: s.reduce("SUM", x, axis=None), (tf.constant(2.0),)
+                )
+            )
+        )
+    )
+    found.append(
+        error(lambda: strategy.reduce("SUM", strategy.run(lambda: tf.constant([1.0, 2.0])), axis=0))
+    )
+    found.append(
+        error(
+            lambda: strategy.reduce("MEAN", strategy.run(lambda: tf.constant([1.0, 2.0])), axis=0)
+        )
+    )
+    found.append(
+        error(lambda: strategy.gather(strategy.run(lambda: tf.constant([1.0, 2.0])), axis=0))
+    )
+    found.append(error(lambda: strategy.reduce("NONSENSE", tf.constant(1.0), axis=None)))
+    found.append(error(lambda: strategy.run(3)))
+    found.append(repr(strategy.run(lambda: tf.constant(1.0))))
+    found.append(str(strategy.run(lambda: tf.constant(1.0))))
+    return found
+
+
+@program
+def variables_made_in_run(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    made: list[Any] = []
+
+    def replica() -> Any:
+        if not made:
+            pass
+        v = tf.Variable(1.0)
+        made.append(v)
+        return v + 1.0
+
+    return [
+        error(lambda: local(strategy, strategy.run(replica))),
+        len(made),
+        type(made[0]).__name__ if made else None,
+    ]
+
+
+@program
+def assigning_mirrored_variables(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    with strategy.scope():
+        none = tf.Variable(1.0)
+        total = tf.Variable(1.0, aggregation=tf.VariableAggregation.SUM)
+        first = tf.Variable(1.0, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    replica = lambda: tf.cast(
+        tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32
+    )
+    return [
+        error(lambda: local(strategy, strategy.run(lambda: none.assign(replica())))),
+        error(lambda: local(strategy, strategy.run(lambda: none.assign(5.0)))),
+        error(lambda: local(strategy, strategy.run(lambda: total.assign(replica() + 1.0)))),
+        error(lambda: local(strategy, strategy.run(lambda: first.assign_add(replica() + 1.0)))),
+        none,
+        total,
+        first,
+        error(lambda: total.assign(9.0)),
+        total,
+    ]

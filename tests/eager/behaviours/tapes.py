@@ -1,0 +1,207 @@
+"""Gradient tapes and functions with gradients of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eager.behaviours.registry import error, program
+
+
+@program
+def a_variable_by_itself(tf: Any) -> Any:
+    v = tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = v.read_value()
+    return [tape.gradient(v, v), tape.gradient(y, v), tape.gradient([v, y], [v])]
+
+
+@program
+def a_variable_never_read(tf: Any) -> Any:
+    v = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(v)
+    return tape.gradient(v, v)
+
+
+@program
+def a_tensor_by_itself(tf: Any) -> Any:
+    x = tf.constant(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * 2.0
+    return [
+        tape.gradient(x, x),
+        tape.gradient(y, y),
+        tape.gradient([x, y], x),
+        tape.gradient(y, [x, y]),
+    ]
+
+
+@program
+def custom_gradients_with_variables(tf: Any) -> Any:
+    v = tf.Variable(2.0)
+
+    @tf.custom_gradient
+    def f(x: Any) -> Any:
+        def grad(dy: Any, variables: Any = None) -> Any:
+            if variables is None:
+                return dy * 10.0
+            return dy * 10.0, [dy * 100.0 for _ in variables]
+
+        return x * v, grad
+
+    @tf.custom_gradient
+    def g(x: Any) -> Any:
+        def grad(dy: Any, variables: Any = None) -> Any:
+            if variables is None:
+                return dy * 7.0
+            return dy, []
+
+        return x * 3.0, grad
+
+    @tf.custom_gradient
+    def h(x: Any) -> Any:
+        def grad(dy: Any) -> Any:
+            return dy
+
+        return x * v, grad
+
+    x = tf.constant(3.0)
+    found = []
+    for function in (f, g, tf.function(f), tf.function(g)):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        found.append(tape.gradient(y, [x, v]))
+
+    def wrong() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = h(x)
+        return tape.gradient(y, x)
+
+    return [found, error(wrong, "variables")]
+
+
+@program
+def gradients_by_ints(tf: Any) -> Any:
+    x = tf.constant(3)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    return tape.gradient(y, x)
+
+
+@program
+def errors_of_tapes(tf: Any) -> Any:
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    tape.gradient(y, x)
+
+    def watch_string() -> Any:
+        with tf.GradientTape() as t:
+            t.watch("a")
+
+    return [
+        error(lambda: tape.gradient(y, x), "non-persistent"),
+        error(watch_string),
+        error(lambda: tape.gradient(y, 3.0)),
+    ]
+
+
+@program
+def unconnected(tf: Any) -> Any:
+    x, z = tf.Variable([1.0, 2.0]), tf.Variable([3.0])
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+    return [
+        tape.gradient(y, z),
+        tape.gradient(y, z, unconnected_gradients="zero"),
+        tape.gradient(y, {"x": x, "z": z}),
+        tape.gradient(y, [x, z], unconnected_gradients=tf.UnconnectedGradients.ZERO),
+    ]
+
+
+@program
+def indexed_slices(tf: Any) -> Any:
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    with tf.GradientTape() as tape:
+        y = tf.gather(v, [0, 2, 0])
+    g = tape.gradient(y, v)
+    made = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]), (3, 2))
+    again = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([1]), dense_shape=tf.constant([3, 2]))
+    return [
+        type(g).__name__,
+        tf.convert_to_tensor(g),
+        tf.convert_to_tensor(again),
+        error(lambda: tf.convert_to_tensor(made)),
+        error(lambda: str(made.shape)),
+        str(again.shape),
+        error(lambda: str(made.dense_shape)),
+        tf.is_tensor(made),
+    ]
+
+
+@program
+def gradients_through_functions(tf: Any) -> Any:
+    v = tf.Variable([1.0, 2.0])
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(v * x) ** 2
+        return tape.gradient(loss, v), loss
+
+    with tf.GradientTape() as outer:
+        grad, loss = step(tf.constant([1.0, 3.0]))
+    return [grad, loss, outer.gradient(grad, v)]
+
+
+@program
+def jacobians(tf: Any) -> Any:
+    x = tf.constant([1.0, 2.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * x
+        z = x[:, None] * tf.ones([2, 2])
+    return [tape.jacobian(y, x), tape.jacobian(z, x)]
+
+
+@program
+def stop_and_reset(tf: Any) -> Any:
+    x = tf.Variable(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        y = x * x
+        with tape.stop_recording():
+            z = y * y
+        w = tf.stop_gradient(y) * x
+    return [
+        tape.gradient(y, x),
+        tape.gradient(z, x),
+        tape.gradient(w, x),
+        [v.name for v in tape.watched_variables()],
+    ]
+
+
+@program
+def recompute_grad(tf: Any) -> Any:
+    v = tf.Variable(2.0)
+    f = tf.recompute_grad(lambda x: tf.sin(x) * v)
+    x = tf.constant(1.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    return tape.gradient(y, [x, v])
+
+
+@program
+def grad_pass_through_and_nones(tf: Any) -> Any:
+    f = tf.grad_pass_through(tf.round)
+    x = tf.Variable(1.3)
+    with tf.GradientTape() as tape:
+        y = f(x)
+    return [y, tape.gradient(y, x), np.float32(1.0)]
