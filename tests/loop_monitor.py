@@ -197,6 +197,12 @@ class _Told(list[str]):
             file.write(text + "\n")
 
 
+def watching_path(*folders: str | Path) -> str:
+    """Return the PYTHONPATH of a process that finds tideflow and these folders, and watches its
+    own loop."""
+    return os.pathsep.join(map(str, (*folders, _TESTS / "monitored", _TESTS, _PROJECT / "src")))
+
+
 def install_in_process() -> None:
     """Watch the loop of a process that a test has started, where the test asks for it."""
     path = os.environ.get("LOOP_MONITOR")

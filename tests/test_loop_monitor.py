@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from loop_monitor import LoopMonitor, monitored_loop
+from loop_monitor import LoopMonitor, monitored_loop, watching_path
 
 _TESTS = Path(__file__).parent
 
@@ -118,11 +118,6 @@ run_sync(asyncio.sleep(0))
 
 def test_a_process_watches_itself_where_it_is_asked_to(tmp_path: Path) -> None:
     path = tmp_path / "found"
-    folders = [_TESTS / "monitored", _TESTS, _TESTS.parent / "src"]
-    environment = {
-        **os.environ,
-        "LOOP_MONITOR": str(path),
-        "PYTHONPATH": os.pathsep.join(map(str, folders)),
-    }
+    environment = {**os.environ, "LOOP_MONITOR": str(path), "PYTHONPATH": watching_path()}
     subprocess.run([sys.executable, "-c", _PROGRAM], env=environment, check=True, timeout=60)
     assert "keep" in path.read_text()

@@ -11,14 +11,18 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from loop_monitor import watching_path
 from tideflow.wire import errors
 
 ROOT = Path(__file__).parents[2]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a process that finds this checkout, without a cluster in it."""
-    found = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", **(extra or {})}
+    """Return the environment of a process that finds this checkout, and watches its loop.
+
+    There is no cluster in it, unless extra has one.
+    """
+    found = {**os.environ, "PYTHONPATH": watching_path(), "OMP_NUM_THREADS": "1", **(extra or {})}
     if extra is None or "TF_CONFIG" not in extra:
         found.pop("TF_CONFIG", None)
     return found

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 
 import pytest
 
-from cluster.servers import free_ports
+from cluster.servers import free_ports, make_environment
 
 pytestmark = pytest.mark.processes
 
 
 def run_example(name: str, *options: str, launcher: tuple[str, ...] = (), times: int = 1) -> str:
-    environment = {**os.environ, "PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, *launcher, f"examples/{name}.py", *options],
         capture_output=True,
         text=True,
-        env=environment,
+        env=make_environment(),
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
@@ -44,7 +42,7 @@ def test_training_on_another_task() -> None:
         [sys.executable, "-m", "tideflow", "serve", *place],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": "src"},
+        env=make_environment(),
     )
     try:
         assert server.stdout is not None

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from loop_monitor import watching_path
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.server import Server
 from tideflow.wire import messages as pb
@@ -47,9 +48,7 @@ def make_spec(sizes: Mapping[str, int]) -> dict[str, list[str]]:
 
 def make_environment() -> dict[str, str]:
     """Return the environment of a process that is to import tideflow, and to watch its loop."""
-    tests = SOURCE.parent / "tests"
-    path = os.pathsep.join(map(str, (tests / "monitored", tests, SOURCE)))
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": watching_path(), "OMP_NUM_THREADS": "1"}
 
 
 class LocalCluster:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from loop_monitor import watching_path
 from real_time import eventually
 
 _ROOT = Path(__file__).parents[2]
-_PATHS = os.pathsep.join([str(_ROOT / "src"), str(_ROOT / "tests")])
 _SILENCE_S = 1.0
 
 
@@ -25,7 +25,7 @@ def running(*arguments: str, memory: str = "on") -> Iterator[subprocess.Popen[st
     """Run two_hosts_peer.py; without shared memory connections are of TCP."""
     script = str(_ROOT / "tests" / "transport" / "two_hosts_peer.py")
     environment = {
-        "PYTHONPATH": _PATHS,
+        "PYTHONPATH": watching_path(),
         "TIDEFLOW_SILENCE_S": str(_SILENCE_S),
         "TIDEFLOW_SHARED_MEMORY": memory,
     }

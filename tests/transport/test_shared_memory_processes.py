@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loop_monitor import watching_path
 from tideflow.transport import stub
 from tideflow.transport.h2 import H2Channel, shared_memory
 from tideflow.transport.h2.shared_memory_limit import is_possible, most_shared_bytes
@@ -25,7 +26,6 @@ from transport.shared_memory_peer import Tensors, numbers
 pytestmark = pytest.mark.skipif(not is_possible(), reason="shared memory is for Linux")
 
 _ROOT = Path(__file__).parents[2]
-_PATHS = os.pathsep.join([str(_ROOT / "src"), str(_ROOT / "tests")])
 _SOON_S = 30
 
 
@@ -40,7 +40,7 @@ async def process(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": _PATHS, **environment},
+        env={**os.environ, "PYTHONPATH": watching_path(), **environment},
     ) as made:
         try:
             assert made.stdout is not None

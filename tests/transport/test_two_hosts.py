@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from loop_monitor import watching_path
 from transport.two_hosts_peer import SIZES
 from two_hosts import Host, NotPossible, two_hosts
 
 pytestmark = pytest.mark.processes
 
 _ROOT = Path(__file__).parents[2]
-_PATHS = os.pathsep.join([str(_ROOT / "src"), str(_ROOT / "tests")])
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def running(host: Host, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": _PATHS, "TIDEFLOW_SILENCE_S": "1"},
+        env={**os.environ, "PYTHONPATH": watching_path(), "TIDEFLOW_SILENCE_S": "1"},
     ) as process:
         try:
             yield process
