@@ -31,7 +31,14 @@ from tideflow.runtime.device_trace import (
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import call_unbroken
 from tideflow.runtime.program import Instruction, Observer, explain
-from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
+from tideflow.runtime.region_cells import (
+    HeldCells,
+    RegionCells,
+    drain,
+    release_later,
+    store_later,
+    take_all,
+)
 from tideflow.runtime.region_trace import Cell, RegionPlan
 from tideflow.wire import errors
 
@@ -185,6 +192,7 @@ class DeviceRegion:
             return None
         states = held.states
         changed = states[:count]
+        locks_back = release_later(held.locks)
         take_all(held.locks)
         try:
             values = [state.value for state in states]
@@ -195,16 +203,16 @@ class DeviceRegion:
             if avals != ready.avals:
                 return None
             results: list[Any] = []
+            stored, put_back = store_later(changed, results), store_later(changed, values)
             try:
                 for state in changed:
                     state.value = None
                 self._make_donatable(values, count)
                 self._call(ready.executable, [*values, *given], results)
             finally:
-                for state, value in zip(changed, results or values):
-                    state.value = value
+                drain(stored if results else put_back)
         finally:
-            release_all(held.locks)
+            drain(locks_back)
         return results, ready.executable
 
     def _state(self, cell: Cell, slots: list[Any]) -> VariableState:

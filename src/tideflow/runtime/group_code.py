@@ -47,7 +47,7 @@ class GroupCode:
       blocks: whether anything in it may take any time.
     """
 
-    __slots__ = ("_durations", "_is_trivial", "_outside", "blocks", "parts")
+    __slots__ = ("_durations", "_is_trivial", "_outside", "_programs", "blocks", "parts")
 
     def __init__(self, parts: list[Program | Launch], constants: Collection[int]) -> None:
         self.parts = parts
@@ -55,6 +55,7 @@ class GroupCode:
         self.blocks = any(program.pool is not KERNELS for program in programs)
         # To start what waits is short.
         self._is_trivial = not programs
+        self._programs = programs
         self._durations = Durations()
         self._outside = _slots_read(programs) - {0, *constants}
 
@@ -69,7 +70,11 @@ class GroupCode:
 
     def is_short(self, weight: int) -> bool:
         """Whether a run on inputs of this weight may have the loop."""
-        return self._is_trivial or (not self.blocks and self._durations.is_short(weight))
+        if self._is_trivial:
+            return True
+        if self.blocks or not self._durations.is_short(weight):
+            return False
+        return not any(program.is_untried for program in self._programs)
 
     def took(self, seconds: float, weight: int) -> None:
         """Take note of a run."""

@@ -99,6 +99,12 @@ class JitProgram(Program):
         if parts is not None and not any(isinstance(p, Region) and not p.is_off for p in parts):
             self._is_plain = True
             self._parts = None
+            self.is_untried = False
+
+    def _note_tried(self) -> None:
+        """See whether compiled code waits for its first call; called from any thread."""
+        parts = self._parts or ()
+        self.is_untried = any(isinstance(p, Region) and p.is_untried for p in parts)
 
     @property
     def compiled_regions(self) -> int:
@@ -130,6 +136,7 @@ class JitProgram(Program):
         """Cut the program into regions and straight code."""
         with self._lock:
             self._must_form = False
+            self.is_untried = False
             numbers = number_nodes(self._nodes, self._excluded)
             runs: dict[int, list[Instruction]] = {}
             for one in self.instructions:
@@ -160,7 +167,7 @@ class JitProgram(Program):
                 parts.append(
                     Region(
                         plan_region(run, wanted, self._constants), program, self._resources,
-                        self._is_forced, self._exclude, self._settle,
+                        self._is_forced, self._exclude, self._settle, self._note_tried,
                     )
                 )  # fmt: skip
             else:

@@ -24,7 +24,14 @@ from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
 from tideflow.runtime.program import Program
-from tideflow.runtime.region_cells import HeldCells, RegionCells, release_all, take_all
+from tideflow.runtime.region_cells import (
+    HeldCells,
+    RegionCells,
+    drain,
+    release_later,
+    store_later,
+    take_all,
+)
 from tideflow.runtime.region_trace import NotCompiledError, RegionPlan
 
 _LOGGER = logging.getLogger(__name__)
@@ -69,6 +76,11 @@ class Region:
       is_forced: compile at once and ask for no measurements.
       failed: called with the nodes that turn out not to compile.
       settled: called when the region is left to NumPy for good.
+      tried: called when `is_untried` has changed.
+
+    Attributes:
+      is_untried: whether there is compiled code that was never called.  Its first call takes longer
+        than what NumPy needed tells.
     """
 
     def __init__(
@@ -79,6 +91,7 @@ class Region:
         is_forced: bool,
         failed: Callable[[NotCompiledError], None],
         settled: Callable[[], None],
+        tried: Callable[[], None],
     ) -> None:
         self.plan = plan
         self.fallback = fallback
@@ -91,6 +104,8 @@ class Region:
         self._last: tuple[list[Any], Signature, _Entry] | None = None
         self._failed = failed
         self._settled = settled
+        self._tried = tried
+        self.is_untried = False
         self._has_warned = False
 
     def run(self, slots: list[Any]) -> None:
@@ -133,6 +148,7 @@ class Region:
     def _run_compiled(self, slots: list[Any], held: HeldCells, inputs: list[Any]) -> _Entry | None:
         """Run the executable if there is one to run; else return the entry to run for."""
         states = held.states
+        locks_back = release_later(held.locks)
         take_all(held.locks)
         try:
             values = [state.value for state in states]
@@ -153,11 +169,17 @@ class Region:
                 # step give away the variables once they are free.
                 results[0].block_until_ready()
         finally:
-            release_all(held.locks)
+            drain(locks_back)
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
             self._note_trial(entry, clock.monotonic_s() - started)
+        if self.is_untried:
+            self._set_untried(False)
         return None
+
+    def _set_untried(self, is_untried: bool) -> None:
+        self.is_untried = is_untried
+        self._tried()
 
     def _entry_for(self, values: list[Any], inputs: list[Any]) -> _Entry:
         """Return the entry for these types; an empty one when a variable has no value."""
@@ -192,8 +214,10 @@ class Region:
         count = self.plan.changed
         results: list[Any] = []
         has_failed = False
+        changed = states[:count]
+        stored, put_back = store_later(changed, results), store_later(changed, values)
         try:
-            for state in states[:count]:
+            for state in changed:
                 state.value = None
             _make_donatable(values, count)
             for i in range(count, len(values)):
@@ -209,8 +233,7 @@ class Region:
             _LOGGER.debug("compiled code failed; its region goes back to NumPy", exc_info=True)
             self.is_off = has_failed = True
         finally:
-            for state, value in zip(states[:count], results or values):
-                state.value = value
+            drain(stored if results else put_back)
         return None if has_failed else results
 
     def _finish(self, slots: list[Any], executable: Executable, results: list[Any]) -> None:
@@ -235,6 +258,7 @@ class Region:
         entry.executable = None
         if all(other.choice is Choice.NUMPY for other in self.entries.values()):
             self.is_off = True
+            self._set_untried(False)
             self._settled()
 
     # ---- compiling
@@ -267,6 +291,7 @@ class Region:
             entry.numpy_s.clear()
             entry.executable = executable
             entry.choice = Choice.COMPILED if self.is_forced else Choice.TRYING
+            self._set_untried(True)
 
     def _warn_of_shapes(self, signature: Signature) -> None:
         """Name the tensor whose shape keeps changing, once for all regions that take it."""

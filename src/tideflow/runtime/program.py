@@ -78,9 +78,11 @@ class Program:
 
     Attributes:
       pool: the threads for runs that are not short.
+      is_untried: whether the next run may take longer than those before tell.
     """
 
     pool: Pool = KERNELS
+    is_untried = False
 
     def __init__(self, instructions: list[Instruction], kept: set[int]) -> None:
         self.instructions = instructions

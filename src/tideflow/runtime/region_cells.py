@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import threading
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tideflow.graph.kernel import Resources
@@ -82,19 +85,29 @@ class RegionCells:
         return HeldCells(states, locks, are_distinct)
 
 
+# An interrupt (Ctrl-C) is raised where Python begins a call of its own, or ends one of C.  What
+# must not be broken is therefore one call of C, which takes all that an iterator has.
+drain = deque[object](maxlen=0).extend
+_acquire = operator.methodcaller("acquire")
+_release = operator.methodcaller("release")
+
+
 def take_all(locks: Sequence[threading.Lock]) -> None:
     """Acquire locks; none is held when it raises."""
     taken: list[threading.Lock] = []
+    back = map(_release, taken)
     try:
-        for lock in locks:
-            lock.acquire()
-            taken.append(lock)
+        taken.extend(itertools.compress(locks, map(_acquire, locks)))
     except BaseException:  # the user's interrupt, while another thread holds one
-        release_all(taken)
+        drain(back)
         raise
 
 
-def release_all(locks: Sequence[threading.Lock]) -> None:
-    """Release locks."""
-    for lock in locks:
-        lock.release()
+def release_later(locks: Sequence[threading.Lock]) -> Iterator[None]:
+    """Return what releases locks when it is drained."""
+    return map(_release, locks)
+
+
+def store_later(states: Sequence[VariableState], values: Sequence[Any]) -> Iterator[None]:
+    """Return what gives variables the values that are in a list when it is drained."""
+    return map(setattr, states, itertools.repeat("value"), values)
