@@ -64,7 +64,6 @@ def run_on(cluster: LocalCluster, tasks: int, devices: int, make: Callable[[int]
 
 @pytest.mark.parametrize(("tasks", "devices"), [(2, 1), (3, 1), (2, 2)])
 @pytest.mark.parametrize("count", [0, 1, 15, 100, 256, LARGE])
-@pytest.mark.keeps_loop("protobuf holds the GIL while it copies, in a thread as well")
 def test_reduces_tensors_of_any_size(
     make_members: Callable[..., LocalCluster], tasks: int, devices: int, count: int
 ) -> None:

@@ -216,7 +216,7 @@ class CallContract:
     async def test_an_empty_message_comes_back(self, pair: Pair) -> None:
         assert await pair.stub.Echo(BytesValue()) == BytesValue()
 
-    @pytest.mark.keeps_loop("protobuf holds the GIL while it copies, in a thread as well")
+    @pytest.mark.keeps_loop("how large a message of protobuf is shows when it is written")
     async def test_a_message_of_64_mib_comes_back(self, pair: Pair) -> None:
         data = bytes(range(256)) * (64 * 4096)
         reply = await pair.stub.Echo(BytesValue(value=data))

@@ -61,7 +61,7 @@ class TestGrpcioCallsUs:
             assert await asyncio.to_thread(caller(channel), data, timeout=30) == data
 
     @pytest.mark.parametrize("size", SIZES)
-    @pytest.mark.keeps_loop("protobuf holds the GIL while it copies, in a thread as well")
+    @pytest.mark.keeps_loop("how large a message of protobuf is shows when it is written")
     async def test_large_messages_go_both_ways(self, size: int) -> None:
         data = BytesValue(value=bytes(size)).SerializeToString()
         async with our_server() as (_, _, channel):
@@ -184,7 +184,6 @@ class TestWeCallGrpcio:
             assert await stub(Probe, channel).Echo(request) == request
 
     @pytest.mark.parametrize("size", SIZES)
-    @pytest.mark.keeps_loop("protobuf holds the GIL while it copies, in a thread as well")
     async def test_large_messages_go_both_ways(self, size: int) -> None:
         request = BytesValue(value=bytes(size))
         async with their_server(lambda data, _: data) as (_, channel):

@@ -547,3 +547,15 @@ class TestHeaderBlocks:
             )  # fmt: skip
             expected = [tuple(pair) for pair in plain.decode(block, raw=True)]
             assert list(reader.read(block).pairs) == expected
+
+
+def test_a_flood_is_parsed_as_far_as_the_caller_says() -> None:
+    core = Connection(is_client=False)
+    ping = frames.ping_frame(b"12345678", ack=True)
+    flood = frames.PREFACE + frames.settings_frame({}) + ping * 10
+    seen = [len(core.receive(flood, 4))]
+    while core.has_more:
+        seen.append(len(core.receive(b"", 4)))
+    once = Connection(is_client=False).receive(flood)
+    assert sum(seen) == len(once)
+    assert len(seen) == 3

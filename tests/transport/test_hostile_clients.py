@@ -537,7 +537,6 @@ class TestFloods:
                 assert len(served.server.links) == 1
             assert resident_bytes() - before < 60 << 20
 
-    @pytest.mark.keeps_loop("protobuf holds the GIL while it copies, in a thread as well")
     async def test_a_stream_of_answers_waits_for_its_reader(self) -> None:
         async with serving() as served:
             before = resident_bytes()

@@ -264,7 +264,6 @@ async def called(port: int) -> AsyncIterator[Channel]:
 
 
 @pytest.mark.parametrize("what", CASES)
-@pytest.mark.keeps_loop("a flood of small frames comes in reads of 128 KiB, each parsed at once")
 async def test_a_call_ends_with_what_the_server_did(what: str) -> None:
     case = CASES[what]
     async with scripted(case.talk) as port, called(port) as channel:
@@ -273,7 +272,6 @@ async def test_a_call_ends_with_what_the_server_did(what: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["PING without end", "a header bomb", "it resets the call"])
-@pytest.mark.keeps_loop("a flood of small frames comes in reads of 128 KiB, each parsed at once")
 async def test_the_channel_finds_a_better_server_afterwards(what: str) -> None:
     request = BytesValue(value=b"hi")
     async with scripted(CASES[what].talk) as port, called(port) as channel:

@@ -349,7 +349,6 @@ class Pair:
         return server_link.core.data_bytes_sent + client_link.core.data_bytes_sent
 
 
-@pytest.mark.keeps_loop("protobuf holds the GIL while it copies, in a thread as well")
 async def test_large_bodies_do_not_cross_the_socket(pool: SegmentPool) -> None:
     async with Pair() as pair:
         before = pair.socket_bytes

@@ -69,6 +69,7 @@ def address(hosts: tuple[Host, Host]) -> Iterator[str]:
         yield f"{hosts[1].address}:{line_of(server)}"
 
 
+@pytest.mark.keeps_loop("how large a message of protobuf is shows when it is written")
 def test_between_hosts_all_goes_by_tcp(hosts: tuple[Host, Host], address: str) -> None:
     with running(hosts[0], "call", address) as client:
         seen = json.loads(line_of(client))
@@ -76,6 +77,7 @@ def test_between_hosts_all_goes_by_tcp(hosts: tuple[Host, Host], address: str) -
     assert seen["sent"] > sum(SIZES)
 
 
+@pytest.mark.keeps_loop("how large a message of protobuf is shows when it is written")
 def test_on_the_server_s_own_host_it_does_not(hosts: tuple[Host, Host], address: str) -> None:
     with running(hosts[1], "call", address) as client:
         seen = json.loads(line_of(client))

@@ -16,7 +16,7 @@ from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.client_calls import ClientCall, Outcome
 from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.listening import unix_path
-from tideflow.transport.h2.messages import MessageData, Parser
+from tideflow.transport.h2.messages import MessageData, Parser, parsed
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
@@ -111,6 +111,13 @@ class Calling:
         if found is None:
             found = self._parsers[method.path] = Parser(method.response_type)
         return found
+
+    async def parsed(
+        self, method: MethodSpec, data: MessageData, statistics: MethodStatistics
+    ) -> Message:
+        """Return an answer, as `parse`; the loop goes on meanwhile."""
+        parse = functools.partial(self.parse, method, statistics=statistics)
+        return await parsed(self._parser_of(method), data, parse)
 
     def parse(self, method: MethodSpec, data: MessageData, statistics: MethodStatistics) -> Message:
         """Return an answer.  Raises: InternalError for bytes that are none."""

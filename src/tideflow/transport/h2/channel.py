@@ -32,7 +32,7 @@ from tideflow.transport.h2.heartbeat import KEEPALIVE_S
 from tideflow.transport.h2.inbox import Inbox
 from tideflow.transport.h2.listening import split_host_port, unix_path
 from tideflow.transport.h2.message_streams import ClientStream
-from tideflow.transport.h2.messages import MessageData, parts_of, unpacked
+from tideflow.transport.h2.messages import MessageData, parts_of
 from tideflow.transport.h2.tls import offer_h2, why_not_connected
 from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.service import MethodSpec
@@ -122,7 +122,7 @@ class H2Channel(Channel):
                         raise OutOfTimeError from None
                     raise
                 self._backoff.reset()
-                return self._calling.parse(method, await unpacked(data), statistics)
+                return await self._calling.parsed(method, data, statistics)
             raise self._calling.refused_error(method.path)
 
     async def _call_once(
@@ -191,7 +191,7 @@ class H2Channel(Channel):
             try:
                 while (data := await inbox.get()) is not None:
                     self._backoff.reset()
-                    yield self._calling.parse(method, await unpacked(data), statistics)
+                    yield await self._calling.parsed(method, data, statistics)
             finally:
                 self._calls.discard(call)
                 link.cancel(call)

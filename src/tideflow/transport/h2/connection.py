@@ -6,6 +6,8 @@ Rule 2: `take_output` returns what to write: control frames first, then DATA of 
 Rule 3: a method called in the wrong state raises MisuseError and changes nothing.
 Rule 4: bodies pass through in pieces as they arrive.  While more of one is expected, `body_wanted`
         tells how much, so that the caller can receive it where it belongs.
+Rule 5: `receive` parses as many frames as the caller allows; `has_more` says that others wait, and
+        the next call goes on with them.
 Source: RFC 9113
 """
 
@@ -35,7 +37,11 @@ def _monotonic_s() -> float:
 
 
 class Connection(SendingConnection):
-    """One end of a connection."""
+    """One end of a connection.
+
+    Attributes:
+      has_more: whether frames that were read wait to be parsed.
+    """
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class Connection(SendingConnection):
         self._block_ends = False
         self._block_pieces = 0
         self._frames_taken = 0
+        self.has_more = False
         self._resets = Budget(self.limits.resets, clock)
         self._begin()
 
@@ -76,7 +83,7 @@ class Connection(SendingConnection):
         """The stream whose body comes next, and how much of it is sure to follow without a frame
         header between; (0, 0) when a frame header comes next."""
         stream = self.streams.get(self._body_stream) if self._body_left else None
-        if stream is None or stream.receive_window < 0 or not stream.may_receive:
+        if stream is None or self._partial or stream.receive_window < 0 or not stream.may_receive:
             return (0, 0)
         return (stream.id, self._body_left)
 
@@ -93,17 +100,22 @@ class Connection(SendingConnection):
         self._body_stream = 0
         return []
 
-    def receive(self, data: Buffer) -> list[Event]:
-        """Take what was read from the peer, cut anywhere, and return what it means."""
+    def receive(self, data: Buffer, most_frames: int | None = None) -> list[Event]:
+        """Take what was read from the peer, cut anywhere, and return what it means.
+
+        With most_frames, no more are parsed now; where `has_more`, call it again, with b"".
+        """
         events: list[Event] = []
+        self.has_more = False
         if not self.is_failed:
             try:
-                self._parse(data, events)
+                self._parse(data, events, most_frames)
             except ConnectionFault as fault:
                 self._fail(fault, events)
         return events
 
-    def _parse(self, data: Buffer, events: list[Event]) -> None:
+    def _parse(self, data: Buffer, events: list[Event], most_frames: int | None) -> None:
+        last = None if most_frames is None else self._frames_taken + most_frames
         if self._partial:
             data = self._partial + data
             self._partial = b""
@@ -122,6 +134,9 @@ class Connection(SendingConnection):
                 if self._body_stream:
                     return
             if size - at < FRAME_HEADER_BYTES:
+                break
+            if self._frames_taken == last:
+                self.has_more = True
                 break
             high, low, kind, flags, stream_id = frames.unpack_header(view, at)
             length = high << 16 | low

@@ -57,6 +57,9 @@ _PING = b"tideflow"
 
 
 # A read is used up before the next one begins, on whatever connection: one buffer serves them all.
+# How many frames are parsed in a turn of the loop.
+_TURN_FRAMES = 256
+
 _buffers: WeakKeyDictionary[asyncio.AbstractEventLoop, memoryview] = WeakKeyDictionary()
 
 
@@ -96,6 +99,7 @@ class Link(asyncio.BufferedProtocol, ABC):
         self._place_stream = 0
         self._is_paused = False
         self._is_turn_set = False
+        self._is_flooded = False
         self._closes_when_written = False
         # Who waits for a stream's data to be written; by -stream, for answers of any stream.
         self._sendable: dict[int, asyncio.Future[None]] = {}
@@ -197,7 +201,7 @@ class Link(asyncio.BufferedProtocol, ABC):
     def buffer_updated(self, nbytes: int) -> None:
         self._has_heard = True
         if self._place is None:
-            events = self.core.receive(self._buffer[:nbytes])
+            events = self.core.receive(self._buffer[:nbytes], _TURN_FRAMES)
         else:
             place, self._place = self._place, None
             message = place.filled(nbytes)
@@ -205,6 +209,10 @@ class Link(asyncio.BufferedProtocol, ABC):
             if message is not None:
                 self.message_received(self._place_stream, message)
             events = self.core.received_in_place(nbytes)
+        self._handle_all(events)
+
+    def _handle_all(self, events: list[Event]) -> None:
+        """Act on what has come; a flood of frames is parsed in several turns of the loop."""
         for event in events:
             self.handle(event)
             if type(event) is ConnectionFailed:
@@ -212,6 +220,21 @@ class Link(asyncio.BufferedProtocol, ABC):
         self.flush()
         if self._is_paused and self.core.unsent_control_bytes > self.core.limits.most_control_bytes:
             self.abort("the peer asks, and does not read the answers")
+        if self.core.has_more and self._transport is not None:
+            if not self._is_flooded:
+                self._is_flooded = True
+                self._transport.pause_reading()
+            self.loop.call_soon(self._parse_more)
+
+    def _parse_more(self) -> None:
+        transport = self._transport
+        if self.is_lost or transport is None:
+            return
+        if self.core.has_more:
+            self._handle_all(self.core.receive(b"", _TURN_FRAMES))
+        if self._is_flooded and not self.core.has_more and not transport.is_closing():
+            self._is_flooded = False
+            transport.resume_reading()
 
     def eof_received(self) -> bool:
         return False

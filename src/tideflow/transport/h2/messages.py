@@ -27,6 +27,8 @@ PREFIX_BYTES = 5
 # From this size on a message gets memory of its own before it is complete.
 LARGE_BYTES = 64 * 1024
 MOST_MESSAGE_BYTES = 2**32 - 1
+# Graphs and lists of so many bytes take protobuf some milliseconds.
+_LONG_BYTES = 512 * 1024
 
 # What the byte before a message says: as it is, compressed, or in shared memory (between tideflow
 # peers only; see shared_memory_link.py).
@@ -126,6 +128,19 @@ async def unpacked(data: MessageData) -> Buffer:
     return data  # type: ignore[return-value]
 
 
+async def parsed(
+    parser: Parser, data: MessageData, parse: Callable[[MessageData], Message]
+) -> Message:
+    """Return what parse makes of a message of the parser's class; the loop goes on meanwhile.
+
+    Raises: as Packed.unpack and parse.
+    """
+    data = await unpacked(data)
+    if not parser.takes_long(data):
+        return parse(data)
+    return await run_blocking(MESSAGES, lambda _: parse(data))
+
+
 class Parser:
     """Makes messages of one class out of received bytes."""
 
@@ -134,6 +149,10 @@ class Parser:
         self._from_string, keeps = reader_of(message_type)
         # Protobuf copies out of what it parses.
         self._copies = not keeps
+
+    def takes_long(self, data: MessageData) -> bool:
+        """Whether to parse a message would keep the loop from everything else."""
+        return type(data) is Packed or (self._copies and len(data) >= _LONG_BYTES)
 
     def parse(self, data: MessageData) -> Message:
         """Return the message.

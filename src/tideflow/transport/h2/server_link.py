@@ -33,10 +33,9 @@ from tideflow.transport.h2.message_streams import LinkStream
 from tideflow.transport.h2.messages import (
     Assembler,
     MessageData,
-    Packed,
     Parser,
+    parsed,
     parts_of,
-    unpacked,
 )
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
@@ -60,6 +59,10 @@ class Host(Protocol):
     def unknown_error(self, path: str) -> errors.OpError:
         """Return what a call gets whose method nobody here has."""
         ...
+
+
+# A streaming call gives the loop to others after so many answers.
+_TURN_ANSWERS = 64
 
 
 class Call:
@@ -266,7 +269,7 @@ class ServerLink(Link):
         elif call.task is None and call.stream_id in self._calls:
             data, call.message = call.message, None
             at_once = call.binding.at_once
-            if at_once is None or self.owes_too_much or isinstance(data, Packed):
+            if at_once is None or self.owes_too_much or call.parser.takes_long(data):
                 self._start_answer(call, self._work(call, data))
             else:
                 self._answer_at_once(call, at_once, data)
@@ -290,7 +293,7 @@ class ServerLink(Link):
             self._fail_call(call, call.end)
 
     def _answer_at_once(
-        self, call: Call, at_once: Callable[[Any], AtOnce[Any]], data: Buffer
+        self, call: Call, at_once: Callable[[Any], AtOnce[Any]], data: MessageData
     ) -> None:
         """Answer without a task, if the method has its answer and that is quickly sent."""
         try:
@@ -317,8 +320,7 @@ class ServerLink(Link):
     async def _work(self, call: Call, data: MessageData) -> Message:
         if self.owes_too_much:
             await self.wait_taken(call.stream_id)
-        data = await unpacked(data)
-        request = _parse(call, data)
+        request = await parsed(call.parser, data, functools.partial(_parse, call))
         del data
         return await answer(call.binding, request)
 
@@ -346,8 +348,12 @@ class ServerLink(Link):
             self._fail_call(call, as_op_error(error, call.binding.spec))
 
     async def _answer_stream(self, call: Call, inbox: Inbox) -> None:
+        count = 0
         try:
             async for response in answer_stream(call.binding, _parse_each(call, inbox)):
+                count += 1
+                if count % _TURN_ANSWERS == 0:
+                    await asyncio.sleep(0)  # who has all answers at hand never waits by himself
                 parts = parts_of(response, call.binding.spec.path)
                 call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
                 parts = await self.shared.lend(parts)
@@ -466,4 +472,4 @@ def _parse(call: Call, data: MessageData) -> Message:
 
 async def _parse_each(call: Call, inbox: Inbox) -> AsyncIterator[Message]:
     while (data := await inbox.get()) is not None:
-        yield _parse(call, await unpacked(data))
+        yield await parsed(call.parser, data, functools.partial(_parse, call))
