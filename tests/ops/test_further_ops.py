@@ -54,3 +54,29 @@ def test_a_sparse_tensor_comes_back_from_strings():
     )
     found = tf.raw_ops.DeserializeSparse(serialized_sparse=made, dtype=tf.string)
     assert [part.tolist() for part in run(list(found))] == [[[0, 1]], [b"a"], [2, 3]]
+
+
+def test_who_takes_what_is_not_staged_waits_for_it():
+    area = {"dtypes": [tf.int32], "shared_name": "waited"}
+    take = tf.raw_ops.MapUnstage(key=7, indices=[0], **area)
+    put = tf.raw_ops.MapStage(key=7, indices=[0], values=[5], **area)
+    # Both are of one step: whichever comes first, the value arrives.
+    with tf.Session() as session:
+        assert session.run([take, put])[0] == [5]
+
+
+def test_a_barrier_keeps_keys_apart_until_they_are_complete():
+    held = tf.raw_ops.Barrier(component_types=[tf.int32, tf.int32], shapes=[[], []])
+    inserts = [
+        tf.raw_ops.BarrierInsertMany(
+            handle=held, keys=["a", "b"][i:], values=[1, 2][i:], component_index=i
+        )
+        for i in range(2)
+    ]
+    taken = tf.raw_ops.BarrierTakeMany(
+        handle=held, num_elements=1, component_types=[tf.int32, tf.int32]
+    )
+    with tf.Session() as session:
+        _, _, (_, keys, values) = session.run([*inserts, taken])
+    assert keys.tolist() == [b"b"]
+    assert [part.tolist() for part in values] == [[2], [2]]
