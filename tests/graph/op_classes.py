@@ -161,6 +161,7 @@ def _declared_words(op_def: OpDef) -> Iterator[str]:
             yield f"rows-at={op_def.update.indices}"
     flags = {
         "holds-functions": op_def.holds_functions,
+        "holds-parameters": op_def.holds_parameters,
         "keeps-state": op_def.keeps_state,
         "known-from-shapes": op_def.static_value is not None,
         "known-in-part": op_def.partial_value is not None,

@@ -31,7 +31,6 @@ from tideflow.ops.data import (
     spec_of,
 )
 from tideflow.ops.data.type_specs import type_spec
-from tideflow.ops.data.values import Dataset as RuntimeDataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
 from tideflow.runtime.loop import on_loop, run_sync
@@ -238,31 +237,17 @@ def _kind_of(element: Any) -> str:
     return repr(nest.map_structure(type_spec, element))
 
 
-# Those whose iterators need no event loop.  The others work ahead, or wait for files or time.
-_LOOPLESS = frozenset(
-    (
-        *("Batch", "Concatenate", "Filter", "FlatMap", "Map", "Options", "PaddedBatch", "Range"),
-        *("Repeat", "Shard", "Shuffle", "ShuffleAndRepeat", "Skip", "Take", "TakeWhile"),
-        *("Tensor", "TensorSlice", "Unbatch", "Window", "Zip"),
-    )
-)
-
-
 def _direct_iterator(variant: Any, handle: Any) -> IteratorResource | None:
     """Return the iterator if its elements can be made in the calling thread."""
     if not (
         isinstance(variant, EagerTensor) and variant.is_here and isinstance(handle, EagerTensor)
     ):
         return None
-    if not _is_loopless(as_dataset(variant.held)):
+    if not as_dataset(variant.held).is_direct:
         return None
     device = context().devices.get(handle.held.device)
     found: IteratorResource = device.resources.lookup(handle.held, IteratorResource)
     return found
-
-
-def _is_loopless(dataset: RuntimeDataset) -> bool:
-    return dataset.kind in _LOOPLESS and all(map(_is_loopless, dataset.inputs))
 
 
 @export_v2("data.TextLineDataset")

@@ -17,9 +17,11 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 
-# The version that TensorFlow 2.21 writes and the oldest reader that its graphs need.
-PRODUCER = 2599
-MIN_CONSUMER = 12
+# What TensorFlow 2.21 writes (tf.version.GRAPH_DEF_VERSION), and the oldest readers that its graphs
+# need: any at all, or for those with functions one that knows these.
+PRODUCER = 2474
+MIN_CONSUMER = 0
+MIN_CONSUMER_OF_FUNCTIONS = 12
 
 # With a leading "_" it is a name that a runtime made.
 _is_node_name = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*").fullmatch
@@ -57,6 +59,8 @@ def nodes_to_graph_def(
 ) -> pb.GraphDef:
     """Return nodes, and functions that have a `to_proto`, as a GraphDef."""
     graph_pb = pb.GraphDef(versions=pb.VersionDef(producer=PRODUCER, min_consumer=MIN_CONSUMER))
+    if functions := list(functions):
+        graph_pb.versions.min_consumer = MIN_CONSUMER_OF_FUNCTIONS
     graph_pb.node.extend(node_to_def(node, strip_defaults) for node in nodes)
     for function in functions:
         graph_pb.library.function.append(function.to_proto())

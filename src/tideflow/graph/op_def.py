@@ -134,6 +134,7 @@ class OpDef:
     gather: Callable[..., Any] | None = None
     static_value: Callable[..., Any] | None = None
     partial_value: Callable[..., Any] | None = None
+    holds_parameters: bool = False
     blocks: str = ""
 
 

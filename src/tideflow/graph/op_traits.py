@@ -69,6 +69,7 @@ class Traits(TypedDict, total=False):
     static_value: rule(node, port) for a value that follows from the shapes of the inputs alone.
     partial_value: rule(node, values) for a vector of sizes of which some are known
       (tideflow.graph.static_value).
+    holds_parameters: a device setter of a training puts it on the parameter servers.
     blocks: what may keep the kernel for any time, whatever its inputs: "files" (or a stream) or
       "functions" of users; it never runs on the event loop.  "" for no such thing.
     """
@@ -85,4 +86,5 @@ class Traits(TypedDict, total=False):
     gather: Callable[..., Any] | None
     static_value: Callable[..., Any] | None
     partial_value: Callable[..., Any] | None
+    holds_parameters: bool
     blocks: str

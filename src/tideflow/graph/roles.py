@@ -50,6 +50,8 @@ FORWARD = Role(
     "forward", "gives its input, and means something to gradients or to those who rewrite graphs"
 )
 
+RESHAPE = Role("reshape", "gives its input with other sizes")
+
 # Functions.
 CALL = Role("call", "calls the function of its attr f, and nothing else")
 HIGHER_ORDER = Role("higher_order", "runs functions of its attrs when it runs")

@@ -14,23 +14,6 @@ from tideflow.graph.graph import Operation
 from tideflow.ops.export import export
 from tideflow.wire.device_name import DeviceSpec
 
-STANDARD_PS_OPS = (
-    "Variable",
-    "VariableV2",
-    "AutoReloadVariable",
-    "MutableHashTable",
-    "MutableHashTableV2",
-    "MutableHashTableOfTensors",
-    "MutableHashTableOfTensorsV2",
-    "MutableDenseHashTable",
-    "MutableDenseHashTableV2",
-    "VarHandleOp",
-    "BoostedTreesEnsembleResourceHandleOp",
-    "BoostedTreesQuantileStreamResourceHandleOp",
-    "ResourceConditionalAccumulator",
-    "DecisionTreeResource",
-)
-
 
 class RoundRobinStrategy:
     """Give each operation the next task in turn."""
@@ -92,20 +75,20 @@ class _ReplicaDeviceChooser:
         ps_device: str,
         worker_device: str,
         merge_devices: bool,
-        ps_ops: Sequence[str],
+        ps_ops: Sequence[str] | None,
         ps_strategy: Callable[[Operation], int],
     ) -> None:
         self._ps_device = ps_device
         self._worker_device = worker_device
         self._merge_devices = merge_devices
-        self._ps_ops = frozenset(ps_ops)
+        self._ps_ops = None if ps_ops is None else frozenset(ps_ops)
         self._ps_strategy = ps_strategy
 
     def __call__(self, op: Operation) -> str:
         if not self._merge_devices and op.device:
             return op.device
         asked = DeviceSpec.from_string(op.device or "")
-        if self._ps_device and op.type in self._ps_ops:
+        if self._ps_device and self._is_for_ps(op):
             chosen = DeviceSpec.from_string(self._ps_device)
             if chosen.job and (not asked.job or asked.job == chosen.job) and chosen.task is None:
                 task = asked.task if asked.task is not None else self._ps_strategy(op)
@@ -113,6 +96,11 @@ class _ReplicaDeviceChooser:
             return chosen.make_merged_spec(asked).to_string()
         worker = DeviceSpec.from_string(self._worker_device or "")
         return worker.make_merged_spec(asked).to_string()
+
+    def _is_for_ps(self, op: Operation) -> bool:
+        if self._ps_ops is None:
+            return op.op_def.holds_parameters
+        return op.type in self._ps_ops
 
 
 @export("train.replica_device_setter")
@@ -130,7 +118,7 @@ def replica_device_setter(
     Args:
       ps_tasks: how many tasks the ps job has; taken from cluster if that is given.
       cluster: a ClusterSpec, its proto, or a dict from job to tasks.
-      ps_ops: op types that go to the servers.
+      ps_ops: op types that go to the servers; variables, tables and accumulators if left out.
       ps_strategy: gives the task for each of them; round robin if left out.
     Returns: None when there are no servers: everything then stays where it is.
     Raises: TypeError for a ps_strategy that cannot be called or a cluster of another kind.
@@ -146,9 +134,7 @@ def replica_device_setter(
     strategy = ps_strategy if ps_strategy is not None else RoundRobinStrategy(ps_tasks)
     if not callable(strategy):
         raise TypeError(f"ps_strategy must be a function of an operation; found {strategy!r}")
-    return _ReplicaDeviceChooser(
-        ps_device, worker_device, merge_devices, ps_ops or STANDARD_PS_OPS, strategy
-    )
+    return _ReplicaDeviceChooser(ps_device, worker_device, merge_devices, ps_ops or None, strategy)
 
 
 def _jobs(cluster: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor
@@ -197,6 +197,7 @@ def _reshape_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_reshape_shape,
     static=("shape",),
+    role=roles.RESHAPE,
     compiles=Compiles.ALWAYS,
 )
 def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:

@@ -132,7 +132,6 @@ async def collective_reduce_v3(
     shape=same_as(),
     stateful=True,
     role=roles.COLLECTIVE,
-    any_device=True,
 )
 async def collective_all_to_all_v3(
     ctx: KernelContext,

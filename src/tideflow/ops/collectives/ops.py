@@ -274,7 +274,6 @@ async def collective_reduce_scatter_v2(
     shape=_declared,
     stateful=True,
     role=roles.COLLECTIVE,
-    any_device=True,
     effects=Effects.UNORDERED,
 )
 async def collective_gather(ctx: KernelContext, step: StepContext, input: Array) -> Any:
@@ -294,7 +293,6 @@ async def collective_gather(ctx: KernelContext, step: StepContext, input: Array)
     shape=_with_rows(lambda rows, size: rows * size),
     stateful=True,
     role=roles.COLLECTIVE,
-    any_device=True,
 )
 async def collective_gather_v2(
     ctx: KernelContext, step: StepContext, input: Array, *keys_and_tokens: Array
@@ -376,7 +374,6 @@ async def collective_bcast_recv(
     shape=same_as(),
     stateful=True,
     role=roles.COLLECTIVE,
-    any_device=True,
     effects=Effects.UNORDERED,
 )
 async def collective_bcast_send_v2(
@@ -396,7 +393,6 @@ async def collective_bcast_send_v2(
     shape=_asked,
     stateful=True,
     role=roles.COLLECTIVE,
-    any_device=True,
     effects=Effects.UNORDERED,
 )
 async def collective_bcast_recv_v2(
@@ -421,7 +417,6 @@ async def collective_bcast_recv_v2(
     shape=same_as(),
     stateful=True,
     role=roles.COLLECTIVE,
-    any_device=True,
 )
 async def collective_all_to_all_v2(
     ctx: KernelContext, step: StepContext, input: Array, *keys_and_tokens: Array

@@ -117,6 +117,7 @@ def _batch_shapes(shapes: Sequence[Dims], size: int, drop_remainder: bool) -> li
     parallel_copy: bool = false
     deterministic: string = 'default'
     """,
+    direct=True,
 )
 def batch_dataset(
     input_dataset: Dataset,
@@ -189,6 +190,7 @@ def _padded(
     parallel_copy: bool = false
     N: int >= 1
     """,
+    direct=True,
 )
 def padded_batch_dataset(
     input_dataset: Dataset,
@@ -279,7 +281,7 @@ class _Unbatched:
         return found
 
 
-@dataset_op("UnbatchDataset(input_dataset: variant)")
+@dataset_op("UnbatchDataset(input_dataset: variant)", direct=True)
 def unbatch_dataset(input_dataset: Dataset) -> Elements:
     """Return the rows of each element."""
 

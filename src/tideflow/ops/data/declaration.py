@@ -87,6 +87,7 @@ def dataset_op(
     same_elements: bool = False,
     structure: bool = True,
     metadata: bool = True,
+    direct: bool = False,
     stateful: bool = False,
     shape: Callable[..., Any] = scalar_shape,
     blocks: str = "",
@@ -98,13 +99,15 @@ def dataset_op(
         batches where those are.
       structure: whether the ops have attrs for types and shapes of the components.
       metadata: whether they have the attr `metadata`.
+      direct: its elements are made when they are asked for: nothing works ahead, or waits for files
+        or time, so that they may be made in the calling thread where those of its inputs may.
       stateful, shape, blocks: as for `op`.
     """
 
     def register(kernel: K) -> K:
         for signature in signatures:
             full = _complete(signature, structure, metadata)
-            run = _kernel_of(full, kernel, same_elements)
+            run = _kernel_of(full, kernel, same_elements, direct)
             op(full, shape=shape, stateful=stateful, blocks=blocks)(run)
         return kernel
 
@@ -144,7 +147,9 @@ def _complete(signature: str, structure: bool, metadata: bool) -> str:
     return "\n".join([head + rest.rstrip(), *added])
 
 
-def _kernel_of(signature: str, kernel: K, same_elements: bool) -> Callable[..., Dataset]:
+def _kernel_of(
+    signature: str, kernel: K, same_elements: bool, direct: bool
+) -> Callable[..., Dataset]:
     """Return the kernel of an op, which gives a dataset of a function's elements."""
     name = signature.partition("(")[0].strip()
     kind = name.partition("Dataset")[0].removeprefix("Experimental")
@@ -159,7 +164,7 @@ def _kernel_of(signature: str, kernel: K, same_elements: bool) -> Callable[..., 
         found = kernel(**arguments)
         sources = _datasets_in(arguments.values())
         if same_elements:
-            return _of_same_elements(kind, sources, found)
+            return _of_same_elements(kind, sources, found, direct)
         return Dataset(
             kind,
             attrs[types_attr] if found.types is None else found.types,
@@ -169,6 +174,7 @@ def _kernel_of(signature: str, kernel: K, same_elements: bool) -> Callable[..., 
             sources,
             options=found.options,
             batch_size=found.batch_size,
+            is_direct=direct,
         )
 
     declared = _attr_names(signature)
@@ -179,7 +185,9 @@ def _kernel_of(signature: str, kernel: K, same_elements: bool) -> Callable[..., 
     return with_attrs(run, list(taken), first="ctx")
 
 
-def _of_same_elements(kind: str, sources: Sequence[Dataset], found: Elements) -> Dataset:
+def _of_same_elements(
+    kind: str, sources: Sequence[Dataset], found: Elements, direct: bool
+) -> Dataset:
     source = sources[0]
     return Dataset(
         kind,
@@ -190,6 +198,7 @@ def _of_same_elements(kind: str, sources: Sequence[Dataset], found: Elements) ->
         sources,
         options=found.options,
         batch_size=source.batch_size,
+        is_direct=direct,
     )
 
 

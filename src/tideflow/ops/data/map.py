@@ -120,7 +120,8 @@ def is_deterministic(text: str) -> bool:
     use_inter_op_parallelism: bool = true
     preserve_cardinality: bool = false
     force_synchronous: bool = false
-    """
+    """,
+    direct=True,
 )
 def map_dataset(
     input_dataset: Dataset, f: CapturedFunction, preserve_cardinality: bool
@@ -249,6 +250,7 @@ class _Filtered:
     deterministic: string = 'default'
     """,
     same_elements=True,
+    direct=True,
 )
 def filter_dataset(
     input_dataset: Dataset, predicate: CapturedFunction, num_parallel_calls: int = -1
@@ -316,6 +318,7 @@ class _TakenWhile:
     predicate: func
     """,
     same_elements=True,
+    direct=True,
 )
 def take_while_dataset(input_dataset: Dataset, predicate: CapturedFunction) -> Elements:
     """Return the elements up to the first for which a function gives false."""

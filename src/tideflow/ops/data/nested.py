@@ -65,7 +65,8 @@ class _FlatMapped:
     """
     FlatMapDataset(input_dataset: variant, other_arguments: *Targuments)
     f: func
-    """
+    """,
+    direct=True,
 )
 def flat_map_dataset(input_dataset: Dataset, f: CapturedFunction) -> Elements:
     """Return the elements of the datasets that a function makes, one dataset after the other."""

@@ -196,6 +196,7 @@ for _name in ("ThreadPoolHandle", "ThreadPoolDataset"):
     serialized_options: string
     """,
     same_elements=True,
+    direct=True,
 )
 def options_dataset(input_dataset: Dataset, serialized_options: str) -> Elements:
     """Return the same elements, with options."""

@@ -299,6 +299,7 @@ class _Shuffled:
     """,
     same_elements=True,
     stateful=True,
+    direct=True,
 )
 def shuffle_dataset(
     ctx: KernelContext,

@@ -41,6 +41,7 @@ class Listed:
     replicate_on_split: bool = false
     """,
     stateful=True,
+    direct=True,
 )
 def range_dataset(start: int, stop: int, step: int, output_types: list[DType]) -> Elements:
     """Return the dataset of the integers from start up to stop."""
@@ -51,7 +52,7 @@ def range_dataset(start: int, stop: int, step: int, output_types: list[DType]) -
     return Elements(lambda: Listed((kind(i),) for i in numbers), len(numbers))
 
 
-@dataset_op("TensorDataset(components: *Toutput_types)", stateful=True)
+@dataset_op("TensorDataset(components: *Toutput_types)", stateful=True, direct=True)
 def tensor_dataset(components: list[Any]) -> Elements:
     """Return the dataset whose one element is the components."""
     element = tuple(owned(value) for value in components)
@@ -67,6 +68,7 @@ def tensor_dataset(components: list[Any]) -> Elements:
     replicate_on_split: bool = false
     """,
     stateful=True,
+    direct=True,
 )
 def tensor_slice_dataset(components: list[Any]) -> Elements:
     """Return the dataset of the rows of the components."""

@@ -59,7 +59,7 @@ class _Taken:
         return None
 
 
-@dataset_op("TakeDataset(input_dataset: variant, count: int64)", same_elements=True)
+@dataset_op("TakeDataset(input_dataset: variant, count: int64)", same_elements=True, direct=True)
 def take_dataset(input_dataset: Dataset, count: int) -> Elements:
     """Return the first elements; all for a negative count."""
     if count < 0:
@@ -91,7 +91,7 @@ class _Skipped:
         return await self._source.next()
 
 
-@dataset_op("SkipDataset(input_dataset: variant, count: int64)", same_elements=True)
+@dataset_op("SkipDataset(input_dataset: variant, count: int64)", same_elements=True, direct=True)
 def skip_dataset(input_dataset: Dataset, count: int) -> Elements:
     """Return all but the first elements; none for a negative count."""
     if count < 0:
@@ -139,7 +139,7 @@ def repeated_count(known: int, times: int) -> int:
     return known if known < 0 else known * times
 
 
-@dataset_op("RepeatDataset(input_dataset: variant, count: int64)", same_elements=True)
+@dataset_op("RepeatDataset(input_dataset: variant, count: int64)", same_elements=True, direct=True)
 def repeat_dataset(input_dataset: Dataset, count: int) -> Elements:
     """Return the elements again and again; without end for a negative count."""
     return Elements(
@@ -174,7 +174,9 @@ def total_count(known: Sequence[int]) -> int:
 
 
 @dataset_op(
-    "ConcatenateDataset(input_dataset: variant, another_dataset: variant)", same_elements=True
+    "ConcatenateDataset(input_dataset: variant, another_dataset: variant)",
+    same_elements=True,
+    direct=True,
 )
 def concatenate_dataset(input_dataset: Dataset, another_dataset: Dataset) -> Elements:
     """Return the elements of one dataset followed by those of another."""
@@ -215,7 +217,8 @@ class _Zipped:
     """
     ZipDataset(input_datasets: N * variant)
     N: int >= 1
-    """
+    """,
+    direct=True,
 )
 def zip_dataset(input_datasets: list[Dataset]) -> Elements:
     """Return elements made of one of each dataset, as long as all have one."""
@@ -298,6 +301,7 @@ _SHARD_HINT = -1
     require_non_empty: bool = false
     """,
     same_elements=True,
+    direct=True,
 )
 def shard_dataset(
     input_dataset: Dataset, num_shards: int, index: int, require_non_empty: bool

@@ -43,13 +43,18 @@ class Dataset:
       inputs: the datasets that it reads.
       options: serialized tf.data options that were set here.
       batch_size: how many elements of its input each of its own has; 0 where it does not batch.
+      is_direct: whether its elements may be made in the calling thread, without an event loop.
 
     Args:
       iterate: makes an iterator.
       count: tells the cardinality; asked only when somebody wants to know.
+      is_direct: whether it is, where its inputs are.
     """
 
-    __slots__ = ("_count", "_iterate", "batch_size", "inputs", "kind", "options", "shapes", "types")
+    __slots__ = (
+        "_count", "_iterate", "batch_size", "inputs", "is_direct", "kind", "options", "shapes",
+        "types",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,8 +67,10 @@ class Dataset:
         *,
         options: bytes = b"",
         batch_size: int = 0,
+        is_direct: bool = False,
     ) -> None:
         self.kind = kind
+        self.is_direct: bool = is_direct and all(source.is_direct for source in inputs)
         self.types = tuple(types)
         self.shapes = tuple(shapes)
         self.inputs = tuple(inputs)

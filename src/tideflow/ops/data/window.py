@@ -96,7 +96,8 @@ def of_elements(elements: Sequence[Element], like: Dataset) -> Dataset:
     WindowDataset(
         input_dataset: variant, size: int64, shift: int64, stride: int64, drop_remainder: bool
     )
-    """
+    """,
+    direct=True,
 )
 def window_dataset(
     input_dataset: Dataset, size: int, shift: int, stride: int, drop_remainder: bool

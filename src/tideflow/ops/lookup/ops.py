@@ -177,7 +177,7 @@ def hash_table(
     return _make(ctx, container, shared_name, use_node_name_sharing, types, True)
 
 
-@op("MutableHashTableV2" + _TABLE_ATTRS, shape=scalar, stateful=True)
+@op("MutableHashTableV2" + _TABLE_ATTRS, shape=scalar, stateful=True, holds_parameters=True)
 def mutable_hash_table(
     ctx: KernelContext,
     *,

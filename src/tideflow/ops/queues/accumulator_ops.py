@@ -99,7 +99,9 @@ def _declare(name: str, kind: type[Accumulator], is_resource: bool) -> None:
 
     output = "resource" if is_resource else "Ref string"
     shape = scalar if is_resource else _pair
-    op(f"{name}() -> handle: {output}" + _ATTRS, shape=shape, stateful=True)(make)
+    # As with TensorFlow, only those of resources are put on parameter servers by default.
+    signature = f"{name}() -> handle: {output}" + _ATTRS
+    op(signature, shape=shape, stateful=True, holds_parameters=is_resource)(make)
 
 
 _declare("ConditionalAccumulator", DenseAccumulator, is_resource=False)

@@ -52,7 +52,13 @@ def variable(
     return state
 
 
-op("VariableV2" + _VARIABLE, shape=from_attr("shape"), stateful=True, role=roles.VARIABLE)(variable)
+op(
+    "VariableV2" + _VARIABLE,
+    shape=from_attr("shape"),
+    stateful=True,
+    role=roles.VARIABLE,
+    holds_parameters=True,
+)(variable)
 
 
 def _legacy_shape(c: Any) -> list[Any]:
@@ -61,7 +67,13 @@ def _legacy_shape(c: Any) -> list[Any]:
     return [dims or None]
 
 
-op("Variable" + _VARIABLE, shape=_legacy_shape, stateful=True, role=roles.VARIABLE)(variable)
+op(
+    "Variable" + _VARIABLE,
+    shape=_legacy_shape,
+    stateful=True,
+    role=roles.VARIABLE,
+    holds_parameters=True,
+)(variable)
 
 
 def assign_shape(c: Any) -> list[Any]:

@@ -50,6 +50,7 @@ allowed_devices: list(string) = []
     stateful=True,
     role=roles.VARIABLE_HANDLE,
     effects=Effects.UNSEEN,
+    holds_parameters=True,
 )
 def var_handle_op(
     ctx: KernelContext, *, container: str, shared_name: str, dtype: DType, shape: TensorShape

@@ -118,7 +118,7 @@ def _wanted_dims(op: Operation, port: int) -> tuple[Any, bool]:
     waiting = list(op.outputs[port].consumers())
     while waiting:
         taker = waiting.pop()
-        reshapes = taker.type == "Reshape"
+        reshapes = taker.op_def.role is roles.RESHAPE
         if reshapes or taker.op_def.role is roles.IDENTITY:
             reshaped |= reshapes
             waiting += taker.outputs[0].consumers()
