@@ -80,3 +80,19 @@ def test_a_barrier_keeps_keys_apart_until_they_are_complete():
         _, _, (_, keys, values) = session.run([*inserts, taken])
     assert keys.tolist() == [b"b"]
     assert [part.tolist() for part in values] == [[2], [2]]
+
+
+def test_a_picture_comes_back_from_a_file():
+    pytest.importorskip("PIL.Image")
+    pixels = np.full((8, 8, 3), [250, 20, 30], np.uint8)
+    file = tf.image.encode_jpeg(pixels, quality=100, chroma_downsampling=False)
+    found = run([tf.image.decode_jpeg(file), tf.image.decode_image(file), file])
+    for one in found[:2]:
+        assert one.shape == (8, 8, 3)
+        assert np.abs(one.astype(int) - pixels).max() <= 2
+    assert run(tf.image.extract_jpeg_shape(found[2])).tolist() == [8, 8, 3]
+
+
+def test_a_picture_of_another_format_is_read_too():
+    file = run(tf.image.encode_png(np.uint8([[[1, 2, 3]]])))
+    assert run(tf.image.decode_jpeg(file)).tolist() == [[[1, 2, 3]]]

@@ -19,7 +19,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.strings import scalar_string
+from tideflow.ops.image.decoding import decoded
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -43,13 +43,7 @@ def decode_png_kernel(
     ctx: KernelContext, contents: Array | bytes, *, channels: int, dtype: DType
 ) -> Any:
     """Return the pixels [height, width, channels] of a file."""
-    if channels not in (0, 1, 3, 4):
-        raise errors.InvalidArgumentError(f"channels must be 0, 1, 3 or 4; found {channels}")
-    data = scalar_string(contents, "contents")
-    try:
-        return png.decode_png(data, channels, dtype.as_numpy_dtype)
-    except (ValueError, png.CompressionError) as error:
-        raise errors.InvalidArgumentError(f"this is no PNG file: {error}") from None
+    return decoded("DecodePng", contents, channels, dtype, expands=False)
 
 
 @op(

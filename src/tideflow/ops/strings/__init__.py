@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tideflow.ops.strings.strings import scalar_string
+from tideflow.ops.strings.strings import encoded, scalar_string
 
 __all__ = [
+    "encoded",
     "scalar_string",
 ]
