@@ -32,6 +32,15 @@ def test_every_form_gives_the_same_cluster(form):
     assert hash(ClusterSpec(form(SMALL))) == hash(ClusterSpec(SMALL))
 
 
+def test_jobs_keep_their_order_but_for_the_message_and_the_text():
+    cluster = ClusterSpec({"worker": ["b:2"], "ps": ["a:1"]})
+    assert cluster.jobs == list(cluster.as_dict()) == ["worker", "ps"]
+    assert [job.name for job in cluster.as_cluster_def().job] == ["ps", "worker"]
+    assert repr(cluster) == "ClusterSpec({'ps': ['a:1'], 'worker': ['b:2']})"
+    assert cluster == ClusterSpec({"ps": ["a:1"], "worker": ["b:2"]})
+    assert hash(cluster) == hash(ClusterSpec({"ps": ["a:1"], "worker": ["b:2"]}))
+
+
 def test_a_job_may_have_gaps():
     cluster = ClusterSpec({"worker": {3: "c:3", 1: "b:2"}})
     assert cluster.task_indices("worker") == [1, 3]

@@ -38,7 +38,7 @@ class ClusterSpec:
 
     def __init__(self, cluster: Jobs | pb.ClusterDef | ClusterSpec) -> None:
         self._tasks: dict[str, dict[int, str]] = {}
-        for job, tasks in sorted(_jobs_of(cluster).items()):
+        for job, tasks in _jobs_of(cluster).items():
             self._tasks[job] = dict(sorted(_tasks_of(job, tasks).items()))
         self._check_addresses()
 
@@ -75,14 +75,14 @@ class ClusterSpec:
         return self._tasks == other._tasks
 
     def __hash__(self) -> int:
-        return hash(tuple((job, tuple(tasks.items())) for job, tasks in self._tasks.items()))
+        return hash(tuple((job, tuple(tasks.items())) for job, tasks in self._sorted()))
 
     def __repr__(self) -> str:
-        return f"ClusterSpec({self.as_dict()!r})"
+        return f"ClusterSpec({dict(sorted(self.as_dict().items()))!r})"
 
     @property
     def jobs(self) -> list[str]:
-        """The names of the jobs, sorted."""
+        """The names of the jobs, in the order in which they were given."""
         return list(self._tasks)
 
     def num_tasks(self, job_name: str) -> int:
@@ -121,10 +121,13 @@ class ClusterSpec:
         return found
 
     def as_cluster_def(self) -> pb.ClusterDef:
-        """Return the cluster as a message."""
+        """Return the cluster as a message, with its jobs sorted by name."""
         return pb.ClusterDef(
-            job=[pb.JobDef(name=job, tasks=tasks) for job, tasks in self._tasks.items()]
+            job=[pb.JobDef(name=job, tasks=tasks) for job, tasks in self._sorted()]
         )
+
+    def _sorted(self) -> list[tuple[str, dict[int, str]]]:
+        return sorted(self._tasks.items())
 
     def _job(self, job_name: str) -> dict[int, str]:
         if job_name not in self._tasks:
