@@ -10,10 +10,12 @@ from typing import Any
 
 from tideflow.distribute.strategy import Strategy, StrategyExtended
 from tideflow.eager.context import context
+from tideflow.eager.scopes import device_of
 from tideflow.graph.build_scopes import with_slash
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
-from tideflow.wire.device_name import matches, parse_device_name
+from tideflow.wire.device_name import matches, merge, parse_device_name
+from tideflow.wire.errors import InvalidArgumentError
 
 
 @export_v2("distribute.MirroredStrategy")
@@ -23,7 +25,7 @@ class MirroredStrategy(Strategy):
     Args:
       devices: names, in full or in part; all GPUs, or the CPUs where there are none, by default.
       cross_device_ops: accepted; all reductions add up on one device.
-    Raises: ValueError for a device that is not there, or named twice.
+    Raises: ValueError for what is no name; AssertionError for a device that is named twice.
     """
 
     def __init__(self, devices: Sequence[str] | None = None, cross_device_ops: Any = None) -> None:
@@ -58,22 +60,25 @@ def local_devices() -> list[str]:
 
 
 def _resolve(devices: Sequence[str] | None) -> list[str]:
-    """Return full names of devices.  Raises: ValueError."""
+    """Return full names of devices; those that are not there are placed softly.
+
+    Raises: ValueError for what is no name; AssertionError for one that is given twice.
+    """
+    if not devices:
+        return local_devices()
     home = context()
     own = [device.name for device in home.devices.devices]
-    if devices is None:
-        return local_devices()
     found = []
-    for wanted in map(with_slash, devices):
+    for wanted in (with_slash(device_of(device)) for device in devices):
+        try:
+            spec = parse_device_name(wanted)
+        except InvalidArgumentError as error:
+            raise ValueError(str(error)) from None
         if home.cluster is not None:
             name = home.cluster.devices.find(wanted)
         else:
-            name = next((n for n in own if matches(parse_device_name(wanted), n)), None)
-        if name is None:
-            raise ValueError(f"there is no device {wanted!r}; there are {', '.join(own)}")
-        found.append(name)
+            name = next((n for n in own if matches(spec, n)), None)
+        found.append(name or merge(home.default_device.name, spec, override=True).to_string())
     if len(set(found)) != len(found):
-        raise ValueError(f"the devices of a strategy must differ; found {found}")
-    if not found:
-        raise ValueError("a strategy needs at least one device")
+        raise AssertionError(f"All entries in devices must be different; found {found}")
     return found

@@ -5,7 +5,7 @@ Source: tensorflow/python/distribute/values.py, distribute_utils.py; runtime fac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tideflow.distribute.replica_context import current
@@ -45,7 +45,13 @@ class DistributedValues:
         return self.values[replica.replica_number]
 
     def __repr__(self) -> str:
-        parts = "".join(f"\n  {i}: {value!r}" for i, value in enumerate(self.values))
+        return self._shown(repr)
+
+    def __str__(self) -> str:
+        return self._shown(str)
+
+    def _shown(self, show: Callable[[Any], str]) -> str:
+        parts = ",".join(f"\n  {i}: {show(value)}" for i, value in enumerate(self.values))
         return f"{type(self).__name__}:{{{parts}\n}}"
 
 

@@ -91,6 +91,10 @@ class DistributedVariable(EagerVariable):
         """The strategy that made it."""
         return self._strategy
 
+    def __repr__(self) -> str:
+        parts = ",".join(f"\n  {i}: {copy!r}" for i, copy in enumerate(self.values))
+        return f"{type(self).__name__}:{{{parts}\n}}"
+
     @property
     def synchronization(self) -> VariableSynchronization:
         """When the copies are made equal."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.eager.variable import EagerVariable
+from tideflow.eager.variable import EagerVariable, variable_of
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor
@@ -188,8 +188,8 @@ class GradientTape:
         """
         if self._used and not self.is_persistent:
             raise RuntimeError(
-                "a tape that is not persistent gives gradients once; use "
-                "tf.GradientTape(persistent=True) to ask for more"
+                "A non-persistent GradientTape can only be used to compute one set of gradients; "
+                "use tf.GradientTape(persistent=True) to ask for more"
             )
         unconnected = UnconnectedGradients(unconnected_gradients)
         was_recording = self._recording
@@ -223,7 +223,7 @@ class GradientTape:
         Raises: ValueError for a target whose shape is not known.
         """
         del parallel_iterations, experimental_use_pfor
-        y = _target(target)
+        y = convert_to_tensor(target)
         size, dims = _known_size(y)
         rows = self._rows(y, sources, np.eye(size).reshape(size, *dims), unconnected_gradients)
         columns = list(zip(*(nest.flatten(row) for row in rows)))
@@ -244,7 +244,7 @@ class GradientTape:
         Raises: ValueError for shapes that are not known, or batches that differ.
         """
         del parallel_iterations, experimental_use_pfor
-        y = _target(target)
+        y = convert_to_tensor(target)
         _, dims = _known_size(y)
         if not dims or source.shape.as_list()[:1] != [dims[0]]:
             raise ValueError(
@@ -296,7 +296,7 @@ class GradientTape:
         wanted = {id(source) for source in sources}
         for tensor, grad in zip(targets, given):
             if id(tensor) in needed:
-                seed = ones_like_output(tensor) if grad is None else convert_to_tensor(grad)
+                seed = _ones_like(tensor) if grad is None else convert_to_tensor(grad)
                 arrived.setdefault(id(tensor), []).append(seed)
         for note in reversed(on_way):
             outputs = note.op.outputs
@@ -324,7 +324,15 @@ class GradientTape:
         return results if isinstance(results, (list, tuple)) else [results]
 
 
+def _ones_like(target: Tensor) -> Any:
+    variable = variable_of(target)
+    return ones_like_output(target if variable is None else variable.read_value())
+
+
 def _target(value: Any) -> Tensor:
+    """Return the tensor that stands for a target: a variable's handle."""
+    if isinstance(value, EagerVariable):
+        return value._node
     if isinstance(value, IndexedSlices):
         return value.values
     return convert_to_tensor(value)

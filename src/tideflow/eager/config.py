@@ -144,7 +144,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 @export_v2("config.get_soft_device_placement")
 def get_soft_device_placement() -> bool:
     """Whether set_soft_device_placement is in force."""
-    return context().config.allow_soft_placement
+    return bool(context().config.allow_soft_placement)
 
 
 @export_v2("config.experimental.set_device_policy")

@@ -34,8 +34,11 @@ from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.device_name import matches, parse_device_name
 
 _MOST_SEED = 2**31 - 1
+# Devices of which a program may ask for more than there are.
+_KNOWN_TYPES = frozenset(("CPU", "GPU", "TPU"))
 
 
 class Context:
@@ -53,7 +56,7 @@ class Context:
     """
 
     def __init__(self, config: pb.ConfigProto | None = None) -> None:
-        self.config = config or pb.ConfigProto()
+        self.config = config or pb.ConfigProto(allow_soft_placement=True)
         self.library = TraceLibrary()
         self.seed: int | None = None
         self.cluster: Cluster | None = None
@@ -66,6 +69,8 @@ class Context:
         self._function_states: weakref.WeakSet[KernelState] = weakref.WeakSet()
         self._lock = threading.RLock()
         self._devices: DeviceManager | None = None
+        # Which device stands for a name that was asked for.
+        self._placed: dict[str, Device] = {}
         self._names = itertools.count()
 
     # ---- devices
@@ -94,6 +99,7 @@ class Context:
             jit_mode(self.config.graph_options),
         )
         self._devices = devices
+        self._placed.clear()
 
     @property
     def is_initialized(self) -> bool:
@@ -111,6 +117,29 @@ class Context:
     def default_device(self) -> Device:
         """Where an operation runs that asks for no device."""
         return self.devices.client_device
+
+    def placed(self, wanted: str) -> Device:
+        """Return the device of this task that a name stands for, in full or in part.
+
+        With soft placement, the default one stands for those of known types that are not there.
+        Raises: InvalidArgumentError for a device that is nowhere.
+        """
+        found = self._placed.get(wanted)
+        if found is not None:
+            return found
+        spec = parse_device_name(wanted)
+        for device in self.devices.devices:
+            if matches(spec, device.name):
+                self._placed[wanted] = device
+                return device
+        here = parse_device_name(self.default_device.name)
+        is_here = all(
+            asked is None or asked == own
+            for (_, asked), (_, own) in zip(spec.parts()[:3], here.parts()[:3])
+        )
+        if is_here and self.config.allow_soft_placement and spec.device_type in _KNOWN_TYPES:
+            return self.default_device
+        return self.devices.get(wanted)
 
     # ---- the cluster
 

@@ -19,6 +19,7 @@ from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote import Cluster, RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph import defaults, roles
+from tideflow.graph.behavior import behavior
 from tideflow.graph.building import convert_inputs
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
@@ -37,7 +38,6 @@ class EagerGraph(Graph):
     """The graph of a thread in which operations are called at once."""
 
     is_eager: ClassVar[bool] = True
-    compares_elementwise = True
 
     def __init__(self, home: Context) -> None:
         super().__init__()
@@ -45,6 +45,11 @@ class EagerGraph(Graph):
         # Whoever names a function holds it.
         self.functions = home.library.known
         self._bound: dict[Any, BoundOp] = {}
+
+    @property
+    def compares_elementwise(self) -> bool:  # type: ignore[override]
+        """Whether == compares the elements of tensors."""
+        return behavior.tensor_equality
 
     @property
     def seed(self) -> int | None:
@@ -248,7 +253,7 @@ class EagerGraph(Graph):
         found = None if home.cluster is None else home.cluster.devices.find(wanted)
         if found is not None and home.cluster is not None and home.cluster.devices.is_remote(found):
             return found
-        return home.devices.get(found or wanted)
+        return home.placed(found or wanted)
 
     def _constant_device(self) -> str:
         """Return which of the own devices a constant is on, "" for the first one.
@@ -262,7 +267,7 @@ class EagerGraph(Graph):
         found = None if home.cluster is None else home.cluster.devices.find(wanted)
         if found is not None and home.cluster is not None and home.cluster.devices.is_remote(found):
             return ""
-        return home.devices.get(found or wanted).name
+        return home.placed(found or wanted).name
 
     def wanted_device(self) -> str:
         """Return what the device scopes in force ask for, "" for nothing."""

@@ -210,6 +210,8 @@ class EagerTensor(Tensor):
 
     def _scalar(self, what: str) -> Any:
         array = np.asarray(self._value)
+        if array.size == 0:
+            return False
         if array.size != 1:
             raise ValueError(
                 f"{what} is wanted of a tensor of shape {list(array.shape)}; only one element has "

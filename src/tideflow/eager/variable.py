@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.behavior import behavior
 from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
@@ -208,12 +209,18 @@ class EagerVariable(ResourceVariable):
         return made
 
     def __eq__(self, other: object) -> Any:
+        if not behavior.tensor_equality:
+            return self is other
         return False if other is None else equal(self.value(), other)
 
     def __ne__(self, other: object) -> Any:
+        if not behavior.tensor_equality:
+            return self is not other
         return True if other is None else not_equal(self.value(), other)
 
     def __hash__(self) -> int:
+        if not behavior.tensor_equality:
+            return id(self)
         raise TypeError("a variable is unhashable; use variable.ref() as the key")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerVariable:

@@ -13,10 +13,12 @@ class Behavior:
 
     Attributes:
       tensorshape: sizes of a TensorShape are numbers and None, and no Dimension objects.
+      tensor_equality: == compares eager tensors and variables by their elements.
       resource_variables: variables are resources where the caller does not say.
     """
 
     tensorshape: bool = True
+    tensor_equality: bool = True
     resource_variables: bool = True
 
 

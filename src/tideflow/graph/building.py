@@ -159,6 +159,8 @@ def constant_tensor(
     """
     graph = get_default_graph()
     value = _with_plain_sizes(value)
+    if graph.is_eager and dtype is not None and isinstance(value, bool):
+        value = int(value) if dtype.is_integer or dtype.is_floating else value
     try:
         array = to_array(value, dtype, wraps and (graph.is_eager or graph.building_function))
     except _UnsupportedValue as error:
@@ -215,6 +217,8 @@ def to_array(value: Any, dtype: DType | None = None, wraps: bool = False) -> np.
         raise _UnsupportedValue(f"{_short(value)} does not fit int64; give dtype tf.uint64")
     if array.dtype.kind == "O":
         return _string_array(array, dtype)
+    if array.dtype.kind in "iufc" and type(_first(value)) is bool:
+        raise ValueError("Can't convert Python sequence with mixed types to Tensor.")
     if dtype is not None:
         return _cast_exactly(array, dtype, value, wraps)
     if array.dtype == np.float64 and not _holds_numpy_float64(value):
@@ -226,6 +230,13 @@ def to_array(value: Any, dtype: DType | None = None, wraps: bool = False) -> np.
     return array
 
 
+def _first(value: Any) -> Any:
+    """Return the first element of nested lists; None where there is none."""
+    while isinstance(value, (list, tuple)):
+        value = value[0] if value else None
+    return value
+
+
 def _all_strings(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_all_strings, value))
@@ -233,12 +244,9 @@ def _all_strings(value: Any) -> bool:
 
 
 def _converts(array: np.ndarray[Any, Any], dtype: DType) -> bool:
-    """Whether NumPy's numbers become another type without a word.
-
-    TensorFlow converts them all; here not what would lose a fraction.
-    """
+    """Whether NumPy's numbers become another type without a word, as with TensorFlow."""
     if array.dtype.kind == "f" and dtype.is_integer:
-        return bool((np.isfinite(array) & (np.trunc(array) == array)).all())
+        return True
     return array.dtype.kind == "b" and (dtype.is_floating or dtype.is_integer)
 
 

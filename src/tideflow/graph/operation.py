@@ -42,9 +42,12 @@ class OperationGraph(Protocol):
     """The graph of an operation, as operations and their tensors know it (see graph.Graph)."""
 
     is_eager: ClassVar[bool]
-    compares_elementwise: bool
     operations_by_name: dict[str, Operation]
     version: int
+
+    @property
+    def compares_elementwise(self) -> bool:
+        """Whether == compares the elements of tensors."""
 
     def as_default(self) -> AbstractContextManager[Any]:
         """Build in the graph inside `with`."""

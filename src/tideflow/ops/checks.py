@@ -370,4 +370,6 @@ def is_numeric_tensor(tensor: TensorLike) -> bool:
 @export("is_tensor")
 def is_tensor(x: TensorLike) -> bool:
     """Whether the value is a tensor, or something that stands for one, such as a variable."""
-    return isinstance(x, Tensor) or hasattr(x, "_as_graph_element")
+    if isinstance(x, Tensor) or hasattr(x, "_as_graph_element"):
+        return True
+    return hasattr(x, "indices") and hasattr(x, "values") and hasattr(x, "dense_shape")

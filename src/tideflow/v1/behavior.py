@@ -11,7 +11,19 @@ from tideflow.ops.export import export, export_value
 from tideflow.ops.state import disable_resource_variables, enable_resource_variables
 
 
-@export("disable_control_flow_v2", "disable_tensor_equality")
+@export("disable_tensor_equality")
+def disable_tensor_equality() -> None:
+    """Let == tell whether two eager tensors or variables are the same object."""
+    behavior.tensor_equality = False
+
+
+@export("enable_tensor_equality")
+def enable_tensor_equality() -> None:
+    """Let == compare eager tensors and variables by their elements (the default)."""
+    behavior.tensor_equality = True
+
+
+@export("disable_control_flow_v2")
 def choose_v1() -> None:
     """Do nothing: in this, `tideflow.v1` never behaves as TensorFlow 2 does."""
 

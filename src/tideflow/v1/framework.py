@@ -25,8 +25,7 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.op_def import registered_ops
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.ops.arguments_v2 import with_arguments
-from tideflow.ops.export import export, export_v2, export_value, export_value_v2, exports
+from tideflow.ops.export import export, export_v2, export_value, exports
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import DeviceSpec
@@ -58,9 +57,6 @@ def name_scope(
     graph = next((v.graph for v in values or () if isinstance(v, Tensor)), get_default_graph())
     with graph.as_default(), graph.name_scope(chosen) as scope:
         yield scope
-
-
-export_value_v2("device", with_arguments(device, "device_name=device_name_or_function"))
 
 
 @export("get_current_name_scope")

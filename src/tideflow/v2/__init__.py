@@ -21,12 +21,13 @@ import tideflow.distribute.losses
 import tideflow.distribute.mirrored
 import tideflow.distribute.multi_worker
 import tideflow.eager.api
-import tideflow.eager.name_scope
+import tideflow.eager.scopes
 import tideflow.ops
 import tideflow.train
 import tideflow.train.v2.checkpoint
 import tideflow.train.v2.optimizers
 import tideflow.train.v2.schedules
+import tideflow.v1
 from tideflow.eager.eager_graph import enable_eager_execution
 from tideflow.ops.export import exports, exports_v2
 from tideflow.v1 import framework as framework
@@ -71,7 +72,15 @@ def _open() -> None:
         setattr(_namespace(namespace) if namespace else sys.modules[__name__], name, thing)
 
 
+def _open_compat() -> None:
+    """Show the shape of TensorFlow 1 as tf.compat.v1, and this one as tf.compat.v2."""
+    compat: Any = _namespace("compat")
+    compat.v1 = tideflow.v1
+    compat.v2 = sys.modules[__name__]
+
+
 _open()
+_open_compat()
 enable_eager_execution()
 
 if TYPE_CHECKING:

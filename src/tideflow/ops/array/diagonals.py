@@ -401,6 +401,8 @@ def eye(
         sizes = [num_rows, num_rows if num_columns is None else num_columns]
         known = [_known_size(size) for size in sizes]
         batch = [] if batch_shape is None else batch_shape
+        if not isinstance(batch, Tensor) and any(isinstance(size, Tensor) for size in batch):
+            batch = convert_to_tensor(batch, dtypes.int32)
         if None not in known and not isinstance(batch, Tensor):
             head = [int(size) for size in batch]
             matrix = np.eye(known[0] or 0, known[1], dtype=wanted.as_numpy_dtype)
@@ -409,7 +411,9 @@ def eye(
         rows, columns = (convert_to_tensor(size, dtypes.int32) for size in sizes)
         one, zero = (np.full((), v, wanted.as_numpy_dtype) for v in (1, 0))
         shortest = apply_op("Reshape", apply_op("Minimum", rows, columns), [1])
-        head_shape = convert_to_tensor(np.array(batch, np.int32) if not len(batch) else batch)
+        head_shape = convert_to_tensor(batch, None if isinstance(batch, Tensor) else dtypes.int32)
+        if head_shape.dtype is not dtypes.int32:
+            head_shape = apply_op("Cast", head_shape, DstT=dtypes.int32)
         ones = apply_op("Fill", apply_op("ConcatV2", [head_shape, shortest], 0), one)
         made: Tensor = apply_op("MatrixDiagV3", ones, 0, rows, columns, zero, name=scope)
         return made

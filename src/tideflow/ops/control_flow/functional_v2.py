@@ -137,15 +137,17 @@ def _both(one: Tensor, other: Tensor) -> Any:
 def _run(
     test: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, maximum_iterations: Any
 ) -> Any:
-    """Run a loop as plain Python."""
+    """Run a loop as plain Python: what is no tensor becomes one at the end."""
     limit = None if maximum_iterations is None else int(maximum_iterations)
-    values = nest.map_structure(convert_to_tensor, loop_vars, expand_composites=True)
+    values = loop_vars
     turn = 0
     while (limit is None or turn < limit) and test(*values):
-        result = as_loop_vars(body(*values), loop_vars)
-        values = nest.map_structure(convert_to_tensor, result, expand_composites=True)
+        result = body(*values)
+        values = as_loop_vars(result, loop_vars)
+        if type(result) is tuple:
+            values = tuple(values)
         turn += 1
-    return values
+    return nest.map_structure(convert_to_tensor, values, expand_composites=True)
 
 
 def as_loop_vars(result: object, loop_vars: Any) -> Any:

@@ -5,6 +5,8 @@ Source: tensorflow/python/framework/indexed_slices.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor_conversion
 from tideflow.graph.graph import Operation, Tensor
@@ -31,7 +33,7 @@ class IndexedSlices:
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
         self.values = values
         self.indices = indices
-        self.dense_shape = dense_shape
+        self.dense_shape: Any = dense_shape
 
     @property
     def dtype(self) -> DType:
@@ -63,6 +65,8 @@ class IndexedSlices:
         """The static shape of the whole tensor, as far as it is known."""
         if self.dense_shape is None:
             return TensorShape(None)
+        if not isinstance(self.dense_shape, Tensor):
+            return TensorShape(self.dense_shape)
         known = static_value(*self.dense_shape.edge)
         if known is not None:
             return TensorShape([None if size is None else int(size) for size in known])
@@ -81,8 +85,8 @@ class IndexedSlices:
         return IndexedSlices(apply_op("Neg", self.values), self.indices, self.dense_shape)
 
     def __repr__(self) -> str:
-        whole = "" if self.dense_shape is None else f", dense_shape={self.dense_shape!r}"
-        return f"IndexedSlices(indices={self.indices!r}, values={self.values!r}{whole})"
+        whole = "" if self.dense_shape is None else f", dense_shape={self.dense_shape!s}"
+        return f"IndexedSlices(indices={self.indices!s}, values={self.values!s}{whole})"
 
 
 def to_dense(value: IndexedSlices, dtype: DType | None = None, name: str | None = None) -> Tensor:

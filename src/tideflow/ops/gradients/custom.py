@@ -147,7 +147,7 @@ def _noted(
 def _called(
     grad_fn: Callable[..., Any], grads: Sequence[Any], takes_variables: bool, variables: list[Any]
 ) -> list[Any]:
-    if takes_variables:
+    if takes_variables and variables:
         arg_grads, variable_grads = grad_fn(*grads, variables=variables)
     else:
         arg_grads, variable_grads = grad_fn(*grads), []

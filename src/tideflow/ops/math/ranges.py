@@ -36,15 +36,22 @@ def _count(start: Any, limit: Any, delta: Any) -> int:
         raise ValueError(f"Requires start >= limit when delta < 0: {start}/{limit}")
     if isinstance(start, int):
         return int(-((start - limit) // delta))
+    # In the arithmetic of the type: in float32, (1.1 - 0.1) / 0.1 is 10, and no more.
     count: int = math.ceil(abs((limit - start) / delta))
     return count
+
+
+def _bound(value: Any) -> Any:
+    """Return the number of a bound: an int, or a float as NumPy holds it."""
+    number = np.asarray(value).reshape(-1)[0]
+    return int(number) if number.dtype.kind in "iu" else number
 
 
 def _range_shape(c: ShapeContext) -> list[Dims]:
     bounds = [c.value(i) for i in (0, 1, 2)]
     if any(bound is None for bound in bounds):
         return [(None,)]
-    return [(_count(*(bound.item() for bound in bounds)),)]  # type: ignore[union-attr]
+    return [(_count(*map(_bound, bounds)),)]
 
 
 @op(
@@ -64,7 +71,7 @@ def _range(xp: ArrayNamespace, start: Array, limit: Array, delta: Array) -> Any:
                 f"range: {what} must be a scalar; its shape is {list(bound.shape)}"
             )
     try:
-        count = _count(start.item(), limit.item(), delta.item())
+        count = _count(_bound(start), _bound(limit), _bound(delta))
     except (ValueError, OverflowError) as error:
         raise InvalidArgumentError(str(error)) from None
     dtype = start.dtype

@@ -65,8 +65,8 @@ class SparseTensor:
 
     def __repr__(self) -> str:
         return (
-            f"SparseTensor(indices={self.indices}, values={self.values}, "
-            f"dense_shape={self.dense_shape})"
+            f"SparseTensor(indices={self.indices!s}, values={self.values!s}, "
+            f"dense_shape={self.dense_shape!s})"
         )
 
 

@@ -1,12 +1,31 @@
-"""`tf.name_scope` of the TF2 shape: an object that knows its name and can be entered again."""
+"""`tf.name_scope` and `tf.device` of the TF2 shape."""
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
+
+_SHORT = re.compile("/?(cpu|gpu|tpu)(:[0-9]+)?", re.IGNORECASE)
+
+
+def device_of(name: Any) -> Any:
+    """Return a device as graphs take it: `cpu` alone stands for the first one."""
+    short = _SHORT.fullmatch(name) if isinstance(name, str) else None
+    return name if short is None else f"/device:{short[1].upper()}{short[2] or ':0'}"
+
+
+@export_v2("device")
+def device(device_name: Any) -> AbstractContextManager[Any]:
+    """Ask for a device for operations made inside `with`; see Graph.device.
+
+    Where the task has none of that name, the first one serves; see
+    tf.config.set_soft_device_placement.
+    """
+    return get_default_graph().device(device_of(device_name))
 
 
 @export_v2("name_scope")
