@@ -19,11 +19,12 @@ CASES = [(module, title) for module in MODULES for title in programs_of(module)]
 
 @pytest.fixture
 def in_its_shape(request):
-    """Call operations at once in programs of the TF2 shape."""
-    library("tideflow", request.param)
+    """Behave as the programs of a shape expect it."""
+    tf = library("tideflow", request.param)
     if request.param != "eager":
-        disable_eager_execution()
+        tf.disable_v2_behavior()
         yield
+        tf.enable_v2_behavior()
         return
     enable_eager_execution()
     yield

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 
+from tideflow.formats.snappy import decompress
 from tideflow.wire.checksum import extend, mask
 from tideflow.wire.errors import DataLossError, UnimplementedError
 from tideflow.wire.fields import varint
@@ -21,6 +22,8 @@ _FOOTER_BYTES = 48
 _BLOCK_BYTES = 256 << 10
 # After so many entries a block spells a key out in full, for readers that search.
 _RESTART_INTERVAL = 16
+# The kind of compression, behind a block.
+_SNAPPY = 1
 _TRAILER = struct.Struct("<BI")
 
 
@@ -106,8 +109,8 @@ def read_table(data: bytes, name: str) -> Iterator[tuple[bytes, bytes]]:
     Args:
       data: the whole file.
       name: of the file, for messages.
-    Raises: DataLossError for a file that is no table or is damaged; UnimplementedError for a
-    compressed one.
+    Raises: DataLossError for a file that is no table or is damaged; UnimplementedError for one
+    with another compression than Snappy.
     """
     if len(data) < _FOOTER_BYTES or data[-8:] != struct.pack("<Q", _MAGIC):
         raise DataLossError(
@@ -136,17 +139,29 @@ def _block_entries(data: bytes, offset: int, size: int, name: str) -> Iterator[t
             f"{name}: the block at {offset} is corrupt; its checksum is {found:#010x}, "
             f"{stored:#010x} is stored"
         )
-    if compression:
+    if compression == _SNAPPY:
+        yield from _entries(decompress(bytes(data[offset:stop]), name), offset, name)
+    elif compression:
         raise UnimplementedError(
-            f"{name}: the block at {offset} is compressed (kind {compression}); only plain ones "
-            "are read here"
+            f"{name}: the block at {offset} is compressed (kind {compression}); only plain blocks "
+            "and those of Snappy are read here"
         )
+    else:
+        yield from _entries(data[offset:stop], offset, name)
+
+
+def _entries(data: bytes, offset: int, name: str) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a block's content.
+
+    offset: of the block in the file, for messages.
+    """
+    stop = size = len(data)
     restarts = struct.unpack_from("<I", data, stop - 4)[0] if size >= 4 else -1
     end = stop - 4 * (restarts + 1)
-    if restarts < 0 or end < offset:
+    if restarts < 0 or end < 0:
         raise DataLossError(f"{name}: the block at {offset} has no list of restarts")
     key = b""
-    at = offset
+    at = 0
     while at < end:
         shared, at = _read_varint(data, at, end, name)
         rest, at = _read_varint(data, at, end, name)

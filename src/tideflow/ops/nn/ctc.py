@@ -356,33 +356,60 @@ def ctc_loss_v2(
                 raise ValueError("blank_index must be given for sparse labels")
             blank_index = 0
         blank = blank_index % classes
+        lengths = apply_op("Cast", convert_to_tensor(logit_length), DstT=dtypes.int32)
+        if not is_sparse and blank == 0:
+            counts = (label_length, lengths)
+            return _loss_with_blank_labels(labels, x, *counts, logits_time_major)
         if blank != classes - 1:
             order = [*(i for i in range(classes) if i != blank), blank]
             x = apply_op("GatherV2", x, order, -1)
-        lengths = apply_op("Cast", convert_to_tensor(logit_length), DstT=dtypes.int32)
         if is_sparse:
             moved = labels.with_values(_past(labels.values, blank))
             return ctc_loss(moved, x, lengths, time_major=logits_time_major)
-        return _dense_loss(labels, x, label_length, lengths, logits_time_major, blank)
+        return _dense_loss(_past(labels, blank), x, label_length, lengths, logits_time_major)
 
 
 def _past(labels: object, blank: int) -> Tensor:
-    """Return labels as they count once the blank has moved to the end."""
+    """Return labels as they count once the blank has moved to the end.
+
+    A label that is the blank stands for the class before it, as in TensorFlow.
+    """
     given = apply_op("Cast", convert_to_tensor(labels), DstT=dtypes.int32)
-    beyond = apply_op("Cast", apply_op("Greater", given, blank), DstT=dtypes.int32)
+    beyond = apply_op("Cast", apply_op("GreaterEqual", given, blank), DstT=dtypes.int32)
     made: Tensor = given - beyond
     return made
 
 
-def _dense_loss(
-    labels: object,
-    x: Tensor,
-    label_length: TensorLike,
-    lengths: Tensor,
-    time_major: bool,
-    blank: int,
+def _loss_with_blank_labels(
+    labels: object, x: Any, label_length: TensorLike, lengths: Tensor, time_major: bool
 ) -> Tensor:
-    given = _past(labels, blank)
+    """Return the loss of dense labels for a blank of 0, which may be among them.
+
+    As a label it is a class of its own that is as likely as the blank.  What this class adds to the
+    sum of likelihoods in each step is taken off again: a path has one class in each step.
+    """
+    narrow = x.dtype in (dtypes.float16, dtypes.bfloat16)
+    logs = apply_op("LogSoftmax", apply_op("Cast", x, DstT=dtypes.float32) if narrow else x)
+    logs = logs if time_major else apply_op("Transpose", logs, [1, 0, 2])
+    blank = logs[:, :, :1]
+    wide = apply_op("ConcatV2", [logs[:, :, 1:], blank, blank], 2)
+    given = apply_op("Cast", convert_to_tensor(labels), DstT=dtypes.int32)
+    own = x.dims[-1] - 1
+    moved = apply_op("SelectV2", apply_op("Equal", given, 0), own, given - 1)
+    loss: Any = _dense_loss(moved, wide, label_length, lengths, True)
+    added = apply_op("Log1p", apply_op("Exp", blank[:, :, 0]))
+    steps = apply_op("Range", 0, apply_op("Shape", added)[0], 1)
+    is_step = apply_op("Less", apply_op("ExpandDims", steps, 1), lengths)
+    zeros = apply_op("ZerosLike", added)
+    loss = loss - apply_op("Sum", apply_op("SelectV2", is_step, added, zeros), [0])
+    made: Tensor = apply_op("Cast", loss, DstT=x.dtype) if narrow else loss
+    return made
+
+
+def _dense_loss(
+    given: Any, x: Tensor, label_length: TensorLike, lengths: Tensor, time_major: bool
+) -> Tensor:
+    """Return the loss of dense labels, for the blank at the end."""
     counts = apply_op("Cast", convert_to_tensor(label_length), DstT=dtypes.int32)
     sizes = apply_op("Shape", given, out_type=dtypes.int64)
     width = apply_op("StridedSlice", apply_op("Shape", given), [1], [2], [1], shrink_axis_mask=1)

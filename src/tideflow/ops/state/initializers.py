@@ -404,6 +404,57 @@ class Identity(Initializer):
         return {"gain": self.gain, "dtype": self.dtype.name}
 
 
+@export("uniform_unit_scaling_initializer", "initializers.uniform_unit_scaling")
+class UniformUnitScaling(_Random):
+    """Uniform numbers that keep the size of what flows through: +-factor * sqrt(3 / inputs)."""
+
+    _names: tuple[str, ...] = ("factor",)
+
+    def __init__(
+        self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32
+    ) -> None:
+        super().__init__(seed, dtype)
+        self.factor = factor
+
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
+        inputs = max(1.0, float(math.prod(_whole_shape(shape, partition_info)[:-1])))
+        limit = math.sqrt(3 / inputs) * self.factor
+        drawn = self._draw("RandomUniform", _sizes(shape), self._type(dtype))
+        return _scaled(drawn, 2 * limit, -limit)
+
+
+@export("orthogonal_initializer", "initializers.orthogonal")
+class Orthogonal(_Random):
+    """A matrix with orthogonal rows or columns, times gain; further sizes come before the last.
+
+    Raises: ValueError, when called, for less than two sizes.
+    """
+
+    _names: tuple[str, ...] = ("gain",)
+
+    def __init__(
+        self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike = dtypes.float32
+    ) -> None:
+        super().__init__(seed, dtype)
+        self.gain = gain
+
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object | None = None
+    ) -> Tensor:
+        sizes = [int(size) for size in _whole_shape(shape, partition_info)]
+        if len(sizes) < 2:
+            raise ValueError(f"an orthogonal matrix has two sizes at least; the shape is {sizes}")
+        rows, columns = math.prod(sizes[:-1]), sizes[-1]
+        flat = [max(rows, columns), min(rows, columns)]
+        q, r = apply_op("Qr", self._draw("RandomStandardNormal", flat, self._type(dtype)))
+        q = apply_op("Mul", q, apply_op("Sign", apply_op("DiagPart", r)))
+        if rows < columns:
+            q = apply_op("Transpose", q, [1, 0])
+        return _scaled(apply_op("Reshape", q, sizes), self.gain)
+
+
 for _names, _thing in (
     (("zeros_initializer", "initializers.zeros"), Zeros),
     (("ones_initializer", "initializers.ones"), Ones),

@@ -30,6 +30,7 @@ AUTO_REUSE = _ReuseMode.AUTO_REUSE
 export_value("AUTO_REUSE", AUTO_REUSE)
 
 
+@export("VariableScope")
 class VariableScope:
     """A scope's name, and what get_variable takes from it where the caller says nothing."""
 

@@ -90,6 +90,42 @@ def split_v1(
     return SparseTensor(*parts)
 
 
+@export("string_split")
+def string_split(
+    source: TensorLike,
+    sep: str | None = None,
+    skip_empty: bool = True,
+    delimiter: str | None = None,
+    result_type: str = "SparseTensor",
+    name: str | None = None,
+) -> Any:
+    """Return the parts of strings between any of the characters of a delimiter, " " by default.
+
+    Args:
+      source: a string vector.
+      sep, delimiter: a string; "" to give each byte.
+      skip_empty: leave out parts without characters.
+      result_type: "SparseTensor" or "RaggedTensor".
+    Raises: ValueError for both sep and delimiter, or a delimiter that is no scalar.
+    """
+    if sep is not None and delimiter is not None:
+        raise ValueError("give string_split one of sep and delimiter")
+    given = delimiter if delimiter is not None else sep
+    between = convert_to_tensor(" " if given is None else given, dtypes.string)
+    if between.dims is not None and between.dims != ():
+        raise ValueError(f"Shape must be rank 0 but is rank {len(between.dims)}: the delimiter")
+    vector = convert_to_tensor(source, dtypes.string)
+    parts = apply_op("StringSplit", vector, between, skip_empty=skip_empty, name=name)
+    sparse = SparseTensor(*parts)
+    if result_type == "RaggedTensor":
+        rows = apply_op("Unpack", sparse.indices, num=2, axis=1)[0]
+        count = apply_op("Size", vector, out_type=dtypes.int64)
+        return from_value_rowids(sparse.values, rows, count)
+    if result_type != "SparseTensor":
+        raise ValueError(f"result_type is SparseTensor or RaggedTensor; found {result_type!r}")
+    return sparse
+
+
 @export_v2("strings.bytes_split")
 def bytes_split(input: TensorLike, name: str | None = None) -> Any:
     """Return the bytes of strings, each as a string: a vector for one, ragged rows for several."""

@@ -117,7 +117,6 @@ class ExponentialMovingAverage:
                 self._averages[var.ref()] = self._make(var)
                 if self._zero_debias and not isinstance(var, Variable):
                     unbiased.add(var.ref())
-            graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
         with graph.name_scope(self._name) as scope:
             decay = self._current_decay()
             updates = [
@@ -135,7 +134,8 @@ class ExponentialMovingAverage:
                 average = slot_variable(var, var.initialized_value, self._name)
             else:
                 average = slot_variable(_Primary(var), lambda: filled_like(var, 0), self._name)
-        graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, average)
+        if isinstance(var, Variable):
+            graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)
         return average
 
     def _current_decay(self) -> Tensor:

@@ -1,7 +1,7 @@
 """Variables that an optimizer or an average keeps beside other variables.
 
-A slot is named after its variable and its purpose ("dense/kernel/Adam"), is placed with it, and
-is of the same kind (resource or reference).
+A slot is named after its variable and its purpose ("dense/kernel/Adam"), below the variable scope
+in force; it is placed with its variable, and is of the same kind (resource or reference).
 
 Source: tensorflow/python/training/slot_creator.py.
 """
@@ -15,6 +15,8 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.state import Variable
+from tideflow.ops.state.scopes import variable_scope
+from tideflow.ops.state.slices import SaveSliceInfo
 
 
 def is_resource(variable: Any) -> bool:
@@ -23,20 +25,32 @@ def is_resource(variable: Any) -> bool:
 
 
 def slot_variable(primary: Any, value: Callable[[], Any], name: str) -> Any:
-    """Return a new variable beside primary, called `<primary>/<name>`.
+    """Return a new variable beside primary, called `<primary>/<name>` below the variable scope.
 
     value: gives the initial value; called where no control dependency is in force.
     """
     graph = get_default_graph()
-    with graph.name_scope(None), graph.colocate_with(primary.op):
-        return Variable(
-            value,
-            trainable=False,
-            name=f"{primary.op.name}/{name}",
-            dtype=primary.dtype.base_dtype,
-            use_resource=is_resource(primary),
-            validate_shape=shapes.num_elements(primary.shape.sizes) is not None,
+    beside: str = primary.op.name
+    unnamed = variable_scope(None, f"{beside}/{name}", auxiliary_name_scope=False)
+    with unnamed as scope, graph.name_scope(None):
+        with graph.colocate_with(primary.op):
+            made = Variable(
+                value,
+                trainable=False,
+                name=scope.name,
+                dtype=primary.dtype.base_dtype,
+                use_resource=is_resource(primary),
+                validate_shape=shapes.num_elements(primary.shape.sizes) is not None,
+            )
+    whole = primary._get_save_slice_info() if isinstance(primary, Variable) else None
+    if whole is not None:
+        # TensorFlow's key of a slot's part cuts the scope at the length of the part's own name.
+        part = scope.name[len(beside) + 1 :]
+        info = SaveSliceInfo(
+            f"{whole.full_name}/{part}", whole.full_shape, whole.var_offset, whole.var_shape
         )
+        made._set_save_slice_info(info)
+    return made
 
 
 def graph_variable(value: Any, name: str, beside: Any) -> Any:

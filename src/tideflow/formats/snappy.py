@@ -1,0 +1,74 @@
+"""Snappy: the compression that blocks of sorted tables may have.
+
+A block says how long it will be, then literals and copies of what was written before.
+
+Source: the format description of google/snappy (format_description.txt).
+"""
+
+from __future__ import annotations
+
+from tideflow.wire.errors import DataLossError
+
+
+def decompress(data: bytes, name: str) -> bytes:
+    """Return what was compressed.
+
+    name: of the file, for messages.
+    Raises: DataLossError for bytes that are no such block.
+    """
+    try:
+        size, at = _varint(data)
+        made = bytearray()
+        while at < len(data):
+            at = _element(data, at, made, name)
+    except IndexError:
+        raise _damaged(name) from None
+    if len(made) != size:
+        raise _damaged(name)
+    return bytes(made)
+
+
+def _damaged(name: str) -> DataLossError:
+    return DataLossError(f"{name}: a compressed block is corrupt")
+
+
+def _varint(data: bytes) -> tuple[int, int]:
+    number = at = 0
+    while True:
+        byte = data[at]
+        number |= (byte & 0x7F) << (7 * at)
+        at += 1
+        if byte < 0x80:
+            return number, at
+
+
+def _element(data: bytes, at: int, made: bytearray, name: str) -> int:
+    """Write one literal or copy, and return where the next one begins."""
+    tag = data[at]
+    kind, rest = tag & 3, tag >> 2
+    at += 1
+    if kind == 0:
+        size = rest + 1
+        if rest >= 60:
+            width = rest - 59
+            size = int.from_bytes(data[at : at + width], "little") + 1
+            at += width
+        if at + size > len(data):
+            raise _damaged(name)
+        made += data[at : at + size]
+        return at + size
+    width = (1, 2, 4)[kind - 1]
+    if at + width > len(data):
+        raise _damaged(name)
+    offset = int.from_bytes(data[at : at + width], "little")
+    size = rest + 1
+    if kind == 1:
+        offset |= (rest >> 3) << 8
+        size = (rest & 7) + 4
+    if not 0 < offset <= len(made):
+        raise _damaged(name)
+    start = len(made) - offset
+    # A copy may reach into what it writes itself.
+    piece = bytes(made[start : start + size])
+    made += (piece * (size // len(piece) + 1))[:size]
+    return at + width

@@ -1,0 +1,175 @@
+"""Datasets and checkpoints in the TF2 shape."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from tutorials.recording import attempt, program, v1_of
+
+
+def keys(tf, path):
+    return [
+        [name, list(shape)]
+        for name, shape in tf.train.list_variables(path)
+        if not name.startswith("_CHECKPOINTABLE")
+    ]
+
+
+@program
+def a_parallel_map_walked_over(tf, folder):
+    dataset = tf.data.Dataset.range(5).map(lambda x: x * x, num_parallel_calls=2)
+    auto = tf.data.Dataset.range(5).map(lambda x: x + 1, num_parallel_calls=tf.data.AUTOTUNE)
+    chained = auto.batch(2).prefetch(1).map(tf.reduce_sum, num_parallel_calls=2)
+    return (
+        [int(x) for x in dataset],
+        [int(x) for x in auto],
+        [int(x) for x in chained],
+        [int(x) for x in dataset.filter(lambda x: x > 1).take(2)],
+        [int(x) for x in auto.interleave(lambda x: dataset.take(x), num_parallel_calls=2).take(4)],
+    )
+
+
+@program
+def next_as_optional(tf, folder):
+    iterator = iter(tf.data.Dataset.range(2))
+    found = []
+    for _ in range(3):
+        optional = iterator.get_next_as_optional()
+        found.append(bool(optional.has_value()))
+        if optional.has_value():
+            found.append(optional.get_value())
+    found.append(attempt(lambda: optional.get_value()))
+    return found, optional.element_spec.dtype.name
+
+
+@program
+def next_as_optional_in_a_function(tf, folder):
+    @tf.function
+    def total(iterator):
+        found = tf.constant(0, tf.int64)
+        for _ in tf.range(4):
+            optional = iterator.get_next_as_optional()
+            if optional.has_value():
+                found += optional.get_value()
+            else:
+                found += 100
+        return found
+
+    made = tf.experimental.Optional.from_value((1, 2.0))
+    empty = tf.experimental.Optional.empty(tf.TensorSpec([], tf.int32))
+    return (
+        total(iter(tf.data.Dataset.range(3))),
+        made.get_value(),
+        made.has_value(),
+        empty.has_value(),
+    )
+
+
+@program
+def lists_in_checkpoints(tf, folder):
+    variables = [tf.Variable(1.0), tf.Variable(2.0)]
+    checkpoint = tf.train.Checkpoint(
+        v=variables, d={"x": tf.Variable(3.0), "n": [tf.Variable(4.0)]}
+    )
+    path = checkpoint.save(os.path.join(folder, "c"))
+    for one in variables:
+        one.assign(0.0)
+    checkpoint.restore(path).assert_consumed()
+    late = tf.train.Checkpoint(v=[])
+    late.restore(path)
+    late.v.append(tf.Variable(0.0))
+    late.d = {"x": tf.Variable(0.0)}
+    return keys(tf, path), variables, late.v[0], late.d["x"], checkpoint.save_counter
+
+
+@program
+def variables_of_v1_in_objects(tf, folder):
+    v1 = v1_of(tf)
+    v = v1.get_variable("v", initializer=2.0)
+    checkpoint = tf.train.Checkpoint(v=v, other=tf.Variable(1))
+    path = checkpoint.save(os.path.join(folder, "v"))
+    v.assign(0.0)
+    checkpoint.restore(path).assert_consumed()
+    return v.numpy(), keys(tf, path)
+
+
+@program
+def files_that_match_nothing(tf, folder):
+    pattern = os.path.join(folder, "*.none")
+    return [
+        attempt(lambda: list(tf.data.Dataset.list_files(pattern))),
+        attempt(lambda: list(tf.data.Dataset.list_files(pattern, shuffle=False))),
+        attempt(lambda: list(tf.data.Dataset.list_files([pattern, pattern]))),
+    ]
+
+
+@program
+def options_of_datasets(tf, folder):
+    options = tf.data.Options()
+    options.deterministic = False
+    options.autotune.enabled = True
+    options.threading.private_threadpool_size = 3
+    options.experimental_optimization.map_fusion = True
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    dataset = tf.data.Dataset.range(3).with_options(options)
+    read = dataset.options()
+    later = dataset.with_options(tf.data.Options()).options()
+    return (
+        [int(x) for x in dataset],
+        [read.deterministic, read.autotune.enabled, read.threading.private_threadpool_size],
+        [later.deterministic, read.experimental_optimization.map_fusion],
+        str(read.experimental_distribute.auto_shard_policy),
+        attempt(lambda: setattr(options, "wrong", 1)),
+        attempt(lambda: setattr(tf.data.Options().threading, "wrong", 1)),
+        attempt(lambda: tf.data.Dataset.range(3).with_options(3) and None),
+        attempt(lambda: setattr(options, "deterministic", "yes")),
+    )
+
+
+@program
+def windows_and_generators(tf, folder):
+    def numbers(stop):
+        yield from range(stop)
+
+    dataset = tf.data.Dataset.from_generator(numbers, args=[5], output_types=tf.int32)
+    windows = dataset.window(2, shift=1, drop_remainder=True).flat_map(lambda w: w.batch(2))
+    nested = [[int(x) for x in window] for window in tf.data.Dataset.range(5).window(2)]
+    ragged = tf.data.Dataset.from_generator(
+        lambda: iter([[1], [2, 3]]), output_signature=tf.TensorSpec([None], tf.int64)
+    )
+    return (
+        [x.numpy() for x in windows],
+        nested,
+        [x.numpy() for x in ragged.padded_batch(2)],
+        dataset.element_spec.shape.rank,
+        attempt(lambda: list(tf.data.Dataset.from_generator(lambda: iter(["x"]), tf.int32))),
+    )
+
+
+@program
+def ctc_losses(tf, folder):
+    rng = np.random.RandomState(0)
+    logits = tf.constant(rng.randn(4, 2, 5).astype(np.float32))
+    found = []
+    for labels, blank in (
+        ([[1, 2], [3, 3]], 0),
+        ([[0, 2], [3, 3]], 0),
+        ([[1, 4], [3, 3]], 4),
+        ([[1, 4], [3, 3]], -1),
+        ([[1, 0], [3, 0]], 0),
+    ):
+        for lengths in ([2, 1], [2, 2]):
+            found.append(
+                attempt(
+                    lambda labels=labels, blank=blank, lengths=lengths: tf.nn.ctc_loss(
+                        labels, logits, lengths, [4, 4], blank_index=blank
+                    )
+                )
+            )
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [1, 4, 0], [2, 3])
+    found.append(attempt(lambda: tf.nn.ctc_loss(sparse, logits, None, [4, 4], blank_index=4)))
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [1, 4, 0], [2, 3])
+    found.append(attempt(lambda: tf.nn.ctc_loss(sparse, logits, None, [4, 4], blank_index=0)))
+    return found
