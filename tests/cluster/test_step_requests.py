@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tideflow.cluster.master.step_requests import (
+from tideflow.cluster.step_requests import (
     GRACE_S,
     CallerJoined,
     CallerLeft,

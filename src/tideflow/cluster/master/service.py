@@ -14,6 +14,7 @@ from typing import Any, cast
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.decoding import decoded, takes_long
+from tideflow.cluster.joinable_steps import JoinableSteps
 from tideflow.cluster.master.callables import Callables
 from tideflow.cluster.master.device_discovery import (
     ClusterDevices,
@@ -21,7 +22,6 @@ from tideflow.cluster.master.device_discovery import (
     describe,
     discover_devices,
 )
-from tideflow.cluster.master.joinable_steps import JoinableSteps
 from tideflow.cluster.master.partial_steps import PartialSteps
 from tideflow.cluster.master.run_metadata import step_options
 from tideflow.cluster.master.session import MasterSession

@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peers import KnownPeer
+from tideflow.cluster.repeated_calls import repeated
 from tideflow.cluster.services import WorkerService
 from tideflow.runtime.loop import spawn
 from tideflow.wire import errors
@@ -238,7 +239,8 @@ async def _run_remotely(part: StepPart, run: StepRun, is_client: bool) -> GraphR
     if is_client:
         sends = run.sends
         request.recv_key.extend(run.recv_keys)
-    answer = await part.worker.RunGraph(with_tensors(request, sends.items()))
+    whole = with_tensors(request, sends.items())
+    answer = await repeated(part.worker, lambda: part.worker.RunGraph(whole))
     response, contents = take_apart(answer)
     error = error_from_body(response.status_code, response.status_error_message)
     if error is not None:

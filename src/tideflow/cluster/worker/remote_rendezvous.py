@@ -10,6 +10,7 @@ import functools
 from typing import Any, Protocol
 
 from tideflow.cluster.peers import KnownPeer, PushWait
+from tideflow.cluster.repeated_calls import repeated
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
@@ -244,5 +245,5 @@ class _Expected:
 
 
 async def _recv_tensor(worker: Any, request: pb.RecvTensorRequest) -> TensorReply:
-    reply: TensorReply = await worker.RecvTensor(request)
+    reply: TensorReply = await repeated(worker, lambda: worker.RecvTensor(request))
     return reply

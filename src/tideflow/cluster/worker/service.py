@@ -17,6 +17,7 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveHost
 from tideflow.cluster.decoding import decoded
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
+from tideflow.cluster.joinable_steps import JoinableSteps
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.peers import PeerTable
 from tideflow.cluster.recent_requests import RecentRequests
@@ -87,8 +88,9 @@ class Worker(WorkerService):
             "", devices, self.workers, collectives=self._own_collectives
         )
         self.sessions: Owned[str, WorkerSession] = Owned(self._end_session)
-        self._run_requests = RecentRequests(_RECENT_REQUESTS)
-        self._receive_requests = RecentRequests(_RECENT_REQUESTS)
+        self._runs = JoinableSteps(_RECENT_REQUESTS)
+        self._receives = JoinableSteps(_RECENT_REQUESTS)
+        self._buffer_requests = RecentRequests(_RECENT_REQUESTS)
 
     # ---- who it is
 
@@ -226,21 +228,30 @@ class Worker(WorkerService):
     async def RunGraph(
         self, request: MaybeParted[pb.RunGraphRequest]
     ) -> MaybeParted[pb.RunGraphResponse]:
+        message, _ = take_apart(request)
         try:
-            message, _ = take_apart(request)
-            sent = (named.tensor for named in message.send)
-            run = await decoded(sent, lambda: _decode_run(request))
-            result = await self.run_graph(run)
-            return _encode_result(run, result)
+            joined = self._runs.joined(message.request_id, "RunGraph")
+            if joined is None:
+                joined = self._runs.run(message.request_id, self._answer_run(request))
+            answer: MaybeParted[pb.RunGraphResponse] = await joined
+            return answer
         except errors.OpError as error:
             # A body has no room for the mark of a derived error, and without it the error would
             # count as a cause; so derived ones fail the call even then.
-            message, _ = take_apart(request)
             if not message.store_errors_in_response_body or is_derived(error):
                 raise
             return pb.RunGraphResponse(
                 status_code=error.error_code, status_error_message=error.message
             )
+
+    async def _answer_run(
+        self, request: MaybeParted[pb.RunGraphRequest]
+    ) -> MaybeParted[pb.RunGraphResponse]:
+        message, _ = take_apart(request)
+        sent = (named.tensor for named in message.send)
+        run = await decoded(sent, lambda: _decode_run(request))
+        result = await self.run_graph(run)
+        return _encode_result(run, result)
 
     async def run_graph(self, run: GraphRun) -> GraphResult:
         """Run a registered graph on values; what RunGraph does between decoding and encoding.
@@ -248,7 +259,6 @@ class Worker(WorkerService):
         Cancelling the call cancels the step on this worker.
         Raises: what RunGraph answers, see runtime facts; of failures in the step the first one.
         """
-        self._run_requests.check(run.request_id, "RunGraph")
         session = self._session(run.session_handle, created=True)
         _check_keys(run, session)
         if run.is_partial:
@@ -331,7 +341,15 @@ class Worker(WorkerService):
     # ---- tensors
 
     async def RecvTensor(self, request: pb.RecvTensorRequest) -> TensorReply:
-        self._receive_requests.check(request.request_id, "RecvTensor")
+        # The value leaves the step when it is sent: a request that comes again joins the one that
+        # waits for it.  What was answered is not kept, as nobody would say when to let it go.
+        joined = self._receives.joined(request.request_id, "RecvTensor")
+        if joined is None:
+            joined = self._receives.run(request.request_id, self._send(request))
+        reply: TensorReply = await joined
+        return reply
+
+    async def _send(self, request: pb.RecvTensorRequest) -> TensorReply:
         key = RendezvousKey.parse(request.rendezvous_key)
         self._check_source(key, request.step_id)
         value, is_dead = await self.steps.receive(request.step_id, request.rendezvous_key)
@@ -385,8 +403,11 @@ class Worker(WorkerService):
         return self.collectives.get_step_sequence(request)
 
     async def RecvBuf(self, request: pb.RecvBufRequest) -> BufferReply:
-        self._receive_requests.check(request.request_id, "RecvBuf")
+        self._buffer_requests.check(request.request_id, "RecvBuf")
         return await self.collectives.receive_buffer(request, self._check_incarnation)
+
+    def caller_lost(self, task: asyncio.Task[Any]) -> bool:
+        return self._runs.caller_lost(task) or self._receives.caller_lost(task)
 
     # ---- records
 
@@ -404,6 +425,8 @@ class Worker(WorkerService):
 
     async def close(self) -> None:
         """Fail all steps, drop all sessions and close all connections."""
+        self._runs.close()
+        self._receives.close()
         error = errors.CancelledError(f"{self.task} is shutting down")
         self.steps.fail_where(lambda record: True, error)
         await self.sessions.stop()

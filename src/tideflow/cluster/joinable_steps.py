@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from tideflow.cluster.master.step_requests import (
+from tideflow.cluster.step_requests import (
     CallerJoined,
     CallerLeft,
     CallerLost,
