@@ -14,6 +14,8 @@ from click.testing import Result
 
 import tideflow.v1 as tf
 from cluster.servers import LocalCluster, free_ports
+from cluster.test_task_watch import Step
+from real_time import eventually
 
 Invoke = Callable[..., Result]
 
@@ -40,6 +42,38 @@ def test_tasks_devices_sessions_and_variables_are_shown(
     assert re.search(r"/job:worker/task:0/device:CPU:0 +CPU +[0-9a-f]{16}", result.output)
     assert re.search(r"/job:worker/task:0 +master", result.output)
     assert re.search(r"weights +variable +float32 +\[256,2\] +2\.0 KiB", result.output)
+
+
+def test_steps_that_ended_badly_and_run_for_long_tell_their_story(
+    invoke: Invoke, cluster: LocalCluster
+) -> None:
+    with tf.Graph().as_default(), tf.Session(cluster.target("worker")) as session:
+        with tf.device("/job:ps/task:0"):
+            x = tf.placeholder(tf.float32, [])
+            checked = tf.check_numerics(x, "bad")
+            queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="waited for")
+            put, taken = queue.enqueue(1.0), queue.dequeue()
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(checked, {x: float("nan")})
+        result = invoke("status", cluster.target("worker"))
+        assert re.search(
+            r"ps/task:0 +-?\d+ +failed \d+ s ago +\S+ s ago started; "
+            r"\S+ s ago failed \(InvalidArgumentError\)",
+            result.output,
+        )
+        assert "running for" not in result.output
+        step = Step(session, taken)
+        running = r"ps/task:0 +-?\d+ +running for \d+ s +\S+ s ago started"
+        eventually(
+            lambda: (
+                re.search(
+                    running, invoke("status", cluster.target("ps"), "--long-step", "0").output
+                )
+                is not None
+            )
+        )
+        session.run(put)
+        assert step.end() is None
 
 
 def test_a_missing_task_is_shown_as_such(invoke: Invoke, cluster: LocalCluster) -> None:

@@ -17,6 +17,7 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 TIMEOUT_S = 5.0
+LONG_STEP_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,19 @@ class ClusterReport:
     others: list[pb.DeviceAttributes] = field(default_factory=list)
 
 
-async def probe_cluster(target: str, timeout_s: float = TIMEOUT_S) -> ClusterReport:
+async def probe_cluster(
+    target: str, timeout_s: float = TIMEOUT_S, long_step_s: float = LONG_STEP_S
+) -> ClusterReport:
     """Return what the server at a target, and the tasks of its cluster, say.
+
+    long_step_s: how long a step has to be running already to be told of.
 
     Raises: OpError when that server cannot be reached or is no TensorFlow or tideflow server;
     other tasks that do not answer are reported as such.
     """
     channel = make_channel(target)
     try:
-        status_pb = await _status(channel, timeout_s)
+        status_pb = await _status(channel, timeout_s, long_step_s)
         if status_pb is None:
             return await _probe_foreign(target, channel, timeout_s)
     finally:
@@ -68,7 +73,7 @@ async def probe_cluster(target: str, timeout_s: float = TIMEOUT_S) -> ClusterRep
     addresses = _addresses(status_pb)
     addresses.pop(first.name, None)
     rest = await asyncio.gather(
-        *(_probe_task(name, address, timeout_s) for name, address in addresses.items())
+        *(_probe_task(name, address, timeout_s, long_step_s) for name, address in addresses.items())
     )
     return ClusterReport([first, *rest])
 
@@ -87,11 +92,14 @@ def _addresses(status_pb: pb.ServerStatusResponse) -> dict[str, str]:
     }
 
 
-async def _status(channel: Channel, timeout_s: float) -> pb.ServerStatusResponse | None:
+async def _status(
+    channel: Channel, timeout_s: float, long_step_s: float
+) -> pb.ServerStatusResponse | None:
     """Return a tideflow server's status, None from another gRPC server."""
+    request = pb.ServerStatusRequest(long_step_s=long_step_s)
     try:
         async with asyncio.timeout(timeout_s) as scope:
-            return await stub(StatusService, channel).GetServerStatus(pb.ServerStatusRequest())
+            return await stub(StatusService, channel).GetServerStatus(request)
     except errors.UnimplementedError:
         return None
     except TimeoutError:
@@ -104,10 +112,10 @@ def _silent(target: str, timeout_s: float) -> errors.OpError:
     return errors.DeadlineExceededError(f"{target} did not answer within {timeout_s:g} s")
 
 
-async def _probe_task(name: str, address: str, timeout_s: float) -> TaskReport:
+async def _probe_task(name: str, address: str, timeout_s: float, long_step_s: float) -> TaskReport:
     channel = make_channel(address)
     try:
-        status_pb = await _status(channel, timeout_s)
+        status_pb = await _status(channel, timeout_s, long_step_s)
         if status_pb is None:
             devices = await _devices(channel, timeout_s)
             return TaskReport(name, address, None, devices)

@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tideflow.cli.probe import ClusterReport, TaskReport, probe_cluster
+from tideflow.cli.probe import LONG_STEP_S, ClusterReport, TaskReport, probe_cluster
 from tideflow.cli.problems import Problem, UsageProblem
 from tideflow.platform import clock
 from tideflow.runtime.loop import run_sync
@@ -38,16 +38,27 @@ _PLAIN_WIDTH = 160
     metavar="SECONDS",
     help="How long to wait for each task.",
 )
-def status(target: str, watch: float | None, timeout_s: float) -> None:
-    """Show the tasks, devices, sessions and variables of a cluster.
+@click.option(
+    "--long-step",
+    "long_step_s",
+    type=click.FloatRange(min=0.0),
+    default=LONG_STEP_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Tell what happened to steps that have been running for so long.",
+)
+def status(target: str, watch: float | None, timeout_s: float, long_step_s: float) -> None:
+    """Show the tasks, devices, sessions and variables of a cluster, and its troubled steps.
 
     TARGET is the address of any of its tasks, grpc://host:port or host:port. A TensorFlow server
-    tells less of itself: its devices, and those of its cluster.
+    tells less of itself: its devices, and those of its cluster. Of steps that run for long, and of
+    the latest that ended badly, each task tells what happened to its part.
 
     \b
     Examples:
       tideflow status grpc://localhost:2222
       tideflow status localhost:2222 --watch 2
+      tideflow status localhost:2222 --long-step 0
 
     \b
     Exit codes:
@@ -60,13 +71,15 @@ def status(target: str, watch: float | None, timeout_s: float) -> None:
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH
     if watch is None:
-        console.print(render(_probe(target, timeout_s)))
+        console.print(render(_probe(target, timeout_s, long_step_s)))
         return
-    with Live(render(_probe(target, timeout_s)), console=console, auto_refresh=False) as live:
+    with Live(
+        render(_probe(target, timeout_s, long_step_s)), console=console, auto_refresh=False
+    ) as live:
         try:
             while True:
                 clock.sleep(watch)
-                live.update(render(_probe(target, timeout_s)), refresh=True)
+                live.update(render(_probe(target, timeout_s, long_step_s)), refresh=True)
         except KeyboardInterrupt:
             return
 
@@ -81,9 +94,9 @@ def _check_target(target: str) -> None:
         )
 
 
-def _probe(target: str, timeout_s: float) -> ClusterReport:
+def _probe(target: str, timeout_s: float, long_step_s: float) -> ClusterReport:
     try:
-        return run_sync(probe_cluster(target, timeout_s))
+        return run_sync(probe_cluster(target, timeout_s, long_step_s))
     except errors.OpError as error:
         raise Problem(
             f"{target}: {error.message.splitlines()[0]}",
@@ -98,7 +111,7 @@ def render(report: ClusterReport) -> RenderableType:
     parts.append(_devices_table(devices, report.others))
     known = [task for task in report.tasks if task.status is not None]
     if known:
-        parts += [_sessions_table(known), _resources_table(known)]
+        parts += [_sessions_table(known), _resources_table(known), *_steps_tables(known)]
     else:
         parts.append(
             Text("A TensorFlow server: it does not tell of sessions and variables.", "dim")
@@ -174,6 +187,19 @@ def _sessions_table(tasks: list[TaskReport]) -> RenderableType:
                     str(session_pb.step_count),
                 )
     return table if table.row_count else Text("No sessions.", "dim")
+
+
+def _steps_tables(tasks: list[TaskReport]) -> list[RenderableType]:
+    """Return what is told of steps, as one table; none if there is nothing to tell."""
+    title = "Steps that run for long, or ended badly"
+    table = _table(title, "task", "step", "state", "what happened", right=("step",))
+    for task in tasks:
+        assert task.status is not None
+        for step in task.status.step:
+            lasted = format_duration(step.seconds)
+            state = f"running for {lasted}" if step.is_running else f"failed {lasted} ago"
+            table.add_row(task.name, str(step.step_id), state, step.story)
+    return [table] if table.row_count else []
 
 
 def _resources_table(tasks: list[TaskReport]) -> RenderableType:

@@ -10,6 +10,7 @@ import tideflow
 from tideflow.cluster.master import Master, MasterSession
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.worker import Worker, WorkerSession
+from tideflow.cluster.worker.step_states import NotableStep
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
 from tideflow.runtime.device import Device
@@ -53,6 +54,7 @@ class StatusPage(StatusService):
             method=[*_method_rows([self._master, worker]), *_peer_rows(worker.workers)],
             running_steps=worker.steps.running_count,
             waited_for=self._master.waited_for(),
+            step=[_step_row(step) for step in worker.steps.notable(request.long_step_s)],
         )
 
 
@@ -80,6 +82,12 @@ def _session_status(session: WorkerSession) -> pb.SessionStatus:
         step_count=session.run_count,
         graph_count=len(session.graphs),
         is_isolated=session.isolated,
+    )
+
+
+def _step_row(step: NotableStep) -> pb.StepStatus:
+    return pb.StepStatus(
+        step_id=step.step_id, is_running=step.is_running, seconds=step.seconds, story=step.story
     )
 
 

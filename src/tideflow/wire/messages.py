@@ -206,6 +206,7 @@ from tideflow.wire.proto.status_page_pb2 import ResourceStatus as ResourceStatus
 from tideflow.wire.proto.status_page_pb2 import ServerStatusRequest as ServerStatusRequest
 from tideflow.wire.proto.status_page_pb2 import ServerStatusResponse as ServerStatusResponse
 from tideflow.wire.proto.status_page_pb2 import SessionStatus as SessionStatus
+from tideflow.wire.proto.status_page_pb2 import StepStatus as StepStatus
 from tideflow.wire.proto.status_pb2 import Code as Code
 from tideflow.wire.proto.status_pb2 import GrpcPayloadContainer as GrpcPayloadContainer
 from tideflow.wire.proto.status_pb2 import WorkerPossiblyRestarted as WorkerPossiblyRestarted

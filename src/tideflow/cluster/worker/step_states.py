@@ -17,13 +17,15 @@ Source: runtime facts on RunGraph, CleanupGraph and RecvTensor.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tideflow.cluster.stories import Stories
 
 MOST_ENDED = 10_000
 _MOST_CLEANED = 10_000
+_MOST_FAILED = 20
 # Of steps that have not started: a master starts a step's parts at the same time, so what waits
 # for longer is of one that died meanwhile.
 _MOST_EARLY_STEPS = 10_000
@@ -60,13 +62,29 @@ class Offered(enum.Enum):
     GIVE = enum.auto()
 
 
+class NotableStep(NamedTuple):
+    """A step that somebody may want to know of.
+
+    Attributes:
+      is_running: whether it runs; else it has ended badly.
+      seconds: for how long it has been running, or how long ago it failed.
+      story: what happened to it, as one line.
+    """
+
+    step_id: int
+    is_running: bool
+    seconds: float
+    story: str
+
+
 class _Step:
     """What is known of one step."""
 
-    __slots__ = ("early_bytes", "early_since_s", "is_started", "runs", "waiting")
+    __slots__ = ("early_bytes", "early_since_s", "is_started", "runs", "started_s", "waiting")
 
     def __init__(self) -> None:
         self.is_started = False
+        self.started_s = 0.0
         self.runs = 0
         self.waiting = 0
         self.early_since_s: float | None = None
@@ -87,6 +105,8 @@ class StepStates:
         self._most_ended = most_ended
         self.stories = Stories()
         self._note = self.stories.append
+        # The latest that failed, and when.
+        self._failed: deque[tuple[int, float]] = deque(maxlen=_MOST_FAILED)
         self._steps: dict[int, _Step] = {}
         # Started steps in which nothing runs, oldest first.
         self._ended: dict[int, None] = {}
@@ -104,6 +124,15 @@ class StepStates:
         """How many steps run now."""
         return sum(step.runs > 0 for step in self._steps.values())
 
+    def notable(self, now_s: float, long_s: float) -> Iterator[NotableStep]:
+        """Yield the steps that run for so long already, and the latest that ended badly."""
+        for step_id, step in self._steps.items():
+            if step.runs and now_s - step.started_s >= long_s:
+                story = self.stories.tell(step_id, now_s)
+                yield NotableStep(step_id, True, now_s - step.started_s, story)
+        for step_id, at_s in self._failed:
+            yield NotableStep(step_id, False, now_s - at_s, self.stories.tell(step_id, now_s))
+
     def is_started(self, step_id: int) -> bool:
         """Whether a worker session has run something of a step."""
         step = self._steps.get(step_id)
@@ -119,6 +148,7 @@ class StepStates:
         self._forget_early(step_id, step)
         self._cleaned.pop(step_id, None)
         step.is_started = True
+        step.started_s = now_s
         self._note((now_s, step_id, "started", None))
         return True
 
@@ -141,6 +171,8 @@ class StepStates:
         """A run ended, well or with an error."""
         if error is not None:
             self._note((now_s, step_id, "failed", type(error).__name__))
+            if not self._failed or self._failed[-1][0] != step_id:
+                self._failed.append((step_id, now_s))
         step = self._steps.get(step_id)
         if step is None or not step.runs:
             return NOTHING

@@ -11,7 +11,14 @@ from contextlib import asynccontextmanager
 
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.worker.remote_rendezvous import Peers, RemoteRendezvous
-from tideflow.cluster.worker.step_states import MOST_ENDED, Fail, Instruction, Offered, StepStates
+from tideflow.cluster.worker.step_states import (
+    MOST_ENDED,
+    Fail,
+    Instruction,
+    NotableStep,
+    Offered,
+    StepStates,
+)
 from tideflow.platform import clock
 from tideflow.runtime.rendezvous import Received, Rendezvous
 from tideflow.wire import errors
@@ -88,6 +95,10 @@ class StepTable:
     def story(self, step_id: int) -> str:
         """Return what is remembered of a step, as one line."""
         return self._states.stories.tell(step_id, clock.monotonic_s())
+
+    def notable(self, long_s: float) -> list[NotableStep]:
+        """Return the steps that run for so long already, and the latest that ended badly."""
+        return list(self._states.notable(clock.monotonic_s(), long_s))
 
     def start(self, step_id: int, owner: Peers) -> StepRecord:
         """Return a step's record, ready for kernels of the given worker session."""

@@ -26,7 +26,7 @@ from tideflow.wire.proto import cluster_pb2 as tideflow_dot_wire_dot_proto_dot_c
 from tideflow.wire.proto import device_pb2 as tideflow_dot_wire_dot_proto_dot_device__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tideflow/wire/proto/status_page.proto\x12\x08tideflow\x1a!tideflow/wire/proto/cluster.proto\x1a tideflow/wire/proto/device.proto\"\x15\n\x13ServerStatusRequest\"\x99\x03\n\x14ServerStatusResponse\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x10\n\x08uptime_s\x18\x04 \x01(\x01\x12\x0f\n\x07version\x18\x05 \x01(\t\x12%\n\x07\x63luster\x18\x06 \x01(\x0b\x32\x14.tideflow.ClusterDef\x12*\n\x06\x64\x65vice\x18\x07 \x03(\x0b\x32\x1a.tideflow.DeviceAttributes\x12/\n\x0emaster_session\x18\x08 \x03(\x0b\x32\x17.tideflow.SessionStatus\x12/\n\x0eworker_session\x18\t \x03(\x0b\x32\x17.tideflow.SessionStatus\x12*\n\x08resource\x18\n \x03(\x0b\x32\x18.tideflow.ResourceStatus\x12&\n\x06method\x18\x0b \x03(\x0b\x32\x16.tideflow.MethodStatus\x12\x15\n\rrunning_steps\x18\x0c \x01(\x03\x12\x12\n\nwaited_for\x18\r \x03(\t\"\x99\x01\n\rSessionStatus\x12\x0e\n\x06handle\x18\x01 \x01(\t\x12\x0f\n\x07made_by\x18\x02 \x01(\t\x12\x15\n\rgraph_version\x18\x03 \x01(\x03\x12\x12\n\nnode_count\x18\x04 \x01(\x03\x12\x12\n\nstep_count\x18\x05 \x01(\x03\x12\x13\n\x0bgraph_count\x18\x06 \x01(\x03\x12\x13\n\x0bis_isolated\x18\x07 \x01(\x08\"\x81\x01\n\x0eResourceStatus\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x11\n\tcontainer\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\r\n\x05\x64type\x18\x05 \x01(\t\x12\r\n\x05shape\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x03\"\x99\x01\n\x0cMethodStatus\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12\x11\n\tin_flight\x18\x05 \x01(\x03\x12\x16\n\x0ereceived_bytes\x18\x06 \x01(\x03\x12\x12\n\nsent_bytes\x18\x07 \x01(\x03\x12\x0f\n\x07total_s\x18\x08 \x01(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%tideflow/wire/proto/status_page.proto\x12\x08tideflow\x1a!tideflow/wire/proto/cluster.proto\x1a tideflow/wire/proto/device.proto\"*\n\x13ServerStatusRequest\x12\x13\n\x0blong_step_s\x18\x01 \x01(\x01\"\xbd\x03\n\x14ServerStatusResponse\x12\x0c\n\x04task\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x10\n\x08uptime_s\x18\x04 \x01(\x01\x12\x0f\n\x07version\x18\x05 \x01(\t\x12%\n\x07\x63luster\x18\x06 \x01(\x0b\x32\x14.tideflow.ClusterDef\x12*\n\x06\x64\x65vice\x18\x07 \x03(\x0b\x32\x1a.tideflow.DeviceAttributes\x12/\n\x0emaster_session\x18\x08 \x03(\x0b\x32\x17.tideflow.SessionStatus\x12/\n\x0eworker_session\x18\t \x03(\x0b\x32\x17.tideflow.SessionStatus\x12*\n\x08resource\x18\n \x03(\x0b\x32\x18.tideflow.ResourceStatus\x12&\n\x06method\x18\x0b \x03(\x0b\x32\x16.tideflow.MethodStatus\x12\x15\n\rrunning_steps\x18\x0c \x01(\x03\x12\x12\n\nwaited_for\x18\r \x03(\t\x12\"\n\x04step\x18\x0e \x03(\x0b\x32\x14.tideflow.StepStatus\"Q\n\nStepStatus\x12\x0f\n\x07step_id\x18\x01 \x01(\x03\x12\x12\n\nis_running\x18\x02 \x01(\x08\x12\x0f\n\x07seconds\x18\x03 \x01(\x01\x12\r\n\x05story\x18\x04 \x01(\t\"\x99\x01\n\rSessionStatus\x12\x0e\n\x06handle\x18\x01 \x01(\t\x12\x0f\n\x07made_by\x18\x02 \x01(\t\x12\x15\n\rgraph_version\x18\x03 \x01(\x03\x12\x12\n\nnode_count\x18\x04 \x01(\x03\x12\x12\n\nstep_count\x18\x05 \x01(\x03\x12\x13\n\x0bgraph_count\x18\x06 \x01(\x03\x12\x13\n\x0bis_isolated\x18\x07 \x01(\x08\"\x81\x01\n\x0eResourceStatus\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x11\n\tcontainer\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\r\n\x05\x64type\x18\x05 \x01(\t\x12\r\n\x05shape\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x03\"\x99\x01\n\x0cMethodStatus\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12\x11\n\tin_flight\x18\x05 \x01(\x03\x12\x16\n\x0ereceived_bytes\x18\x06 \x01(\x03\x12\x12\n\nsent_bytes\x18\x07 \x01(\x03\x12\x0f\n\x07total_s\x18\x08 \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,13 +34,15 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tideflow.wire.proto.status_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SERVERSTATUSREQUEST']._serialized_start=120
-  _globals['_SERVERSTATUSREQUEST']._serialized_end=141
-  _globals['_SERVERSTATUSRESPONSE']._serialized_start=144
-  _globals['_SERVERSTATUSRESPONSE']._serialized_end=553
-  _globals['_SESSIONSTATUS']._serialized_start=556
-  _globals['_SESSIONSTATUS']._serialized_end=709
-  _globals['_RESOURCESTATUS']._serialized_start=712
-  _globals['_RESOURCESTATUS']._serialized_end=841
-  _globals['_METHODSTATUS']._serialized_start=844
-  _globals['_METHODSTATUS']._serialized_end=997
+  _globals['_SERVERSTATUSREQUEST']._serialized_end=162
+  _globals['_SERVERSTATUSRESPONSE']._serialized_start=165
+  _globals['_SERVERSTATUSRESPONSE']._serialized_end=610
+  _globals['_STEPSTATUS']._serialized_start=612
+  _globals['_STEPSTATUS']._serialized_end=693
+  _globals['_SESSIONSTATUS']._serialized_start=696
+  _globals['_SESSIONSTATUS']._serialized_end=849
+  _globals['_RESOURCESTATUS']._serialized_start=852
+  _globals['_RESOURCESTATUS']._serialized_end=981
+  _globals['_METHODSTATUS']._serialized_start=984
+  _globals['_METHODSTATUS']._serialized_end=1137
 # @@protoc_insertion_point(module_scope)

@@ -9,11 +9,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ServerStatusRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("long_step_s",)
+    LONG_STEP_S_FIELD_NUMBER: _ClassVar[int]
+    long_step_s: float
+    def __init__(self, long_step_s: _Optional[float] = ...) -> None: ...
 
 class ServerStatusResponse(_message.Message):
-    __slots__ = ("task", "address", "pid", "uptime_s", "version", "cluster", "device", "master_session", "worker_session", "resource", "method", "running_steps", "waited_for")
+    __slots__ = ("task", "address", "pid", "uptime_s", "version", "cluster", "device", "master_session", "worker_session", "resource", "method", "running_steps", "waited_for", "step")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +29,7 @@ class ServerStatusResponse(_message.Message):
     METHOD_FIELD_NUMBER: _ClassVar[int]
     RUNNING_STEPS_FIELD_NUMBER: _ClassVar[int]
     WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     pid: int
@@ -40,7 +43,20 @@ class ServerStatusResponse(_message.Message):
     method: _containers.RepeatedCompositeFieldContainer[MethodStatus]
     running_steps: int
     waited_for: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterDef, _Mapping]] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., master_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., worker_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceStatus, _Mapping]]] = ..., method: _Optional[_Iterable[_Union[MethodStatus, _Mapping]]] = ..., running_steps: _Optional[int] = ..., waited_for: _Optional[_Iterable[str]] = ...) -> None: ...
+    step: _containers.RepeatedCompositeFieldContainer[StepStatus]
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterDef, _Mapping]] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., master_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., worker_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceStatus, _Mapping]]] = ..., method: _Optional[_Iterable[_Union[MethodStatus, _Mapping]]] = ..., running_steps: _Optional[int] = ..., waited_for: _Optional[_Iterable[str]] = ..., step: _Optional[_Iterable[_Union[StepStatus, _Mapping]]] = ...) -> None: ...
+
+class StepStatus(_message.Message):
+    __slots__ = ("step_id", "is_running", "seconds", "story")
+    STEP_ID_FIELD_NUMBER: _ClassVar[int]
+    IS_RUNNING_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    STORY_FIELD_NUMBER: _ClassVar[int]
+    step_id: int
+    is_running: bool
+    seconds: float
+    story: str
+    def __init__(self, step_id: _Optional[int] = ..., is_running: bool = ..., seconds: _Optional[float] = ..., story: _Optional[str] = ...) -> None: ...
 
 class SessionStatus(_message.Message):
     __slots__ = ("handle", "made_by", "graph_version", "node_count", "step_count", "graph_count", "is_isolated")
