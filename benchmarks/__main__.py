@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.figures import FIGURES, Figure
-from benchmarks.processes import BenchmarkError, Clients, Clusters
+from benchmarks.processes import SOURCES, BenchmarkError, Clients, Clusters
 from benchmarks.report import (
     PAGE,
     Result,
@@ -26,9 +26,10 @@ from benchmarks.report import (
     write_part,
 )
 from benchmarks.rounds import Measured, Pair, Samples, one_round
-from benchmarks.runtimes import RUNTIMES
 
+BOTH = ("tensorflow", "tideflow")
 BASE = Pair("tensorflow", "tensorflow")
+BEFORE = Pair("before", "before")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -40,8 +41,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="only this figure (may be given again); a part of a name stands for all that have it",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="name the figures, and end")
-    parser.add_argument("--client", choices=RUNTIMES, default="tideflow", help="our client")
-    parser.add_argument("--servers", choices=RUNTIMES, default="tideflow", help="our servers")
+    parser.add_argument("--client", choices=BOTH, default="tideflow", help="our client")
+    parser.add_argument("--servers", choices=BOTH, default="tideflow", help="our servers")
+    parser.add_argument(
+        "--before", type=Path, metavar="CHECKOUT",
+        help="compare with tideflow as it is in another checkout (made by `git worktree add`), "
+        "in place of TensorFlow; then targets say nothing",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, help="write all that was measured to a file")
     parser.add_argument(
         "--write", action="store_true", help=f"write the table into {PAGE.parent.name}/{PAGE.name}"
@@ -144,12 +150,8 @@ class Comparison:
 
 def tell(result: Result, console: Console) -> None:
     """Print a result in a line."""
-    _, base, ours, ratio, target, verdict = result.cells()
-    console.print(
-        f"{result.figure.title}: {ours} against {base}, {ratio}, target {target}: {verdict}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    title, base, ours, ratio, *_ = result.cells()
+    console.print(f"{title}: {ours} against {base}, {ratio}", highlight=False, soft_wrap=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -162,12 +164,18 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     figures = chosen(options.figure)
     ours = Pair(options.client, options.servers)
+    base = BASE
+    if options.before:
+        base = BEFORE
+        SOURCES["before"] = options.before.resolve() / "src"
+        if not (SOURCES["before"] / "tideflow").is_dir():
+            raise SystemExit(f"{options.before} is no checkout of tideflow: it has no src/tideflow")
     results: dict[str, Result] = {}
     interrupted = False
     with contextlib.closing(Clusters()) as clusters:
         try:
             for group in by_load(figures):
-                pairs = (BASE.of(group[0]), ours.of(group[0]))
+                pairs = (base.of(group[0]), ours.of(group[0]))
                 for one in Comparison(group, pairs, options.rounds, console).run(clusters):
                     results[one.figure.key] = one
                     tell(one, console)
@@ -175,13 +183,14 @@ def main(arguments: Sequence[str]) -> int:
             interrupted = True
             console.print("stopped; these are the figures until then")
     ordered = [results[figure.key] for figure in figures if figure.key in results]
-    console.print(as_table(ordered, BASE, ours))
+    console.print(as_table(ordered, base, ours))
     if options.json:
         found = {one.figure.key: one.as_json() for one in ordered}
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.write and not interrupted:
         command = " ".join(["python -m benchmarks", *arguments])
-        write_part(PAGE, "bench", as_markdown(ordered, BASE, ours, command))
+        part = "before" if options.before else "bench"
+        write_part(PAGE, part, as_markdown(ordered, base, ours, command))
     if interrupted:
         return 130
     return 1 if any(one.error for one in ordered) else 0

@@ -20,13 +20,14 @@ from benchmarks.figures import Load
 ROOT = Path(__file__).resolve().parent.parent
 Jobs = tuple[tuple[str, int], ...]
 _TIMEOUT_S = 240.0
-# What is measured is this checkout, whatever is installed.
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(
-        filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    ),
-}
+# What is measured is this checkout, whatever is installed; "before" is another one.
+SOURCES = {"tideflow": ROOT / "src"}
+
+
+def environment(runtime: str) -> dict[str, str]:
+    """Return the environment of a process in which a runtime is measured."""
+    path = [str(SOURCES.get(runtime, ROOT / "src")), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 class BenchmarkError(Exception):
@@ -46,7 +47,7 @@ class Process:
             stderr=self._errors,
             text=True,
             cwd=ROOT,
-            env=ENVIRONMENT,
+            env=environment(arguments[1] if arguments[1:] else ""),
             # A group of its own: Ctrl-C is for us alone, and a child that is held still when we
             # die is woken and ended by the kernel.
             process_group=0,

@@ -104,21 +104,24 @@ def columns(base: Pair, ours: Pair) -> list[str]:
     """Return the heads of the table."""
 
     def name(pair: Pair) -> str:
-        names = {"tensorflow": "TensorFlow", "tideflow": "tideflow"}
+        names = {"tensorflow": "TensorFlow", "tideflow": "tideflow", "before": "tideflow before"}
         if pair.client == pair.servers:
             return names[pair.client]
         return f"{names[pair.client]} client, {names[pair.servers]} servers"
 
-    return ["figure", name(base), name(ours), "ratio", "target", "met"]
+    heads = ["figure", name(base), name(ours), "ratio"]
+    # Targets are ratios to TensorFlow.
+    return heads if base.servers == "before" else [*heads, "target", "met"]
 
 
 def as_table(results: Sequence[Result], base: Pair, ours: Pair) -> Table:
     """Return the table for a terminal."""
-    table = Table(title="medians; ratio = ours / TensorFlow's")
-    for index, head in enumerate(columns(base, ours)):
+    table = Table(title=f"medians; ratio = tideflow / {columns(base, ours)[1]}")
+    heads = columns(base, ours)
+    for index, head in enumerate(heads):
         table.add_column(head, justify="right" if index else "left")
     for one in results:
-        table.add_row(*one.cells())
+        table.add_row(*one.cells()[: len(heads)])
     return table
 
 
@@ -168,7 +171,8 @@ def _version(name: str) -> str:
 
 def as_markdown(results: Sequence[Result], base: Pair, ours: Pair, command: str) -> str:
     """Return machine, command and table."""
-    table = markdown_table(columns(base, ours), [one.cells() for one in results])
+    heads = columns(base, ours)
+    table = markdown_table(heads, [one.cells()[: len(heads)] for one in results])
     failed = [_reason(one, one.error) for one in results if one.error]
     repeated = [
         _reason(one, reason)

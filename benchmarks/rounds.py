@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.figures import Figure, Load
-from benchmarks.processes import ENVIRONMENT, ROOT, BenchmarkError, Clients, Clusters, Process
+from benchmarks.processes import ROOT, BenchmarkError, Clients, Clusters, Process, environment
 from benchmarks.runtimes import MODULES
 
 # By part of a round: seconds.  Hot steps give many, all other parts one.
@@ -70,7 +70,7 @@ def _import_time(runtime: str) -> Samples:
         timeout=120,
         check=False,
         cwd=ROOT,
-        env=ENVIRONMENT,
+        env=environment(runtime),
     )
     if done.returncode:
         raise BenchmarkError(f"import of {MODULES[runtime]}\n{done.stderr[-2000:]}")
