@@ -65,10 +65,22 @@ def called_by_the_library(tf: Any, ops: set[str]) -> set[str]:
     return found - {""}
 
 
+def is_removed(name: str) -> bool:
+    """Whether graphs of this version may hold no such op any more."""
+    registry = importlib.import_module("tensorflow.python.framework.op_def_registry")
+    versions = importlib.import_module("tensorflow.python.framework.versions")
+    version: int = registry.get(name).deprecation.version
+    return 0 < version <= versions.GRAPH_DEF_VERSION
+
+
 def missing_ops(tf: Any) -> list[str]:
     """Return what tideflow lacks of the ops with a CPU kernel and a public name."""
     public = set(dir(tf.raw_ops))
-    wanted = {name for name in kernels_on_cpus() & public if not EXCLUDED.search(name)}
+    wanted = {
+        name
+        for name in kernels_on_cpus() & public
+        if not EXCLUDED.search(name) and not is_removed(name)
+    }
     return sorted(wanted - set(registered_ops()))
 
 

@@ -96,3 +96,33 @@ def test_a_picture_comes_back_from_a_file():
 def test_a_picture_of_another_format_is_read_too():
     file = run(tf.image.encode_png(np.uint8([[[1, 2, 3]]])))
     assert run(tf.image.decode_jpeg(file)).tolist() == [[[1, 2, 3]]]
+
+
+def test_a_queue_by_reference_keeps_its_order():
+    queue = tf.raw_ops.FIFOQueue(component_types=[tf.int32], shapes=[[]])
+    put = tf.raw_ops.QueueEnqueueMany(handle=queue, components=[[1, 2, 3]])
+    take = tf.raw_ops.QueueDequeueMany(handle=queue, n=2, component_types=[tf.int32])
+    with tf.Session() as session:
+        session.run(put)
+        assert session.run(take)[0].tolist() == [1, 2]
+
+
+def test_a_table_is_filled_from_a_file(tmp_path):
+    path = tmp_path / "words"
+    path.write_text("one\ntwo\n")
+    table = tf.raw_ops.HashTable(key_dtype=tf.string, value_dtype=tf.int64)
+    fill = tf.raw_ops.InitializeTableFromTextFile(
+        table_handle=table, filename=str(path), key_index=-2, value_index=-1
+    )
+    found = tf.raw_ops.LookupTableFind(
+        table_handle=table, keys=["two", "three"], default_value=np.int64(-1)
+    )
+    with tf.Session() as session:
+        session.run(fill)
+        assert session.run(found).tolist() == [1, -1]
+
+
+def test_the_first_versions_of_diagonals_know_the_main_one():
+    made = run(tf.raw_ops.MatrixDiag(diagonal=[1, 2]))
+    assert made.tolist() == [[1, 0], [0, 2]]
+    assert run(tf.raw_ops.MatrixDiagPart(input=made)).tolist() == [1, 2]

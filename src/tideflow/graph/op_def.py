@@ -236,6 +236,33 @@ def declare_like(
     )
 
 
+def declare_adapted(
+    name: str,
+    base: str,
+    signature: Callable[[str], str],
+    kernel: Callable[[Callable[..., Any]], Callable[..., Any]],
+    **options: Any,
+) -> None:
+    """Register an op that another one stands for, with another signature.
+
+    Args:
+      signature: gives the op's inputs, outputs and attrs, from those of `base`.
+      kernel: gives the op's kernel, from that of `base`.
+      options: fields of OpDef that differ from those of `base`.
+
+    Raises: NotFoundError when there is no op `base`.
+    """
+    declaration = _declared.get(base)
+    if declaration is None or declaration.kernel is None:
+        raise errors.NotFoundError(f"op type {base!r} is not registered in tideflow")
+    rest = declaration.signature.strip()[len(base) :]
+    declare(
+        name + signature(rest),
+        kernel(declaration.kernel),
+        **{**declaration.options, **options},
+    )
+
+
 def registered_ops() -> list[str]:
     """Return the names of all registered ops, sorted."""
     return sorted(_declared)

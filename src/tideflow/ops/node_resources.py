@@ -8,11 +8,18 @@ Source: tensorflow/core/framework/resource_op_kernel.h.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from tideflow.graph.kernel import KernelContext
+from tideflow.graph.op_def import declare_adapted
+from tideflow.graph.shape_rules import ShapeContext
+from tideflow.graph.shapes import Dims
 from tideflow.wire.errors import InvalidArgumentError
 from tideflow.wire.handles import ResourceHandle
 
@@ -56,3 +63,65 @@ def open_resource(
     check(ctx.resources.lookup_or_create(container, shared_name, kind, make))
     handle: ResourceHandle = ctx.resources.handle(container, shared_name, kind)
     return handle
+
+
+# ---- by reference
+
+
+class HandleRef:
+    """What a reference to a resource is at run time: an older form of handle, two strings."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: ResourceHandle) -> None:
+        self.handle = handle
+
+    def read(self) -> Any:
+        """Return the container and the name."""
+        return np.array([self.handle.container.encode(), self.handle.name.encode()], object)
+
+
+def declare_by_reference(name: str, base: str, *, makes: bool = False) -> None:
+    """Register the op that takes references where another takes resources, or makes one.
+
+    makes: whether the op gives the reference.
+    """
+    if makes:
+        declare_adapted(name, base, _by_reference, _giving, shape_rule=_pair)
+    else:
+        declare_adapted(name, base, _by_reference, _taking, is_stateful=False)
+
+
+def _by_reference(signature: str) -> str:
+    return signature.replace(": resource", ": Ref string")
+
+
+def _pair(c: ShapeContext) -> list[Dims]:
+    return [(2,)]
+
+
+def _giving(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(kernel)
+    def made(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Any:
+        return HandleRef(kernel(ctx, *inputs, **attrs))
+
+    return made
+
+
+def _taking(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def handles(inputs: tuple[Any, ...]) -> list[Any]:
+        return [one.handle if isinstance(one, HandleRef) else one for one in inputs]
+
+    if inspect.iscoroutinefunction(kernel):
+
+        @functools.wraps(kernel)
+        async def waiting(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Any:
+            return await kernel(ctx, *handles(inputs), **attrs)
+
+        return waiting
+
+    @functools.wraps(kernel)
+    def called(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Any:
+        return kernel(ctx, *handles(inputs), **attrs)
+
+    return called

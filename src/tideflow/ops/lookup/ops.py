@@ -192,7 +192,7 @@ def mutable_hash_table(
     return _make(ctx, container, shared_name, use_node_name_sharing, types, False)
 
 
-def _table(
+def table_of(
     ctx: KernelContext, handle: object, keys: DType | None = None, values: DType | None = None
 ) -> Any:
     """Return the table of a handle, which must have the element types that the op declares."""
@@ -205,7 +205,7 @@ def _table(
     return found
 
 
-def _check_alike(keys: Array, values: Array) -> None:
+def check_alike(keys: Array, values: Array) -> None:
     if np.shape(keys) != np.shape(values):
         raise errors.InvalidArgumentError(
             f"Expected shape {shapes.format_dims(np.shape(keys))} for value, got "
@@ -226,7 +226,7 @@ def lookup_table_find(
     ctx: KernelContext, handle: object, keys: Array, default: Array, *, Tin: DType, Tout: DType
 ) -> Any:
     """Return the values of keys."""
-    return _table(ctx, handle, Tin, Tout).find(keys, default)
+    return table_of(ctx, handle, Tin, Tout).find(keys, default)
 
 
 @op(
@@ -242,8 +242,8 @@ def lookup_table_insert(
     ctx: KernelContext, handle: object, keys: Array, values: Array, *, Tin: DType, Tout: DType
 ) -> None:
     """Enter values."""
-    table = _table(ctx, handle, Tin, Tout)
-    _check_alike(keys, values)
+    table = table_of(ctx, handle, Tin, Tout)
+    check_alike(keys, values)
     table.insert(keys, values)
 
 
@@ -257,7 +257,7 @@ def lookup_table_insert(
 )
 def lookup_table_remove(ctx: KernelContext, handle: object, keys: Array, *, Tin: DType) -> None:
     """Drop entries."""
-    _table(ctx, handle, Tin).remove(keys)
+    table_of(ctx, handle, Tin).remove(keys)
 
 
 @op(
@@ -273,15 +273,15 @@ def lookup_table_import(
     ctx: KernelContext, handle: object, keys: Array, values: Array, *, Tin: DType, Tout: DType
 ) -> None:
     """Replace all entries."""
-    table = _table(ctx, handle, Tin, Tout)
-    _check_alike(keys, values)
+    table = table_of(ctx, handle, Tin, Tout)
+    check_alike(keys, values)
     table.fill(keys, values)
 
 
 @op("LookupTableSizeV2(table_handle: resource) -> size: int64", shape=scalar, stateful=True)
 def lookup_table_size(ctx: KernelContext, handle: object) -> Any:
     """Return how many entries there are."""
-    return np.int64(len(_table(ctx, handle)))
+    return np.int64(len(table_of(ctx, handle)))
 
 
 def _export_shape(c: ShapeContext) -> list[Dims]:
@@ -299,7 +299,7 @@ def _export_shape(c: ShapeContext) -> list[Dims]:
 )
 def lookup_table_export(ctx: KernelContext, handle: object, *, Tkeys: DType, Tvalues: DType) -> Any:
     """Return all entries."""
-    return _table(ctx, handle, Tkeys, Tvalues).export()
+    return table_of(ctx, handle, Tkeys, Tvalues).export()
 
 
 not_differentiable(

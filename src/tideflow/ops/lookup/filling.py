@@ -1,0 +1,150 @@
+"""Filling tables: with keys and values, or from the lines of a file.
+
+Source: tensorflow/core/kernels/lookup_table_init_op.cc, lookup_util.cc; runtime behaviour of
+TensorFlow 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.blocking import FILES, StopFlag, run_blocking
+from tideflow.formats import file_errors, path_of
+from tideflow.graph.gradient_registry import not_differentiable
+from tideflow.graph.kernel import KernelContext
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import no_outputs
+from tideflow.graph.types import Array
+from tideflow.ops.framework import check_scalar
+from tideflow.ops.lookup.ops import LookupTable, check_alike, table_of
+from tideflow.wire import dtypes, errors
+from tideflow.wire.dtypes import DType
+
+_LINE_NUMBER, _WHOLE_LINE = -1, -2
+
+
+@op(
+    """
+    InitializeTableV2(table_handle: resource, keys: Tkey, values: Tval)
+    Tkey: type
+    Tval: type
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+def initialize_table(
+    ctx: KernelContext, handle: object, keys: Array, values: Array, *, Tkey: DType, Tval: DType
+) -> None:
+    """Fill a table once."""
+    table = table_of(ctx, handle, Tkey, Tval)
+    if np.ndim(keys) != 1:
+        raise errors.InvalidArgumentError(f"Keys must be a vector, but received {np.shape(keys)}")
+    check_alike(keys, values)
+    table.fill(keys, values)
+
+
+def _column(line: bytes, number: int, index: int, delimiter: bytes, dtype: DType) -> Any:
+    """Return what a line gives for an index: its number, the whole of it, or a column."""
+    if index == _LINE_NUMBER:
+        return number
+    if index == _WHOLE_LINE:
+        text = line
+    else:
+        columns = line.split(delimiter)
+        if index >= len(columns):
+            raise errors.InvalidArgumentError(
+                f"Invalid number of columns in line {number}: expected {index + 1} at least, found "
+                f"{len(columns)}"
+            )
+        text = columns[index]
+    if dtype is dtypes.string:
+        return text
+    try:
+        return int(text) if dtype.is_integer else float(text)
+    except ValueError:
+        raise errors.InvalidArgumentError(
+            f"Field {text!r} in line {number} is not a valid {dtype.name}"
+        ) from None
+
+
+def _check_types(table: LookupTable, key_index: int, value_index: int) -> None:
+    """Refuse line numbers that are no int64, and whole lines of other types than tables have."""
+    for what, index, dtype in (
+        ("key", key_index, table.key_dtype),
+        ("value", value_index, table.value_dtype),
+    ):
+        if index == _LINE_NUMBER and dtype is not dtypes.int64:
+            raise errors.InvalidArgumentError(
+                f"{what} index {index} is the line number, an int64; the table's is {dtype.name}"
+            )
+        if index == _WHOLE_LINE and not (dtype is dtypes.string or dtype.is_integer):
+            raise errors.InvalidArgumentError(
+                f"{what} index {index} is the whole line, a string; the table's is {dtype.name}"
+            )
+
+
+@op(
+    """
+    InitializeTableFromTextFileV2(table_handle: resource, filename: string)
+    key_index: int >= -2
+    value_index: int >= -2
+    vocab_size: int >= -1 = -1
+    delimiter: string = '\\t'
+    offset: int = 0
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+async def initialize_table_from_text_file(
+    ctx: KernelContext,
+    handle: object,
+    filename: Array | bytes,
+    *,
+    key_index: int,
+    value_index: int,
+    vocab_size: int,
+    delimiter: str,
+    offset: int,
+) -> None:
+    """Fill a table once, an entry for each line of a file, or for the first vocab_size."""
+    table = table_of(ctx, handle)
+    check_scalar(filename, "filename")
+    path = path_of(filename, "filename")
+    if not path:
+        raise errors.InvalidArgumentError("the name of a file of a table must not be empty")
+    if len(delimiter) != 1:
+        raise errors.InvalidArgumentError(f"delimiter must be one character; found {delimiter!r}")
+    _check_types(table, key_index, value_index)
+    if table.is_filled:
+        return
+
+    def work(flag: StopFlag) -> list[bytes]:
+        with file_errors("read", path), open(path, "rb") as file:
+            return file.read().splitlines()
+
+    lines = await run_blocking(FILES, work)
+    if not lines:
+        raise errors.OutOfRangeError(f"the file {path} of a table has no lines")
+    if vocab_size > len(lines):
+        raise errors.InvalidArgumentError(
+            f"Invalid vocab_size in {path}: expected {vocab_size} lines, found {len(lines)}"
+        )
+    lines = lines if vocab_size == -1 else lines[:vocab_size]
+    mark = delimiter.encode()
+    rows = [
+        (
+            _column(line, number, key_index, mark, table.key_dtype),
+            _column(line, number, value_index, mark, table.value_dtype),
+        )
+        for number, line in enumerate(lines, offset)
+    ]
+    keys = np.empty(len(rows), table.key_dtype.as_numpy_dtype)
+    values = np.empty(len(rows), table.value_dtype.as_numpy_dtype)
+    keys[:] = [key for key, _ in rows]
+    values[:] = [value for _, value in rows]
+    table.fill(keys, values)
+
+
+not_differentiable("InitializeTableV2", "InitializeTableFromTextFileV2")
