@@ -229,6 +229,15 @@ def test_run_metadata_names_devices_and_graphs_of_all_tasks(target: str) -> None
     assert {a.op.name, b.op.name} <= names
 
 
+def test_a_master_records_times_for_a_full_trace_alone(target: str) -> None:
+    y = tf.exp(tf.placeholder_with_default([0.0], [1]))
+    metadata = pb.RunMetadata()
+    with tf.Session(target) as session:
+        for level in (pb.RunOptions.SOFTWARE_TRACE, pb.RunOptions.FULL_TRACE):
+            session.run(y, {}, pb.RunOptions(trace_level=level), metadata)
+            assert bool(metadata.step_stats.dev_stats) == (level == pb.RunOptions.FULL_TRACE)
+
+
 def test_the_devices_of_all_tasks_are_listed_own_first(target: str) -> None:
     with tf.Session(target) as session:
         names = [device.name for device in session.list_devices()]

@@ -171,6 +171,18 @@ def test_run_metadata_tells_what_ran(graph):
     assert [node.name for node in metadata.partition_graphs[0].node if node.op == "Exp"] == ["y"]
 
 
+def test_who_wants_to_hear_of_allocations_gets_times_without_a_trace(graph):
+    x = tf.placeholder(tf.float32, [])
+    y = tf.exp(x)
+    options = tf.RunOptions(report_tensor_allocations_upon_oom=True)
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(y, {x: 0.0}, options, metadata)
+        assert metadata.step_stats.dev_stats
+        session.run(y, {x: 0.0}, tf.RunOptions(), metadata)
+        assert not metadata.step_stats.dev_stats
+
+
 def test_several_devices_are_there_when_asked_for(graph):
     with tf.device("/cpu:1"):
         a = tf.constant([1.0]) * tf.placeholder_with_default([2.0], [1])

@@ -79,6 +79,17 @@ def shuffling(tf, run):
     yield run(tf.RandomShuffleQueue(5, 5, "float32").size())
 
 
+def seeded_shuffling(tf, run):
+    """Seeds of an op, and of a graph, give TensorFlow's own order."""
+    for seed in (2, None):
+        q = tf.RandomShuffleQueue(20, 0, "int32", [[]], seed=seed)
+        yield run(q.enqueue_many([list(range(9))]))
+        yield run(q.dequeue_many(4))
+        yield run(q.enqueue_many([[10, 11]]))
+        yield run(q.dequeue_many(7))
+        tf.set_random_seed(7)
+
+
 def padding(tf, run):
     q = tf.PaddingFIFOQueue(10, ["int32", "string"], [[None, 2], [None]])
     row, words = tf.placeholder("int32"), tf.placeholder("string")
@@ -96,7 +107,16 @@ def priorities(tf, run):
     yield run(q.dequeue_many(2))
 
 
-PROGRAMS = [fifo_order, closing, bad_values, sharing, shuffling, padding, priorities]
+PROGRAMS = [
+    fifo_order,
+    closing,
+    bad_values,
+    sharing,
+    shuffling,
+    seeded_shuffling,
+    padding,
+    priorities,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

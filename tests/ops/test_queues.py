@@ -286,6 +286,13 @@ async def test_a_seeded_shuffling_queue_repeats_itself():
 
 
 @scenario
+async def test_a_seeded_shuffling_queue_has_tensorflows_order():
+    queue = RandomShuffleQueue("q", F32, [()], 20, seeds=(87654321, 2))
+    await fill(queue, *range(9))
+    assert (await queue.take_many(9))[0].tolist() == [6, 4, 8, 5, 7, 3, 2, 1, 0]
+
+
+@scenario
 async def test_a_padding_queue_fills_up_with_zeros():
     queue = PaddingFIFOQueue("q", F32, [(None, 2)], 10)
     await queue.put((np.ones((1, 2), np.float32),))

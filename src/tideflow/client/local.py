@@ -278,7 +278,11 @@ async def _settled(task: asyncio.Task[Any]) -> None:
 
 
 def _collector(options: pb.RunOptions | None) -> StepStatsCollector | None:
-    if options is None or options.trace_level == pb.RunOptions.NO_TRACE:
+    if options is None:
+        return None
+    # As in TensorFlow, whoever wants to hear of allocations gets the times, too.
+    collects = options.report_tensor_allocations_upon_oom
+    if options.trace_level == pb.RunOptions.NO_TRACE and not collects:
         return None
     return StepStatsCollector()
 

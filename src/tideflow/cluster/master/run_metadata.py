@@ -17,7 +17,7 @@ def step_options(options: pb.RunOptions | None, config: pb.ConfigProto) -> StepO
     if options is None:
         return StepOptions(record_costs=build_cost_model > 0)
     return StepOptions(
-        record_timeline=options.trace_level >= pb.RunOptions.SOFTWARE_TRACE,
+        record_timeline=options.trace_level == pb.RunOptions.FULL_TRACE,
         record_partition_graphs=options.output_partition_graphs,
         record_costs=build_cost_model > 0,
         log_transfers=options.trace_level == pb.RunOptions.FULL_TRACE,

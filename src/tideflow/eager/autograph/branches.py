@@ -1,4 +1,4 @@
-"""What `if`, `and`, `or`, `not`, `x if c else y` and `assert` become where they ask tensors.
+"""What `if`, `and`, `or`, `not`, `x if c else y` become where they ask tensors.
 
 A branch of an `if` is a function that changes variables of the user's function.  Where the
 condition is a tensor of a graph, both branches are traced from the same first values, and what they
@@ -21,7 +21,7 @@ from tideflow.eager.variable import EagerVariable
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import FuncGraph, new_body
-from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.control_flow import make_branch_op, share_captures
 from tideflow.ops.control_flow.functional_v2 import cond as tensor_cond
 from tideflow.ops.framework import nest
@@ -270,15 +270,6 @@ def _truth(value: Any, what: str) -> Any:
 def not_(a: Any) -> Any:
     """Return `not a`."""
     return apply_op("LogicalNot", condition(a, "`not`")) if is_staged(a) else not a
-
-
-def assert_stmt(test: Any, message: Callable[[], Any]) -> Operation | None:
-    """Assert, when the graph runs where a tensor of a graph is asked."""
-    if not is_staged(test):
-        assert test, message()
-        return None
-    made: Operation = apply_op("Assert", condition(test, "assert"), [convert_to_tensor(message())])
-    return made
 
 
 def as_read(value: Any) -> Any:

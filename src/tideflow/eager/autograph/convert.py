@@ -73,7 +73,7 @@ def _in_scope(thunk: Callable[[Any], Any], scope_name: str, options: Any) -> Any
 _OPERATORS = {
     **{
         name: getattr(autograph_branches, name)
-        for name in ("if_stmt", "if_exp", "and_", "or_", "not_", "assert_stmt")
+        for name in ("if_stmt", "if_exp", "and_", "or_", "not_")
     },
     **{name: getattr(autograph_loops, name) for name in ("while_stmt", "for_stmt")},
     "FunctionScope": autograph_scope.FunctionScope,

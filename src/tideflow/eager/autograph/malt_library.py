@@ -51,7 +51,8 @@ locals_of_caller = py_builtins.locals_in_original_context
 _OPTIONS = converter.ConversionOptions(
     recursive=True,
     user_requested=True,
-    optional_features=Feature.ASSERT_STATEMENTS,
+    # As in TensorFlow, `assert` of a tensor stays Python's, and is refused.
+    optional_features=None,
 )
 
 

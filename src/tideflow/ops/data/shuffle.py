@@ -1,12 +1,11 @@
 """Datasets in random order, and of random numbers: TensorFlow's own, for the same seeds.
 
 Source: tensorflow/core/kernels/data/{shuffle,random_seed}_..., random_seed_ops.{h,cc},
-kernels/data/experimental/random_dataset_op.cc; lib/random/philox_random.h (SingleSampleAdapter).
+kernels/data/experimental/random_dataset_op.cc.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections import deque
 from typing import Any, ClassVar, Protocol
 
@@ -31,34 +30,10 @@ from tideflow.ops.data.values import (
     scalar,
 )
 from tideflow.ops.node_resources import add_anonymous
-from tideflow.ops.random import random_words
+from tideflow.ops.random import Samples, seeds_of
 
-# Groups of four numbers that are made at once.
-_GROUPS = 64
 # More epochs than these do not meet in one buffer.
 _MOST_EPOCHS = 3
-
-
-class Samples:
-    """The random 32-bit numbers of a pair of seeds, one after the other."""
-
-    __slots__ = ("_counter", "_group", "_key", "_words")
-
-    def __init__(self, seed: int, seed2: int) -> None:
-        mask = 2**64 - 1
-        self._key = np.array([seed & mask], np.uint64)
-        self._counter = np.array([0, seed2 & mask], np.uint64)
-        self._group = 0
-        self._words: deque[int] = deque()
-
-    def next(self) -> int:
-        """Return the next number."""
-        if not self._words:
-            offsets = np.arange(self._group, self._group + _GROUPS, dtype=np.uint64)
-            self._group += _GROUPS
-            made = random_words(np, self._key, self._counter, offsets)
-            self._words.extend(made.reshape(-1).tolist())
-        return self._words.popleft()
 
 
 class Seeds(Protocol):
@@ -90,11 +65,6 @@ class RandomSeeds:
 
     def next(self) -> tuple[int, int]:
         return self._samples.next(), self._samples.next()
-
-
-def seeds_of(seed: int, seed2: int) -> tuple[int, int]:
-    """Return a pair of seeds; one nobody knows where both are zero."""
-    return (seed, seed2) if seed or seed2 else (secrets.randbits(64), secrets.randbits(64))
 
 
 def _read_seeds(seed: Any, seed2: object) -> tuple[int, int]:

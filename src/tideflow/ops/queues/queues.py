@@ -26,6 +26,7 @@ import numpy as np
 
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.shapes import Dims
+from tideflow.ops.random import Samples, seeds_of
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -316,7 +317,7 @@ class Queue:
 class RandomShuffleQueue(Queue):
     """A queue that gives its elements in random order, and keeps some back to mix well.
 
-    min_after_dequeue elements stay until it is closed.
+    min_after_dequeue elements stay until it is closed.  With seeds, the order is TensorFlow's.
     """
 
     kind = "RandomShuffleQueue"
@@ -334,10 +335,10 @@ class RandomShuffleQueue(Queue):
         self.min_after_dequeue = min_after_dequeue
         self.seeds = seeds
         self._elements = []
-        self._random = np.random.Generator(np.random.Philox(seeds if any(seeds) else None))
+        self._random = Samples(*seeds_of(*seeds))
 
     def _next(self) -> Element:
-        at = int(self._random.integers(len(self._elements)))
+        at = self._random.next() % len(self._elements)
         self._elements[at], self._elements[-1] = self._elements[-1], self._elements[at]
         element: Element = self._elements.pop()
         return element

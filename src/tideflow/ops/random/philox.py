@@ -13,6 +13,8 @@ philox_random.h, random_distributions.h and random_op_cpu.h for the layout.
 
 from __future__ import annotations
 
+import secrets
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +44,8 @@ _LEAST_UNIFORM = 1.0e-7
 _RESERVED_WORDS = 256
 _TRUNCATE_AT = 2.0
 _CANDIDATES = 16
+# Groups of four numbers that Samples makes at once.
+_SAMPLE_GROUPS = 64
 
 
 def philox(xp: ArrayNamespace, words: list[Any], key: tuple[Any, Any]) -> list[Any]:
@@ -96,6 +100,36 @@ def scramble_seed(xp: ArrayNamespace, seed: Any) -> tuple[Any, Any]:
     made_key = mixed[0] | (mixed[1] << _SHIFT)
     high = mixed[2] | (mixed[3] << _SHIFT)
     return made_key.reshape(1), xp.stack([xp.zeros_like(high), high])
+
+
+class Samples:
+    """The random 32-bit numbers of a pair of seeds, one after the other.
+
+    Source: tensorflow/core/lib/random/philox_random.h, SingleSampleAdapter.
+    """
+
+    __slots__ = ("_counter", "_group", "_key", "_words")
+
+    def __init__(self, seed: int, seed2: int) -> None:
+        mask = 2**64 - 1
+        self._key = np.array([seed & mask], np.uint64)
+        self._counter = np.array([0, seed2 & mask], np.uint64)
+        self._group = 0
+        self._words: deque[int] = deque()
+
+    def next(self) -> int:
+        """Return the next number."""
+        if not self._words:
+            offsets = np.arange(self._group, self._group + _SAMPLE_GROUPS, dtype=np.uint64)
+            self._group += _SAMPLE_GROUPS
+            made = random_words(np, self._key, self._counter, offsets)
+            self._words.extend(made.reshape(-1).tolist())
+        return self._words.popleft()
+
+
+def seeds_of(seed: int, seed2: int) -> tuple[int, int]:
+    """Return a pair of seeds; one nobody knows where both are zero."""
+    return (seed, seed2) if seed or seed2 else (secrets.randbits(64), secrets.randbits(64))
 
 
 # ---- from words to numbers
