@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 SEEDS ?= 20
+FIRST ?= 0
 RUN := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos interop lint bench docs protos clean
+.PHONY: help demo test chaos interop programs lint bench docs protos clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +48,9 @@ chaos: $(VENV)/.ready-dev  ## training while tasks die, hang, are slow and cut o
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
 	@$(RUN) -m pytest -n auto --dist loadgroup -m "tensorflow and not real_time" --durations=10 --durations-min=5
 	@$(RUN) -m pytest -n 0 -m "tensorflow and real_time" --durations=5 --durations-min=5
+
+programs: $(VENV)/.ready-tensorflow  ## generated programs on TensorFlow and tideflow (SEEDS=20000 for more, FIRST=1000 for others)
+	@PYTHONPATH=src:tests nice $(RUN) -m whole_programs.run seeds --first $(FIRST) --seeds $(SEEDS)
 
 lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what one module does for all
 	@$(VENV)/bin/ruff check .

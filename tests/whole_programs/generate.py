@@ -1,0 +1,24 @@
+"""Make the program of a seed."""
+
+from __future__ import annotations
+
+from whole_programs import v1_flow, v1_sessions, v1_state, v1_values, v2
+from whole_programs.builder import Builder, Rules
+from whole_programs.syntax import Program
+
+_GRAPH = Rules([*v1_values.RULES, *v1_values.RULES, *v1_state.RULES, *v1_flow.RULES])
+# Of each ten seeds, this many are graphs and sessions; the others are eager operations.
+_GRAPHS_OF_TEN = 7
+
+
+def generate(seed: int) -> Program:
+    """Return the program of a seed, the same on every machine."""
+    shape = "v1" if seed % 10 < _GRAPHS_OF_TEN else "v2"
+    g = Builder(seed, shape)
+    if shape == "v1":
+        v1_sessions.preamble(g)
+        g.apply(_GRAPH, 3 + g.random.randrange(12))
+        v1_sessions.sessions(g)
+    else:
+        v2.program(g)
+    return g.program()
