@@ -26,8 +26,8 @@ from benchmarks.report import (
     write_part,
 )
 from benchmarks.rounds import Measured, Pair, Samples, one_round
+from benchmarks.runtimes import RUNTIMES
 
-BOTH = ("tensorflow", "tideflow")
 BASE = Pair("tensorflow", "tensorflow")
 BEFORE = Pair("before", "before")
 
@@ -41,8 +41,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="only this figure (may be given again); a part of a name stands for all that have it",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="name the figures, and end")
-    parser.add_argument("--client", choices=BOTH, default="tideflow", help="our client")
-    parser.add_argument("--servers", choices=BOTH, default="tideflow", help="our servers")
+    parser.add_argument("--client", choices=RUNTIMES, default="tideflow", help="our client")
+    parser.add_argument("--servers", choices=RUNTIMES, default="tideflow", help="our servers")
     parser.add_argument(
         "--before", type=Path, metavar="CHECKOUT",
         help="compare with tideflow as it is in another checkout (made by `git worktree add`), "

@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.programs import PROGRAMS, Step
 
+RUNTIMES = ("tensorflow", "tideflow")
 # "before" is tideflow from another checkout.
 MODULES = {
     "tensorflow": "tensorflow.compat.v1",
