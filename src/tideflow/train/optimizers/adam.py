@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Operation, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.ops.control_flow import group
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.math import cast
+from tideflow.ops.state import ResourceVariable
+from tideflow.ops.state.base import Variable
 from tideflow.train.optimizers.optimizer import Optimizer
 from tideflow.train.optimizers.slots import is_resource
 
@@ -72,7 +74,7 @@ class AdamOptimizer(Optimizer):
             self._get_non_slot_variable("beta2_power"),
         )
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
         # All tasks of between-graph training must choose the same place for the powers.
         first = min(var_list, key=lambda v: str(v.name))
         for power in ("beta1", "beta2"):
@@ -88,7 +90,7 @@ class AdamOptimizer(Optimizer):
             for name, value in self._hyper.items()
         }
 
-    def _values(self, var: Any) -> dict[str, Any]:
+    def _values(self, var: Variable) -> dict[str, Any]:
         """Return hyperparameters and powers as tensors of the variable's type."""
         dtype = var.dtype.base_dtype
         found = {name: cast(tensor, dtype) for name, tensor in self._tensors.items()}
@@ -97,13 +99,13 @@ class AdamOptimizer(Optimizer):
         found["beta2_power"] = cast(convert_to_tensor(beta2_power), dtype)
         return found
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         return self._apply_rule(grad, var)
 
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: ResourceVariable) -> Any:
         return self._apply_rule(grad, handle)
 
-    def _apply_rule(self, grad: Any, var: Any) -> Any:
+    def _apply_rule(self, grad: Tensor, var: Variable) -> Any:
         targets = [var, self.get_slot(var, "m"), self.get_slot(var, "v")]
         resource = is_resource(var)
         values = self._values(var)
@@ -116,13 +118,15 @@ class AdamOptimizer(Optimizer):
             use_locking=self._use_locking,
         )
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         return self._apply_rows(grad.values, var, grad.indices)
 
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: ResourceVariable, indices: Tensor
+    ) -> Any:
         return self._apply_rows(grad, handle, indices)
 
-    def _apply_rows(self, grad: Any, var: Any, indices: Any) -> Operation:
+    def _apply_rows(self, grad: Tensor, var: Variable, indices: Tensor) -> Operation:
         values = self._values(var)
         one = convert_to_tensor(1, var.dtype.base_dtype)
         correction = apply_op("Sqrt", apply_op("Sub", one, values["beta2_power"]))
@@ -142,7 +146,7 @@ class AdamOptimizer(Optimizer):
             update = apply_op("AssignSub", var, step, use_locking=self._use_locking)
         return group(update, new_m, new_v)
 
-    def _averaged(self, slot: Any, beta: Any, rows: Any, indices: Any) -> Any:
+    def _averaged(self, slot: Any, beta: Any, rows: Any, indices: Tensor) -> Any:
         """Decay a slot as a whole, add rows to it, and return its new value."""
         graph = get_default_graph()
         one = convert_to_tensor(1, slot.dtype.base_dtype)

@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.math import cast
+from tideflow.ops.state import ResourceVariable
+from tideflow.ops.state.base import Variable
 from tideflow.train.optimizers.rule_optimizer import RuleOptimizer
 from tideflow.train.optimizers.slots import filled_like
 
@@ -49,11 +52,13 @@ class GradientDescentOptimizer(RuleOptimizer):
 
     # Repeated indices do no harm here: each slice is subtracted in turn.
 
-    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Any:
         step = apply_op("Mul", grad.values, self._hyper_value("learning_rate", var))
         return apply_op("ScatterSub", var, grad.indices, step, use_locking=self._use_locking)
 
-    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: Tensor, handle: ResourceVariable, indices: Tensor
+    ) -> Any:
         step = apply_op("Mul", apply_op("Neg", grad), self._hyper_value("learning_rate", handle))
         return apply_op("ResourceScatterAdd", handle.handle, indices, step)
 
@@ -147,7 +152,7 @@ class AdagradOptimizer(RuleOptimizer):
         super().__init__(use_locking, name, learning_rate=learning_rate)
         self._initial_accumulator_value = initial_accumulator_value
 
-    def _initial(self, slot: str, var: Any) -> Any:
+    def _initial(self, slot: str, var: Variable) -> Any:
         return filled_like(var, self._initial_accumulator_value)
 
 
@@ -208,10 +213,10 @@ class AdagradDAOptimizer(RuleOptimizer):
         self._global_step = global_step
         self._initial_squared = initial_gradient_squared_accumulator_value
 
-    def _initial(self, slot: str, var: Any) -> Any:
+    def _initial(self, slot: str, var: Variable) -> Any:
         return filled_like(var, 0 if slot == "gradient_accumulator" else self._initial_squared)
 
-    def _hyper_value(self, name: str, var: Any) -> Any:
+    def _hyper_value(self, name: str, var: Variable) -> Any:
         if name == "global_step":
             # The rule divides by the number of the step, from 1; the counter starts at 0.
             return apply_op("AddV2", cast(convert_to_tensor(self._global_step), "int64"), 1)
@@ -315,14 +320,14 @@ class RMSPropOptimizer(RuleOptimizer):
             self.rule = "CenteredRMSProp"
             self.slots = ("mg", "rms", "momentum")
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
         # In this order, because the slots' names count up as they are made.
         for var in var_list:
             for slot in ("rms", "mg", "momentum"):
                 if slot in self.slots:
                     self._make_slot(var, slot)
 
-    def _initial(self, slot: str, var: Any) -> Any:
+    def _initial(self, slot: str, var: Variable) -> Any:
         return filled_like(var, 1 if slot == "rms" else 0)
 
 
@@ -411,10 +416,10 @@ class FtrlOptimizer(RuleOptimizer):
     def _slot_op_name(self, slot: str) -> str:
         return self._op_names[slot]
 
-    def _initial(self, slot: str, var: Any) -> Any:
+    def _initial(self, slot: str, var: Variable) -> Any:
         return filled_like(var, self._initial_accumulator_value if slot == "accum" else 0)
 
-    def _hyper_value(self, name: str, var: Any) -> Any:
+    def _hyper_value(self, name: str, var: Variable) -> Any:
         found = super()._hyper_value(name, var)
         if name == "l2" and self._beta:
             rate = super()._hyper_value("learning_rate", var)
@@ -521,5 +526,5 @@ class ProximalAdagradOptimizer(RuleOptimizer):
         )
         self._initial_accumulator_value = initial_accumulator_value
 
-    def _initial(self, slot: str, var: Any) -> Any:
+    def _initial(self, slot: str, var: Variable) -> Any:
         return filled_like(var, self._initial_accumulator_value)

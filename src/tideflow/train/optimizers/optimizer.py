@@ -9,7 +9,7 @@ Source: tensorflow/python/training/optimizer.py for names, order and collections
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
@@ -19,9 +19,13 @@ from tideflow.ops.control_flow import group, tuple_
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, convert_to_tensor_or_indexed_slices
 from tideflow.ops.gradients import gradients
-from tideflow.ops.state import trainable_variables
+from tideflow.ops.state import ResourceVariable, trainable_variables
+from tideflow.ops.state.base import Variable
 from tideflow.train.optimizers.slots import graph_variable, is_resource, slot_variable, zeros_for
 from tideflow.wire import dtypes
+
+# What a loss is differentiated to: all of a variable, or some of its rows.
+Gradient: TypeAlias = Tensor | IndexedSlices
 
 _VALID_TYPES = frozenset(
     {
@@ -170,7 +174,7 @@ class Optimizer:
             collection.append(train_op)
         return train_op
 
-    def get_slot(self, var: Any, name: str) -> Any:
+    def get_slot(self, var: Variable, name: str) -> Any:
         """Return the variable kept beside var under a slot name, or None."""
         return self._slots.get(name, {}).get(_key(var))
 
@@ -188,7 +192,7 @@ class Optimizer:
 
     # ---- one step
 
-    def _update(self, grad: Any, variable: Any) -> Operation:
+    def _update(self, grad: Gradient, variable: Any) -> Operation:
         graph = get_default_graph()
         with graph.name_scope("update_" + variable.op.name), graph.colocate_with(variable.op):
             made = _as_operation(self._apply(grad, variable))
@@ -202,12 +206,12 @@ class Optimizer:
             with graph.control_dependencies([made]):
                 return _as_operation(variable.assign(constraint(variable)))
 
-    def _apply(self, grad: Any, variable: Any) -> Any:
-        sparse, resource = isinstance(grad, IndexedSlices), is_resource(variable)
-        if not sparse:
-            apply = self._resource_apply_dense if resource else self._apply_dense
-            return apply(grad, variable)
-        if resource:
+    def _apply(self, grad: Gradient, variable: Variable) -> Any:
+        if not isinstance(grad, IndexedSlices):
+            if is_resource(variable):
+                return self._resource_apply_dense(grad, variable)
+            return self._apply_dense(grad, variable)
+        if is_resource(variable):
             return self._resource_apply_sparse_duplicate_indices(
                 grad.values, variable, grad.indices
             )
@@ -232,34 +236,38 @@ class Optimizer:
         """Element types of losses, variables and gradients that the optimizer can work with."""
         return _VALID_TYPES
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
         """Make the variables that are kept beside those in var_list, where they are missing."""
 
     def _prepare(self) -> None:
         """Make the tensors that all updates of a step share."""
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         """Return an operation that updates a reference variable by a tensor."""
         raise TypeError(f"{type(self).__name__} has no rule for reference variables")
 
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: ResourceVariable) -> Any:
         """Return an operation that updates a resource variable by a tensor."""
         raise TypeError(f"{type(self).__name__} has no rule for resource variables")
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         """Return an operation that updates a reference variable by slices, no index twice."""
         raise TypeError(f"{type(self).__name__} has no rule for sparse gradients")
 
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: ResourceVariable, indices: Tensor
+    ) -> Any:
         """Return an operation that updates a resource variable by slices, no index twice."""
         raise TypeError(f"{type(self).__name__} has no rule for sparse gradients")
 
-    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Any:
         """Apply slices with repeated indices: summed first, unless a subclass can do without."""
         values, indices = deduplicated(grad.values, grad.indices)
         return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
 
-    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(
+        self, grad: Tensor, handle: ResourceVariable, indices: Tensor
+    ) -> Any:
         """Apply slices with repeated indices to a resource variable."""
         values, distinct = deduplicated(grad, indices)
         return self._resource_apply_sparse(values, handle, distinct)
@@ -277,13 +285,13 @@ class Optimizer:
     def _slot_dict(self, slot_name: str) -> dict[tuple[Graph, str], Any]:
         return self._slots.setdefault(slot_name, {})
 
-    def _get_or_make_slot(self, var: Any, val: Any, slot_name: str, op_name: str) -> Any:
+    def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Any:
         """Return a slot, made with the initial value val if it is missing."""
         return self._slot(var, slot_name, op_name, lambda: val)
 
     def _get_or_make_slot_with_initializer(
         self,
-        var: Any,
+        var: Variable,
         initializer: Callable[..., Any],
         shape: Any,
         dtype: Any,
@@ -293,11 +301,11 @@ class Optimizer:
         """Return a slot, made by initializer(shape, dtype) if it is missing."""
         return self._slot(var, slot_name, op_name, lambda: initializer(shape, dtype=dtype))
 
-    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+    def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Any:
         """Return a slot, made of zeros in the variable's shape if it is missing."""
         return self._slot(var, slot_name, op_name, lambda: zeros_for(var))
 
-    def _slot(self, var: Any, slot_name: str, op_name: str, value: Callable[[], Any]) -> Any:
+    def _slot(self, var: Variable, slot_name: str, op_name: str, value: Callable[[], Any]) -> Any:
         named = self._slot_dict(slot_name)
         key = _key(var)
         if key not in named:
@@ -326,7 +334,7 @@ class Optimizer:
                 )
 
 
-def deduplicated(values: Any, indices: Any) -> tuple[Tensor, Tensor]:
+def deduplicated(values: Any, indices: Tensor) -> tuple[Tensor, Tensor]:
     """Return slices summed by index, and the indices without repetition.
 
     Shapes: values [n, ...], indices [n]; results [m, ...] and [m], m <= n.

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.math import cast
+from tideflow.ops.state import ResourceVariable
+from tideflow.ops.state.base import Variable
 from tideflow.train.optimizers.optimizer import Optimizer
 from tideflow.train.optimizers.slots import filled_like, is_resource
 
@@ -32,7 +35,7 @@ class RuleOptimizer(Optimizer):
         self._hyper_tensors: dict[str, Any] = {}
         self._attrs: dict[str, Any] = {}
 
-    def _initial(self, slot: str, var: Any) -> Any:
+    def _initial(self, slot: str, var: Variable) -> Any:
         """Return the initial value of a slot of var."""
         return filled_like(var, 0)
 
@@ -40,12 +43,12 @@ class RuleOptimizer(Optimizer):
         """Return what is put after the variable's name in the slot's."""
         return self._name
 
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
+    def _create_slots(self, var_list: Sequence[Variable]) -> None:
         for var in var_list:
             for slot in self.slots:
                 self._make_slot(var, slot)
 
-    def _make_slot(self, var: Any, slot: str) -> None:
+    def _make_slot(self, var: Variable, slot: str) -> None:
         self._slot(var, slot, self._slot_op_name(slot), lambda: self._initial(slot, var))
 
     def _prepare(self) -> None:
@@ -54,11 +57,11 @@ class RuleOptimizer(Optimizer):
             for name, value in self._hyper.items()
         }
 
-    def _hyper_value(self, name: str, var: Any) -> Any:
+    def _hyper_value(self, name: str, var: Variable) -> Any:
         """Return a hyperparameter as a tensor of the variable's type."""
         return cast(self._hyper_tensors[name], var.dtype.base_dtype)
 
-    def _apply_rule(self, var: Any, grad: Any, indices: Any = None) -> Any:
+    def _apply_rule(self, var: Variable, grad: Tensor, indices: Tensor | None = None) -> Any:
         targets = [var, *(self.get_slot(var, slot) for slot in self.slots)]
         resource = is_resource(var)
         if resource:
@@ -78,14 +81,16 @@ class RuleOptimizer(Optimizer):
             **self._attrs,
         )
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         return self._apply_rule(var, grad)
 
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: ResourceVariable) -> Any:
         return self._apply_rule(handle, grad)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Any) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         return self._apply_rule(var, grad.values, grad.indices)
 
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse(
+        self, grad: Tensor, handle: ResourceVariable, indices: Tensor
+    ) -> Any:
         return self._apply_rule(handle, grad, indices)

@@ -9,17 +9,17 @@ Source: tensorflow/python/training/slot_creator.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops.state import Variable
+from tideflow.ops.state import ResourceVariable, Variable
 from tideflow.ops.state.scopes import variable_scope
 from tideflow.ops.state.slices import SaveSliceInfo
 
 
-def is_resource(variable: Any) -> bool:
+def is_resource(variable: object) -> TypeGuard[ResourceVariable]:
     """Whether a variable is kept as a resource (and not as a reference)."""
     return isinstance(getattr(variable, "handle", None), Tensor)
 
