@@ -224,7 +224,8 @@ class EagerGraph(Graph):
                 state = KernelState()
             else:
                 # By this name all threads that give the same seed go on in one sequence.
-                name = f"{op_def.name} {sorted(map(str, _hashable(attrs)))}"
+                parts = (f"{key}={value}" for key, value in sorted(_hashable(attrs)))
+                name = f"{op_def.name}_{'_'.join(parts)}"
         return BoundOp(name, op_def, attrs, device, state, home.functions.get)
 
     def _run(self, bound: BoundOp, inputs: Sequence[Any]) -> Any:

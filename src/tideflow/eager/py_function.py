@@ -19,6 +19,7 @@ from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.control_flow import errors_of_ops, register_function
+from tideflow.ops.control_flow.python_functions import py_func
 from tideflow.ops.export import export_v2
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
@@ -54,6 +55,39 @@ def py_function(
         if not types:
             return made
     return found[0] if is_single and found else found
+
+
+@export_v2("numpy_function")
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Any = None,
+    Tout: Any = None,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Return the results of a Python function of NumPy arrays, called whenever they are evaluated.
+
+    Raises: what func raises, where it is called at once; elsewhere the error of an op.
+    """
+    if func is None:
+        raise TypeError("numpy_function needs func")
+    if not get_default_graph().is_eager:
+        return py_func(func, inp or [], Tout, stateful, name)
+    raised: list[Exception] = []
+
+    def noting(*args: Any) -> Any:
+        try:
+            return func(*args)
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        return py_func(noting, inp or [], Tout, stateful, name)
+    except errors.OpError:
+        if raised:
+            raise raised[0] from None
+        raise
 
 
 def _called(func: Callable[..., Any], inputs: Sequence[Tensor], types: list[DType]) -> list[Tensor]:

@@ -58,6 +58,34 @@ def _assertion(
     return Assert(_all(condition), items, summarize, scope)
 
 
+def _require_all(
+    condition: Tensor,
+    left: Tensor,
+    right: Tensor,
+    sign: str,
+    options: tuple[str | None, int | None],
+) -> None:
+    """Raise InvalidArgumentError that lists the elements for which a condition does not hold."""
+    holds = _known(condition)
+    if holds is None or np.all(holds):
+        return
+    message, summarize = options
+    most = 3 if summarize is None else summarize
+    differing = ~np.asarray(holds)
+    values = {"x": np.asarray(left), "y": np.asarray(right)}
+    places = np.argwhere(differing)[: most if most >= 0 else None]
+    lines = [message] if message else []
+    lines += [f"Condition x {sign} y did not hold."]
+    lines += [f"Indices of first {len(places)} different values:", str(places)]
+    for name, value in values.items():
+        shown = np.broadcast_to(value, differing.shape)[differing]
+        lines += [f"Corresponding {name} values:", str(shown[: len(places)])]
+    for name, value in values.items():
+        first = value.reshape(-1)[: most if most >= 0 else None]
+        lines += [f"First {len(first)} elements of {name}:", str(first)]
+    raise InvalidArgumentError("\n".join(lines))
+
+
 def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
     def check(
         x: TensorLike,
@@ -78,6 +106,8 @@ def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
                 right,
             ]
             condition = apply_op(op_name, left, right)
+            if data is None and get_default_graph().is_eager:
+                _require_all(condition, left, right, sign, (message, summarize))
             return _assertion(condition, data, said, (message, summarize, scope))
 
     default_name = name
@@ -98,7 +128,7 @@ for _name, _op, _sign, _words in (
     _export_binary(_name, _op, _sign, _words)
 
 
-def _export_sign(name: str, op_name: str, words: str) -> None:
+def _export_sign(name: str, op_name: str, sign: str, words: str) -> None:
     def check(
         x: TensorLike,
         data: Sequence[Any] | None = None,
@@ -110,7 +140,11 @@ def _export_sign(name: str, op_name: str, words: str) -> None:
             given = convert_to_tensor(x)
             zero = np.zeros((), given.dtype.as_numpy_dtype)
             condition = apply_op(op_name, given, zero)
-            said = [f"Condition x is {words} did not hold.", f"x ({given.name}) = ", given]
+            said = [
+                f"Condition x {sign} 0 did not hold element-wise:",
+                f"x ({given.name}) = ",
+                given,
+            ]
             return _assertion(condition, data, said, (message, summarize, scope))
 
     default_name = name
@@ -120,13 +154,13 @@ def _export_sign(name: str, op_name: str, words: str) -> None:
     export_value(f"debugging.{name}", check)
 
 
-for _name, _op, _words in (
-    ("assert_positive", "Greater", "positive"),
-    ("assert_negative", "Less", "negative"),
-    ("assert_non_negative", "GreaterEqual", "not negative"),
-    ("assert_non_positive", "LessEqual", "not positive"),
+for _name, _op, _sign, _words in (
+    ("assert_positive", "Greater", ">", "positive"),
+    ("assert_negative", "Less", "<", "negative"),
+    ("assert_non_negative", "GreaterEqual", ">=", "not negative"),
+    ("assert_non_positive", "LessEqual", "<=", "not positive"),
 ):
-    _export_sign(_name, _op, _words)
+    _export_sign(_name, _op, _sign, _words)
 
 
 @export("assert_near", "debugging.assert_near")

@@ -176,6 +176,11 @@ class Program:
         return explain(error, one.node, [slots[i] for i in one.inputs])
 
 
+_NOT_BROADCAST = re.compile(
+    r"could not be broadcast together with shapes (\([\d,]*\)) (\([\d,]*\))"
+)
+
+
 def explain(error: BaseException, node: Node, inputs: Sequence[Any]) -> errors.OpError:
     """Return what a kernel raised as the error of its node: which op, where, on what.
 
@@ -192,7 +197,7 @@ def explain(error: BaseException, node: Node, inputs: Sequence[Any]) -> errors.O
     if wrong is not None:
         return errors.InvalidArgumentError(f"{where}: {wrong}{mark}", node=node.name)
     given = ", ".join(_describe(value) for value in inputs if value is not None)
-    reason = _without_marks(str(error))
+    reason = _without_marks(_in_tensorflows_words(str(error)))
     text = f"{where}: {reason} (inputs: {given or 'not recorded'}){mark}"
     if isinstance(error, MemoryError):
         return errors.ResourceExhaustedError(text, node=node.name)
@@ -200,6 +205,15 @@ def explain(error: BaseException, node: Node, inputs: Sequence[Any]) -> errors.O
         return errors.InvalidArgumentError(text, node=node.name)
     text = f"{where}: {type(error).__name__}: {reason}{mark}"
     return errors.InternalError(text, node=node.name)
+
+
+def _in_tensorflows_words(reason: str) -> str:
+    """Return what NumPy says of shapes that do not broadcast as TensorFlow says it."""
+    found = _NOT_BROADCAST.search(reason)
+    if found is None:
+        return reason
+    shapes = [f"[{shape.strip('(),')}]" for shape in found.groups()]
+    return f"Incompatible shapes: {shapes[0]} vs. {shapes[1]}"
 
 
 def _without_marks(text: str) -> str:

@@ -73,7 +73,7 @@ def pack_kernel(xp: ArrayNamespace, values: list[Any], *, axis: int, T: DType) -
     except ValueError:
         found = [list(np.shape(value)) for value in values]
         raise InvalidArgumentError(
-            f"Pack wants values of one shape and an axis within it; found shapes {found} and axis "
+            f"Shapes of all inputs must match, and the axis lie within; found {found} and axis "
             f"{axis}"
         ) from None
 
@@ -249,7 +249,7 @@ def concat_v2_kernel(xp: ArrayNamespace, values: list[Any], axis: Array) -> Any:
     except ValueError:
         found = [list(np.shape(value)) for value in values]
         raise InvalidArgumentError(
-            f"concatenation along axis {axis.tolist()} wants values that differ there only; found "
+            f"ConcatOp : Dimensions of inputs should match but along axis {axis.tolist()}; found "
             f"shapes {found}"
         ) from None
 

@@ -6,6 +6,7 @@ Source: tensorflow/core/ops/array_ops.cc for signatures and shape rules.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -211,9 +212,15 @@ def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
             return x.reshape(wanted)
     except (ValueError, TypeError):
         pass
+    size, given = np.size(x), list(np.shape(x))
+    if wanted.count(-1) == 1:
+        part = -math.prod(wanted)
+        text = f"requires a multiple of {part}"
+    else:
+        text = f"has {math.prod(wanted)}"
     raise InvalidArgumentError(
-        f"Reshape: {np.size(x)} elements of shape {list(np.shape(x))} cannot be given shape "
-        f"{wanted}"
+        f"Input to reshape is a tensor with {size} values, but the requested shape {text} "
+        f"(from shape {given} to {wanted})"
     )
 
 
@@ -374,7 +381,8 @@ def ensure_shape_kernel(xp: ArrayNamespace, x: Array, *, shape: TensorShape) -> 
     """Return x.  Raises: InvalidArgumentError when its shape is not as declared."""
     if not shapes.compatible(np.shape(x), shape.sizes):
         raise InvalidArgumentError(
-            f"EnsureShape: found shape {list(np.shape(x))}, expected {format_dims(shape.sizes)}"
+            f"Shape of tensor {list(np.shape(x))} is not compatible with expected shape "
+            f"{format_dims(shape.sizes)}"
         )
     return x
 

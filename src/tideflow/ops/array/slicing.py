@@ -190,7 +190,7 @@ def _check_single(begin: int, stride: int, size: int, axis: int) -> None:
         raise InvalidArgumentError(f"a single index wants stride 1; found {stride}")
     if not -size <= begin < size:
         raise InvalidArgumentError(
-            f"slice index {begin} of dimension {axis} lies outside its size {size}"
+            f"slice index {begin} of dimension {axis} out of bounds; its size is {size}"
         )
 
 

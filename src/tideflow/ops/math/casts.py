@@ -44,7 +44,7 @@ def _cast(xp: ArrayNamespace, x: Array, *, SrcT: DType, DstT: DType, Truncate: b
         return x
     target = DstT.as_numpy_dtype
     if target is object or SrcT.as_numpy_dtype is object:
-        raise UnimplementedError(f"Cast from {SrcT.name} to {DstT.name} is not supported")
+        raise UnimplementedError(f"Cast {SrcT.name} to {DstT.name} is not supported")
     if SrcT.is_complex and not DstT.is_complex:
         x = x.real
     if Truncate and DstT.is_floating and x.dtype.kind in "fV":

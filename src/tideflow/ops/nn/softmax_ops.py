@@ -219,8 +219,8 @@ def _pick_labels(shifted: Array, powers: Array, sums: Array, labels: Array) -> A
     if rows and np.maximum.reduce(unsigned) >= classes:
         wrong = labels[unsigned >= classes]
         raise errors.InvalidArgumentError(
-            f"labels must lie in [0, {classes}); found {wrong[:8].tolist()} "
-            f"({len(wrong)} of {rows})"
+            f"Received a label value of {wrong[0]} which is outside the valid range of "
+            f"[0, {classes}); {len(wrong)} of {rows} are: {wrong[:8].tolist()}"
         )
     flat = labels + np.arange(0, rows * classes, classes)
     loss = np.log(sums[:, 0]) - shifted.take(flat)
