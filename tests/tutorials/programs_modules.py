@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import unittest
 
 import numpy as np
 
@@ -18,6 +20,8 @@ def files_of_gfile(tf, folder):
         file.write("three\n")
     with tf.gfile.FastGFile(path, "rb") as file:
         everything = file.read()
+    with tf.gfile.GFile(path) as file:
+        lines = list(file)
     tf.gfile.MakeDirs(os.path.join(folder, "x/y"))
     tf.gfile.MkDir(os.path.join(folder, "z"))
     tf.gfile.Copy(path, os.path.join(folder, "x/b.txt"))
@@ -36,8 +40,7 @@ def files_of_gfile(tf, folder):
             (os.path.relpath(top, folder), sorted(folders), sorted(names))
             for top, folders, names in tf.gfile.Walk(folder)
         ),
-        list(tf.gfile.GFile(path)),
-        tf.gfile.GFile(path).readline(),
+        lines,
         tf.gfile.GFile(path).size(),
     ]
     tf.gfile.Remove(path)
@@ -267,3 +270,87 @@ def ctc_losses(tf, folder):
             )
         )
         return found
+
+
+@program
+def tests_in_their_class(tf, folder):
+    seen = []
+
+    class Case(tf.test.TestCase):
+        def setUp(self):
+            super().setUp()
+            seen.append("setup")
+
+        def test_values(self):
+            with self.test_session() as session:
+                seen.append(session.run(tf.constant(2.0) * 3.0))
+                seen.append(tf.constant(4.0).eval())
+            with self.session(graph=tf.Graph()) as session:
+                c = tf.constant([1.0, 2.0])
+                self.assertAllEqual(c, [1.0, 2.0])
+                self.assertAllClose(self.evaluate(c), [1.0, 2.000001])
+                self.assertAllClose({"a": c}, {"a": [1.0, 2.0]})
+            with self.cached_session():
+                self.assertAllInRange(tf.range(3), 0, 2)
+                self.assertAllInSet(tf.range(3), {0, 1, 2})
+                self.assertAllGreater(tf.range(1, 3), 0)
+                self.assertAllLess(tf.range(3), 3)
+                self.assertAllGreaterEqual([1, 2], 1)
+                self.assertAllLessEqual([1, 2], 2)
+
+        def test_asserts(self):
+            self.assertNear(1.0, 1.05, 0.1)
+            self.assertArrayNear([1.0, 2.0], [1.0, 2.01], 0.02)
+            self.assertNDArrayNear(np.ones(2), np.ones(2) + 0.001, 0.01)
+            self.assertNotAllClose([1.0], [2.0])
+            self.assertNotAllEqual([1.0], [2.0])
+            self.assertShapeEqual(np.ones([2, 3]), tf.ones([2, 3]))
+            self.assertStartsWith("abc", "ab")
+            self.assertEmpty([])
+            self.assertLen([1, 2], 2)
+            self.assertAllCloseAccordingToType(np.float32(1), np.float32(1.0000001))
+            self.assertProtoEquals('op: "A" name: "b"', tf.NodeDef(op="A", name="b"))
+            self.assertItemsEqual([1, 2], [2, 1])
+
+        def test_raising(self):
+            with self.assertRaisesOpError("bad thing"):
+                with self.test_session():
+                    tf.Assert(False, ["bad thing"]).run()
+            with self.assertRaisesWithPredicateMatch(ValueError, "Shapes|shape|Dimensions"):
+                tf.zeros([2]) + tf.zeros([3])
+            with self.assertRaisesWithPredicateMatch(tf.errors.OpError, lambda e: True):
+                with self.test_session():
+                    tf.Assert(False, ["x"]).run()
+
+        def test_folder(self):
+            path = os.path.join(self.get_temp_dir(), "f")
+            with open(path, "w") as file:
+                file.write("x")
+            seen.append(tf.gfile.Exists(path))
+            seen.append(os.path.isdir(tf.test.get_temp_dir()))
+
+        def test_that_fails(self):
+            self.assertAllClose([1.0, 2.0], [1.0, 3.0])
+
+        def test_that_fails_too(self):
+            self.assertAllEqual([1, 2], [1, 3])
+
+        def test_that_fails_as_well(self):
+            self.assertAllEqual(self.evaluate(tf.constant(1)), 2)
+
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Case)
+    outcome = unittest.TextTestRunner(stream=io.StringIO()).run(suite)
+    failed = sorted(case.id().rpartition(".")[2] for case, _ in outcome.failures)
+    broken = sorted((c.id().rpartition(".")[2], text[-300:]) for c, text in outcome.errors)
+    return (
+        seen,
+        failed,
+        broken,
+        outcome.testsRun,
+        [
+            tf.test.is_gpu_available(),
+            tf.test.is_built_with_cuda(),
+            tf.test.gpu_device_name(),
+            callable(tf.test.main),
+        ],
+    )

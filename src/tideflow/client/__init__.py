@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from tideflow.client.remote import RemoteBackend
 from tideflow.client.session import InteractiveSession, Session
+from tideflow.client.test_case import TensorFlowTestCase
 
-__all__ = ["InteractiveSession", "RemoteBackend", "Session"]
+__all__ = ["InteractiveSession", "RemoteBackend", "Session", "TensorFlowTestCase"]
