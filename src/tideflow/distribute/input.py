@@ -68,11 +68,21 @@ class DistributedDataset:
     Args:
       start: begins a walk; gives what returns its next element, or raises StopIteration.
       dataset: what they are made from, or None.
+      part: parts an element of the dataset, where that alone makes one for all replicas.
+
+    Attributes:
+      whole, part_of_element: the dataset and what parts its elements, for loops in functions.
     """
 
-    def __init__(self, start: Callable[[], Callable[[], Any]], dataset: Any = None) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Callable[[], Any]],
+        dataset: Any = None,
+        part: Callable[[Any], Any] | None = None,
+    ) -> None:
         self._start = start
-        self._dataset = dataset
+        self._dataset = self.whole = dataset
+        self.part_of_element = part
 
     def __iter__(self) -> DistributedIterator:
         return DistributedIterator(self._start())
@@ -115,7 +125,7 @@ def distribute_dataset(strategy: StrategyLike, dataset: Any) -> DistributedDatas
         elements = iter(sharded)
         return lambda: _parted(next(elements), count)
 
-    return DistributedDataset(start, sharded)
+    return DistributedDataset(start, sharded, lambda element: _parted(element, count))
 
 
 def _parted(element: Any, count: int) -> Any:

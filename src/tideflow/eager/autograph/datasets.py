@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tideflow.eager.autograph.branches import is_staged
@@ -47,6 +48,9 @@ def elements_of(value: Any) -> Elements | None:
         return _Rows(tensor)
     if isinstance(value, Dataset):
         return _DatasetElements(value)
+    part = getattr(value, "part_of_element", None)
+    if part is not None:  # a strategy's dataset
+        return _PartedElements(value.whole, part)
     return None
 
 
@@ -113,3 +117,14 @@ class _DatasetElements:
 
     def following(self, position: Any) -> Any:
         return apply_op("IteratorGetNextAsOptional", self.iterator, **self.attrs)
+
+
+class _PartedElements(_DatasetElements):
+    """The elements of a dataset, each parted among replicas."""
+
+    def __init__(self, dataset: Dataset, part: Callable[[Any], Any]) -> None:
+        super().__init__(dataset)
+        self.part = part
+
+    def element(self, position: Any) -> Any:
+        return self.part(super().element(position))
