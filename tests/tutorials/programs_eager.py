@@ -173,3 +173,25 @@ def ctc_losses(tf, folder):
     sparse = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [1, 4, 0], [2, 3])
     found.append(attempt(lambda: tf.nn.ctc_loss(sparse, logits, None, [4, 4], blank_index=0)))
     return found
+
+
+@program
+def checkpoints_of_names_read_by_objects(tf, folder):
+    v1 = v1_of(tf)
+    with v1.Graph().as_default(), v1.Session() as session:
+        v1.get_variable("w", initializer=[1.0, 2.0])
+        v1.get_variable("s/b", initializer=3.0)
+        session.run(v1.global_variables_initializer())
+        path = v1.train.Saver().save(session, os.path.join(folder, "n"))
+    w, b = tf.Variable([0.0, 0.0], name="w"), tf.Variable(0.0, name="s/b")
+    checkpoint = tf.train.Checkpoint(w=w, b=b)
+    status = checkpoint.restore(path)
+    found = [w, b, attempt(lambda: status.assert_consumed() and None)]
+    late = tf.train.Checkpoint()
+    late.restore(path)
+    late.anything = tf.Variable([0.0, 0.0], name="w")
+    found.append(late.anything)
+    other = tf.Variable(5.0, name="other")
+    status = tf.train.Checkpoint(o=other, w=w).restore(path)
+    found.append(attempt(lambda: status.assert_existing_objects_matched() and None))
+    return found

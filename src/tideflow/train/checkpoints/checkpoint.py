@@ -19,7 +19,13 @@ from tideflow.ops.export import export
 from tideflow.ops.framework import constant, no_op
 from tideflow.ops.state import Variable
 from tideflow.train.checkpoints import state as checkpoint_state
-from tideflow.train.checkpoints.object_graph import Match, match_objects, object_graph, object_nodes
+from tideflow.train.checkpoints.object_graph import (
+    Match,
+    full_name,
+    match_objects,
+    object_graph,
+    object_nodes,
+)
 from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY, read_object_graph
 from tideflow.train.checkpoints.reader import CheckpointReader
 from tideflow.train.checkpoints.saveables import SaveableObject, SaveSpec
@@ -210,7 +216,7 @@ class RestoreStatus:
         for node in nodes:
             if node.key is None:
                 continue
-            name = node.thing.op.name
+            name = full_name(node.thing)
             if reader.has_tensor(name):
                 found.keys.append((name, node.thing))
             else:
