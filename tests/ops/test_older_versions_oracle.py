@@ -19,6 +19,9 @@ MATRICES = np.arange(24, dtype=F).reshape(2, 3, 4)
 BAND = np.int32([-1, 1])
 BANDS = np.arange(1, 19, dtype=F).reshape(2, 3, 3)
 ONE = np.int32(-1)
+IMAGES = np.random.default_rng(1).random((2, 3, 3, 4), F)
+EMPTY = np.zeros(0, F)
+CHANNELS = [F([1, 2, 3, 4]), F([0, 1, 0, 1]), F([0.5, 0.4, 0.3, 0.2]), F([1, 2, 1, 2])]
 
 CALLS = [
     *(
@@ -35,6 +38,20 @@ CALLS = [
     Call("MatrixDiagPartV2", [MATRICES, BAND, F(9)]),
     Call("MatrixDiagPartV2", [MATRICES, np.int32([-2, -1]), F(9)]),
     Call("MatrixSetDiagV2", [MATRICES, BANDS, BAND]),
+    *(
+        Call("ConjugateTranspose", [MATRICES.astype(kind) * factor, np.int32([2, 0, 1])])
+        for kind, factor in ((np.complex64, 1 + 2j), (np.float32, 1), (np.int64, 1))
+    ),
+    *(
+        Call(op, [IMAGES, *CHANNELS[:2], EMPTY, EMPTY], atol=1e-5)
+        for op in ("FusedBatchNorm", "FusedBatchNormV2")
+    ),
+    *(
+        Call(op, [IMAGES, *CHANNELS], {"is_training": training}, atol=1e-5)
+        for op in ("FusedBatchNorm", "FusedBatchNormV2")
+        for training in (False, True)
+    ),
+    Call("FusedBatchNormV2", [IMAGES.astype(np.float16), *CHANNELS], {"is_training": True}),
     Call("MatrixSetDiagV2", [MATRICES, VECTORS, np.int32(1)]),
 ]
 
@@ -114,6 +131,19 @@ def test_a_table_by_reference(kind):
 
     parts = ("LookupTableFind", "LookupTableSize", "LookupTableExport", "LookupTableInsert")
     check_both_run(build, [kind, "LookupTableImport", "InitializeTable", *parts])
+
+
+@pytest.mark.parametrize("kind", ["AnonymousHashTable", "AnonymousMutableHashTable"])
+def test_a_table_without_a_name(kind):
+    def build():
+        table = apply_op(kind, **TYPES)
+        with tf.control_dependencies(
+            [apply_op("LookupTableImportV2", table, as_array(["a"]), np.int64([7]))]
+        ):
+            found = apply_op("LookupTableFindV2", table, as_array(["a", "b"]), np.int64(-1))
+        return [Run([found]), Run([apply_op("LookupTableSizeV2", table)])]
+
+    check_both_run(build, [kind])
 
 
 LINES = b"a\t3\nb\t4\nc\t5\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _NOTHING_TO_FEED = """
+    AnonymousHashTable AnonymousMutableHashTable
     AccumulatorNumAccumulated Barrier BarrierClose BarrierIncompleteSize BarrierReadySize
     ConditionalAccumulator Const DestroyResourceOp DisableCopyOnRead DummyMemoryCache
     DummySeedGenerator FIFOQueue FakeParam HashTable HashTableV2 IsVariableInitialized

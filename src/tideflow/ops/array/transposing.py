@@ -134,6 +134,29 @@ def invert_permutation_kernel(xp: ArrayNamespace, x: Array) -> Any:
 not_differentiable("InvertPermutation")
 
 
+@op(
+    """
+    ConjugateTranspose(x: T, perm: Tperm) -> y: T
+    T: type
+    Tperm: type in indices = int32
+    """,
+    shape=_transpose_shape,
+    static=("perm",),
+    compiles=Compiles.ALWAYS,
+)
+def conjugate_transpose_kernel(xp: ArrayNamespace, x: Array, perm: Array) -> Any:
+    """Return x with its axes in another order, and conjugate."""
+    made = transpose_kernel(xp, x, perm)
+    return xp.conj(made) if x.dtype.kind == "c" else made
+
+
+@gradient("ConjugateTranspose")
+def conjugate_transpose_gradient(op: Operation, grad: Tensor) -> list[Any]:
+    """Put the axes back, and conjugate."""
+    back = apply_op("InvertPermutation", op.inputs[1])
+    return [apply_op("ConjugateTranspose", grad, back), None]
+
+
 @export("invert_permutation", "math.invert_permutation")
 def invert_permutation(x: TensorLike, name: str | None = None) -> Tensor:
     """Return y with y[x[i]] == i."""

@@ -18,7 +18,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as, scalar
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
-from tideflow.ops.node_resources import open_resource
+from tideflow.ops.node_resources import add_anonymous, open_resource
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -192,6 +192,23 @@ def mutable_hash_table(
     return _make(ctx, container, shared_name, use_node_name_sharing, types, False)
 
 
+def _anonymous(name: str, is_fixed: bool) -> None:
+    """Define the op of a table that goes when its handle does."""
+
+    @op(
+        f"{name}() -> table_handle: resource\nkey_dtype: type\nvalue_dtype: type",
+        shape=scalar,
+        stateful=True,
+    )
+    def make(ctx: KernelContext, *, key_dtype: DType, value_dtype: DType) -> Any:
+        table = LookupTable(ctx.node.name, key_dtype, value_dtype, is_fixed)
+        return add_anonymous(ctx, LookupTable, table)
+
+
+_anonymous("AnonymousHashTable", is_fixed=True)
+_anonymous("AnonymousMutableHashTable", is_fixed=False)
+
+
 def table_of(
     ctx: KernelContext, handle: object, keys: DType | None = None, values: DType | None = None
 ) -> Any:
@@ -303,6 +320,8 @@ def lookup_table_export(ctx: KernelContext, handle: object, *, Tkeys: DType, Tva
 
 
 not_differentiable(
+    "AnonymousHashTable",
+    "AnonymousMutableHashTable",
     "HashTableV2",
     "MutableHashTableV2",
     "LookupTableFindV2",

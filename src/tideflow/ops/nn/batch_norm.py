@@ -215,10 +215,10 @@ def fused_batch_norm_gradient(op: Operation, grad: Tensor, *_: Tensor) -> list[A
     found = apply_op("FusedBatchNormGradV3", grad, x, scale, *op.outputs[3:6], **attrs)
     if op.attrs["is_training"]:
         return [*found[:3], None, None]
-    return [*found[:3], *_frozen_gradients(op, found[1], found[2])]
+    return [*found[:3], *frozen_gradients(op, found[1], found[2])]
 
 
-def _frozen_gradients(op: Operation, scale_backprop: Tensor, offset_backprop: Tensor) -> list[Any]:
+def frozen_gradients(op: Operation, scale_backprop: Tensor, offset_backprop: Tensor) -> list[Any]:
     """Return the gradients for mean and variance where these are given, not computed."""
     _, scale, _, _, variance = op.inputs
     narrow = apply_op("Rsqrt", apply_op("AddV2", variance, op.attrs["epsilon"]))
