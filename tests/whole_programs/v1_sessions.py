@@ -253,8 +253,9 @@ def partial_run(g: Builder) -> None:
     candidates = g.all(
         lambda one: one.type.kind == "tensor" and not one.effects.writes and bool(one.effects.needs)
     )
-    # An interactive session places pruned graphs alone, and TensorFlow's then finds no feeds.
-    if not candidates or g.facts.get("is interactive"):
+    # An interactive session places pruned graphs alone, and TensorFlow's then finds no feeds; a
+    # partial run that fails cancels later steps of TensorFlow's session.
+    if not candidates or g.facts.get("is interactive") or g.facts.get("uninitialized"):
         raise SkipError
     fetches = list({one.name: one for one in (g.choice(candidates) for _ in range(2))}.values())
     effects = together(*fetches)
