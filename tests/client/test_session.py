@@ -138,8 +138,34 @@ def test_make_callable_takes_feeds_in_order(graph):
     with tf.Session() as session:
         run = session.make_callable([x - y, x * y], [x, y])
         assert run(5.0, 3.0) == [2.0, 15.0]
-        with pytest.raises(ValueError, match="takes 2 values"):
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught:
             run(1.0)
+        assert caught.value.op is y.op
+        assert caught.value.node_def == y.op.node_def
+        with pytest.raises(TypeError, match="feed_list"):
+            session.make_callable(x, "x:0")
+
+
+def test_sparse_tensors_are_fed_and_fetched(graph):
+    sparse = tf.sparse_placeholder(tf.float32, [2, 3])
+    value = tf.SparseTensorValue([[1, 2]], [5.0], [2, 3])
+    with tf.Session() as session:
+        found = session.run([sparse * 2.0, tf.sparse_tensor_to_dense(sparse)], {sparse: value})
+        assert isinstance(found[0], tf.SparseTensorValue)
+        assert found[0].values.tolist() == [10.0]
+        assert found[1].tolist() == [[0, 0, 0], [0, 0, 5]]
+
+
+def test_what_was_fed_is_fetched_as_it_was_given(graph):
+    x = tf.placeholder(tf.float32, [2])
+    given = np.array([1, 2], np.float32)
+    with tf.Session() as session:
+        assert session.run(x, {x: given}) is given
+
+
+def test_a_session_of_an_empty_graph_runs_nothing(graph):
+    with tf.Session() as session, pytest.raises(RuntimeError, match="graph is empty"):
+        session.run([])
 
 
 def test_partial_run_feeds_and_fetches_in_pieces(graph):

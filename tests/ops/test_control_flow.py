@@ -120,7 +120,7 @@ def test_a_list_of_one_is_unpacked_unless_strict():
 @pytest.mark.parametrize(
     ("true_fn", "false_fn", "error", "message"),
     [
-        (lambda: tf.constant(1), lambda: tf.constant(1.0), TypeError, "int32.*float32"),
+        (lambda: tf.constant(1), lambda: tf.constant(1.0), ValueError, "int32.*float32"),
         (lambda: [1, 2], lambda: [1], ValueError, "2 and 1 members"),
         (lambda: None, lambda: None, ValueError, "gives None"),
         (lambda: [None], lambda: [1], TypeError, "None in one branch only"),

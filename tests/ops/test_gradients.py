@@ -148,7 +148,7 @@ def test_colocated_gradients_ask_for_the_place_of_their_op(graph):
         y = multiply(x, x)
     (dx,) = gradients(y, x, colocate_gradients_with_ops=True)
     (product, _) = dx.op.inputs
-    assert product.op.colocation_groups() == [f"loc:@{y.op.name}"]
+    assert product.op.colocation_groups() == [f"loc:@{y.op.name}".encode()]
     assert "ps" in product.device
 
 

@@ -222,9 +222,8 @@ def test_a_run_that_times_out_takes_nothing(session):
 
 
 def test_a_container_holds_the_queues_made_in_it(graph, session):
-    graph.container = "mine"
-    inside = FIFOQueue(10, "float32", [[]], shared_name="q")
-    graph.container = ""
+    with graph.container("mine"):
+        inside = FIFOQueue(10, "float32", [[]], shared_name="q")
     outside = FIFOQueue(10, "float32", [[]], shared_name="q")
     session.run(inside.enqueue(1.0))
     assert session.run([inside.size(), outside.size()]) == [1, 0]

@@ -119,7 +119,7 @@ def test_slots_and_updates_are_placed_with_their_variable(graph):
         train = optimizer.minimize(square_loss(v))
     assert optimizer.get_slot(v, "momentum").op.device == v.op.device
     (update,) = [op for op in graph.get_operations() if op.type == "ResourceApplyMomentum"]
-    assert "loc:@v" in update.colocation_groups()
+    assert b"loc:@v" in update.colocation_groups()
     assert train is not None
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.ops.framework import IndexedSlices
+from tideflow.ops.sparse import SparseTensor, SparseTensorValue
 
 Build = Callable[[list[Any]], Any]
 
@@ -42,11 +41,8 @@ class Fetches:
         self._build = self._parse(fetches)
 
     def build(self, values: list[Any]) -> Any:
-        """Return values in the shape of the argument, None in the place of an operation.
-
-        Tensors without dimensions become scalars: NumPy's, or bytes for strings.
-        """
-        return self._build([v[()] if type(v) is np.ndarray and not v.ndim else v for v in values])
+        """Return values in the shape of the argument, None in the place of an operation."""
+        return self._build(values)
 
     def _parse(self, fetch: Any) -> Build:
         if fetch is None:
@@ -60,6 +56,9 @@ class Fetches:
             return lambda values: kind(zip(keys, (part(values) for part in parts)))
         if isinstance(fetch, IndexedSlices):
             return self._parse_slices(fetch)
+        if isinstance(fetch, SparseTensor):
+            parts = [self._parse(item) for item in fetch.parts]
+            return lambda values: SparseTensorValue(*(part(values) for part in parts))
         if hasattr(type(fetch), "__attrs_attrs__"):
             fields = [attribute.name for attribute in type(fetch).__attrs_attrs__]
             parts = [self._parse(getattr(fetch, name)) for name in fields]
@@ -107,3 +106,23 @@ class Fetches:
             self.tensors.append(element)
         found = slot
         return lambda values: values[found]
+
+
+def parts_of_feed(key: Any) -> list[Any] | None:
+    """Return the tensors of which a key of a feed is made, None for one that is a tensor itself."""
+    if isinstance(key, IndexedSlices):
+        return [t for t in (key.values, key.indices, key.dense_shape) if t is not None]
+    return list(key.parts) if isinstance(key, SparseTensor) else None
+
+
+def values_of_parts(key: Any, value: Any) -> list[Any]:
+    """Return the values fed to a tensor of several parts; the step names those that are missing.
+
+    Raises: TypeError for a value without parts.
+    """
+    try:
+        return list(value)
+    except TypeError:
+        raise TypeError(
+            f"the feed {key!r} needs a value for each part, not {value!r:.50}"
+        ) from None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.client.backend import Backend
-from tideflow.client.fetches import Fetches
+from tideflow.client.fetches import Fetches, parts_of_feed, values_of_parts
 from tideflow.client.local import LocalBackend
 from tideflow.compile.prune import Signature
 from tideflow.graph.building import to_array
@@ -24,7 +24,6 @@ from tideflow.graph.graph import Graph, Operation, Tensor, default_sessions, get
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import compatible, format_dims
 from tideflow.ops.export import export
-from tideflow.ops.framework import IndexedSlices
 from tideflow.platform import threads
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.wire import dtypes, errors
@@ -162,62 +161,66 @@ class Session:
         for what goes wrong in the step.
         """
         self._check_open()
-        call, feeds = self._prepare(fetches, feed_dict)
-        return self._step(call, feeds, options, run_metadata)
+        call, given = self._prepare(fetches, feed_dict)
+        return self._step(call, given, options, run_metadata)
 
     def _step(
         self,
         call: _Call,
-        feeds: list[Any],
+        given: list[Any],
         options: pb.RunOptions | None,
         metadata: pb.RunMetadata | None,
     ) -> Any:
+        feeds = call.feed_values(given)
         if call.is_empty:
-            return call.finish([], feeds)
+            return call.finish([], given)
         try:
             found = self.backend.run(self._graph, call.signature, feeds, options, metadata)
         except errors.OpError as error:
             raise self._located(error) from None
-        return call.finish(found, feeds)
+        return call.finish(found, given)
 
     def _prepare(
         self, fetches: Any, feed_dict: Mapping[Any, Any] | None
     ) -> tuple[_Call, list[Any]]:
+        """Return the prepared call, and what is fed as the caller gives it."""
         if not feed_dict:
             return self._call(fetches, ()), []
+        if not isinstance(feed_dict, Mapping):
+            raise TypeError(f"feed_dict must be a dict, not {type(feed_dict).__name__}")
         fed: list[Tensor] = []
-        values: list[Any] = []
+        given: list[Any] = []
         for key, value in feed_dict.items():
-            self._feed(key, value, fed, values)
-        return self._call(fetches, tuple(fed)), values
+            self._feed(key, value, fed, given)
+        return self._call(fetches, tuple(fed)), given
 
-    def _feed(self, key: Any, value: Any, fed: list[Tensor], values: list[Any]) -> None:
+    def _feed(self, key: Any, value: Any, fed: list[Tensor], given: list[Any]) -> None:
         if isinstance(key, tuple):
             if not isinstance(value, (tuple, list)) or len(key) != len(value):
                 raise ValueError(f"the feed {key!r} needs as many values as it has tensors")
             for part, part_value in zip(key, value):
-                self._feed(part, part_value, fed, values)
+                self._feed(part, part_value, fed, given)
             return
-        if isinstance(key, IndexedSlices):
-            parts = [key.values, key.indices]
-            if key.dense_shape is not None:
-                parts.append(key.dense_shape)
-            for part, part_value in zip(parts, value):
-                self._feed(part, part_value, fed, values)
+        parts = parts_of_feed(key)
+        if parts is not None:
+            for part, part_value in zip(parts, values_of_parts(key, value)):
+                self._feed(part, part_value, fed, given)
             return
-        tensor = self._feed_tensor(key)
-        fed.append(tensor)
-        values.append(feed_value(tensor, value))
+        fed.append(self._feed_tensor(key))
+        given.append(value)
 
     def _feed_tensor(self, key: Any) -> Tensor:
         if isinstance(key, Tensor) and key.graph is self._graph:
-            return key
-        try:
-            found = self._graph.as_graph_element(key, allow_operation=False)
-        except (KeyError, ValueError, TypeError) as error:
-            raise TypeError(f"cannot feed {key!r}: {error.args[0]}") from None
-        assert isinstance(found, Tensor)
-        return found
+            found: Any = key
+        else:
+            try:
+                found = self._graph.as_graph_element(key, allow_operation=False)
+            except (KeyError, ValueError, TypeError) as error:
+                raise TypeError(f"cannot feed {key!r}: {error.args[0]}") from None
+        if not self._graph.is_feedable(found):
+            raise ValueError(f"Tensor {found.name} may not be fed.")
+        tensor: Tensor = found
+        return tensor
 
     def _call(self, fetches: Any, fed: tuple[Tensor, ...]) -> _Call:
         """Return the prepared call for fetches and feeds, cached by the identity of simple ones."""
@@ -226,6 +229,10 @@ class Session:
             found = self._calls.get(key)
             if found is not None:
                 return found
+        if not self._graph.operations_by_name:
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before calling run()."
+            )
         made = _Call(Fetches(self._graph, fetches), fetches, fed)
         if key is not None:
             with self._lock:
@@ -255,18 +262,22 @@ class Session:
         With accept_options it also takes `options` and `run_metadata`.
         """
         self._check_open()
-        fed = tuple(self._feed_tensor(key) for key in feed_list or ())
-        call = self._call(fetches, fed)
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError(f"feed_list must be a list or tuple, not {feed_list!r:.60}")
+        keys = tuple(feed_list or ())
+        plain = all(isinstance(key, Tensor) for key in keys)
+        fed = tuple(self._feed_tensor(key) for key in keys) if plain else ()
+        call = self._call(fetches, fed) if plain else None
 
         def run(*args: Any, **kwargs: Any) -> Any:
             self._check_open()
-            if len(args) != len(fed):
-                raise ValueError(f"the callable takes {len(fed)} values, not {len(args)}")
-            if kwargs and not accept_options:
+            if kwargs and not (accept_options or keys):
                 raise TypeError("make_callable(..., accept_options=True) takes options")
-            values = [feed_value(tensor, value) for tensor, value in zip(fed, args)]
             options, metadata = kwargs.get("options"), kwargs.get("run_metadata")
-            return self._step(call, values, options, metadata)
+            if call is None or len(args) != len(fed):
+                # As in TensorFlow: what is not given is not fed, and the step says what it lacks.
+                return self.run(fetches, dict(zip(keys, args)), options, metadata)
+            return self._step(call, list(args), options, metadata)
 
         return run
 
@@ -286,13 +297,13 @@ class Session:
     ) -> Any:
         """Go on with a partial run: feed some more, fetch some more."""
         self._check_open()
-        call, values = self._prepare(fetches, feed_dict)
-        feeds = dict(zip(call.signature.feeds, values))
+        call, given = self._prepare(fetches, feed_dict)
+        feeds = dict(zip(call.signature.feeds, call.feed_values(given)))
         try:
             found = self.backend.partial_run(handle, feeds, list(call.signature.fetches))
         except errors.OpError as error:
             raise self._located(error) from None
-        return call.finish(found, values)
+        return call.finish(found, given)
 
     # ---- life
 
@@ -350,11 +361,12 @@ class InteractiveSession(Session):
 class _Call:
     """Fetches and feeds, prepared: what the backend is asked, and how to read its answer."""
 
-    __slots__ = ("_fed_fetches", "_fetches", "held", "is_empty", "order", "signature")
+    __slots__ = ("_fed", "_fed_fetches", "_fetches", "held", "is_empty", "order", "signature")
 
     def __init__(self, fetches: Fetches, given: Any, fed: tuple[Tensor, ...]) -> None:
         feed_index = {id(tensor): i for i, tensor in enumerate(fed)}
         self._fetches = fetches
+        self._fed = fed
         # Objects whose identities are the cache key stay alive with the entry.
         self.held = (given, fed)
         # A fetch that is fed needs no step.
@@ -369,15 +381,28 @@ class _Call:
         )
         self.is_empty = not asked and not fetches.targets
 
-    def finish(self, found: list[Any], feeds: list[Any]) -> Any:
-        """Return the step's values in the shape of the fetches."""
+    def feed_values(self, given: list[Any]) -> list[Any]:
+        """Return what is fed as arrays of the tensors' types (see feed_value)."""
+        return [feed_value(tensor, value) for tensor, value in zip(self._fed, given)]
+
+    def finish(self, found: list[Any], given: list[Any]) -> Any:
+        """Return the step's values in the shape of the fetches; what was fed as it was given."""
+        found = [v[()] if type(v) is np.ndarray and not v.ndim else v for v in found]
         if self._fed_fetches:
             rest = iter(found)
             found = [
-                feeds[self._fed_fetches[i]] if i in self._fed_fetches else next(rest)
+                self._fed_value(self._fed_fetches[i], given)
+                if i in self._fed_fetches
+                else next(rest)
                 for i in range(len(self._fetches.tensors))
             ]
         return self._fetches.build(found)
+
+    def _fed_value(self, at: int, given: list[Any]) -> Any:
+        dtype = self._fed[at].dtype.base_dtype
+        if dtype in (dtypes.resource, dtypes.variant):
+            return given[at]
+        return np.asarray(given[at], dtype=dtype.as_numpy_dtype)
 
 
 def _initializer_hint(graph: Graph, message: str) -> str:

@@ -35,14 +35,14 @@ class BuildScopes(GraphElements, NameScopes):
 
     Attributes:
       control_flow_context: the branch or loop inside which operations are made; None outside.
-      container: under which stateful operations keep their state; "" for the default one.
+      container_name: under which stateful operations keep their state; "" for the default one.
     """
 
     def __init__(self) -> None:
         GraphElements.__init__(self)
         NameScopes.__init__(self)
         self.control_flow_context: ControlFlowContext | None = None
-        self.container = ""
+        self.container_name = ""
         self._devices: list[str | Callable[[Operation], Any] | None] = []
         self._controls: list[_ControlScope] = []
         self._colocation: list[str] = []
@@ -106,6 +106,15 @@ class BuildScopes(GraphElements, NameScopes):
                 made.device = _merge_device(entry, made.device)
 
     @contextlib.contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Put the state of stateful operations made inside into a container."""
+        previous, self.container_name = self.container_name, container_name
+        try:
+            yield container_name
+        finally:
+            self.container_name = previous
+
+    @contextlib.contextmanager
     def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
         """Let new operations run only after others; None clears what is outside."""
         saved = self._controls
@@ -154,7 +163,7 @@ class BuildScopes(GraphElements, NameScopes):
         if op is not None:
             target = self.as_graph_element(operation_of(op))
             target = target if isinstance(target, Operation) else target.op
-            groups = target.colocation_groups()
+            groups = target.colocation_names()
             self._devices = [target.device] if target.device else []
         self._colocation = groups if ignore_existing else [*saved, *groups]
         try:

@@ -21,7 +21,7 @@ from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType, as_dtype
 
 
-class _MismatchedType(ValueError):
+class _MismatchedType(TypeError):
     """A tensor of one type was given where another is wanted."""
 
 
@@ -364,8 +364,7 @@ def convert_inputs(
     try:
         return _converted_inputs(op_def, args, attrs)
     except (_MismatchedType, _DisallowedType) as error:
-        usual = ValueError if isinstance(error, _MismatchedType) else TypeError
-        kind = errors.InvalidArgumentError if get_default_graph().is_eager else usual
+        kind = errors.InvalidArgumentError if get_default_graph().is_eager else TypeError
         raise kind(str(error)) from None
 
 
@@ -512,7 +511,7 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any]) 
     if arg.type_list_attr:
         return _convert_type_list(op_def, arg, value, known)
     if not arg.number_attr:
-        return [_convert_one(op_def, arg, value, known)]
+        return [_convert_one(op_def, arg, value, known, arg.name)]
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"input {arg.name!r} of {op_def.name} must be a list, not {_short(value)}")
     declared = known.setdefault(arg.number_attr, len(value))
@@ -522,7 +521,9 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any]) 
             f"{arg.number_attr} says {declared}"
         )
     _check_bounds(op_def.name, op_def.attrs[arg.number_attr], len(value))
-    return [_convert_one(op_def, arg, item, known) for item in value]
+    return [
+        _convert_one(op_def, arg, item, known, f"{arg.name}_{i}") for i, item in enumerate(value)
+    ]
 
 
 def _convert_type_list(
@@ -535,7 +536,7 @@ def _convert_type_list(
             f"input {arg.name!r} of {op_def.name} has {len(values)} tensors for {len(types)} types"
         )
     tensors = [
-        convert_to_tensor(item, None if types is None else types[i])
+        convert_to_tensor(item, None if types is None else types[i], f"{arg.name}_{i}")
         for i, item in enumerate(values)
     ]
     if types is None:
@@ -544,7 +545,10 @@ def _convert_type_list(
     return tensors
 
 
-def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any]) -> Tensor:
+def _convert_one(
+    op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any], name: str
+) -> Tensor:
+    """Return an input as a tensor; what is made of a value is called name, as in TensorFlow."""
     wanted = arg.dtype if arg.dtype is not None else known.get(arg.type_attr)
     if arg.is_ref:
         return _convert_ref(op_def, arg, value, known)
@@ -555,7 +559,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any]) 
         )
     try:
         if wanted is not None:
-            tensor = convert_to_tensor(value, wanted)
+            tensor = convert_to_tensor(value, wanted, name)
         else:
             attr = op_def.attrs[arg.type_attr]
             preferred = attr.default
@@ -566,7 +570,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, known: dict[str, Any]) 
                 and not value
             ):
                 preferred = attr.allowed[0]  # nothing in it says what it is: the shape of a scalar
-            tensor = convert_to_tensor(value, preferred_dtype=preferred)
+            tensor = convert_to_tensor(value, name=name, preferred_dtype=preferred)
     except (TypeError, ValueError) as error:
         raise type(error)(f"input {arg.name!r} of {op_def.name}: {error}") from None
     if arg.dtype is None:

@@ -22,6 +22,25 @@ class GraphElements:
         self.operations_by_name: dict[str, Operation] = {}
         self.version = 0
         self._finalized = False
+        self._unfeedable: set[int] = set()
+        self._unfetchable: set[int] = set()
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Let sessions refuse a value for a tensor."""
+        self._unfeedable.add(id(tensor))
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """Whether sessions take a value for a tensor."""
+        return id(tensor) not in self._unfeedable
+
+    def prevent_fetching(self, op: Operation) -> None:
+        """Let sessions refuse to run an operation for its own sake, or for its outputs."""
+        self._unfetchable.add(id(op))
+
+    def is_fetchable(self, tensor_or_op: Tensor | Operation) -> bool:
+        """Whether sessions fetch a tensor or run an operation."""
+        op = tensor_or_op.op if isinstance(tensor_or_op, Tensor) else tensor_or_op
+        return id(op) not in self._unfetchable
 
     def get_operations(self) -> list[Operation]:
         """Return all operations, in the order in which they were made."""
@@ -29,10 +48,14 @@ class GraphElements:
 
     def get_operation_by_name(self, name: str) -> Operation:
         """Return an operation.  Raises: KeyError when there is none of that name."""
-        try:
-            return self.operations_by_name[name]
-        except KeyError:
-            raise KeyError(f"the graph has no operation named {name!r}") from None
+        if not isinstance(name, str):
+            raise TypeError(f"an operation's name is a str, not {type(name).__name__}")
+        found = self.operations_by_name.get(name)
+        if found is not None:
+            return found
+        if ":" in name:
+            raise ValueError(f"{name!r} names a tensor; an operation's name has no colon")
+        raise KeyError(f"the graph has no operation named {name!r}")
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """Return the tensor `operation:index`.

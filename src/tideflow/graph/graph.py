@@ -84,8 +84,8 @@ class Graph(BuildScopes, NamedCollections):
             attrs = {**attrs, **self._extra_attrs}
         if op_def.name in self._gradient_overrides:
             attrs = {**attrs, "_gradient_op_type": self._gradient_overrides[op_def.name]}
-        if self.container and op_def.is_stateful and attrs.get("container") == "":
-            attrs = {**attrs, "container": self.container}
+        if self.container_name and op_def.is_stateful and attrs.get("container") == "":
+            attrs = {**attrs, "container": self.container_name}
         made = Operation(self, full, op_def, [t.edge for t in tensors], list(controls), attrs, "")
         if apply_scopes:
             self._apply_colocation(made)

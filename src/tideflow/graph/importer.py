@@ -165,11 +165,8 @@ class _Importer:
                 pending.append((len(inputs), name, port))
                 tensor = self._stand_in(inputs)
             inputs.append(tensor.edge)
-        name = self.prefix + node_pb.name
-        if name in self.graph.operations_by_name:
-            raise ValueError(f"the graph already has an operation named {name!r}")
-        self.graph.mark_name_used(name)
-        if "_class" in attrs and self.prefix:
+        name = self._free_name(self.prefix + node_pb.name)
+        if "_class" in attrs:
             attrs["_class"] = [self._colocation(entry) for entry in attrs["_class"]]
         op = Operation(self.graph, name, op_def, inputs, controls, attrs, node_pb.device)
         if not pending:
@@ -181,6 +178,15 @@ class _Importer:
         self.graph._apply_devices(op)
         self.made[node_pb.name] = op
         self.open.extend((op, index, source, port) for index, source, port in pending)
+
+    def _free_name(self, name: str) -> str:
+        """Return the name for an operation, numbered where another one has it, as TensorFlow."""
+        taken, free, number = self.graph.operations_by_name, name, 0
+        while free in taken:
+            number += 1
+            free = f"{name}_{number}"
+        self.graph.mark_name_used(free)
+        return free
 
     def _tensor(self, name: str, port: int) -> Tensor | None:
         key = f"{name}:{port}"
@@ -213,7 +219,10 @@ class _Importer:
         return self.made[name]
 
     def _colocation(self, entry: str) -> str:
-        return f"loc:@{self.prefix}{entry[5:]}" if entry.startswith("loc:@") else entry
+        if not entry.startswith("loc:@"):
+            return entry
+        made = self.made.get(entry[5:])
+        return f"loc:@{self.prefix + entry[5:] if made is None else made.name}"
 
     def close_loops(self) -> None:
         for op, index, name, port in self.open:

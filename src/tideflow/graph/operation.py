@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol
 
 from tideflow.graph import shapes
+from tideflow.graph.attr_value import encode_attr
 from tideflow.graph.defaults import local, session_or_default
 from tideflow.graph.graph_def import node_to_def
 from tideflow.graph.node import Edge, Node
@@ -251,13 +252,22 @@ class Operation(Node):
         return [_as_operation(node) for node in self.controls]
 
     def get_attr(self, name: str) -> Any:
-        """Return an attr's value; strings as bytes.  Raises: ValueError for an unknown attr."""
+        """Return an attr's value: types as DType, others as they stand in the message.
+
+        Strings are bytes, shapes TensorShapeProto, and tensors TensorProto.
+        Raises: ValueError for an unknown attr.
+        """
         if name not in self.attrs:
             raise ValueError(f"op {self.name!r} ({self.type}) has no attr {name!r}")
         value = self.attrs[name]
-        if isinstance(value, str):
-            return value.encode("utf-8", "surrogateescape")
-        return value
+        kind = self.op_def.attrs[name].kind if name in self.op_def.attrs else ""
+        if kind in ("shape", "tensor"):
+            return getattr(encode_attr(kind, value), kind)
+        if kind == "list(shape)":
+            return list(encode_attr(kind, value).list.shape)
+        if isinstance(value, list):
+            return [_as_bytes(item) for item in value]
+        return _as_bytes(value)
 
     @property
     def node_def(self) -> pb.NodeDef:
@@ -307,8 +317,12 @@ class Operation(Node):
             tensor.consumers_list.append(self)
         self.graph.version += 1
 
-    def colocation_groups(self) -> list[str]:
+    def colocation_groups(self) -> list[bytes]:
         """Return the `loc:@NAME` groups that the operation belongs to; its own if it has none."""
+        return [group.encode() for group in self.colocation_names()]
+
+    def colocation_names(self) -> list[str]:
+        """Return the groups that the operation belongs to as text (see colocation_groups)."""
         return list(self.attrs.get("_class") or [f"loc:@{self.name}"])
 
     def __repr__(self) -> str:
@@ -316,6 +330,10 @@ class Operation(Node):
 
     def __str__(self) -> str:
         return str(self.node_def)
+
+
+def _as_bytes(value: Any) -> Any:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 def operation_of(item: Any) -> Any:

@@ -85,7 +85,7 @@ def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:
     def operate(self: Any, other: TensorLike) -> Any:
         with get_default_graph().name_scope(name) as scope:
             y = convert_to_tensor(self)
-            return function(convert_to_tensor(other, y.dtype.base_dtype), y, scope)
+            return function(convert_to_tensor(other, y.dtype.base_dtype, "x"), y, scope)
 
     operate.__name__ = operate.__qualname__ = f"__r{name}__"
     return operate

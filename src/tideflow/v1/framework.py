@@ -59,6 +59,14 @@ def name_scope(
         yield scope
 
 
+@export("op_scope")
+def op_scope(
+    values: Any, name: str | None, default_name: str | None = None
+) -> contextlib.AbstractContextManager[str]:
+    """Enter a name scope, with the arguments in their old order (see name_scope)."""
+    return name_scope(name, default_name, values)
+
+
 @export("get_current_name_scope")
 def get_current_name_scope() -> str:
     """Return the full name of the name scope in force, "" outside of any."""
@@ -72,16 +80,9 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
 
 
 @export("container")
-@contextlib.contextmanager
-def container(container_name: str) -> Iterator[str]:
+def container(container_name: str) -> contextlib.AbstractContextManager[str]:
     """Put the state of stateful operations made inside into a container."""
-    graph = get_default_graph()
-    previous = graph.container
-    graph.container = container_name
-    try:
-        yield container_name
-    finally:
-        graph.container = previous
+    return get_default_graph().container(container_name)
 
 
 @export("add_to_collection")

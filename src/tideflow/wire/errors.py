@@ -69,18 +69,27 @@ class OpError(Exception):
         code: int | None = None,
         payloads: dict[str, bytes] | None = None,
     ) -> None:
+        node_def: object = None
         if rest:
-            node = getattr(message, "name", None)
+            node, node_def = getattr(message, "name", None), message
             op, message, code = (*rest, code)[:3]
         super().__init__(message)
         self.message: str = message
         self.node = node
         self.op = op
+        self._node_def = node_def
         self.error_code = type(self).code if code is None else code
         self.payloads: dict[str, bytes] = dict(payloads or {})
 
     def __str__(self) -> str:
         return self.message
+
+    @property
+    def node_def(self) -> Any:
+        """The failed operation as a message, or None where it is not known."""
+        if self._node_def is None:
+            return getattr(self.op, "node_def", None)
+        return self._node_def
 
     @property
     def code_name(self) -> str:

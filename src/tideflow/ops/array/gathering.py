@@ -479,7 +479,7 @@ def one_hot(
     if on.dtype.base_dtype is not off.dtype.base_dtype:
         raise TypeError(f"on_value is {on.dtype.name}, off_value {off.dtype.name}")
     at = -1 if axis is None else axis
-    made: Tensor = apply_op("OneHot", indices, depth, on, off, axis=at, name=name)
+    made: Tensor = apply_op("OneHot", indices, depth, on, off, axis=at, name=name or "one_hot")
     return made
 
 

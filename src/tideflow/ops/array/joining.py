@@ -13,6 +13,7 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.dimension import Dimension
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
@@ -508,7 +509,7 @@ def split(
     Raises: ValueError when the number of parts is not known.
     """
     made: list[Tensor]
-    if isinstance(num_or_size_splits, (int, np.integer)):
+    if isinstance(num_or_size_splits, (int, np.integer, Dimension)):
         made = apply_op("Split", axis, value, num_split=int(num_or_size_splits), name=name)
         return made
     lengths = convert_to_tensor(num_or_size_splits)

@@ -294,13 +294,19 @@ def list_diff_kernel(ctx: KernelContext, x: Array, y: Array, *, out_idx: DType) 
     return x[index], index.astype(out_idx.as_numpy_dtype)
 
 
+class ListDiff(NamedTuple):
+    """Elements that another tensor lacks, and their indices."""
+
+    out: Tensor
+    idx: Tensor
+
+
 @export("setdiff1d")
 def setdiff1d(
     x: TensorLike, y: TensorLike, index_dtype: DTypeLike = dtypes.int32, name: str | None = None
-) -> tuple[Tensor, Tensor]:
+) -> ListDiff:
     """Return the elements of x that are not in y, in their order, and their indices."""
-    out, idx = apply_op("ListDiff", x, y, out_idx=index_dtype, name=name)
-    return out, idx
+    return ListDiff(*apply_op("ListDiff", x, y, out_idx=index_dtype, name=name))
 
 
 not_differentiable(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.dimension import Dimension
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
@@ -498,7 +499,7 @@ def _bounds_of(entry: object, bit: int, masks: dict[str, int]) -> tuple[Any, Any
 
 def _as_index(value: object) -> Any:
     """Return an int, or a scalar tensor of an index type.  Raises: TypeError."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    if isinstance(value, (int, np.integer, Dimension)) and not isinstance(value, bool):
         return int(value)
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu":
         return int(value)

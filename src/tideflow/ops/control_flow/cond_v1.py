@@ -45,14 +45,16 @@ def cond(
       true_fn, false_fn: functions that build the branches; their results must be alike in
         structure and types.  An operation in a result stands for having run; None for None.
       strict: keep a list of one as a list instead of returning its only member.
-    Raises: TypeError for a predicate that is no tensor, a branch that is no function, or results
-    of different types; ValueError for results of different structure, or none.
+    Raises: TypeError for a predicate that is no tensor, a branch that is no function;
+    ValueError for results of different types or structure, or none.
     """
     true_fn, false_fn = _either(true_fn, fn1, "true_fn"), _either(false_fn, fn2, "false_fn")
     if functional.is_functional():
         return functional.cond(pred, true_fn, false_fn, name)
     if isinstance(pred, bool):
         raise TypeError("pred is a Python bool; cond is for tensors, write a plain `if`")
+    if isinstance(pred, Tensor) and not pred.dtype.base_dtype.is_bool:
+        raise TypeError(f"pred must be a bool; {pred!r} is {pred.dtype.name}")
     graph = get_default_graph()
     with graph.name_scope(name or "cond"):
         given = convert_to_tensor(pred, dtypes.bool_)
@@ -142,7 +144,7 @@ def _join(true: _Branch, false: _Branch, strict: bool) -> Any:
             merged.append(None)
             continue
         if on_true.dtype.base_dtype is not on_false.dtype.base_dtype:
-            raise TypeError(
+            raise ValueError(
                 "the branches of cond give different types: "
                 f"true_fn {on_true.dtype.name} ({on_true.name!r}), "
                 f"false_fn {on_false.dtype.name} ({on_false.name!r})"

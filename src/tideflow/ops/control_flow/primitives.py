@@ -109,7 +109,7 @@ def switch(data: TensorLike, pred: TensorLike, name: str | None = None) -> tuple
     """
     data = convert_to_tensor(data)
     op_name = "RefSwitch" if data.dtype.is_ref_dtype else "Switch"
-    output_false, output_true = apply_op(op_name, data, pred, name=name)
+    output_false, output_true = apply_op(op_name, data, pred, name=name or "Switch")
     return output_false, output_true
 
 
@@ -117,7 +117,7 @@ def merge(inputs: list[Any], name: str | None = None) -> tuple[Tensor, Tensor]:
     """Pass on the one input that is alive.  Returns: (value, its index, int32)."""
     tensors = [convert_to_tensor(item) for item in inputs]
     all_refs = all(t.dtype.is_ref_dtype for t in tensors)
-    value, index = apply_op("RefMerge" if all_refs else "Merge", tensors, name=name)
+    value, index = apply_op("RefMerge" if all_refs else "Merge", tensors, name=name or "Merge")
     return value, index
 
 

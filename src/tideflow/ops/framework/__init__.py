@@ -11,6 +11,8 @@ from tideflow.ops.framework.constants import (
     fill,
     identity,
     no_op,
+    placeholder,
+    placeholder_with_default,
     shape_argument,
     zeros_of,
 )
@@ -41,6 +43,8 @@ __all__ = [
     "lax",
     "no_op",
     "of_one_shape",
+    "placeholder",
+    "placeholder_with_default",
     "shape_argument",
     "unbroadcast",
     "zeros_of",

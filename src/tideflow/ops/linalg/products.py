@@ -22,7 +22,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj
-from tideflow.ops.math import convert_pair
+from tideflow.ops.math import convert_pair_below
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -282,7 +282,7 @@ def matmul(
         if turn and adjoint:
             raise ValueError(f"only one of transpose_{which} and adjoint_{which} can be True")
     if output_type is None:
-        a, b = convert_pair(a, b)
+        a, b, name = convert_pair_below(name or "MatMul", a, b, names=("a", "b"))
     else:
         a, b = convert_to_tensor(a), convert_to_tensor(b)
         wide = as_dtype(output_type)

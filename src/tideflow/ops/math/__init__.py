@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideflow.ops.math.arithmetic import convert_pair
+from tideflow.ops.math.arithmetic import convert_pair_below
 from tideflow.ops.math.casts import cast, saturate_cast
 from tideflow.ops.math.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from tideflow.ops.math.comparison import equal, not_equal
@@ -23,7 +23,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
-    "convert_pair",
+    "convert_pair_below",
     "equal",
     "linspace",
     "norm",

@@ -87,31 +87,48 @@ def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 
 
 def _add_named(x: TensorLike, y: TensorLike, name: str) -> Any:
-    x, y = convert_pair(x, y, hint=True)
+    x, y, name = convert_pair_below(name, x, y, hint=True)
     is_string = x.dtype.base_dtype == dtypes.string
     return apply_op("Add" if is_string else "AddV2", x, y, name=name)
 
 
-def convert_pair(x: Any, y: object, hint: bool = False) -> tuple[Tensor, Tensor]:
+def convert_pair(
+    x: Any, y: object, hint: bool = False, names: tuple[str, str] = ("x", "y")
+) -> tuple[Tensor, Tensor]:
     """Return two operands as tensors of one type, which the one that is a tensor decides.
 
-    Where operations are called at once, types that differ are left to the operation; with `hint`
-    those of Python values too.
+    Types of tensors that differ are left to the operation; with `hint`, where operations are called
+    at once, those of Python values too.
     """
     if not isinstance(x, Tensor) and isinstance(y, Tensor):
         # NumPy's numbers have a type of their own, which that of y may not replace.
         is_whole = y.dtype.base_dtype.is_integer and isinstance(x, (np.ndarray, np.generic))
         if not is_whole or x.dtype.kind != "f":
-            return convert_to_tensor(x, y.dtype.base_dtype), y
-    x = convert_to_tensor(x)
-    return x, like_operand(y, x, hint)
+            return convert_to_tensor(x, y.dtype.base_dtype, names[0]), y
+    x = convert_to_tensor(x, name=names[0])
+    return x, like_operand(y, x, hint, names[1])
 
 
-def like_operand(value: object, like: Tensor, hint: bool = False) -> Tensor:
+def convert_pair_below(
+    name: str, x: Any, y: Any, hint: bool = False, names: tuple[str, str] = ("x", "y")
+) -> tuple[Tensor, Tensor, str]:
+    """Return two operands as convert_pair, constants among them below a name, and the name.
+
+    In a graph, the name that comes back is taken as it is; the constants stand below it.
+    """
+    graph = get_default_graph()
+    if graph.is_eager or (isinstance(x, Tensor) and isinstance(y, Tensor)):
+        return (*convert_pair(x, y, hint, names), name)
+    with graph.name_scope(name) as scope:
+        return (*convert_pair(x, y, hint, names), scope)
+
+
+def like_operand(value: object, like: Tensor, hint: bool = False, name: str = "y") -> Tensor:
     """Return the second operand of an operation (see convert_pair)."""
     wanted = like.dtype.base_dtype
     if not get_default_graph().is_eager:
-        return convert_to_tensor(value, wanted)
+        has_type = isinstance(value, Tensor) or hasattr(value, "_as_graph_element")
+        return convert_to_tensor(value, None if has_type else wanted, name)
     if hint and not isinstance(value, (np.ndarray, np.generic)):
         return convert_to_tensor(value, dtype_hint=wanted)
     return value if isinstance(value, Tensor) else convert_to_tensor(value, wanted)
@@ -463,12 +480,14 @@ def truediv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     Integers of 8 and 16 bits become float32, wider ones float64.
     Raises: TypeError when x and y have different types.
     """
-    x, y = convert_pair(x, y)
+    x, y, name = convert_pair_below(name or "truediv", x, y)
     wide = x.dtype.base_dtype
     if not wide.is_integer:
-        return apply_op("RealDiv", x, y, name=name or "truediv")
+        return apply_op("RealDiv", x, y, name=name)
+    if wide is not y.dtype.base_dtype:
+        raise TypeError(f"x and y must have one type; they are {wide.name} and {y.dtype.name}")
     target = dtypes.float32 if wide.size <= 2 else dtypes.float64
-    with get_default_graph().name_scope(name or "truediv") as scope:
+    with get_default_graph().name_scope(name) as scope:
         x, y = (apply_op("Cast", t, DstT=target) for t in (x, y))
         return apply_op("RealDiv", x, y, name=scope)
 
@@ -482,8 +501,8 @@ def divide(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
 @export("div")
 def div(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y in the manner of Python 2: integers give their floor quotient."""
-    x, y = convert_pair(x, y)
-    return apply_op("RealDiv" if not x.dtype.is_integer else "FloorDiv", x, y, name=name or "div")
+    x, y, name = convert_pair_below(name or "div", x, y)
+    return apply_op("FloorDiv" if x.dtype.is_integer else "RealDiv", x, y, name=name)
 
 
 @export("realdiv")

@@ -52,8 +52,11 @@ def _reduce(
 ) -> Any:
     axis = one_of("axis", axis, "reduction_indices", old_axis)
     keep = bool(one_of("keepdims", keepdims, "keep_dims", old_keep))
-    x = convert_to_tensor(x, dtypes.bool_ if _is_logic(op_name, x) else None)
-    return apply_op(op_name, x, all_axes(x, axis), keep_dims=keep, name=name)
+    x = convert_to_tensor(x, dtypes.bool_ if _is_logic(op_name, x) else None, "input_tensor")
+    made = apply_op(op_name, x, all_axes(x, axis), keep_dims=keep, name=name)
+    if axis is None and not keep and x.dims is None:
+        made.set_shape(())
+    return made
 
 
 def _is_logic(op_name: str, x: TensorLike) -> bool:

@@ -37,14 +37,14 @@ def embedding_lookup(
         raise ValueError("embedding_lookup needs at least one table")
     if partition_strategy not in ("mod", "div"):
         raise ValueError(f"partition_strategy must be 'mod' or 'div'; found {partition_strategy!r}")
-    with get_default_graph().name_scope(name or "embedding_lookup") as scope:
+    with get_default_graph().name_scope(name or "embedding_lookup"):
         ids = convert_to_tensor(ids)
         parts = [p if hasattr(p, "sparse_read") else convert_to_tensor(p) for p in parts]
         if len(parts) == 1:
             found = _clipped(_rows(parts[0], ids), ids, max_norm)
         else:
             found = _lookup_in_parts(parts, ids, partition_strategy, max_norm)
-        made: Tensor = apply_op("Identity", found, name=scope)
+        made: Tensor = apply_op("Identity", found)
         return made
 
 

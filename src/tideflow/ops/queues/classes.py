@@ -245,14 +245,15 @@ class FIFOQueue(QueueBase):
         name: str = "fifo_queue",
     ) -> None:
         types, shape_list, name_list = _declared(dtypes, shapes, names)
-        handle = apply_op(
-            "FIFOQueueV2",
-            component_types=types,
-            shapes=shape_list,
-            capacity=capacity,
-            shared_name=shared_name,
-            name=name,
-        )
+        with get_default_graph().device("/device:CPU:*"):
+            handle = apply_op(
+                "FIFOQueueV2",
+                component_types=types,
+                shapes=shape_list,
+                capacity=capacity,
+                shared_name=shared_name,
+                name=name,
+            )
         super().__init__(types, shape_list, name_list, handle)
 
 

@@ -7,10 +7,17 @@ from tideflow.ops.sparse.segment import (
     sparse_segment_sqrt_n,
     sparse_segment_sum,
 )
-from tideflow.ops.sparse.tensor import SparseTensor, fill_empty_rows, reshape, retain
+from tideflow.ops.sparse.tensor import (
+    SparseTensor,
+    SparseTensorValue,
+    fill_empty_rows,
+    reshape,
+    retain,
+)
 
 __all__ = [
     "SparseTensor",
+    "SparseTensorValue",
     "fill_empty_rows",
     "reshape",
     "retain",

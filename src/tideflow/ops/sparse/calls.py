@@ -16,7 +16,7 @@ from tideflow.graph.static_value import static_value
 from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.control_flow import with_dependencies
-from tideflow.ops.export import export, export_v2
+from tideflow.ops.export import export, export_v2, export_value
 from tideflow.ops.framework import Assert, IndexedSlices
 from tideflow.ops.sparse.tensor import SparseTensor, to_dense
 from tideflow.wire import dtypes
@@ -29,6 +29,18 @@ def _sparse(value: TensorLike) -> SparseTensor:
 
 
 # ---- element by element
+
+
+@export("sparse.add", "sparse_add")
+def add_v1(
+    a: TensorLike,
+    b: TensorLike,
+    threshold: TensorLike | None = None,
+    thresh: TensorLike | None = None,
+) -> Any:
+    """Return a + b: sparse where both are, else dense (see the TF2 form); thresh is threshold."""
+    limit = threshold if threshold is not None else thresh
+    return add(a, b, 0 if limit is None else limit)
 
 
 @export_v2("sparse.add")
@@ -78,6 +90,32 @@ def _reduced(
     op_name = f"SparseReduce{what}{'Sparse' if is_sparse else ''}"
     found = apply_op(op_name, *given.parts, wanted, keep_dims=bool(keepdims), name=name)
     return SparseTensor(*found) if is_sparse else found
+
+
+def _reduced_v1(what: str, is_sparse: bool, called: str) -> Any:
+    def reduce(
+        sp_input: SparseTensor,
+        axis: TensorLike | None = None,
+        keepdims: bool | None = None,
+        reduction_axes: TensorLike | None = None,
+        keep_dims: bool | None = None,
+    ) -> Any:
+        axes = axis if axis is not None else reduction_axes
+        keep = keepdims if keepdims is not None else keep_dims
+        return _reduced(what, _sparse(sp_input), axes, keep, is_sparse, None)
+
+    reduce.__name__ = reduce.__qualname__ = called
+    reduce.__doc__ = (
+        f"Return the {'sum' if what == 'Sum' else 'greatest'} along axes, all of them by default, "
+        f"as a {'sparse' if is_sparse else 'dense'} tensor."
+    )
+    return reduce
+
+
+for _what, _sparse_too in (("Sum", False), ("Sum", True), ("Max", False), ("Max", True)):
+    _called = f"reduce_{_what.lower()}{'_sparse' if _sparse_too else ''}"
+    export_value(f"sparse_{_called}", _reduced_v1(_what, _sparse_too, f"sparse_{_called}"))
+    export_value(f"sparse.{_called}", _reduced_v1(_what, _sparse_too, _called))
 
 
 @export_v2("sparse.reduce_sum")

@@ -6,19 +6,30 @@ Source: tensorflow/python/framework/sparse_tensor.py, python/ops/sparse/ops.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor
-from tideflow.graph.shapes import TensorShape
+from tideflow.graph.defaults import session_or_default
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.shapes import Dims, TensorShape, merge
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import nest
+from tideflow.ops.framework import nest, placeholder, placeholder_with_default
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
+
+
+@export("SparseTensorValue", "compat.v1.SparseTensorValue")
+class SparseTensorValue(NamedTuple):
+    """The value of a sparse tensor, as sessions give and take it."""
+
+    indices: Any
+    values: Any
+    dense_shape: Any
 
 
 @export("SparseTensor", "sparse.SparseTensor")
@@ -32,9 +43,49 @@ class SparseTensor:
     """
 
     def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike) -> None:
-        self.indices: Tensor = convert_to_tensor(indices, dtypes.int64)
-        self.values: Tensor = convert_to_tensor(values)
-        self.dense_shape: Tensor = convert_to_tensor(dense_shape, dtypes.int64)
+        graph = get_default_graph()
+        with graph.name_scope("SparseTensor"):
+            self.indices: Tensor = convert_to_tensor(indices, dtypes.int64, name="indices")
+            self.values: Tensor = convert_to_tensor(values, name="values")
+            self.dense_shape: Tensor = convert_to_tensor(
+                dense_shape, dtypes.int64, name="dense_shape"
+            )
+        self._declared: Dims = None
+        indices_shape = self.indices.shape.with_rank(2)
+        indices_shape[:1].assert_is_compatible_with(self.values.shape.with_rank(1))
+        indices_shape[1:].assert_is_compatible_with(self.dense_shape.shape.with_rank(1))
+        if not graph.is_eager and self.dense_shape.op.op_def.role is roles.CONST:
+            # A constant that says what is known of the shape must stay true.
+            graph.prevent_feeding(self.dense_shape)
+
+    @classmethod
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        """Return the sparse tensor of a SparseTensorValue (or of a sparse tensor itself)."""
+        given = sparse_tensor_value
+        return cls(given.indices, given.values, given.dense_shape)
+
+    @property
+    def op(self) -> Any:
+        """The operation that makes the values."""
+        return self.values.op
+
+    @property
+    def graph(self) -> Any:
+        """The graph that it belongs to."""
+        return self.values.graph
+
+    def consumers(self) -> list[Any]:
+        """Return the operations that take one of the parts."""
+        found = {id(op): op for part in self.parts for op in part.consumers()}
+        return list(found.values())
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Return the SparseTensorValue, run in the session given or the default one."""
+        return session_or_default(session, self.graph).run(self, feed_dict)
+
+    def set_shape(self, shape: ShapeLike) -> None:
+        """Add what is known of the dense shape.  Raises: ValueError when it contradicts."""
+        self._declared = merge(self.shape.sizes, TensorShape(shape).sizes)
 
     @property
     def dtype(self) -> DType:
@@ -47,8 +98,8 @@ class SparseTensor:
         known = static_value(*self.dense_shape.edge)
         if known is None or isinstance(known, tuple):
             rank = (self.dense_shape.dims or (None,))[0]
-            return TensorShape(None if rank is None else [None] * rank)
-        return TensorShape([int(size) for size in known])
+            return TensorShape(merge(self._declared, None if rank is None else (None,) * rank))
+        return TensorShape(merge(self._declared, tuple(int(size) for size in known)))
 
     def get_shape(self) -> TensorShape:
         """Return the dense shape, as far as it is known."""
@@ -63,6 +114,20 @@ class SparseTensor:
         """Indices, values and dense shape."""
         return self.indices, self.values, self.dense_shape
 
+    def __mul__(self, other: Any) -> SparseTensor:
+        return self._with_dense("SparseDenseCwiseMul", other, "mul")
+
+    def __truediv__(self, other: Any) -> SparseTensor:
+        return self._with_dense("SparseDenseCwiseDiv", other, "truediv")
+
+    def __div__(self, other: Any) -> SparseTensor:
+        return self._with_dense("SparseDenseCwiseDiv", other, "div")
+
+    def _with_dense(self, op_name: str, other: Any, name: str) -> SparseTensor:
+        with get_default_graph().name_scope(name) as scope:
+            dense = convert_to_tensor(other, self.dtype.base_dtype, name="y")
+            return self.with_values(apply_op(op_name, *self.parts, dense, name=scope))
+
     def __repr__(self) -> str:
         return (
             f"SparseTensor(indices={self.indices!s}, values={self.values!s}, "
@@ -73,6 +138,61 @@ class SparseTensor:
 nest.register_composite(
     SparseTensor, lambda sparse: list(sparse.parts), lambda _, parts: SparseTensor(*parts)
 )
+
+
+@export("sparse_placeholder", "sparse.placeholder")
+def sparse_placeholder(
+    dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None
+) -> SparseTensor:
+    """Return a sparse tensor to be fed: a SparseTensorValue, or (indices, values, dense_shape).
+
+    Args:
+      shape: what is known of the dense shape; fed with the rest, unless indices and values are
+        fed by themselves, which takes a shape that is known in full.
+    """
+    rank = None if shape is None else TensorShape(shape).rank
+    names = {part: f"{name}/{part}" if name else None for part in ("shape", "values", "indices")}
+    if rank is None:
+        dense_shape = placeholder(dtypes.int64, [rank], names["shape"])
+    else:
+        sizes = [-1 if size is None else size for size in TensorShape(shape).as_list()]
+        known = convert_to_tensor(np.array(sizes, np.int64))
+        dense_shape = placeholder_with_default(known, [rank], names["shape"])
+    values = placeholder(dtype, [None], names["values"])
+    made = SparseTensor(
+        placeholder(dtypes.int64, [None, rank], names["indices"]), values, dense_shape
+    )
+    if shape is not None:
+        made.set_shape(shape)
+    return made
+
+
+@export("sparse_to_dense")
+def sparse_to_dense(
+    sparse_indices: TensorLike,
+    output_shape: TensorLike,
+    sparse_values: TensorLike,
+    default_value: TensorLike = 0,
+    validate_indices: bool = True,
+    name: str | None = None,
+) -> Tensor:
+    """Return a dense tensor with values at indices, and a default elsewhere.
+
+    Args:
+      sparse_indices: a scalar, [n] or [n, rank].
+      output_shape: [rank].
+      sparse_values: [n], or a scalar for all.
+    """
+    made: Tensor = apply_op(
+        "SparseToDense",
+        sparse_indices,
+        output_shape,
+        sparse_values,
+        default_value,
+        validate_indices=validate_indices,
+        name=name,
+    )
+    return made
 
 
 @export("sparse.to_dense", "sparse_tensor_to_dense")

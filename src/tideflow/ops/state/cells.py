@@ -113,9 +113,9 @@ def uninitialized(name: str, container: str) -> errors.FailedPreconditionError:
     TensorFlow's session managers know it by the word "uninitialized".
     """
     return errors.FailedPreconditionError(
-        f"variable {name!r} (container {container!r}) has no value: it is uninitialized, or was "
-        "destroyed. Run its initializer first, "
-        "session.run(tf.global_variables_initializer()) for all"
+        f"Attempting to use uninitialized value {name}: variable {name!r} (container "
+        f"{container!r}) has no value; it was not initialized, or was destroyed. Run its "
+        "initializer first, session.run(tf.global_variables_initializer()) for all"
     )
 
 

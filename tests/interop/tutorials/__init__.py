@@ -1,0 +1,12 @@
+"""Small whole programs of the v1 API as tutorials write them, after `disable_v2_behavior()`.
+
+What TensorFlow gives for each is written in `expected.txt`, which
+`python tests/interop/record_tutorials.py` writes anew.  Neither library is imported here.
+"""
+
+from __future__ import annotations
+
+from tutorials import flow, graphs, models, running, state
+from tutorials.registry import TUTORIALS, Place, shown
+
+__all__ = ["TUTORIALS", "Place", "flow", "graphs", "models", "running", "shown", "state"]
