@@ -380,11 +380,9 @@ class Transformations(StructuredVariant):
         """
         return nest.map_structure(type_spec, self._element)
 
-    def cardinality(self, name: str | None = None) -> Tensor:
+    def cardinality(self) -> Tensor:
         """Return how many elements there are.
 
-        Args:
-          name: accepted for programs that give it.
         Returns: an int64 scalar; -1 for no end, -2 where that is not known.
         Example:
           >>> int(tf.data.Dataset.range(3).cardinality())
