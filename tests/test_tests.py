@@ -21,11 +21,14 @@ READ_THE_TIME = (
     "interop/scenarios.py",
     "interop/eager_scenarios.py",
     "transport/two_hosts_peer.py",
+    "whole_programs/run.py",
 )
 OF_TIME = {"time", "monotonic", "perf_counter", "process_time", "sleep", "time_ns", "monotonic_ns"}
 
 # Functions that are given the name of an attribute as a text, and where among their arguments.
 NAMING = {"getattr": 1, "setattr": 1, "delattr": 1, "hasattr": 1}
+# Of named tuples; they are public.
+OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 
 
 def attributes_named(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -49,7 +52,7 @@ def private_names(text: str) -> list[str]:
     return [
         f"{line}: {name}"
         for line, name in attributes_named(ast.parse(text))
-        if name.startswith("_") and not name.endswith("__")
+        if name.startswith("_") and not name.endswith("__") and name not in OF_TUPLES
     ]
 
 

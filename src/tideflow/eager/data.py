@@ -72,7 +72,18 @@ class DatasetV2(Dataset):
         return ("dataset", _kind_of(self._element))
 
     def with_handle(self, handle: Tensor) -> DatasetV2:
-        """Return what stands for it in the trace of a function."""
+        """Return a dataset of the same kind of elements that another tensor holds.
+
+        It stands for this one in the trace of a function.
+
+        Args:
+          handle: a variant scalar that holds a dataset.
+
+        Example:
+          >>> first, second = tf.data.Dataset.range(3), tf.data.Dataset.range(5, 7)
+          >>> [int(x) for x in first.with_handle(second.argument_handle)]
+          [5, 6]
+        """
         return DatasetV2(handle, self._element)
 
     # ---- walking
