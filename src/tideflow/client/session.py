@@ -186,7 +186,7 @@ class Session:
         """Return the prepared call, and what is fed as the caller gives it."""
         if not feed_dict:
             return self._call(fetches, ()), []
-        if not isinstance(feed_dict, Mapping):
+        if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
             raise TypeError(f"feed_dict must be a dict, not {type(feed_dict).__name__}")
         fed: list[Tensor] = []
         given: list[Any] = []
