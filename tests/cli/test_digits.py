@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -18,7 +19,13 @@ def test_there_are_as_many_of_each_digit_in_both_parts():
         assert len(images) == len(labels)
         share = np.bincount(labels, minlength=10) / len(labels)
         assert np.abs(share - 0.1).max() < 0.005
-    assert "sklearn" not in sys.modules
+
+
+def test_they_need_no_other_library():
+    program = "import sys; from tideflow.digits import load_digits; load_digits(); "
+    subprocess.run(
+        [sys.executable, "-c", program + "assert 'sklearn' not in sys.modules"], check=True
+    )
 
 
 def test_they_are_digits():

@@ -13,8 +13,7 @@ import sys
 import traceback
 
 from serve import V1_MODULES
-
-from tutorials import TUTORIALS, Place, shown
+from v1_tutorials import TUTORIALS, Place, shown
 
 
 def main() -> None:

@@ -1,13 +1,12 @@
-"""Write what TensorFlow gives for each tutorial to `tutorials/expected.txt`."""
+"""Write what TensorFlow gives for each tutorial to `v1_tutorials/expected.txt`."""
 
 from __future__ import annotations
 
 import pprint
 
 from scenarios import Process
-from test_tutorials import EXPECTED, play
-
-from tutorials import TUTORIALS
+from test_v1_tutorials import EXPECTED, play
+from v1_tutorials import TUTORIALS
 
 
 def main() -> None:

@@ -72,6 +72,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.mark.parametrize("size", [0, 5, 100_000, 40 << 20])
+@pytest.mark.keeps_loop("how large a message of protobuf is shows when it is written")
 def test_a_message_of_any_size_comes_back(pair: Pair, size: int) -> None:
     value = os.urandom(1000) * (size // 1000) + bytes(size % 1000)
     assert echo(pair, value) == value

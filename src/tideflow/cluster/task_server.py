@@ -5,6 +5,7 @@ Everything here is on the event loop; `tideflow.cluster.server` is the door for 
 
 from __future__ import annotations
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
 from tideflow.cluster.coordination import CoordinationServicer, coordination_config
@@ -17,7 +18,7 @@ from tideflow.cluster.worker import Worker
 from tideflow.cluster.worker_cache import worker_name
 from tideflow.platform.settings import process_settings
 from tideflow.runtime.device import DeviceManager, make_devices
-from tideflow.transport import Service, TransportServer, make_server
+from tideflow.transport import Service, TransportServer, make_server, prepare
 from tideflow.wire import messages as pb
 
 # A user is promised five seconds.
@@ -89,12 +90,15 @@ class TaskServer:
         streams = self.worker.collectives.streams()
         if streams is not None:
             services.append(streams)
+        settings = self.worker.settings
+        # Beside the loop, which the other servers of the process need.
+        await run_blocking(GRAPHS, lambda _: prepare(self.server_pb.protocol, settings))
         transport = make_server(
             self.server_pb.protocol,
             services,
             self.address,
             listen_all=self._listen_all,
-            settings=self.worker.settings,
+            settings=settings,
         )
         port = await transport.start()
         self._transport = transport

@@ -6,6 +6,7 @@ Source: tensorflow/python/distribute/mirrored_strategy.py, one_device_strategy.p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tideflow.distribute.strategy import Strategy, StrategyExtended
@@ -60,9 +61,10 @@ def local_devices() -> list[str]:
 
 
 def _resolve(devices: Sequence[str] | None) -> list[str]:
-    """Return full names of devices; those that are not there are placed softly.
+    """Return full names of devices; those that a task has not are placed softly.
 
-    Raises: ValueError for what is no name; AssertionError for one that is given twice.
+    Raises: ValueError for what is no name, or names a task that is nowhere; AssertionError for one
+    that is given twice.
     """
     if not devices:
         return local_devices()
@@ -74,11 +76,14 @@ def _resolve(devices: Sequence[str] | None) -> list[str]:
             spec = parse_device_name(wanted)
         except InvalidArgumentError as error:
             raise ValueError(str(error)) from None
-        if home.cluster is not None:
-            name = home.cluster.devices.find(wanted)
-        else:
-            name = next((n for n in own if matches(spec, n)), None)
-        found.append(name or merge(home.default_device.name, spec, override=True).to_string())
+        there = own if home.cluster is None else list(home.cluster.devices.incarnations)
+        name = next((n for n in there if matches(spec, n)), None)
+        if name is None:
+            task = replace(spec, device_type=None, device_index=None)
+            if not any(matches(task, n) for n in there):
+                raise ValueError(f"there is no device {wanted!r}; there are {', '.join(there)}")
+            name = merge(home.default_device.name, spec, override=True).to_string()
+        found.append(name)
     if len(set(found)) != len(found):
         raise AssertionError(f"All entries in devices must be different; found {found}")
     return found

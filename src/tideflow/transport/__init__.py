@@ -12,7 +12,7 @@ from tideflow.transport.inprocess import LocalChannel
 from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.network import free_ports
 from tideflow.transport.pauses import growing_pauses_s
-from tideflow.transport.registry import has_pipes, make_channel, make_server
+from tideflow.transport.registry import has_pipes, make_channel, make_server, prepare
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import AtOnce, MethodSpec, Service, methods_of, rpc, rpc_stream
 from tideflow.transport.statistics import MethodStatistics
@@ -37,6 +37,7 @@ __all__ = [
     "make_channel",
     "make_server",
     "methods_of",
+    "prepare",
     "rpc",
     "rpc_stream",
     "stub",

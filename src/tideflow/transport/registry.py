@@ -22,6 +22,10 @@ from tideflow.wire import errors
 class Transport(Protocol):
     """How one scheme makes its two ends."""
 
+    def prepare(self) -> None:
+        """Import what it needs."""
+        ...
+
     def make_server(
         self,
         services: Iterable[Service],
@@ -49,6 +53,9 @@ class Transport(Protocol):
 
 class GrpcioTransport:
     """gRPC by grpcio, which need not be installed until it is asked for."""
+
+    def prepare(self) -> None:
+        _import_grpcio("grpc_server")
 
     def make_server(
         self,
@@ -81,6 +88,9 @@ class GrpcioTransport:
 
 class H2Transport:
     """gRPC by our own wire."""
+
+    def prepare(self) -> None:
+        """Nothing: what it needs is imported."""
 
     def make_server(
         self,
@@ -125,6 +135,14 @@ def schemes() -> tuple[str, ...]:
 def has_pipes(settings: Settings) -> bool:
     """Whether the transport that serves gRPC addresses has message streams."""
     return settings.grpc == "h2"
+
+
+def prepare(scheme: str, settings: Settings) -> None:
+    """Import what a scheme's transport needs, which may take long.
+
+    Raises: InvalidArgumentError for a scheme that no transport has.
+    """
+    _find(scheme, settings).prepare()
 
 
 def make_server(

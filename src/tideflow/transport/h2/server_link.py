@@ -322,6 +322,8 @@ class ServerLink(Link):
             await self.wait_taken(call.stream_id)
         request = await parsed(call.parser, data, functools.partial(_parse, call))
         del data
+        if self.owes_too_much:  # others were answered while this one was parsed beside the loop
+            await self.wait_taken(call.stream_id)
         return await answer(call.binding, request)
 
     def _parts_of(self, call: Call, response: Message) -> list[Buffer]:

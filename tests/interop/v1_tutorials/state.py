@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tutorials.registry import Place, refused, tutorial
+from v1_tutorials.registry import Place, refused, tutorial
 
 
 def nodes(tf: Any, without: str = "") -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tutorials.registry import Place, refused, tutorial
+from v1_tutorials.registry import Place, refused, tutorial
 
 
 @tutorial

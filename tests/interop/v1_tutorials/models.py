@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tutorials.registry import Place, tutorial
+from v1_tutorials.registry import Place, tutorial
 
 _RNG = np.random.RandomState
 IMAGES = _RNG(0).rand(40, 12).astype(np.float32)

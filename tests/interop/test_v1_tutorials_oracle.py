@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from scenarios import Process, differences
-from test_tutorials import expected, play, target
-
-from tutorials import TUTORIALS
+from test_v1_tutorials import expected, play, target
+from v1_tutorials import TUTORIALS
 
 __all__ = ["expected", "target"]  # fixtures
 

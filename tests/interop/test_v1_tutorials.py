@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 from scenarios import Process, RunningCluster, Unexpected, differences
+from v1_tutorials import TUTORIALS
 
-from tutorials import TUTORIALS
+EXPECTED = Path(__file__).parent / "v1_tutorials" / "expected.txt"
 
-EXPECTED = Path(__file__).parent / "tutorials" / "expected.txt"
-
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(300), pytest.mark.xdist_group("tutorials")]
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("v1-tutorials"),
+]
 
 
 def play(process: Process, name: str, target: str = "") -> Any:
