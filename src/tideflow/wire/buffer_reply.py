@@ -8,6 +8,7 @@ Source: worker.proto and transport_options.proto of TensorFlow 2.21; runtime fac
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +33,12 @@ class BufferReply:
     """A buffer that one worker gives to another.
 
     Attributes:
+      gathers: that to read a large one may take long: it may come in many pieces.
       content: its bytes, flat.
       send_start_us: wall clock of the sender.
     """
 
+    gathers: ClassVar[bool] = True
     content: npt.NDArray[np.uint8]
     send_start_us: int = 0
 

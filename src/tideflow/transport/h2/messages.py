@@ -149,10 +149,11 @@ class Parser:
         self._from_string, keeps = reader_of(message_type)
         # Protobuf copies out of what it parses.
         self._copies = not keeps
+        self._takes_time = self._copies or getattr(message_type, "gathers", False)
 
     def takes_long(self, data: MessageData) -> bool:
         """Whether to parse a message would keep the loop from everything else."""
-        return type(data) is Packed or (self._copies and len(data) >= _LONG_BYTES)
+        return type(data) is Packed or (self._takes_time and len(data) >= _LONG_BYTES)
 
     def parse(self, data: MessageData) -> Message:
         """Return the message.
