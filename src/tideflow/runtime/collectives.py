@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -353,26 +353,42 @@ class CollectiveEngine:
         for group in list(self._groups.values()):
             self._end(group, _aborted_by(error), None)
 
-    def close(self) -> None:
-        """Fail all that runs: this task ends, or leaves the cluster (call on the loop)."""
+    def has(self, group: Group) -> bool:
+        """Whether a group is in use here."""
+        known = self._groups.get(group.key)
+        return known is not None and known.number == group.number
+
+    def close(self, others: Sequence[CollectiveEngine] = ()) -> None:
+        """Fail all that runs: this task ends, or leaves the cluster (call on the loop).
+
+        others: engines with the same buffers, for other clients.  A group that one of them uses,
+          too, goes on for it.
+        """
         for group in list(self._groups.values()):
             gone = errors.CancelledError(f"{self.own_task} leaves collective group {group.key}")
-            self._end(group, gone, None)
+            if any(other.has(group) for other in others):
+                self._leave(group, gone)
+            else:
+                self._end(group, gone, None)
 
     def _end(self, group: Group, error: errors.OpError, step_id: int | None) -> None:
+        self._leave(group, error)
+        if group.number:
+            self.buffers.end_group(group.number)
+        self.buffers.fail(group.key, error, step_id)
+
+    def _leave(self, group: Group, error: errors.OpError) -> None:
         key = group.key
         del self._groups[key]
         self._given_up[key] = group.number
         if group.number:
             self._errors = {group.number: error}
-            self.buffers.end_group(group.number)
         for who in [who for who in self._joined if who[0] == key]:
             del self._joined[who]
             if not self._in_progress[who]:
                 self._untold[who] = error
         for known in [known for known in self._sources if known[0] == key]:
             del self._sources[known]
-        self.buffers.fail(key, error, step_id)
         self._gatherings.fail(lambda prefix: prefix.startswith(f"{key}:"), error)
         for task, asked in list(self._asking.items()):
             if asked == key:

@@ -93,9 +93,10 @@ class CollectiveHost:
 
     def drop(self, engine: object) -> None:
         """Let go of the collectives of a cluster."""
+        others = [found for found, _ in self._engines if found is not engine]
         for found, members in self._engines:
             if found is engine:
-                found.close()
+                found.close(others)
                 members.close()
         self._engines = [known for known in self._engines if known[0] is not engine]
 
