@@ -213,6 +213,8 @@ def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
     except (ValueError, TypeError):
         pass
     size, given = np.size(x), list(np.shape(x))
+    if sizes.ndim != 1:
+        raise InvalidArgumentError(f"sizes input must be 1-D, not {list(sizes.shape)}")
     if wanted.count(-1) == 1:
         part = -math.prod(wanted)
         text = f"requires a multiple of {part}"
