@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tideflow.v2 as tideflow_v2  # noqa: F401
-from ops import compared
+from ops import compared, dataset_harness
 from ops.bad_inputs.comparison import Ask, asking_tensorflow
 from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
 
@@ -25,6 +25,13 @@ def eager() -> Iterator[None]:
     enable_eager_execution()
     yield
     disable_eager_execution()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_server_stays() -> Iterator[None]:
+    """End the server on which a module ran datasets."""
+    yield
+    dataset_harness.stop_server()
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,15 @@ MOST = 200
 
 @functools.cache
 def server() -> Any:
-    """Return a server of ours, which stays until the process ends."""
+    """Return a server of ours, for all tests of a module."""
     return train.Server.create_local_server()
+
+
+def stop_server() -> None:
+    """End the server, if there is one."""
+    if server.cache_info().currsize:
+        server().stop()
+        server.cache_clear()
 
 
 class Failure(str):
