@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from tideflow.ops.collectives import CollectiveCall, Kind
-from tideflow.runtime.collective_groups import Group, GroupTable, JoinRequest, Member
+from tideflow.runtime.collective_groups import (
+    Group,
+    GroupTable,
+    InstanceRequest,
+    JoinRequest,
+    Member,
+)
 from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -333,3 +339,21 @@ def test_who_leaves_before_the_group_is_complete_never_joined() -> None:
         return (await asyncio.gather(join(table, device(1)), join(table, device(2))))[0]
 
     assert [member.device for member in asyncio.run(run()).members] == [device(1), device(2)]
+
+
+def test_a_member_that_asked_before_need_not_ask_again_for_the_source_of_a_broadcast() -> None:
+    # TensorFlow's tasks ask once for each instance, whatever clients come later.
+    async def run() -> list[int]:
+        table = GroupTable()
+        names = [device(0), device(1)]
+        await asyncio.gather(*(join(table, name) for name in names))
+
+        def ask(name: str, is_source: bool) -> Coroutine[Any, Any, int]:
+            kind, shape = int(Kind.BROADCAST), (3,)
+            request = InstanceRequest("Broadcast", kind, 1, shape, 7, 2, 5, name, is_source)
+            return table.complete_instance(request)
+
+        first = await asyncio.gather(ask(names[0], True), ask(names[1], False))
+        return [*first, await ask(names[1], False)]
+
+    assert asyncio.run(run()) == [0, 0, 0]

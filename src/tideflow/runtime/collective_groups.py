@@ -22,6 +22,9 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import parse_device_name, task_name
 
+# Instances of a group whose sources are kept.
+_MOST_SOURCES = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -163,6 +166,15 @@ class _Record:
     error: errors.OpError | None = None
     told: set[tuple[str, int]] = field(default_factory=set)
     instances: dict[int, _Instance] = field(default_factory=dict)
+    # The ranks of the sources of broadcasts that are known to all, by instance, oldest first.
+    sources: dict[int, int] = field(default_factory=dict)
+
+    def remember(self, instance_key: int, source: int) -> None:
+        """Note the source of a broadcast that all members have asked for."""
+        self.sources.pop(instance_key, None)
+        self.sources[instance_key] = source
+        while len(self.sources) > _MOST_SOURCES:
+            del self.sources[next(iter(self.sources))]
 
     def fail(self, error: errors.OpError) -> None:
         """Let all who wait, and who come later, hear of it."""
@@ -294,6 +306,11 @@ class GroupTable:
             )
         group = record.complete.result()
         rank = group.rank_of(request.device)
+        if request.kind == Kind.BROADCAST:
+            # TensorFlow's tasks ask once for each instance: later rounds are without them.
+            known = record.sources.get(request.instance_key)
+            if known is not None and request.is_source == (rank == known):
+                return known
         instance = record.instances.get(request.instance_key)
         if instance is None:
             instance = record.instances[request.instance_key] = _Instance(request)
@@ -301,6 +318,8 @@ class GroupTable:
         error = self._agree(instance, request, rank, group.size)
         if len(instance.asked) == group.size:
             del record.instances[request.instance_key]
+            if instance.source:
+                record.remember(request.instance_key, group.rank_of(instance.source))
         if error is not None:
             _fail(instance.found, error)
             raise error
