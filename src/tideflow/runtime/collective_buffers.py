@@ -102,6 +102,10 @@ class BufferTable:
         if int(number, 16) not in self._over:
             self.put(0, key, value)
 
+    def is_over(self, number: int) -> bool:
+        """Whether nothing is taken in any more of a group."""
+        return number in self._over
+
     def end_group(self, number: int) -> None:
         """Take in nothing more of a group."""
         self._over[number] = None

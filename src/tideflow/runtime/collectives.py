@@ -222,6 +222,10 @@ class CollectiveEngine:
         member = Member(self._attributes_of(call.device), self.remote.has_lines, call.rank)
         request = JoinRequest(key, call.group_size, member, self._given_up.get(key, 0))
         group = await self.remote.join(request)
+        if self.buffers.is_over(group.number):
+            # It ended here with another client; the leader is told to begin anew.
+            again = JoinRequest(key, call.group_size, member, group.number)
+            group = await self.remote.join(again)
         current = self._groups.get(key)
         if current is None or current.number != group.number or not group.number:
             self.buffers.renew(key)
@@ -362,11 +366,12 @@ class CollectiveEngine:
         """Fail all that runs: this task ends, or leaves the cluster (call on the loop).
 
         others: engines with the same buffers, for other clients.  A group that one of them uses,
-          too, goes on for it.
+          too, goes on for it; so does one in which nothing runs, for clients that come later.
         """
         for group in list(self._groups.values()):
             gone = errors.CancelledError(f"{self.own_task} leaves collective group {group.key}")
-            if any(other.has(group) for other in others):
+            busy = any(self._in_progress[who] for who in self._joined if who[0] == group.key)
+            if not busy or any(other.has(group) for other in others):
                 self._leave(group, gone)
             else:
                 self._end(group, gone, None)
