@@ -188,7 +188,9 @@ def main(arguments: Sequence[str]) -> int:
         found = {one.figure.key: one.as_json() for one in ordered}
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.write and not interrupted:
-        command = " ".join(["python -m benchmarks", *arguments])
+        # The page does not hold the paths of the machine.
+        told = ["CHECKOUT" if one == str(options.before) else one for one in arguments]
+        command = " ".join(["python -m benchmarks", *told])
         part = "before" if options.before else "bench"
         write_part(PAGE, part, as_markdown(ordered, base, ours, command))
     if interrupted:

@@ -182,7 +182,8 @@ class _Worker:
 
     def _make(self, make: Callable[[], Any], value: RemoteValue) -> None:
         try:
-            value.set_value(self._on_device(make))
+            with threads.with_signals():
+                value.set_value(self._on_device(make))
         except Exception as error:  # it is raised where the value is used
             value.set_error(error)
 

@@ -132,7 +132,8 @@ class _ReplicaThread:
             self._has_work.acquire()
             work, self._work = self._work, None
             assert work is not None
-            work()
+            with threads.with_signals():
+                work()
             del work  # it holds what a replica was given
 
 

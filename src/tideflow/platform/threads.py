@@ -4,19 +4,87 @@ Rule 1: every thread has a name, which tools show: `tideflow-` and what it does.
 Rule 2: a thread is a daemon, for which the interpreter's end does not wait, unless who makes it
         says why it must; and somebody holds it, and ends or joins it.
 Rule 3: a forked child has none of its parent's threads; pools of the process are made anew there.
+Rule 4: signals are the main thread's.  Linux may give one to any thread that has not blocked it, as
+        to one that starts another thread just then, and Python would see it only when the main
+        thread wakes of itself.  So threads made here block signals, but for a user's code that runs
+        in them (`with_signals`): the programs that it starts inherit what is blocked.
 """
 
 from __future__ import annotations
 
 import _thread
+import contextlib
 import functools
 import os
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+# What programs have handlers for.
+_OF_MAIN_THREAD = frozenset(
+    {
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGALRM,
+    }
+)
+
+
+class _Own(threading.local):
+    """What the calling thread has blocked; empty for threads that were not made here.
+
+    Attributes:
+      users: the signals that the user's program has blocked.
+      ours: those and what threads of tideflow block.
+    """
+
+    users: frozenset[int] | None = None
+    ours: frozenset[int] = frozenset()
+
+
+_own = _Own()
+
+
+def _users_mask() -> frozenset[int]:
+    """Return the signals that the user's program has blocked where the calling thread began."""
+    if _own.users is not None:
+        return _own.users
+    return frozenset(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+
+def _leave_signals(mask: frozenset[int]) -> None:
+    """Block signals in the calling thread.  mask: what the user's program has blocked."""
+    _own.users = mask
+    _own.ours = mask | _OF_MAIN_THREAD
+    signal.pthread_sigmask(signal.SIG_SETMASK, _own.ours)
+
+
+def _without_signals(
+    mask: frozenset[int], work: Callable[..., object], args: tuple[Any, ...]
+) -> None:
+    _leave_signals(mask)
+    work(*args)
+
+
+@contextlib.contextmanager
+def with_signals() -> Iterator[None]:
+    """Run a user's code in the body of `with`, with the signals blocked that the user blocked."""
+    if _own.users is None:
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_SETMASK, _own.users)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _own.ours)
 
 
 def start(
@@ -26,7 +94,8 @@ def start(
 
     daemon: False where the interpreter must not end before the thread does.
     """
-    thread = threading.Thread(target=work, args=args, name=name, daemon=daemon)
+    given = (_users_mask(), work, args)
+    thread = threading.Thread(target=_without_signals, args=given, name=name, daemon=daemon)
     thread.start()
     return thread
 
@@ -46,7 +115,12 @@ class OwnedThread(threading.Thread):
 
 def pool(name: str, most: int) -> ThreadPoolExecutor:
     """Return an executor of up to `most` threads, for who shuts it down."""
-    return ThreadPoolExecutor(max_workers=most, thread_name_prefix=name)
+    return ThreadPoolExecutor(
+        max_workers=most,
+        thread_name_prefix=name,
+        initializer=_leave_signals,
+        initargs=(_users_mask(),),
+    )
 
 
 class ProcessPool:

@@ -24,6 +24,7 @@ from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
+from tideflow.platform import threads
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -97,7 +98,7 @@ def _call(token: str, inputs: list[Any], types: list[DType]) -> list[Any]:
         )
     # A scalar string is given as bytes, as in TensorFlow.
     args = [x.item() if _is_scalar_string(x) else x for x in inputs]
-    with errors_of_ops(token):
+    with errors_of_ops(token), threads.with_signals():
         result = entry.function(*args)
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     if not types:
