@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from eager.behaviours import registry
+from eager.behaviours.registry import COLLECTION
+from recorded_programs import differing
 
 pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
-registry.load()
+COLLECTION.load()
 
 
 @functools.cache
 def found() -> dict[str, Any]:
-    return registry.in_process("tensorflow")
+    return COLLECTION.in_process("tensorflow")
 
 
-@pytest.mark.parametrize("name", registry.PROGRAMS)
+@pytest.mark.parametrize("name", COLLECTION.programs)
 def test_tensorflow_gives_what_is_expected(name: str) -> None:
-    assert registry.differing(registry.expected()[name], found()[name], name) == []
+    assert differing(COLLECTION.expected()[name], found()[name], name) == []
