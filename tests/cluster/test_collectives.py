@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -27,9 +28,9 @@ def make_members(
     """Starts workers that push buffers to each other, or ask for them as TensorFlow's do."""
     set_settings(peer=request.param == "pushed")
 
-    def make(tasks: int, devices: int = 1) -> LocalCluster:
+    def make(tasks: int, devices: int = 1, leader: str = "/job:worker/task:0") -> LocalCluster:
         config = tf.ConfigProto(device_count={"CPU": devices})
-        config.experimental.collective_group_leader = "/job:worker/task:0"
+        config.experimental.collective_group_leader = leader
         return make_cluster({"worker": tasks}, config)
 
     return make
@@ -267,6 +268,54 @@ def test_members_whose_shapes_differ_are_named_and_can_go_on(
     assert "/job:worker/replica:0/task:0" in text
     if "Shape mismatch" not in text:  # what a leader compares stays as it was
         assert [result.tolist() for result in reduce([2, 2])] == [[2.0, 2.0]] * 2
+
+
+class Client:
+    """A client that brings the cluster with it, and so has collectives of its own on its tasks."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        spec = tf.train.ClusterSpec({"trainer": cluster.spec.as_dict()["worker"]})
+        config = tf.ConfigProto(cluster_def=spec.as_cluster_def())
+        with tf.Graph().as_default() as graph, tf.device("/job:trainer/task:0"):
+            self.given = tf.placeholder(tf.float32, [None])
+            self.wrong = tf.placeholder_with_default(np.zeros(0, np.float32), [None])
+            self.sums = [reduce_v2(self.given, 2, 7)]
+            with tf.device("/job:trainer/task:1"):
+                self.sums += [reduce_v2(tf.concat([self.given, self.wrong], 0), 2, 7)]
+        self.session = tf.Session(cluster.target("worker"), graph, config)
+
+    def add(self) -> list[list[float]]:
+        return [sum.tolist() for sum in self.session.run(self.sums, {self.given: [1.0, 2.0]})]
+
+    def fail(self) -> None:
+        with pytest.raises(errors.OpError):
+            self.session.run(self.sums, {self.given: [1.0, 2.0], self.wrong: [3.0]})
+
+    def begin(self, timeout_ms: int = 0) -> None:
+        """Take part with one member only, which waits for the other."""
+        options = tf.RunOptions(timeout_in_ms=timeout_ms)
+        self.session.run(self.sums[0], {self.given: [1.0, 2.0]}, options)
+
+
+@pytest.mark.parametrize("end", ["fails", "gives up", "leaves in the middle of a call"])
+def test_a_client_goes_on_in_a_group_that_ended_for_another(
+    make_members: Callable[..., LocalCluster], run_together: Callable[..., list[Any]], end: str
+) -> None:
+    cluster = make_members(2, leader="")
+    first, second = Client(cluster), Client(cluster)
+    for client in (first, second, first, second):
+        assert client.add() == [[2.0, 4.0]] * 2
+    if end == "fails":
+        first.fail()
+    elif end == "gives up":
+        with pytest.raises(errors.DeadlineExceededError):
+            first.begin(timeout_ms=100)
+    else:
+        run_together([first.begin, first.session.close])
+    with contextlib.suppress(errors.OpError):  # all that were in the group hear of its end once
+        second.add()
+    for _ in range(2):
+        assert second.add() == [[2.0, 4.0]] * 2
 
 
 def test_a_timeout_ends_the_wait_for_an_absent_member(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -61,7 +61,7 @@ class RemoteMembers(Protocol):
         """Ask a member's task for a buffer; return its bytes."""
 
     def tell_failure(self, group: Group, tasks: list[str], error: errors.OpError) -> None:
-        """Let tasks know that what runs in a group has failed."""
+        """Let tasks, and other clients of this one, know that what runs in a group has failed."""
 
     def lend(self, size_bytes: int) -> memoryview:
         """Return memory that is used again when nothing refers to it any more."""
@@ -357,24 +357,17 @@ class CollectiveEngine:
         for group in list(self._groups.values()):
             self._end(group, _aborted_by(error), None)
 
-    def has(self, group: Group) -> bool:
-        """Whether a group is in use here."""
-        known = self._groups.get(group.key)
-        return known is not None and known.number == group.number
-
-    def close(self, others: Sequence[CollectiveEngine] = ()) -> None:
+    def close(self) -> None:
         """Fail all that runs: this task ends, or leaves the cluster (call on the loop).
 
-        others: engines with the same buffers, for other clients.  A group that one of them uses,
-          too, goes on for it; so does one in which nothing runs, for clients that come later.
+        A group in which nothing runs goes on, for other clients of the same tasks.
         """
         for group in list(self._groups.values()):
-            gone = errors.CancelledError(f"{self.own_task} leaves collective group {group.key}")
-            busy = any(self._in_progress[who] for who in self._joined if who[0] == group.key)
-            if not busy or any(other.has(group) for other in others):
-                self._leave(group, gone)
+            gone = errors.AbortedError(f"{self.own_task} leaves collective group {group.key}")
+            if any(self._in_progress[who] for who in self._joined if who[0] == group.key):
+                self.fail(group, gone)
             else:
-                self._end(group, gone, None)
+                self._leave(group, gone)
 
     def _end(self, group: Group, error: errors.OpError, step_id: int | None) -> None:
         self._leave(group, error)

@@ -68,7 +68,7 @@ class CollectiveHost:
             return sum(device.device_type == device_type for device in devices.devices)
 
         members = ClusterMembers(
-            workers, self.table, leader, self._has_lines, count, lost, lend_memory
+            workers, self.table, leader, self._has_lines, count, lost, self._fail, lend_memory
         )
         engine = CollectiveEngine(
             workers.own_task,
@@ -93,10 +93,9 @@ class CollectiveHost:
 
     def drop(self, engine: object) -> None:
         """Let go of the collectives of a cluster."""
-        others = [found for found, _ in self._engines if found is not engine]
         for found, members in self._engines:
             if found is engine:
-                found.close(others)
+                found.close()
                 members.close()
         self._engines = [known for known in self._engines if known[0] is not engine]
 
@@ -108,8 +107,8 @@ class CollectiveHost:
     def close(self) -> None:
         """End all streams, and what waits for members."""
         for engine, members in self._engines:
+            members.close()  # so that the others learn that the task is lost
             engine.close()
-            members.close()
 
     def streams(self) -> CollectiveLines | None:
         """Return the service for pushed buffers; None where they are not taken."""

@@ -57,6 +57,7 @@ class ClusterMembers:
       has_lines: whether this task takes pushed buffers.
       local_count: how many devices of a type this task has.
       on_lost: is told of a task to which the stream has ended, and why.
+      on_failure: is told of the key and number of a group that has failed, and why.
       lend: gives memory for results.
     """
 
@@ -68,6 +69,7 @@ class ClusterMembers:
         has_lines: bool,
         local_count: Callable[[str], int],
         on_lost: Callable[[str, errors.OpError], None],
+        on_failure: Callable[[int, int, errors.OpError], None],
         lend: Callable[[int], memoryview],
     ) -> None:
         self.has_lines = has_lines
@@ -77,6 +79,7 @@ class ClusterMembers:
         self._leader = leader
         self._local_count = local_count
         self._on_lost = on_lost
+        self._on_failure = on_failure
         self._streams: dict[str, _MemberStream] = {}
         self._leaders: dict[int, str] = {}
 
@@ -146,11 +149,12 @@ class ClusterMembers:
             raise errors.UnavailableError(f"{task} was lost in a collective")
 
     def tell_failure(self, group: Group, tasks: list[str], error: errors.OpError) -> None:
-        """Let tasks know that what runs in a group has failed."""
+        """Let tasks, and other clients of this one, know that what runs in a group has failed."""
         for task in tasks:
             stream = self._streams.get(task)
             if stream is not None and stream.messages is not None:
                 stream.messages.send(failure_frame(group.key, group.number, error))
+        self._on_failure(group.key, group.number, error)
 
     async def receive(
         self, member: Member, step_id: int, key: str, size_bytes: int, to: str

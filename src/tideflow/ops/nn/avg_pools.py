@@ -155,9 +155,8 @@ def avg_pool(
     """Return the mean of each window of images; padding does not count.
 
     Args:
-      value: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
-        for
-        "NCHW"; input is its new name.
+      value: floating numbers [batch, height, width, channels]; for "NCHW"
+        [batch, channels, height, width].  input is its new name.
       ksize: the window's size: one, two (height, width) or four numbers.
       strides: the distance of windows, given as ksize.
       padding: "SAME" or "VALID".
@@ -196,9 +195,8 @@ def avg_pool_v2(
     """Return the mean of each window of images; padding does not count.
 
     Args:
-      input: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
-        for
-        "NCHW".
+      input: floating numbers [batch, height, width, channels]; for "NCHW"
+        [batch, channels, height, width].
       ksize: the window's size: one, two (height, width) or four numbers.
       strides: the distance of windows, given as ksize.
       padding: "SAME" or "VALID".

@@ -8,6 +8,7 @@ Source: runtime behaviour of TensorFlow 2.21; tensorflow/core/kernels/stage_op.c
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import itertools
 from collections import deque
@@ -23,7 +24,7 @@ def _size_bytes(values: Sequence[Any]) -> int:
     return sum(np.asarray(value).nbytes for value in values)
 
 
-class _Area:
+class _Area(abc.ABC):
     """What both kinds share: limits, and waiting for a change.
 
     capacity, memory_limit: the most tuples, and bytes, that are held; 0 for any number.
@@ -36,8 +37,9 @@ class _Area:
         self._bytes = 0
         self._waiting: list[asyncio.Future[None]] = []
 
+    @abc.abstractmethod
     def __len__(self) -> int:
-        raise NotImplementedError
+        """How many tuples are held."""
 
     def _check_limit(self, size: int) -> None:
         if 0 < self._memory_limit < size:
