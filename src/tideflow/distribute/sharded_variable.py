@@ -11,6 +11,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor_conversion
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.operators import install_operators
 from tideflow.wire.dtypes import DType
 
@@ -71,15 +72,15 @@ class ShardedVariable:
             getattr(variable, method)(part)
         return self
 
-    def assign(self, value: Any, **_: Any) -> ShardedVariable:
+    def assign(self, value: TensorLike, **_: Any) -> ShardedVariable:
         """Give the parts their parts of a value."""
         return self._each("assign", value)
 
-    def assign_add(self, delta: Any, **_: Any) -> ShardedVariable:
+    def assign_add(self, delta: TensorLike, **_: Any) -> ShardedVariable:
         """Add to the parts."""
         return self._each("assign_add", delta)
 
-    def assign_sub(self, delta: Any, **_: Any) -> ShardedVariable:
+    def assign_sub(self, delta: TensorLike, **_: Any) -> ShardedVariable:
         """Subtract from the parts."""
         return self._each("assign_sub", delta)
 
@@ -101,7 +102,7 @@ class ShardedVariable:
         return f"<ShardedVariable {self.name!r} shape={self.shape} in {len(self.variables)} parts>"
 
 
-def _convert(value: Any, dtype: Any, name: str | None) -> Tensor:
+def _convert(value: Any, dtype: DType | None, name: str | None) -> Tensor:
     return convert_to_tensor(value.value(), dtype, name)
 
 

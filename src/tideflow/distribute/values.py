@@ -13,6 +13,7 @@ from tideflow.graph.building import convert_to_tensor, register_tensor_conversio
 from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
+from tideflow.wire.dtypes import DType
 
 
 @export_v2("distribute.DistributedValues")
@@ -79,7 +80,7 @@ class PerReplica(DistributedValues):
         return getattr(self.here(), name)
 
 
-def _convert(value: Any, dtype: Any, name: str | None) -> Tensor:
+def _convert(value: Any, dtype: DType | None, name: str | None) -> Tensor:
     return convert_to_tensor(value.here(), dtype, name)
 
 

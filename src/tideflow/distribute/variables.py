@@ -19,8 +19,9 @@ from tideflow.distribute.values import local_results
 from tideflow.eager.variable import EagerVariable
 from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.state import VariableAggregation, VariableSynchronization
 from tideflow.wire.dtypes import DType
@@ -125,15 +126,15 @@ class DistributedVariable(EagerVariable):
         """Change copies by one of EagerVariable's methods."""
         raise TypeError(f"{type(self).__name__} cannot be changed")
 
-    def assign(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+    def assign(self, value: TensorLike, *args: Any, **kwargs: Any) -> Any:
         """Give the copies a value; see the classes for which value and which copies."""
         return self._change("assign", value, **kwargs)
 
-    def assign_add(self, delta: Any, *args: Any, **kwargs: Any) -> Any:
+    def assign_add(self, delta: TensorLike, *args: Any, **kwargs: Any) -> Any:
         """Add to the copies."""
         return self._change("assign_add", delta, **kwargs)
 
-    def assign_sub(self, delta: Any, *args: Any, **kwargs: Any) -> Any:
+    def assign_sub(self, delta: TensorLike, *args: Any, **kwargs: Any) -> Any:
         """Subtract from the copies."""
         return self._change("assign_sub", delta, **kwargs)
 
@@ -236,7 +237,7 @@ class SyncOnReadVariable(DistributedVariable):
 
 
 def make_copies(
-    devices: Sequence[str], next_creator: Callable[..., Any], kwargs: dict[str, Any], graph: Any
+    devices: Sequence[str], next_creator: Callable[..., Any], kwargs: dict[str, Any], graph: Graph
 ) -> list[EagerVariable]:
     """Return a variable for each device; copies begin with the first one's value."""
     made: list[EagerVariable] = []

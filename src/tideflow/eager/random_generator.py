@@ -18,6 +18,7 @@ import numpy as np
 from tideflow.eager.tracking import Trackable
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import shape_argument
 from tideflow.ops.state import init_scope
@@ -77,7 +78,7 @@ def _signed(values: Sequence[int]) -> Any:
 
 
 @export_v2("random.create_rng_state")
-def create_rng_state(seed: Any, alg: Any = "philox") -> Any:
+def create_rng_state(seed: TensorLike, alg: Any = "philox") -> Any:
     """Return the state that follows from a seed: [counter, counter, key]; for threefry two numbers.
 
     seed: at most as many integers.
@@ -116,7 +117,7 @@ class Generator(Trackable):
         return cls(state=state, alg=alg)
 
     @classmethod
-    def from_seed(cls, seed: Any, alg: Any = None) -> Generator:
+    def from_seed(cls, seed: TensorLike, alg: Any = None) -> Generator:
         """Return a generator that follows from a seed."""
         return cls(state=create_rng_state(seed, alg), alg=alg)
 
@@ -126,7 +127,7 @@ class Generator(Trackable):
         return cls(state=_signed([secrets.randbits(64) for _ in range(3)]), alg=alg)
 
     @classmethod
-    def from_key_counter(cls, key: Any, counter: Any, alg: Any) -> Generator:
+    def from_key_counter(cls, key: TensorLike, counter: TensorLike, alg: Any) -> Generator:
         """Return a generator with a key and a counter of two numbers."""
         numbers = [*np.asarray(counter).reshape(-1).tolist(), int(np.asarray(key))]
         return cls(state=_signed(numbers), alg=alg)
@@ -135,11 +136,11 @@ class Generator(Trackable):
         """Go on from a state."""
         self._state_var.assign(convert_to_tensor(state, dtypes.int64))
 
-    def reset_from_seed(self, seed: Any) -> None:
+    def reset_from_seed(self, seed: TensorLike) -> None:
         """Go on from a seed."""
         self.reset(create_rng_state(seed, self._alg))
 
-    def reset_from_key_counter(self, key: Any, counter: Any) -> None:
+    def reset_from_key_counter(self, key: TensorLike, counter: TensorLike) -> None:
         """Go on from a key and a counter."""
         numbers = [*np.asarray(counter).reshape(-1).tolist(), int(np.asarray(key))]
         self.reset(_signed(numbers))
@@ -163,7 +164,7 @@ class Generator(Trackable):
 
     # ---- drawing
 
-    def skip(self, delta: Any) -> Any:
+    def skip(self, delta: TensorLike) -> Any:
         """Go on as if so many numbers had been drawn; returns the state before."""
         if self._alg != Algorithm.PHILOX.value:
             raise UnimplementedError("numbers are drawn by Philox alone; use alg='philox'")
@@ -178,7 +179,7 @@ class Generator(Trackable):
         self._state_var.assign(apply_op("Bitcast", after, type=dtypes.int64))
         return before
 
-    def _inputs(self, shape: Any) -> list[Any]:
+    def _inputs(self, shape: ShapeLike) -> list[Any]:
         dims = convert_to_tensor(shape, dtypes.int32) if shape != [] else np.zeros(0, np.int32)
         before = self.skip(apply_op("Prod", dims, [0]))
         counts = apply_op("Bitcast", before, type=dtypes.uint64)
@@ -193,7 +194,9 @@ class Generator(Trackable):
         counter = apply_op("Slice", counts, [0], [2])
         return [dims, key, counter, np.int32(Algorithm.PHILOX.value)]
 
-    def _scaled(self, op_name: str, shape: Any, mean: Any, stddev: Any, dtype: Any) -> Tensor:
+    def _scaled(
+        self, op_name: str, shape: ShapeLike, mean: TensorLike, stddev: TensorLike, dtype: DTypeLike
+    ) -> Tensor:
         wanted = as_dtype(dtype)
         drawn = apply_op(op_name, *self._inputs(shape), dtype=wanted)
         wide = apply_op("Mul", drawn, convert_to_tensor(stddev, wanted))
@@ -202,10 +205,10 @@ class Generator(Trackable):
 
     def normal(
         self,
-        shape: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
-        dtype: Any = dtypes.float32,
+        shape: ShapeLike,
+        mean: TensorLike = 0.0,
+        stddev: TensorLike = 1.0,
+        dtype: DTypeLike = dtypes.float32,
         name: str | None = None,
     ) -> Tensor:
         """Return normally distributed numbers."""
@@ -213,10 +216,10 @@ class Generator(Trackable):
 
     def truncated_normal(
         self,
-        shape: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
-        dtype: Any = dtypes.float32,
+        shape: ShapeLike,
+        mean: TensorLike = 0.0,
+        stddev: TensorLike = 1.0,
+        dtype: DTypeLike = dtypes.float32,
         name: str | None = None,
     ) -> Tensor:
         """Return normally distributed numbers within two standard deviations of the mean."""
@@ -227,7 +230,7 @@ class Generator(Trackable):
         shape: Any,
         minval: Any = 0,
         maxval: Any = None,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
         name: str | None = None,
     ) -> Tensor:
         """Return numbers spread evenly over [minval, maxval).
@@ -249,7 +252,7 @@ class Generator(Trackable):
         return made
 
     def uniform_full_int(
-        self, shape: Any, dtype: Any = dtypes.uint64, name: str | None = None
+        self, shape: ShapeLike, dtype: DTypeLike = dtypes.uint64, name: str | None = None
     ) -> Tensor:
         """Return integers over the whole range of the type."""
         made: Tensor = apply_op(
@@ -259,10 +262,10 @@ class Generator(Trackable):
 
     def binomial(
         self,
-        shape: Any,
-        counts: Any,
-        probs: Any,
-        dtype: Any = dtypes.int32,
+        shape: ShapeLike,
+        counts: TensorLike,
+        probs: TensorLike,
+        dtype: DTypeLike = dtypes.int32,
         name: str | None = None,
     ) -> Tensor:
         """Return numbers of successes.

@@ -17,6 +17,7 @@ from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.operation import OperationGraph, TensorReference
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.types import ShapeLike
 from tideflow.runtime.jit_memory import aligned
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -117,7 +118,7 @@ class EagerTensor(Tensor):
         """Return the shape."""
         return self.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Check a shape.  Raises: ValueError when the tensor has another."""
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"the tensor has shape {self.shape}, not {TensorShape(shape)}")

@@ -19,6 +19,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import slice_bounds
 from tideflow.ops.math import equal, not_equal
 from tideflow.ops.state import ANONYMOUS_NAME, VariableAggregation, VariableSynchronization, kinds
@@ -33,7 +34,7 @@ class VariableSlice(EagerTensor):
 
     __slots__ = ()
 
-    def assign(self, value: Any, name: str | None = None) -> Any:
+    def assign(self, value: TensorLike, name: str | None = None) -> Any:
         """Assign to this part of the variable; returns the variable.
 
         Raises: InvalidArgumentError for a value of another shape than the slice.
@@ -63,7 +64,7 @@ class EagerVariable(ResourceVariable):
     _eager_name: str
 
     def _build(
-        self, graph: Graph, initial_value: Any, name: str, dtype: DType | None, shape: Any
+        self, graph: Graph, initial_value: Any, name: str, dtype: DType | None, shape: ShapeLike
     ) -> None:
         with graph.name_scope(name) as scope:
             self._eager_name = scope[:-1]
@@ -130,7 +131,7 @@ class EagerVariable(ResourceVariable):
         """
         raise RuntimeError("This property is not supported when eager execution is enabled.")
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: ShapeLike) -> None:
         """Add what is known of the static shape."""
         self._declared = self.shape.merge_with(shape)
 
@@ -291,12 +292,12 @@ class VariableV2(Variable, metaclass=_VariableMeta):
         caching_device: Any = None,
         name: str | None = None,
         variable_def: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         import_scope: str | None = None,
         constraint: Any = None,
         synchronization: VariableSynchronization = VariableSynchronization.AUTO,
         aggregation: VariableAggregation = VariableAggregation.NONE,
-        shape: Any = None,
+        shape: ShapeLike | None = None,
         experimental_enable_variable_lifting: bool = True,
     ) -> None:
         raise TypeError(

@@ -6,7 +6,7 @@ which a kernel computes with, from a tensor, which stands for one in a graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -34,6 +34,8 @@ TensorLike: TypeAlias = (
 )
 # What users may pass for an element type; `tideflow.wire.dtypes.as_dtype` makes one of it.
 DTypeLike: TypeAlias = "DType | np.dtype[Any] | type[Any] | str | int"
+# What users may pass for a number that an optimizer may ask for at each step.
+Hyperparameter: TypeAlias = "TensorLike | Callable[[], TensorLike]"
 # What users may pass for a shape: sizes that are known, or a tensor of them.
 ShapeLike: TypeAlias = "TensorShape | TensorLike"
 

@@ -15,9 +15,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import group
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, fill, no_op
@@ -93,7 +95,7 @@ class SyncReplicasOptimizer(Optimizer):
     def apply_gradients(
         self,
         grads_and_vars: Iterable[tuple[Any, Any]],
-        global_step: Any = None,
+        global_step: TensorLike | None = None,
         name: str | None = None,
     ) -> Any:
         """Return what a worker runs: it hands in its gradients, and waits for the next step.
@@ -268,7 +270,7 @@ class _SyncReplicasHook(SessionRunHook):
             )
             self._close_op = runner.close_op
 
-    def after_create_session(self, session: Any, coord: Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Set the steps; at the chief also put tokens, and start the thread that makes steps."""
         label = "Model is not ready for SyncReplicasOptimizer local init."
         missing = check_ready(self._optimizer.ready_for_local_init_op, session, label)
@@ -283,7 +285,7 @@ class _SyncReplicasHook(SessionRunHook):
         if self._queue_runner is not None:
             self._queue_runner.create_threads(session, coord=coord, daemon=True, start=True)
 
-    def end(self, session: Any) -> None:
+    def end(self, session: Session) -> None:
         """Have the other replicas find that the tokens, and so the training, have ended."""
         if self._is_chief:
             session.run(self._close_op)

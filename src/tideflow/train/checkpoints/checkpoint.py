@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tideflow.client.session import Session
 from tideflow.graph.graph import get_default_graph, get_default_session
 from tideflow.ops.export import export
 from tideflow.ops.framework import constant, no_op
@@ -70,7 +71,7 @@ class GraphFiles:
     savers: made so far, by what they save; one for each set of objects.
     """
 
-    def __init__(self, session: Any, savers: dict[Any, Saver]) -> None:
+    def __init__(self, session: Session, savers: dict[Any, Saver]) -> None:
         found = session if session is not None else get_default_session()
         if found is None:
             raise ValueError("there is no default session; give one as session=")
@@ -159,14 +160,14 @@ class Checkpoint:
         self._make_counter()
         return self._save_counter
 
-    def write(self, file_prefix: Any, session: Any = None) -> str:
+    def write(self, file_prefix: Any, session: Session | None = None) -> str:
         """Write the objects under a name of just that prefix; returns it."""
         nodes = object_nodes(self)
         named = {node.key: node.thing for node in nodes if node.key is not None}
         serialized = object_graph(nodes).SerializeToString(deterministic=True)
         return self._files(session).write(os.fspath(file_prefix), named, serialized)
 
-    def save(self, file_prefix: Any, session: Any = None) -> str:
+    def save(self, file_prefix: Any, session: Session | None = None) -> str:
         """Write the objects as `<file_prefix>-<number>`, and name that in the state file."""
         prefix = os.fspath(file_prefix)
         number = self._next_number(session)
@@ -182,11 +183,11 @@ class Checkpoint:
             files.initialize([self._save_counter])
         return files.increment(self._save_counter)
 
-    def read(self, save_path: Any) -> RestoreStatus:
+    def read(self, save_path: str) -> RestoreStatus:
         """Prepare restoring what write() wrote; see restore."""
         return RestoreStatus(self, os.fspath(save_path))
 
-    def restore(self, save_path: Any) -> RestoreStatus:
+    def restore(self, save_path: str) -> RestoreStatus:
         """Prepare restoring; the status that is returned does it, and can check it.
 
         save_path: None restores nothing: initialize_or_restore then initializes.
@@ -250,13 +251,13 @@ class RestoreStatus:
         """Accept that some values are not used."""
         return self
 
-    def run_restore_ops(self, session: Any = None) -> None:
+    def run_restore_ops(self, session: Session | None = None) -> None:
         """Give the objects their values.  Raises: AssertionError where no checkpoint was given."""
         if self._prefix is None:
             raise AssertionError("no checkpoint was given; use initialize_or_restore")
         self._checkpoint._files(session).read(self._prefix, self._match().keys)
 
-    def initialize_or_restore(self, session: Any = None) -> None:
+    def initialize_or_restore(self, session: Session | None = None) -> None:
         """Give the objects their values, and initialize those that the checkpoint lacks."""
         found = self._match()
         restored = {id(variable) for _, variable in found.keys}

@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import ShapeLike
 from tideflow.ops.array import reshape
 from tideflow.ops.framework import identity, nest
 from tideflow.ops.state import PartitionedVariable, RefVariable, ResourceVariable, Variable
@@ -51,7 +52,7 @@ class SaveSpec:
         name: str,
         dtype: DType | None = None,
         device: str | None = None,
-        shape: Any = None,
+        shape: ShapeLike | None = None,
     ) -> None:
         self._tensor = tensor
         self.slice_spec = slice_spec

@@ -19,6 +19,7 @@ from tideflow import logging
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_value
 from tideflow.ops.state import global_step as step_of
 from tideflow.platform import clock
@@ -230,9 +231,9 @@ class Saver:
 
     def save(
         self,
-        sess: Any,
-        save_path: Any,
-        global_step: Any = None,
+        sess: Session,
+        save_path: str,
+        global_step: TensorLike | None = None,
         latest_filename: str | None = None,
         meta_graph_suffix: str = "meta",
         write_meta_graph: bool = True,
@@ -291,7 +292,7 @@ class Saver:
                 self.export_meta_graph(path, strip_default_attrs=strip_default_attrs)
         return written
 
-    def _write(self, sess: Any, prefix: str) -> str:
+    def _write(self, sess: Session, prefix: str) -> str:
         try:
             found = sess.run(
                 self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix}
@@ -337,7 +338,7 @@ class Saver:
 
     # ---- restoring
 
-    def restore(self, sess: Any, save_path: Any) -> None:
+    def restore(self, sess: Session, save_path: str) -> None:
         """Give the variables the values that they have in a checkpoint.
 
         They need not be initialized.  A checkpoint of objects (tf.train.Checkpoint) is restored by
@@ -365,7 +366,7 @@ class Saver:
             raise problem
         sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: prefix})
 
-    def _restore_objects(self, sess: Any, prefix: str, names: dict[str, str]) -> None:
+    def _restore_objects(self, sess: Session, prefix: str, names: dict[str, str]) -> None:
         logging.warning(
             "%s is a checkpoint of objects; it is restored by the names of variables, which is "
             "less certain than tf.train.Checkpoint",

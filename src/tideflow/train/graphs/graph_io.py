@@ -17,7 +17,7 @@ from tideflow.ops.export import export
 
 
 @export("io.write_graph", "train.write_graph")
-def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True) -> str:
+def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
     """Write a graph, or a message, into a directory (made if it is not there); return the path."""
     message = graph_or_graph_def
     if isinstance(message, Graph):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.client.session import Session
 from tideflow.graph import roles
 from tideflow.graph.graph import Graph, Operation
 from tideflow.graph.op_def import get_op_def
@@ -65,7 +66,7 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Sequence[str]) -> Any:
 
 @export("graph_util.convert_variables_to_constants")
 def convert_variables_to_constants(
-    sess: Any,
+    sess: Session,
     input_graph_def: Any,
     output_node_names: Sequence[str],
     variable_names_whitelist: Sequence[str] | None = None,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import export
@@ -37,13 +38,13 @@ class CheckpointSaverListener:
     def begin(self) -> None:
         """Called once, before a session is made."""
 
-    def before_save(self, session: Any, global_step_value: int) -> None:
+    def before_save(self, session: Session, global_step_value: int) -> None:
         """Called before each save."""
 
-    def after_save(self, session: Any, global_step_value: int) -> bool | None:
+    def after_save(self, session: Session, global_step_value: int) -> bool | None:
         """Called after each save; True asks to stop."""
 
-    def end(self, session: Any, global_step_value: int) -> None:
+    def end(self, session: Session, global_step_value: int) -> None:
         """Called at the end, after the last save."""
 
 
@@ -97,7 +98,7 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.begin()
 
-    def after_create_session(self, session: Any, coord: Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Write the graph, and the first checkpoint."""
         step = int(session.run(self._global_step))
         graph = get_default_graph()
@@ -126,7 +127,7 @@ class CheckpointSaverHook(SessionRunHook):
             if self._save(run_context.session, step):
                 run_context.request_stop()
 
-    def end(self, session: Any) -> None:
+    def end(self, session: Session) -> None:
         """Save, if steps were made since the last time."""
         step = self.save_last(session)
         for listener in self._listeners:
@@ -138,7 +139,7 @@ class CheckpointSaverHook(SessionRunHook):
         if self._lock is not None:
             self._lock.release()
 
-    def save_last(self, session: Any) -> int:
+    def save_last(self, session: Session) -> int:
         """Save, if steps were made since the last time; return the global step."""
         step = int(session.run(self._global_step))
         if step != self._timer.last_triggered_step():
@@ -146,7 +147,7 @@ class CheckpointSaverHook(SessionRunHook):
             self._timer.update_last_triggered_step(step)
         return step
 
-    def _save(self, session: Any, step: int) -> bool:
+    def _save(self, session: Session, step: int) -> bool:
         """Save a checkpoint; return whether a listener asks to stop."""
         for listener in self._listeners:
             listener.before_save(session, step)

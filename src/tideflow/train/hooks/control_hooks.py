@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export
 from tideflow.ops.state import get_or_create_global_step_read
@@ -59,7 +60,7 @@ class StopAtStepHook(SessionRunHook):
         """Find the global step."""
         self._global_step = global_step_read(self)
 
-    def after_create_session(self, session: Any, coord: Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Count from here, the first time."""
         if self._last_step is None:
             assert self._num_steps is not None
@@ -127,7 +128,7 @@ class FinalOpsHook(SessionRunHook):
         """The values of final_ops, None before the end."""
         return self._values
 
-    def end(self, session: Any) -> None:
+    def end(self, session: Session) -> None:
         """Run the operations."""
         if self._final_ops is None:
             return

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export
 from tideflow.train.hooks.session_run_hook import (
@@ -101,7 +102,7 @@ class LoggingTensorHook(SessionRunHook):
             self._log(run_values.results)
         self._runs += 1
 
-    def end(self, session: Any) -> None:
+    def end(self, session: Session) -> None:
         """Log for the last time, if asked to."""
         if self._log_at_end:
             self._log(session.run(self._fetches))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tideflow.client.session import Session
 from tideflow.ops.export import export
 from tideflow.train.threads import Coordinator
 from tideflow.wire import messages as pb
@@ -49,7 +50,7 @@ class SessionRunValues(NamedTuple):
 class SessionRunContext:
     """One run, as hooks see it."""
 
-    def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
+    def __init__(self, original_args: SessionRunArgs, session: Session) -> None:
         self._original_args = original_args
         self._session = session
         self._stop_requested = False
@@ -84,7 +85,7 @@ class SessionRunHook:
     def begin(self) -> None:
         """Called once, before a session is made; the graph may still be changed."""
 
-    def after_create_session(self, session: Any, coord: Coordinator) -> None:
+    def after_create_session(self, session: Session, coord: Coordinator) -> None:
         """Called for each new session, also those made after a failure; the graph is final."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -93,5 +94,5 @@ class SessionRunHook:
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Called after each run that ended without an error."""
 
-    def end(self, session: Any) -> None:
+    def end(self, session: Session) -> None:
         """Called at the end, unless an exception other than the input's end caused it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from tideflow import logging
+from tideflow.client.session import Session
+from tideflow.graph.graph import Tensor
 from tideflow.ops.export import export
 from tideflow.ops.state import get_global_step
 from tideflow.train.hooks.control_hooks import global_step_read
@@ -41,7 +43,7 @@ class SummarySaverHook(SessionRunHook):
         output_dir: str | None = None,
         summary_writer: Any = None,
         scaffold: Any = None,
-        summary_op: Any = None,
+        summary_op: Tensor | None = None,
     ) -> None:
         if (scaffold is None) == (summary_op is None):
             raise ValueError("Exactly one of scaffold or summary_op must be provided.")
@@ -85,7 +87,7 @@ class SummarySaverHook(SessionRunHook):
                 writer.add_summary(summary, step)
         self._next_step = step + 1
 
-    def end(self, session: Any = None) -> None:
+    def end(self, session: Session | None = None) -> None:
         """Have everything written."""
         if self._summary_writer is not None:
             self._summary_writer.flush()

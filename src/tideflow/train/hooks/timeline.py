@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from tideflow.graph.graph import Graph
+
 # `name = Op(input, input)`
 _LABEL = re.compile(r"^(?P<name>\S+) = (?P<op>[^(]+)\((?P<inputs>.*)\)$")
 
@@ -17,7 +19,7 @@ _LABEL = re.compile(r"^(?P<name>\S+) = (?P<op>[^(]+)\((?P<inputs>.*)\)$")
 class Timeline:
     """Draws a StepStats: a row for each device, a lane for each of its ops that run at once."""
 
-    def __init__(self, step_stats: Any, graph: Any = None) -> None:
+    def __init__(self, step_stats: Any, graph: Graph | None = None) -> None:
         self._step_stats = step_stats
 
     def generate_chrome_trace_format(

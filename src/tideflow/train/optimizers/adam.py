@@ -10,6 +10,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.types import Hyperparameter
 from tideflow.ops.control_flow import group
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
@@ -51,10 +52,10 @@ class AdamOptimizer(Optimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
+        learning_rate: Hyperparameter = 0.001,
+        beta1: Hyperparameter = 0.9,
+        beta2: Hyperparameter = 0.999,
+        epsilon: Hyperparameter = 1e-8,
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:

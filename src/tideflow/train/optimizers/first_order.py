@@ -10,6 +10,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.graph.types import Hyperparameter, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.math import cast
@@ -46,7 +47,10 @@ class GradientDescentOptimizer(RuleOptimizer):
     arguments = ("learning_rate", "grad")
 
     def __init__(
-        self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent"
+        self,
+        learning_rate: Hyperparameter,
+        use_locking: bool = False,
+        name: str = "GradientDescent",
     ) -> None:
         super().__init__(use_locking, name, learning_rate=learning_rate)
 
@@ -97,8 +101,8 @@ class MomentumOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        momentum: Any,
+        learning_rate: Hyperparameter,
+        momentum: Hyperparameter,
         use_locking: bool = False,
         name: str = "Momentum",
         use_nesterov: bool = False,
@@ -143,7 +147,7 @@ class AdagradOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         initial_accumulator_value: float = 0.1,
         use_locking: bool = False,
         name: str = "Adagrad",
@@ -191,8 +195,8 @@ class AdagradDAOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        global_step: Any,
+        learning_rate: Hyperparameter,
+        global_step: TensorLike,
         initial_gradient_squared_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
@@ -255,9 +259,9 @@ class AdadeltaOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
-        rho: Any = 0.95,
-        epsilon: Any = 1e-8,
+        learning_rate: Hyperparameter = 0.001,
+        rho: Hyperparameter = 0.95,
+        epsilon: Hyperparameter = 1e-8,
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
@@ -300,10 +304,10 @@ class RMSPropOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        decay: Any = 0.9,
-        momentum: Any = 0.0,
-        epsilon: Any = 1e-10,
+        learning_rate: Hyperparameter,
+        decay: Hyperparameter = 0.9,
+        momentum: Hyperparameter = 0.0,
+        epsilon: Hyperparameter = 1e-10,
         use_locking: bool = False,
         centered: bool = False,
         name: str = "RMSProp",
@@ -369,7 +373,7 @@ class FtrlOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         learning_rate_power: float = -0.5,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
@@ -459,7 +463,7 @@ class ProximalGradientDescentOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
         use_locking: bool = False,
@@ -509,7 +513,7 @@ class ProximalAdagradOptimizer(RuleOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,

@@ -12,24 +12,25 @@ from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import DTypeLike, Hyperparameter, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.math import cast
 from tideflow.ops.random import random_normal
 
 
-def _mul(x: Any, y: Any, name: str | None = None) -> Any:
+def _mul(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     return apply_op("Mul", x, y, name=name)
 
 
-def _add(x: Any, y: Any, name: str | None = None) -> Any:
+def _add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     return apply_op("AddV2", x, y, name=name)
 
 
-def _sub(x: Any, y: Any) -> Any:
+def _sub(x: TensorLike, y: TensorLike) -> Any:
     return apply_op("Sub", x, y)
 
 
-def _div(x: Any, y: Any, name: str | None = None) -> Any:
+def _div(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     return apply_op("RealDiv", x, y, name=name)
 
 
@@ -37,12 +38,14 @@ def _scope(name: str) -> Any:
     return get_default_graph().name_scope(name)
 
 
-def _require_step(global_step: Any, what: str) -> None:
+def _require_step(global_step: TensorLike, what: str) -> None:
     if global_step is None:
         raise ValueError(f"{what} needs a global_step; tf.train.get_or_create_global_step() is one")
 
 
-def _progress(rate: Any, global_step: Any, decay_steps: Any, staircase: bool) -> tuple[Any, Any]:
+def _progress(
+    rate: TensorLike, global_step: TensorLike, decay_steps: TensorLike, staircase: bool
+) -> tuple[Any, Any]:
     """Return the rate as a tensor, and steps in units of decay_steps, floored for a staircase."""
     rate = convert_to_tensor(rate, name="learning_rate")
     dtype = rate.dtype.base_dtype
@@ -56,7 +59,7 @@ def exponential_decay(
     learning_rate: Any,
     global_step: Any,
     decay_steps: Any,
-    decay_rate: Any,
+    decay_rate: TensorLike,
     staircase: bool = False,
     name: str | None = None,
 ) -> Tensor:
@@ -90,7 +93,7 @@ def natural_exp_decay(
     learning_rate: Any,
     global_step: Any,
     decay_steps: Any,
-    decay_rate: Any,
+    decay_rate: TensorLike,
     staircase: bool = False,
     name: str | None = None,
 ) -> Tensor:
@@ -125,7 +128,7 @@ def inverse_time_decay(
     learning_rate: Any,
     global_step: Any,
     decay_steps: Any,
-    decay_rate: Any,
+    decay_rate: TensorLike,
     staircase: bool = False,
     name: str | None = None,
 ) -> Tensor:
@@ -156,11 +159,11 @@ def inverse_time_decay(
 
 @export("train.polynomial_decay")
 def polynomial_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
-    end_learning_rate: Any = 0.0001,
-    power: Any = 1.0,
+    learning_rate: Hyperparameter,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
+    end_learning_rate: TensorLike = 0.0001,
+    power: TensorLike = 1.0,
     cycle: bool = False,
     name: str | None = None,
 ) -> Tensor:
@@ -204,7 +207,7 @@ def polynomial_decay(
 
 @export("train.piecewise_constant", "train.piecewise_constant_decay")
 def piecewise_constant(
-    x: Any, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None
+    x: TensorLike, boundaries: Sequence[Any], values: Sequence[Any], name: str | None = None
 ) -> Tensor:
     """Return one of several values by the interval in which x lies.
 
@@ -239,7 +242,7 @@ def piecewise_constant(
         return result
 
 
-def _fraction(global_step: Any, decay_steps: Any, dtype: Any) -> Any:
+def _fraction(global_step: TensorLike, decay_steps: TensorLike, dtype: DTypeLike) -> Any:
     """Return how much of decay_steps is done, at most 1."""
     span = cast(convert_to_tensor(decay_steps), dtype)
     steps = cast(convert_to_tensor(global_step), dtype)
@@ -253,9 +256,9 @@ def _cosine(fraction: Any) -> Any:
 
 @export("train.cosine_decay")
 def cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
+    learning_rate: Hyperparameter,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
     alpha: float = 0.0,
     name: str | None = None,
 ) -> Tensor:
@@ -287,9 +290,9 @@ def cosine_decay(
 
 @export("train.cosine_decay_restarts")
 def cosine_decay_restarts(
-    learning_rate: Any,
-    global_step: Any,
-    first_decay_steps: Any,
+    learning_rate: Hyperparameter,
+    global_step: TensorLike,
+    first_decay_steps: TensorLike,
     t_mul: float = 2.0,
     m_mul: float = 1.0,
     alpha: float = 0.0,
@@ -337,9 +340,9 @@ def cosine_decay_restarts(
 
 @export("train.linear_cosine_decay")
 def linear_cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
+    learning_rate: Hyperparameter,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
     num_periods: float = 0.5,
     alpha: float = 0.0,
     beta: float = 0.001,
@@ -377,9 +380,9 @@ def linear_cosine_decay(
 
 @export("train.noisy_linear_cosine_decay")
 def noisy_linear_cosine_decay(
-    learning_rate: Any,
-    global_step: Any,
-    decay_steps: Any,
+    learning_rate: Hyperparameter,
+    global_step: TensorLike,
+    decay_steps: TensorLike,
     initial_variance: float = 1.0,
     variance_decay: float = 0.55,
     num_periods: float = 0.5,

@@ -11,6 +11,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import Hyperparameter, TensorLike
 from tideflow.ops.control_flow import group
 from tideflow.ops.export import export
 from tideflow.ops.math import cast
@@ -24,7 +25,11 @@ _AVERAGED = frozenset({dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.f
 
 @export("train.assign_moving_average")
 def assign_moving_average(
-    variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None
+    variable: Any,
+    value: TensorLike,
+    decay: Hyperparameter,
+    zero_debias: bool = True,
+    name: str | None = None,
 ) -> Any:
     """Move a variable towards a value: `variable -= (1 - decay) * (variable - value)`.
 
@@ -45,7 +50,7 @@ def assign_moving_average(
             return variable.assign_sub(step, name=scope)
 
 
-def _unbiased_step(variable: Any, value: Any, weight: Any) -> Any:
+def _unbiased_step(variable: Any, value: TensorLike, weight: Any) -> Any:
     """Return what takes a variable to the unbiased average of the values so far."""
     graph = get_default_graph()
     biased = slot_variable(variable, lambda: filled_like(variable, 0), "biased")
@@ -62,11 +67,11 @@ def _op(made: Any) -> Operation:
     return found
 
 
-def _mul(x: Any, y: Any) -> Any:
+def _mul(x: TensorLike, y: TensorLike) -> Any:
     return apply_op("Mul", x, y)
 
 
-def _sub(x: Any, y: Any) -> Any:
+def _sub(x: TensorLike, y: TensorLike) -> Any:
     return apply_op("Sub", x, y)
 
 
@@ -85,7 +90,7 @@ class ExponentialMovingAverage:
 
     def __init__(
         self,
-        decay: Any,
+        decay: Hyperparameter,
         num_updates: Any = None,
         zero_debias: bool = False,
         name: str = "ExponentialMovingAverage",

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import unique
 from tideflow.ops.control_flow import group, tuple_
 from tideflow.ops.export import export
@@ -71,14 +72,14 @@ class Optimizer:
 
     def minimize(
         self,
-        loss: Any,
-        global_step: Any = None,
+        loss: TensorLike,
+        global_step: TensorLike | None = None,
         var_list: Any = None,
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
-        grad_loss: Any = None,
+        grad_loss: TensorLike | None = None,
     ) -> Operation:
         """Return an operation that takes one step against the gradient of loss.
 
@@ -111,7 +112,7 @@ class Optimizer:
         gate_gradients: int = GATE_OP,
         aggregation_method: int | None = None,
         colocate_gradients_with_ops: bool = False,
-        grad_loss: Any = None,
+        grad_loss: TensorLike | None = None,
     ) -> list[tuple[Any, Any]]:
         """Return pairs (gradient or None, variable) for the variables.
 
@@ -293,8 +294,8 @@ class Optimizer:
         self,
         var: Variable,
         initializer: Callable[..., Any],
-        shape: Any,
-        dtype: Any,
+        shape: ShapeLike,
+        dtype: DTypeLike,
         slot_name: str,
         op_name: str,
     ) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.state import ResourceVariable, Variable
 from tideflow.ops.state.scopes import variable_scope
 from tideflow.ops.state.slices import SaveSliceInfo
@@ -53,7 +54,7 @@ def slot_variable(primary: Any, value: Callable[[], Any], name: str) -> Any:
     return made
 
 
-def graph_variable(value: Any, name: str, beside: Any) -> Any:
+def graph_variable(value: TensorLike, name: str, beside: Any) -> Any:
     """Return a new variable that belongs to a graph as a whole, placed with another one."""
     graph = get_default_graph()
     with graph.colocate_with(beside.op):
@@ -65,7 +66,7 @@ def zeros_for(primary: Any) -> Any:
     return filled_like(primary, 0)
 
 
-def filled_like(primary: Any, value: Any) -> Any:
+def filled_like(primary: Any, value: TensorLike) -> Any:
     """Return a tensor of a variable's type and shape that holds one value everywhere."""
     dtype = primary.dtype.base_dtype
     dims = primary.shape.sizes

@@ -66,7 +66,7 @@ class ChiefRecords:
             self._writer.add_meta_graph(meta_graph_pb)
             self._is_graph_written = True
 
-    def save_checkpoint(self, sess: Any) -> None:
+    def save_checkpoint(self, sess: Session) -> None:
         """Save a checkpoint at the global step's present value."""
         logging.info("Saving checkpoint to path %s", self._save_path)
         step = self._model.global_step

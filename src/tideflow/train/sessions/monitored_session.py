@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.export import export
 from tideflow.train.hooks import (
@@ -44,7 +45,7 @@ _USE_DEFAULT: Final[Any] = object()
 class StepContext:
     """What a function given to run_step_fn works with."""
 
-    def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
+    def __init__(self, session: Session, run_with_hooks_fn: Callable[..., Any]) -> None:
         self._session = session
         self._run_with_hooks_fn = run_with_hooks_fn
 

@@ -51,13 +51,13 @@ class Scaffold:
 
     def __init__(
         self,
-        init_op: Any = None,
+        init_op: Operation | None = None,
         init_feed_dict: Any = None,
         init_fn: Callable[[Scaffold, Any], Any] | None = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
-        local_init_op: Any = None,
-        summary_op: Any = None,
+        ready_op: Operation | Tensor | None = None,
+        ready_for_local_init_op: Operation | Tensor | None = None,
+        local_init_op: Operation | None = None,
+        summary_op: Tensor | None = None,
         saver: Any = None,
         copy_from_scaffold: Scaffold | None = None,
         local_init_feed_dict: Any = None,

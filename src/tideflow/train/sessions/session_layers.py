@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.train.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
@@ -38,7 +39,7 @@ StepFn = Callable[[Callable[..., Any]], Any]
 class HookedSession:
     """Runs what the user and hooks ask for, in one step."""
 
-    def __init__(self, session: Any, hooks: Sequence[SessionRunHook]) -> None:
+    def __init__(self, session: Session, hooks: Sequence[SessionRunHook]) -> None:
         self._session = session
         self._hooks = hooks
         self.should_stop = False

@@ -11,7 +11,7 @@ from typing import Any
 
 from tideflow import logging
 from tideflow.client import Session
-from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.ops.export import export
 from tideflow.train.checkpoints import get_checkpoint_state
 from tideflow.train.threads import RetryPauses
@@ -63,9 +63,9 @@ class SessionManager:
 
     def __init__(
         self,
-        local_init_op: Any = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
+        local_init_op: Operation | None = None,
+        ready_op: Operation | Tensor | None = None,
+        ready_for_local_init_op: Operation | Tensor | None = None,
         graph: Graph | None = None,
         recovery_wait_secs: float = 30,
         local_init_run_options: pb.RunOptions | None = None,

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tideflow import logging
-from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import group
 from tideflow.ops.io import merge_all
 from tideflow.ops.state import (
@@ -52,13 +53,13 @@ class SupervisedModel:
         cls,
         graph: Graph,
         *,
-        ready_op: Any,
-        ready_for_local_init_op: Any,
-        init_op: Any,
-        local_init_op: Any,
+        ready_op: Operation | Tensor | None,
+        ready_for_local_init_op: Operation | Tensor | None,
+        init_op: Operation | None,
+        local_init_op: Operation | None,
         saver: Any,
-        summary_op: Any,
-        global_step: Any,
+        summary_op: Tensor | None,
+        global_step: TensorLike | None,
     ) -> SupervisedModel:
         """Return what was given, with the graph's own in place of each USE_DEFAULT."""
         with graph.as_default():

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 from tideflow import logging
 from tideflow.client import Session
 from tideflow.graph import roles
-from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.train.sessions.chief_records import ChiefRecords
 from tideflow.train.sessions.session_layers import LOST
@@ -74,16 +75,16 @@ class Supervisor:
     def __init__(
         self,
         graph: Graph | None = None,
-        ready_op: Any = USE_DEFAULT,
-        ready_for_local_init_op: Any = USE_DEFAULT,
+        ready_op: Operation | Tensor | None = USE_DEFAULT,
+        ready_for_local_init_op: Operation | Tensor | None = USE_DEFAULT,
         is_chief: bool = True,
-        init_op: Any = USE_DEFAULT,
+        init_op: Operation | None = USE_DEFAULT,
         init_feed_dict: Any = None,
-        local_init_op: Any = USE_DEFAULT,
+        local_init_op: Operation | None = USE_DEFAULT,
         logdir: str | None = None,
-        summary_op: Any = USE_DEFAULT,
+        summary_op: Tensor | None = USE_DEFAULT,
         saver: Any = USE_DEFAULT,
-        global_step: Any = USE_DEFAULT,
+        global_step: TensorLike | None = USE_DEFAULT,
         save_summaries_secs: float = 120,
         save_model_secs: float = 600,
         recovery_wait_secs: float = 30,
@@ -278,7 +279,7 @@ class Supervisor:
             with closer.watching_peers():
                 self.save_checkpoint(closer.session)
 
-    def save_checkpoint(self, sess: Any) -> None:
+    def save_checkpoint(self, sess: Session) -> None:
         """Save a checkpoint at the global step's present value."""
         self._records.save_checkpoint(sess)
 

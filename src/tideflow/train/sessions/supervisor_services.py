@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.ops.state import global_step as read_global_step
 from tideflow.platform import clock
 from tideflow.train.threads import Coordinator, LooperThread
@@ -35,14 +36,14 @@ class Services(Protocol):
     def summary_writer(self) -> Any:
         """Where they go."""
 
-    def save_checkpoint(self, sess: Any) -> None:
+    def save_checkpoint(self, sess: Session) -> None:
         """Save a checkpoint."""
 
 
 class SummaryThread(LooperThread):
     """Writes summaries."""
 
-    def __init__(self, supervisor: Services, sess: Any, interval_s: float) -> None:
+    def __init__(self, supervisor: Services, sess: Session, interval_s: float) -> None:
         super().__init__(supervisor.coord, interval_s)
         self._supervisor = supervisor
         self._sess = sess
@@ -62,7 +63,7 @@ class SummaryThread(LooperThread):
 class StepCounterThread(LooperThread):
     """Writes how many steps are made in a second."""
 
-    def __init__(self, supervisor: Services, sess: Any, interval_s: float) -> None:
+    def __init__(self, supervisor: Services, sess: Session, interval_s: float) -> None:
         super().__init__(supervisor.coord, interval_s)
         self._writer = supervisor.summary_writer
         self._step_counter = supervisor.global_step
@@ -89,7 +90,7 @@ class StepCounterThread(LooperThread):
 class CheckpointThread(LooperThread):
     """Saves checkpoints."""
 
-    def __init__(self, supervisor: Services, sess: Any, interval_s: float) -> None:
+    def __init__(self, supervisor: Services, sess: Session, interval_s: float) -> None:
         super().__init__(supervisor.coord, interval_s)
         self._supervisor = supervisor
         self._sess = sess

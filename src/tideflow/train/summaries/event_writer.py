@@ -126,7 +126,7 @@ class EventFileWriter:
 
     def __init__(
         self,
-        logdir: Any,
+        logdir: str,
         max_queue: int = 10,
         flush_secs: float = 120,
         filename_suffix: str | None = None,

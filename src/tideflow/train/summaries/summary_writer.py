@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from tideflow import logging
 from tideflow.graph.graph import Graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.data import tf_record_iterator
 from tideflow.ops.export import export, export_value
 from tideflow.platform import clock
@@ -75,7 +76,7 @@ class FileWriter:
 
     # ---- what to write
 
-    def add_summary(self, summary: Any, global_step: Any = None) -> None:
+    def add_summary(self, summary: Any, global_step: TensorLike | None = None) -> None:
         """Write a summary: a message, or the bytes that running a summary operation gives."""
         given = summary if isinstance(summary, bytes) else summary.SerializeToString()
         summary_pb = pb.Summary.FromString(given)
@@ -87,7 +88,7 @@ class FileWriter:
             self._seen_tags.add(value_pb.tag)
         self._add(pb.Event(summary=summary_pb), global_step)
 
-    def add_session_log(self, session_log: Any, global_step: Any = None) -> None:
+    def add_session_log(self, session_log: Any, global_step: TensorLike | None = None) -> None:
         """Write that a session started, stopped or saved a checkpoint."""
         log_pb = pb.SessionLog.FromString(session_log.SerializeToString())
         self._add(pb.Event(session_log=log_pb), global_step)
@@ -108,13 +109,15 @@ class FileWriter:
             logging.warning("a GraphDef is written without the shapes that a Graph would have")
         self._add(pb.Event(graph_def=message.SerializeToString()), global_step)
 
-    def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
+    def add_meta_graph(self, meta_graph_def: Any, global_step: TensorLike | None = None) -> None:
         """Write a meta graph.  Raises: TypeError for anything else."""
         if type(meta_graph_def).__name__ != "MetaGraphDef":
             raise TypeError(f"a MetaGraphDef is wanted, not {type(meta_graph_def).__name__}")
         self._add(pb.Event(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
-    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
+    def add_run_metadata(
+        self, run_metadata: Any, tag: str, global_step: TensorLike | None = None
+    ) -> None:
         """Write what one run told of itself.  Raises: ValueError for a tag that was used."""
         if tag in self._run_tags:
             raise ValueError(f"the tag {tag!r} was given to add_run_metadata before")
@@ -173,7 +176,7 @@ class FileWriterCache:
             FileWriterCache._cache.clear()
 
     @staticmethod
-    def get(logdir: Any) -> FileWriter:
+    def get(logdir: str) -> FileWriter:
         """Return the writer of a directory, made if there is none."""
         key = os.fspath(logdir)
         with FileWriterCache._lock:

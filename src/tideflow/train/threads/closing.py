@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tideflow import logging
+from tideflow.client.session import Session
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.state import READ_KEY
 from tideflow.platform import clock
@@ -36,7 +37,7 @@ class SessionCloser:
     Any thread may call any method.
     """
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import ShapeLike, TensorLike
 from tideflow.ops.array import boolean_mask
 from tideflow.ops.control_flow import cond, control_dependencies
 from tideflow.ops.export import export
@@ -29,7 +30,7 @@ from tideflow.wire import dtypes
 
 
 @export("train.match_filenames_once", "io.match_filenames_once")
-def match_filenames_once(pattern: Any, name: str | None = None) -> Any:
+def match_filenames_once(pattern: TensorLike, name: str | None = None) -> Any:
     """Return a local variable with the names of the files that match, found at its start."""
     with get_default_graph().name_scope(name or "matching_filenames") as scope:
         return Variable(
@@ -64,8 +65,8 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
 
 @export("train.input_producer")
 def input_producer(
-    input_tensor: Any,
-    element_shape: Any = None,
+    input_tensor: TensorLike,
+    element_shape: ShapeLike | None = None,
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,
@@ -73,7 +74,7 @@ def input_producer(
     shared_name: str | None = None,
     summary_name: str | None = None,
     name: str | None = None,
-    cancel_op: Any = None,
+    cancel_op: Operation | None = None,
 ) -> QueueBase:
     """Return a queue of the rows of a tensor, over and over, and have a runner fill it.
 
@@ -122,7 +123,7 @@ def string_input_producer(
     capacity: int = 32,
     shared_name: str | None = None,
     name: str | None = None,
-    cancel_op: Any = None,
+    cancel_op: Operation | None = None,
 ) -> QueueBase:
     """Return a queue of strings, such as file names; see input_producer.
 
@@ -153,7 +154,7 @@ def string_input_producer(
 
 @export("train.range_input_producer")
 def range_input_producer(
-    limit: Any,
+    limit: TensorLike,
     num_epochs: int | None = None,
     shuffle: bool = True,
     seed: int | None = None,
@@ -218,7 +219,9 @@ class _Batches:
       keep_input: whether an example, or which row of a batch of examples, is wanted.
     """
 
-    def __init__(self, tensors_list: Sequence[Any], keep_input: Any, enqueue_many: bool) -> None:
+    def __init__(
+        self, tensors_list: Sequence[Any], keep_input: TensorLike, enqueue_many: bool
+    ) -> None:
         self._tensors_list = list(tensors_list)
         self._enqueue_many = enqueue_many
         self._flat = [
@@ -290,8 +293,8 @@ def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
 
 def _plain(
     tensors_list: Sequence[Any],
-    keep_input: Any,
-    batch_size: Any,
+    keep_input: TensorLike,
+    batch_size: TensorLike,
     num_threads: int = 1,
     capacity: int = 32,
     enqueue_many: bool = False,
@@ -323,10 +326,10 @@ def _plain(
 
 def _shuffled(
     tensors_list: Sequence[Any],
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
-    keep_input: Any,
+    keep_input: TensorLike,
     num_threads: int = 1,
     seed: int | None = None,
     enqueue_many: bool = False,

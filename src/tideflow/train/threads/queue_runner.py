@@ -12,7 +12,7 @@ from typing import Any
 
 from tideflow import logging
 from tideflow.client import Session
-from tideflow.graph.graph import get_default_graph, get_default_session
+from tideflow.graph.graph import Operation, get_default_graph, get_default_session
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import export
 from tideflow.platform.threads import OwnedThread
@@ -54,7 +54,7 @@ class QueueRunner:
         queue: Any = None,
         enqueue_ops: Sequence[Any] | None = None,
         close_op: Any = None,
-        cancel_op: Any = None,
+        cancel_op: Operation | None = None,
         queue_closed_exception_types: tuple[type[errors.OpError], ...] | None = None,
         queue_runner_def: pb.QueueRunnerDef | None = None,
         import_scope: str | None = None,
@@ -131,7 +131,11 @@ class QueueRunner:
     # ---- threads
 
     def create_threads(
-        self, sess: Any, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
+        self,
+        sess: Session,
+        coord: Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
     ) -> list[threading.Thread]:
         """Return the threads that fill the queue in a session; none while earlier ones live.
 
@@ -166,7 +170,7 @@ class QueueRunner:
                 thread.start()
         return made
 
-    def _fill(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
+    def _fill(self, sess: Session, enqueue_op: Any, coord: Coordinator | None) -> None:
         try:
             enqueue = sess.make_callable(enqueue_op)
             while coord is None or not coord.should_stop():
@@ -186,13 +190,13 @@ class QueueRunner:
             raise
         self._leave(sess)
 
-    def _leave(self, sess: Any) -> bool:
+    def _leave(self, sess: Session) -> bool:
         """Count a thread out; return whether it was the last."""
         with self._lock:
             self._live_threads[sess] -= 1
             return self._live_threads[sess] == 0
 
-    def _cancel_on_stop(self, sess: Any, coord: Coordinator) -> None:
+    def _cancel_on_stop(self, sess: Session, coord: Coordinator) -> None:
         coord.wait_for_stop()
         _run_quietly(sess, self._cancel_op)
 
@@ -233,7 +237,7 @@ def _checked(types: Any) -> tuple[type[errors.OpError], ...]:
     return tuple(types)
 
 
-def _run_quietly(sess: Any, op: Any) -> None:
+def _run_quietly(sess: Session, op: Any) -> None:
     """Run an operation of which nobody waits: the session may be over, or its server gone."""
     try:
         sess.run(op)
@@ -249,7 +253,7 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 
 @export("train.queue_runner.start_queue_runners", "train.start_queue_runners")
 def start_queue_runners(
-    sess: Any = None,
+    sess: Session | None = None,
     coord: Coordinator | None = None,
     daemon: bool = True,
     start: bool = True,

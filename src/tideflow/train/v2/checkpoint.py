@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.client.session import Session
 from tideflow.eager.context import context
 from tideflow.eager.tracking import Trackable, join_restoration, leave_restoration
 from tideflow.graph.building import apply_op
@@ -225,11 +226,11 @@ class CheckpointV2(Trackable, Checkpoint):
         """Write the objects as `<file_prefix>-<number>`, and name that in the state file."""
         return super().save(file_prefix)
 
-    def read(self, save_path: Any, options: Any = None) -> EagerRestoreStatus:
+    def read(self, save_path: str, options: Any = None) -> EagerRestoreStatus:
         """Restore what write() wrote."""
         return EagerRestoreStatus(self, os.fspath(save_path))
 
-    def restore(self, save_path: Any, options: Any = None) -> EagerRestoreStatus:
+    def restore(self, save_path: str, options: Any = None) -> EagerRestoreStatus:
         """Restore what save() or write() wrote; what is attached later is restored then.
 
         save_path: None restores nothing.
@@ -307,11 +308,11 @@ class EagerRestoreStatus(RestoreStatus):
         """Accept that some values are not used."""
         return self
 
-    def run_restore_ops(self, session: Any = None) -> None:
+    def run_restore_ops(self, session: Session | None = None) -> None:
         """Do nothing: it has been restored.  Raises: AssertionError without a checkpoint."""
         if self._prefix is None:
             raise AssertionError("no checkpoint was given; use initialize_or_restore")
 
-    def initialize_or_restore(self, session: Any = None) -> None:
+    def initialize_or_restore(self, session: Session | None = None) -> None:
         """Restore what has been added since; the others have their initial values."""
         self.proceed()

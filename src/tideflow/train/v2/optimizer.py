@@ -13,6 +13,7 @@ from tideflow.eager.backprop import GradientTape
 from tideflow.eager.tracking import resume_restoring
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import IndexedSlices, nest
 from tideflow.ops.math import clip_by_global_norm, clip_by_norm, clip_by_value
@@ -219,7 +220,7 @@ class OptimizerV2:
         """Return the loss times loss_scale_factor, so that small gradients are not lost."""
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
-    def _unscaled(self, grad: Any) -> Any:
+    def _unscaled(self, grad: TensorLike) -> Any:
         if self.loss_scale_factor is None:
             return grad
         if isinstance(grad, IndexedSlices):
@@ -239,7 +240,9 @@ class OptimizerV2:
         step = self.iterations.value()
         for grad, variable in zip(grads, variables):
 
-            def change(copy: Any, grad: Any, rate: Any, whole: Any = variable) -> None:
+            def change(
+                copy: Any, grad: TensorLike, rate: TensorLike, whole: Any = variable
+            ) -> None:
                 self._decay(copy, rate)
                 if isinstance(grad, IndexedSlices) and not self.takes_slices:
                     grad = convert_to_tensor(grad)
@@ -252,7 +255,7 @@ class OptimizerV2:
 
     takes_slices = False
 
-    def _decay(self, variable: Any, rate: Any) -> None:
+    def _decay(self, variable: Any, rate: TensorLike) -> None:
         if self.weight_decay:
             share = apply_op(
                 "Mul", as_type_of(rate, variable), number_for(self.weight_decay, variable)
@@ -269,7 +272,9 @@ class OptimizerV2:
             return list(clip_by_global_norm(grads, self.global_clipnorm)[0])
         return grads
 
-    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+    def update_step(
+        self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
+    ) -> None:
         """Change one variable.
 
         Args:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.types import Hyperparameter, TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import IndexedSlices
 from tideflow.train.v2.optimizer import OptimizerV2, as_type_of, number_for
@@ -48,7 +49,7 @@ class SGD(OptimizerV2):
 
     def __init__(
         self,
-        learning_rate: Any = 0.01,
+        learning_rate: Hyperparameter = 0.01,
         momentum: float = 0.0,
         nesterov: bool = False,
         **kwargs: Any,
@@ -62,7 +63,9 @@ class SGD(OptimizerV2):
     def _plural(self, slot: str) -> str:
         return f"{slot}s"
 
-    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+    def update_step(
+        self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
+    ) -> None:
         """Change one variable."""
         del step
         if not self.momentum:
@@ -114,7 +117,7 @@ class Adam(OptimizerV2):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Hyperparameter = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
@@ -126,7 +129,9 @@ class Adam(OptimizerV2):
         super().__init__(learning_rate, **kwargs)
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
 
-    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+    def update_step(
+        self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
+    ) -> None:
         """Change one variable."""
         count = as_type_of(apply_op("AddV2", step, convert_to_tensor(1, dtypes.int64)), variable)
         betas = [number_for(beta, variable) for beta in (self.beta_1, self.beta_2)]
@@ -171,7 +176,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Hyperparameter = 0.001,
         weight_decay: float = 0.004,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
@@ -210,7 +215,7 @@ class Adagrad(OptimizerV2):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Hyperparameter = 0.001,
         initial_accumulator_value: float = 0.1,
         epsilon: float = 1e-7,
         **kwargs: Any,
@@ -223,7 +228,9 @@ class Adagrad(OptimizerV2):
         first = number_for(self.initial_accumulator_value, variable)
         return apply_op("Fill", [int(n or 0) for n in variable.shape.as_list()], first)
 
-    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+    def update_step(
+        self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
+    ) -> None:
         """Change one variable."""
         del step
         sums = self.slot("accumulator", whole)
@@ -264,7 +271,7 @@ class RMSprop(OptimizerV2):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Hyperparameter = 0.001,
         rho: float = 0.9,
         momentum: float = 0.0,
         epsilon: float = 1e-7,
@@ -282,7 +289,9 @@ class RMSprop(OptimizerV2):
         # Without momentum its state has no effect, and Keras has none.
         return tuple(name for name in self.slot_names if name != "momentum" or self.momentum)
 
-    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+    def update_step(
+        self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
+    ) -> None:
         """Change one variable."""
         del step
         numbers = [number_for(n, variable) for n in (self.rho, self.momentum, self.epsilon)]
@@ -325,7 +334,7 @@ class Ftrl(OptimizerV2):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
+        learning_rate: Hyperparameter = 0.001,
         learning_rate_power: float = -0.5,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
@@ -351,7 +360,9 @@ class Ftrl(OptimizerV2):
         first = number_for(self.initial_accumulator_value, variable)
         return apply_op("Fill", [int(n or 0) for n in variable.shape.as_list()], first)
 
-    def update_step(self, grad: Any, variable: Any, whole: Any, rate: Any, step: Any) -> None:
+    def update_step(
+        self, grad: TensorLike, variable: Any, whole: Any, rate: TensorLike, step: TensorLike
+    ) -> None:
         """Change one variable."""
         del step
         l1, l2, shrinkage, power = self._strengths

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2
 from tideflow.wire import dtypes
 
@@ -33,7 +34,7 @@ class LearningRateSchedule:
       0.25
     """
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         raise TypeError(f"{type(self).__name__} has no rule; override __call__")
 
@@ -67,7 +68,7 @@ class ExponentialDecay(LearningRateSchedule):
         self.decay_steps, self.decay_rate = decay_steps, decay_rate
         self.staircase, self.name = staircase, name
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         power = _share(step, self.decay_steps, self.staircase)
         return _float(self.initial_learning_rate) * (_float(self.decay_rate) ** power)
@@ -90,13 +91,13 @@ class InverseTimeDecay(ExponentialDecay):
       0.05
     """
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         share = _share(step, self.decay_steps, self.staircase)
         return _float(self.initial_learning_rate) / (1.0 + _float(self.decay_rate) * share)
 
 
-def _share(step: Any, steps: int, staircase: bool) -> Any:
+def _share(step: TensorLike, steps: int, staircase: bool) -> Any:
     share = _float(step) / _float(steps)
     return apply_op("Floor", share) if staircase else share
 
@@ -130,7 +131,7 @@ class PiecewiseConstantDecay(LearningRateSchedule):
             )
         self.boundaries, self.values, self.name = list(boundaries), list(values), name
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         passed = apply_op("Greater", _float(step), _float(self.boundaries))
         number = apply_op("Sum", apply_op("Cast", passed, DstT=dtypes.int32), [0])
@@ -171,7 +172,7 @@ class PolynomialDecay(LearningRateSchedule):
         )
         self.decay_steps, self.power, self.cycle, self.name = decay_steps, power, cycle, name
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         done, steps = _float(step), _float(self.decay_steps)
         if self.cycle:
@@ -222,7 +223,7 @@ class CosineDecay(LearningRateSchedule):
         )
         self.name, self.warmup_target, self.warmup_steps = name, warmup_target, warmup_steps
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         done = _float(step)
         if self.warmup_target is None:
@@ -273,7 +274,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         )
         self.t_mul, self.m_mul, self.alpha, self.name = t_mul, m_mul, alpha, name
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: TensorLike) -> Any:
         """Return the rate after so many steps."""
         share = _float(step) / _float(self.first_decay_steps)
         if self.t_mul == 1.0:
