@@ -65,7 +65,8 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     return array.astype({"f": np.float32, "i": np.int32}.get(array.dtype.kind, array.dtype))
 
 
-def _make(tf: Any, call: Call, args: list[Any]) -> Any:
+def make(tf: Any, call: Call, args: list[Any]) -> Any:
+    """Put the call into the default graph, on the given inputs."""
     if tf is ours:
         return apply_op(call.op, *args, **call.attrs)
     raw = getattr(tf.raw_ops, call.op)
@@ -92,7 +93,7 @@ def outcome(tf: Any, call: Call) -> list[np.ndarray[Any, Any]] | str:
 
     with v1.Graph().as_default():
         try:
-            found = _make(tf, call, [tensor(value) for value in call.inputs])
+            found = make(tf, call, [tensor(value) for value in call.inputs])
         except (ValueError, TypeError, v1.errors.InvalidArgumentError):
             return REFUSED
         except v1.errors.OpError as error:

@@ -126,3 +126,57 @@ def test_the_first_versions_of_diagonals_know_the_main_one():
     made = run(tf.raw_ops.MatrixDiag(diagonal=[1, 2]))
     assert made.tolist() == [[1, 0], [0, 2]]
     assert run(tf.raw_ops.MatrixDiagPart(input=made)).tolist() == [1, 2]
+
+
+def test_pools_take_their_windows_as_inputs():
+    image = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+    sizes = tf.constant([1, 2, 2, 1])
+    made = tf.raw_ops.MaxPoolV2(input=image, ksize=sizes, strides=sizes, padding="VALID")
+    assert run(made).ravel().tolist() == [5, 7, 13, 15]
+    slope = run(tf.gradients(made, image)[0])
+    assert slope.sum() == 4
+    assert slope[0, 1, 1, 0] == 1
+
+
+def test_products_and_solutions_of_few_diagonals_undo_each_other():
+    lower = np.float32([[2, 2, 2], [0, 1, 1]])
+    rhs = np.float32([[1], [2], [3]])
+    found = tf.linalg.banded_triangular_solve(lower, rhs)
+    none = np.zeros((1, 3), np.float32)
+    again = tf.raw_ops.TridiagonalMatMul(
+        superdiag=none, maindiag=lower[:1], subdiag=lower[1:], rhs=found
+    )
+    assert run(again).tolist() == rhs.tolist()
+
+
+def test_the_best_boxes_of_all_classes():
+    boxes = np.float32([[[[0, 0, 1, 1]], [[0, 0, 1, 0.9]], [[2, 2, 3, 3]]]])
+    scores = np.float32([[[0.5, 0.1], [0.9, 0.2], [0.3, 0.8]]])
+    made = tf.image.combined_non_max_suppression(
+        boxes, scores, 2, 3, iou_threshold=0.5, score_threshold=0.15, clip_boxes=False
+    )
+    found = run(list(made))
+    np.testing.assert_allclose(found[1], [[0.9, 0.8, 0.3]])
+    assert found[2].tolist() == [[0, 1, 0]]
+    assert found[3].tolist() == [3]
+    assert found[0][0, 1].tolist() == [2, 2, 3, 3]
+
+
+def test_levels_of_each_channel():
+    made = tf.quantization.fake_quant_with_min_max_vars_per_channel(
+        [[0.3, 9.0], [0.7, -9.0]], [0.0, -3.0], [1.0, 0.0], num_bits=2
+    )
+    np.testing.assert_allclose(run(made), [[1 / 3, 0], [2 / 3, -3]], rtol=1e-6)
+
+
+def test_the_order_of_sizes_follows_the_layout():
+    made = tf.raw_ops.DataFormatVecPermute(x=[1, 2, 3, 4], src_format="NHWC", dst_format="NCHW")
+    assert run(made).tolist() == [1, 4, 2, 3]
+    assert run(tf.raw_ops.DataFormatDimMap(x=[3, -1])).tolist() == [1, 1]
+
+
+def test_the_nth_of_each_row_shares_its_gradient_with_its_equals():
+    x = tf.constant([[3.0, 1.0, 3.0, 2.0]])
+    made = tf.raw_ops.NthElement(input=x, n=0, reverse=True)
+    assert run(made).tolist() == [3]
+    assert run(tf.gradients(made, x)[0]).tolist() == [[0.5, 0, 0.5, 0]]

@@ -28,6 +28,11 @@ FURTHER: list[Call] = [
     Call("CheckNumericsV2", [X], {"message": "here"}),
     Call("CollectiveAssignGroupV2", [np.array([[0, 1], [3, 2]], I32), I32(3), I32(10)]),
     Call("DecodePng", [_PNG], {"channels": 0}),
+    Call(
+        "FusedBatchNormGrad",
+        [*[np.arange(24, dtype=F).reshape(2, 2, 3, 2)] * 2, *[F([2, 3])] * 3],
+        {"is_training": False},
+    ),
     Call("EnsureShape", [X], {"shape": [None, 2]}),
     Call("AudioSummaryV2", ["tag", np.zeros((2, 3), F), F(8000)], {"max_outputs": 1}),
     Call("PreventGradient", [X]),

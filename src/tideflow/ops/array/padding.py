@@ -22,7 +22,7 @@ from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar, check_vector
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
-from tideflow.wire.errors import InvalidArgumentError
+from tideflow.wire.errors import InvalidArgumentError, UnimplementedError
 
 # ---- padding
 
@@ -266,6 +266,48 @@ def reverse_v2_kernel(xp: ArrayNamespace, x: Array, axis: Array) -> Any:
 def reverse_v2_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Turn the gradient round."""
     return [apply_op("ReverseV2", grad, op.inputs[1]), None]
+
+
+def _reverse_shape(c: ShapeContext) -> list[Dims]:
+    given, dims = c.inputs
+    if dims is not None and len(dims) != 1:
+        raise ValueError(f"dims must be a vector; its shape is {list(dims)}")
+    if given is not None and len(given) > 8:
+        raise ValueError(f"at most 8 dimensions can be turned round; tensor has {len(given)}")
+    if given is not None and dims is not None and dims[0] not in (None, len(given)):
+        raise ValueError(f"dims must have {len(given)} elements; it has {dims[0]}")
+    return [given]
+
+
+@op(
+    """
+    Reverse(tensor: T, dims: bool) -> output: T
+    T: type in {uint8, int8, uint16, int16, uint32, int32, uint64, int64, bool, bfloat16, half, \
+float, double, complex64, complex128, string}
+    """,
+    shape=_reverse_shape,
+    static=("dims",),
+)
+def reverse_kernel(xp: ArrayNamespace, x: Array, dims: Array) -> Any:
+    """Return x turned round along the axes for which dims is true.
+
+    Raises: InvalidArgumentError; UnimplementedError for more than 8 dimensions.
+    """
+    rank = np.ndim(x)
+    if not rank:
+        return x
+    check_vector(dims, "reverse: dims")
+    if len(dims) != rank:
+        raise InvalidArgumentError(f"reverse: dims must have {rank} elements; it has {len(dims)}")
+    if rank > 8:
+        raise UnimplementedError(f"reverse: at most 8 dimensions; found {rank}")
+    return xp.flip(x, tuple(np.flatnonzero(dims).tolist()))
+
+
+@gradient("Reverse")
+def reverse_v1_grad(op: Operation, grad: Tensor) -> list[Any]:
+    """Turn the gradient round."""
+    return [apply_op("Reverse", grad, op.inputs[1]), None]
 
 
 @export("reverse", "reverse_v2", "manip.reverse")

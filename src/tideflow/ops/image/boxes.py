@@ -296,7 +296,7 @@ class _Selection(NamedTuple):
     scores: Any
 
 
-def _overlap(boxes: Array) -> Callable[[int, int], float]:
+def overlap_of(boxes: Array) -> Callable[[int, int], float]:
     """Return the function of two boxes that gives the part of their union that both cover."""
     y1, y2 = np.minimum(boxes[:, 0], boxes[:, 2]), np.maximum(boxes[:, 0], boxes[:, 2])
     x1, x2 = np.minimum(boxes[:, 1], boxes[:, 3]), np.maximum(boxes[:, 1], boxes[:, 3])
@@ -370,6 +370,17 @@ def _check_corners(boxes: Array, iou_threshold: Array) -> None:
         raise _invalid(f"iou_threshold must be in [0, 1]; found {iou_threshold}")
 
 
+def selected_boxes(boxes: Array, scores: Array, most: Array, limits: tuple[Any, Any]) -> Any:
+    """Return the indices of the boxes that stay, best first.
+
+    limits: which part of their union two boxes may share, and what their scores must exceed.
+    Raises: InvalidArgumentError.
+    """
+    count = _check_selection(boxes, scores, most, limits)
+    _check_corners(boxes, limits[0])
+    return _select(scores, count, overlap_of(boxes), limits).indices
+
+
 def _selected_shape(c: ShapeContext) -> list[Dims]:
     return [(None,)]
 
@@ -392,10 +403,7 @@ def non_max_suppression_v3_kernel(
     score_threshold: Array,
 ) -> Any:
     """Return the indices of the boxes that stay, best first."""
-    limits = (iou_threshold, score_threshold)
-    count = _check_selection(boxes, scores, most, limits)
-    _check_corners(boxes, iou_threshold)
-    return _select(scores, count, _overlap(boxes), limits).indices
+    return selected_boxes(boxes, scores, most, (iou_threshold, score_threshold))
 
 
 def _padded(selected: Any, count: int) -> Any:
@@ -455,7 +463,7 @@ def non_max_suppression_v5_kernel(
     _check_corners(boxes, iou_threshold)
     if soft_nms_sigma < 0:
         raise _invalid(f"soft_nms_sigma must not be negative; found {soft_nms_sigma}")
-    found = _select(scores, count, _overlap(boxes), limits, float(soft_nms_sigma))
+    found = _select(scores, count, overlap_of(boxes), limits, float(soft_nms_sigma))
     valid = np.array(len(found.indices), np.int32)
     if not pad_to_max_output_size:
         return found.indices, found.scores, valid

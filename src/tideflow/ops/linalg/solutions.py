@@ -281,27 +281,10 @@ def tridiagonal_matmul(
 ) -> Tensor:
     """Return T @ rhs [..., M, K] for matrices T of three diagonals; see tridiagonal_solve."""
     with _scope(name, "tridiagonal_matmul"):
-        upper, main, lower = _three(_compact(diagonals, diagonals_format))
-        given: Any = convert_to_tensor(rhs, main.dtype)
-        rank = given.shape.rank or 2
-        size = apply_op("Shape", given)[-2] - 1
-        none = [[0, 0]] * (rank - 2)
-        starts = [0] * (rank - 2)
-        everything = [-1] * (rank - 2)
-        later = apply_op("Slice", given, [*starts, 1, 0], [*everything, -1, -1])
-        sooner = apply_op("Slice", given, [0] * rank, apply_op("Pack", [*everything, size, -1]))
-        made: Tensor = (
-            main * given
-            + upper * apply_op("Pad", later, [*none, [0, 1], [0, 0]])
-            + lower * apply_op("Pad", sooner, [*none, [1, 0], [0, 0]])
-        )
+        bands = _compact(diagonals, diagonals_format)
+        rows = apply_op("Split", -2, bands, num_split=3)
+        made: Tensor = apply_op("TridiagonalMatMul", *rows, rhs)
         return made
-
-
-def _three(bands: Tensor) -> list[Any]:
-    """Return three diagonals [..., M, 1] of [..., 3, M]."""
-    parts = apply_op("Unpack", bands, num=3, axis=-2)
-    return [apply_op("ExpandDims", part, -1) for part in parts]
 
 
 def _compact(diagonals: Any, form: str) -> Tensor:
@@ -341,15 +324,8 @@ def banded_triangular_solve(
     elements do not count; else those above, of which the last ones do not, and the main one.
     """
     with _scope(name, "banded_triangular_solve"):
-        given = convert_to_tensor(bands)
-        count = given.dims[-2] if given.dims else None
-        if count is None:
-            raise ValueError("how many bands there are must be known")
-        within = (1 - count, 0) if lower else (0, count - 1)
-        if count == 1:  # then a row of bands is the diagonal itself
-            given, within = apply_op("Squeeze", given, squeeze_dims=[-2]), (0, 0)
-        matrix = matrix_diag(given, k=within, align="LEFT_RIGHT")
-        return matrix_triangular_solve(matrix, rhs, lower=lower, adjoint=adjoint)
+        made: Tensor = apply_op("BandedTriangularSolve", bands, rhs, lower=lower, adjoint=adjoint)
+        return made
 
 
 # ---- eigenvalues of any matrix

@@ -143,7 +143,8 @@ def _running(
     return keep * old_mean + take * mean, keep * old_variance + take * unbiased
 
 
-def _grad_shape(c: ShapeContext) -> list[Dims]:
+def fused_batch_norm_grad_shape(c: ShapeContext) -> list[Dims]:
+    """Give the gradients of a batch norm their shapes.  Raises: ValueError."""
     given = shapes.merge(c.inputs[0], c.inputs[1])
     layout = c.attrs["data_format"]
     size: Dims = (None,)
@@ -164,7 +165,7 @@ def _grad_shape(c: ShapeContext) -> list[Dims]:
     data_format: string in {NHWC, NCHW, NDHWC, NCDHW} = 'NHWC'
     is_training: bool = true
     """,  # noqa: E501 - one list of outputs
-    shape=_grad_shape,
+    shape=fused_batch_norm_grad_shape,
     compiles=Compiles.ALWAYS,
 )
 def fused_batch_norm_grad_kernel(

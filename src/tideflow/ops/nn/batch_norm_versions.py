@@ -1,4 +1,4 @@
-"""The first two versions of the op of batch norms, which lack the last output of the third.
+"""The first two versions of batch norms and their gradients: the third has one reserve more.
 
 Source: tensorflow/core/ops/nn_ops.cc, core/kernels/fused_batch_norm_op.cc.
 """
@@ -17,6 +17,8 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.nn.batch_norm import (
     frozen_gradients,
+    fused_batch_norm_grad_kernel,
+    fused_batch_norm_grad_shape,
     fused_batch_norm_kernel,
     fused_batch_norm_shape,
 )
@@ -79,13 +81,68 @@ _define(
 )
 
 
+def _define_gradient(name: str, types: str, of_scale: str, of_channels: str) -> None:
+    reserves = ", ".join(f"reserve_space_{i}: {of_channels}" for i in (1, 2))
+    outputs = ("scale_backprop", "offset_backprop", "reserve_space_3", "reserve_space_4")
+    given = ", ".join(f"{one}: {of_channels}" for one in outputs)
+
+    @op(
+        f"""
+        {name}(y_backprop: T, x: T, scale: {of_scale}, {reserves}) -> x_backprop: T, {given}
+        {types}
+        epsilon: float = 9.999999747378752e-05
+        data_format: string in {{NHWC, NCHW}} = 'NHWC'
+        is_training: bool = true
+        """,
+        shape=fused_batch_norm_grad_shape,
+        compiles=Compiles.ALWAYS,
+    )
+    def kernel(
+        xp: ArrayNamespace,
+        y_backprop: Array,
+        x: Array,
+        scale: Array,
+        reserve_space_1: Array,
+        reserve_space_2: Array,
+        *,
+        epsilon: float,
+        data_format: str,
+        is_training: bool,
+    ) -> Any:
+        # CPUs do not read the third reserve.
+        made = fused_batch_norm_grad_kernel(
+            xp,
+            y_backprop,
+            x,
+            scale,
+            reserve_space_1,
+            reserve_space_2,
+            reserve_space_2,
+            epsilon=epsilon,
+            data_format=data_format,
+            is_training=is_training,
+        )
+        # These versions have no kernels of oneDNN's, which give scalars that nothing reads.
+        empty = xp.zeros((0,), xp.float32)
+        return (*made[:3], empty, empty)
+
+
+_define_gradient("FusedBatchNormGrad", "T: type in {float}", "T", "T")
+_define_gradient(
+    "FusedBatchNormGradV2",
+    "T: type in {half, bfloat16, float}\n        U: type in {float}",
+    "float",
+    "U",
+)
+
+
 @gradient("FusedBatchNorm", "FusedBatchNormV2")
 def fused_batch_norm_gradient(op: Operation, grad: Tensor, *_: Tensor) -> list[Any]:
-    """Take the third version's gradient, whose last input CPUs do not read."""
+    """Take the gradient of the same version."""
     attrs = {name: op.attrs[name] for name in ("epsilon", "data_format", "is_training")}
     x, scale = op.inputs[:2]
-    saved = (*op.outputs[3:5], op.outputs[4])
-    found = apply_op("FusedBatchNormGradV3", grad, x, scale, *saved, **attrs)
+    of_version = op.type.replace("Norm", "NormGrad")
+    found = apply_op(of_version, grad, x, scale, *op.outputs[3:5], **attrs)
     if op.attrs["is_training"]:
         return [*found[:3], None, None]
     return [*found[:3], *frozen_gradients(op, found[1], found[2])]

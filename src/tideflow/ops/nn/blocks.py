@@ -15,7 +15,7 @@ from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
-from tideflow.graph.shape_rules import ShapeContext
+from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
@@ -222,6 +222,72 @@ def space_to_batch_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
 def batch_to_space_nd_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Undo the move."""
     return [apply_op("SpaceToBatchND", grad, *op.inputs[1:]), None, None]
+
+
+def _of_images(c: ShapeContext, sign: int) -> list[Dims]:
+    given = with_rank(c.inputs[0], 4, "input")
+    with_rank(c.inputs[1], 2, "the pairs of sizes")
+    pairs, n = c.value(1), c.attrs["block_size"]
+    found: list[int | None] = [None, None, None, given[3]]
+    if given[0] is not None:
+        found[0] = given[0] * n * n if sign > 0 else given[0] // (n * n)
+    if pairs is not None:
+        _, edges = _space_rank(np.array([n, n]), pairs, 4, c.node.op)
+        for axis, (size, edge) in enumerate(zip(given[1:3], edges), 1):
+            if size is not None:
+                found[axis] = (size + sum(edge)) // n if sign > 0 else size * n - sum(edge)
+    return [tuple(found)]
+
+
+def _check_images(x: Array, what: str) -> None:
+    if x.ndim != 4:
+        raise InvalidArgumentError(f"{what}: input must have rank 4; found {list(x.shape)}")
+
+
+@op(
+    """
+    SpaceToBatch(input: T, paddings: Tpaddings) -> output: T
+    T: type
+    Tpaddings: type in indices = int32
+    block_size: int >= 2
+    """,
+    shape=lambda c: _of_images(c, 1),
+    static=("paddings",),
+)
+def space_to_batch_kernel(xp: ArrayNamespace, x: Array, paddings: Array, *, block_size: int) -> Any:
+    """Pad images and move each place within square blocks to the batch dimension."""
+    _check_images(x, "SpaceToBatch")
+    return space_to_batch_nd_kernel(xp, x, np.array([block_size] * 2), paddings)
+
+
+@op(
+    """
+    BatchToSpace(input: T, crops: Tidx) -> output: T
+    T: type
+    block_size: int >= 2
+    Tidx: type in indices = int32
+    """,
+    shape=lambda c: _of_images(c, -1),
+    static=("crops",),
+)
+def batch_to_space_kernel(xp: ArrayNamespace, x: Array, crops: Array, *, block_size: int) -> Any:
+    """Undo SpaceToBatch: move places from the batch dimension into square blocks, and crop."""
+    _check_images(x, "BatchToSpace")
+    return batch_to_space_nd_kernel(xp, x, np.array([block_size] * 2), crops)
+
+
+@gradient("SpaceToBatch")
+def space_to_batch_grad(op: Operation, grad: Tensor) -> list[Any]:
+    """Undo the move."""
+    n = op.attrs["block_size"]
+    return [apply_op("BatchToSpace", grad, op.inputs[1], block_size=n), None]
+
+
+@gradient("BatchToSpace")
+def batch_to_space_grad(op: Operation, grad: Tensor) -> list[Any]:
+    """Undo the move."""
+    n = op.attrs["block_size"]
+    return [apply_op("SpaceToBatch", grad, op.inputs[1], block_size=n), None]
 
 
 @export("space_to_batch_nd")

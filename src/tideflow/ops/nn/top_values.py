@@ -321,3 +321,45 @@ def in_top_k_v2(
       [False]
     """
     return in_top_k(predictions, targets, k, name)
+
+
+# ---- the n-th of a row
+
+
+def _nth_shape(c: ShapeContext) -> list[Dims]:
+    given, n = c.inputs[0], c.value("n")
+    if given is None:
+        return [None]
+    if not given:
+        raise ValueError("input must have at least one dimension; it is a scalar")
+    if n is not None and (n < 0 or (given[-1] is not None and given[-1] <= n)):
+        raise ValueError(f"n = {n} must lie in rows of {given[-1]}")
+    return [given[:-1]]
+
+
+@op(
+    """
+    NthElement(input: T, n: int32) -> values: T
+    reverse: bool = false
+    T: type in reals
+    """,
+    shape=_nth_shape,
+    static=("n",),
+)
+def nth_element_kernel(xp: ArrayNamespace, x: Array, n: Array, *, reverse: bool) -> Any:
+    """Return the n-th of each row in rising order, from 0; in falling order if reverse."""
+    check_scalar(n, "n")
+    if n < 0 or not x.ndim or x.shape[-1] <= n:
+        raise errors.InvalidArgumentError(f"n = {n} must lie in rows of shape {list(x.shape)}")
+    at = x.shape[-1] - 1 - int(n) if reverse else int(n)
+    return xp.sort(x, axis=-1)[..., at]
+
+
+@gradient("NthElement")
+def nth_element_gradient(op: Operation, grad: Tensor) -> list[Any]:
+    """Share the gradient among the elements that are equal to the n-th."""
+    x = op.inputs[0]
+    column = apply_op("ExpandDims", op.outputs[0], -1)
+    is_nth = apply_op("Cast", apply_op("Equal", column, x), DstT=grad.dtype)
+    count = apply_op("ExpandDims", apply_op("Sum", is_nth, [-1]), -1)
+    return [apply_op("RealDiv", is_nth, count) * apply_op("ExpandDims", grad, -1), None]

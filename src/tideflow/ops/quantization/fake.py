@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import shapes
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
-from tideflow.graph.shape_rules import ShapeContext, same_as
+from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
@@ -181,6 +182,99 @@ def _fake_quant_vars_grad(op: Operation, grad: Tensor) -> list[Any]:
     return list(apply_op("FakeQuantWithMinMaxVarsGradient", grad, *op.inputs, **attrs))
 
 
+# ---- limits of each channel
+
+
+def _check_channels(inputs: Array, min: Array, max: Array, num_bits: int) -> None:
+    _check_bits(num_bits)
+    if not np.ndim(inputs):
+        raise errors.InvalidArgumentError("inputs must have channels; it is a scalar")
+    for what, limit in (("min", min), ("max", max)):
+        if np.shape(limit) != np.shape(inputs)[-1:]:
+            raise errors.InvalidArgumentError(
+                f"{what} must be [{np.shape(inputs)[-1]}], one for each channel; its shape is "
+                f"{list(np.shape(limit))}"
+            )
+
+
+def _channels_shape(c: ShapeContext) -> list[Dims]:
+    given = c.shape("inputs")
+    limit = shapes.merge(with_rank(c.shape("min"), 1, "min"), with_rank(c.shape("max"), 1, "max"))
+    if given is None:
+        return [None]
+    if not given:
+        raise ValueError("inputs must have channels; it is a scalar")
+    return [(*given[:-1], *(shapes.merge(given[-1:], limit) or (None,)))]
+
+
+@op(
+    """
+    FakeQuantWithMinMaxVarsPerChannel(inputs: float, min: float, max: float) -> outputs: float
+    num_bits: int = 8
+    narrow_range: bool = false
+    """,
+    shape=_channels_shape,
+)
+def fake_quant_per_channel_kernel(
+    ctx: KernelContext, inputs: Array, min: Array, max: Array, *, num_bits: int, narrow_range: bool
+) -> Any:
+    """Return each element at the nearest level between the two limits of its channel, the last."""
+    _check_channels(inputs, min, max, num_bits)
+    empty = (min == _F(0)) & (max == _F(0))
+    most = np.where(empty, _F(1), max)
+    return np.where(empty, _F(0), _rounded(np, inputs, min, most, num_bits, narrow_range))
+
+
+def _channels_gradient_shape(c: ShapeContext) -> list[Dims]:
+    given = shapes.merge(c.shape("gradients"), c.shape("inputs"))
+    limit = shapes.merge(with_rank(c.shape("min"), 1, "min"), with_rank(c.shape("max"), 1, "max"))
+    return [given, limit, limit]
+
+
+@op(
+    """
+    FakeQuantWithMinMaxVarsPerChannelGradient(gradients: float, inputs: float, min: float, max: float) \
+-> backprops_wrt_input: float, backprop_wrt_min: float, backprop_wrt_max: float
+    num_bits: int = 8
+    narrow_range: bool = false
+    """,  # noqa: E501 - one list of inputs
+    shape=_channels_gradient_shape,
+)
+def fake_quant_per_channel_gradient_kernel(
+    ctx: KernelContext,
+    gradients: Any,
+    inputs: Array,
+    min: Array,
+    max: Array,
+    *,
+    num_bits: int,
+    narrow_range: bool,
+) -> Any:
+    """Return the gradients of the elements, and of the limits of each channel."""
+    if np.shape(gradients) != np.shape(inputs):
+        raise errors.InvalidArgumentError("gradients and inputs must have one shape")
+    _check_channels(inputs, min, max, num_bits)
+    empty = (min == _F(0)) & (max == _F(0))
+    low, high, _ = _nudged(np, min, np.where(empty, _F(1), max), num_bits, narrow_range)
+
+    # Products, as in TensorFlow: what is not finite stays so where it is left out.
+    def where(condition: Any) -> Any:
+        return gradients * condition.astype(_F)
+
+    def summed(condition: Any) -> Any:
+        over = tuple(range(np.ndim(inputs) - 1))
+        return np.where(empty, _F(0), np.sum(where(condition), axis=over, dtype=np.float32))
+
+    inside = np.where(empty, gradients, where((inputs >= low) & (inputs <= high)))
+    return inside, summed(inputs < low), summed(inputs > high)
+
+
+@gradient("FakeQuantWithMinMaxVarsPerChannel")
+def _fake_quant_per_channel_grad(op: Operation, grad: Tensor) -> list[Any]:
+    attrs = {name: op.attrs[name] for name in ("num_bits", "narrow_range")}
+    return list(apply_op("FakeQuantWithMinMaxVarsPerChannelGradient", grad, *op.inputs, **attrs))
+
+
 @export("quantization.fake_quant_with_min_max_args", "fake_quant_with_min_max_args")
 def fake_quant_with_min_max_args(
     inputs: TensorLike,
@@ -213,3 +307,100 @@ def fake_quant_with_min_max_vars(
         narrow_range=narrow_range, name=name,
     )  # fmt: skip
     return made
+
+
+@export(
+    "quantization.fake_quant_with_min_max_vars_gradient", "fake_quant_with_min_max_vars_gradient"
+)
+def fake_quant_with_min_max_vars_gradient(
+    gradients: TensorLike,
+    inputs: TensorLike,
+    min: TensorLike,
+    max: TensorLike,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return what fake_quant_with_min_max_vars passes back to inputs, min and max."""
+    return apply_op(
+        "FakeQuantWithMinMaxVarsGradient",
+        gradients,
+        inputs,
+        min,
+        max,
+        num_bits=num_bits,
+        narrow_range=narrow_range,
+        name=name,
+    )
+
+
+@export(
+    "quantization.fake_quant_with_min_max_vars_per_channel",
+    "fake_quant_with_min_max_vars_per_channel",
+)
+def fake_quant_with_min_max_vars_per_channel(
+    inputs: TensorLike,
+    min: TensorLike,
+    max: TensorLike,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return floats at the nearest of 2 ** num_bits levels between the limits of their channel.
+
+    Shapes: inputs [..., channels]; min and max [channels].
+    """
+    return apply_op(
+        "FakeQuantWithMinMaxVarsPerChannel",
+        inputs,
+        min,
+        max,
+        num_bits=num_bits,
+        narrow_range=narrow_range,
+        name=name,
+    )
+
+
+@export(
+    "quantization.fake_quant_with_min_max_vars_per_channel_gradient",
+    "fake_quant_with_min_max_vars_per_channel_gradient",
+)
+def fake_quant_with_min_max_vars_per_channel_gradient(
+    gradients: TensorLike,
+    inputs: TensorLike,
+    min: TensorLike,
+    max: TensorLike,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return what fake_quant_with_min_max_vars_per_channel passes back to its inputs."""
+    return apply_op(
+        "FakeQuantWithMinMaxVarsPerChannelGradient",
+        gradients,
+        inputs,
+        min,
+        max,
+        num_bits=num_bits,
+        narrow_range=narrow_range,
+        name=name,
+    )
+
+
+@export(
+    "quantization.fake_quant_with_min_max_args_gradient", "fake_quant_with_min_max_args_gradient"
+)
+def fake_quant_with_min_max_args_gradient(
+    gradients: TensorLike,
+    inputs: TensorLike,
+    min: float = -6.0,
+    max: float = 6.0,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Return what fake_quant_with_min_max_args passes back to its inputs."""
+    return apply_op(
+        "FakeQuantWithMinMaxArgsGradient", gradients, inputs, min=min, max=max, num_bits=num_bits,
+        narrow_range=narrow_range, name=name,
+    )  # fmt: skip

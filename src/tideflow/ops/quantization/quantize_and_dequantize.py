@@ -103,17 +103,8 @@ def quantize_and_dequantize_v4_kernel(
 @gradient("QuantizeAndDequantizeV4")
 def _quantize_and_dequantize_v4_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Pass on the gradient of what is in the range; the range's own is zero."""
-    x, low, high = op.inputs
-    limits = [low, high]
-    if op.attrs["axis"] >= 0 and x.dims is not None:
-        sizes = [1] * len(x.dims)
-        sizes[op.attrs["axis"]] = -1
-        limits = [apply_op("Reshape", limit, sizes) for limit in limits]
-    inside = apply_op(
-        "LogicalAnd", apply_op("GreaterEqual", x, limits[0]), apply_op("LessEqual", x, limits[1])
-    )
-    of_x = apply_op("SelectV2", inside, grad, apply_op("ZerosLike", grad))
-    return [of_x, apply_op("ZerosLike", low), apply_op("ZerosLike", high)]
+    made = apply_op("QuantizeAndDequantizeV4Grad", grad, *op.inputs, axis=op.attrs["axis"])
+    return list(made)
 
 
 @export("quantization.quantize_and_dequantize_v2")
