@@ -195,3 +195,50 @@ def checkpoints_of_names_read_by_objects(tf, folder):
     status = tf.train.Checkpoint(o=other, w=w).restore(path)
     found.append(attempt(lambda: status.assert_existing_objects_matched() and None))
     return found
+
+
+@program
+def linear_algebra(tf, folder):
+    x = tf.constant([[2.0, 1.0], [4.0, 5.0]])
+    determinant, factors = tf.linalg.slogdet(x), tf.linalg.lu(x)
+    traced = tf.function(lambda x: tf.linalg.slogdet(x))(x)
+    found = (determinant, factors, traced, tf.linalg.eigh(x), tf.linalg.svd(x), tf.linalg.qr(x))
+    return (
+        [type(one).__name__ for one in (*found, tf.math.top_k(x), tf.unique_with_counts([1, 1]))],
+        [list(determinant._fields), list(factors._fields)],
+        [determinant.sign, determinant.log_abs_determinant, factors.lu, factors.p],
+    )
+
+
+@program
+def constant_initializers(tf, folder):
+    def made(value, **kwargs):
+        return attempt(lambda: tf.constant_initializer(value)([2], **kwargs))
+
+    return [
+        [made(value), made(value, dtype=tf.float32), made(value, dtype=tf.int32)]
+        for value in (3, [1, 2], 2.5, "a")
+    ]
+
+
+@program
+def recomputed(tf, folder):
+    calls = []
+    v = tf.Variable(3.0)
+
+    def f(x):
+        calls.append(1)
+        return tf.sin(x) * x * v
+
+    r = tf.recompute_grad(f)
+    x = tf.constant(2.0)
+    with tf.GradientTape() as t:
+        t.watch(x)
+        y = r(x)
+    g = t.gradient(y, [x, v])
+    g2 = tf.function(lambda x: tf.gradients(r(x) * 2.0, x)[0])(x)
+    with tf.GradientTape() as t:
+        y = tf.recompute_grad(lambda a, b: (a * b, a + b))(x, v)
+        z = y[0] + y[1]
+    g3 = t.gradient(z, v)
+    return y, g, g2, len(calls), g3, tf.recompute_grad(lambda: tf.constant(2.0))()

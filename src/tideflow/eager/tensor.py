@@ -303,7 +303,7 @@ def fill_operation(
     op._output_types = None
     op.graph = graph
     op.index = 0
-    op.made_at = ("", 0)
+    op.frames = ()
     op.control_flow_context = None
     op.static_values = {}
 

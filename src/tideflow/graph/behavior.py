@@ -15,11 +15,14 @@ class Behavior:
       tensorshape: sizes of a TensorShape are numbers and None, and no Dimension objects.
       tensor_equality: == compares eager tensors and variables by their elements.
       resource_variables: variables are resources where the caller does not say.
+      control_flow: branches and loops of plain graphs are functions, as they always are inside of
+        functions.
     """
 
     tensorshape: bool = True
     tensor_equality: bool = True
     resource_variables: bool = True
+    control_flow: bool = False
 
 
 behavior = Behavior()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, ClassVar
 
 from tideflow.graph.attr_value import encode_attr
+from tideflow.graph.behavior import behavior
 from tideflow.graph.build_scopes import BuildScopes
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.defaults import default_sessions as default_sessions
@@ -123,6 +124,20 @@ class Graph(BuildScopes, NamedCollections):
         for tensor in tensors:
             tensor.consumers_list.append(made)
         self.operations_by_name[made.name] = made
+        self.version += 1
+
+    @property
+    def builds_functional_flow(self) -> bool:
+        """Whether branches and loops become functions here: If, Case and While."""
+        return behavior.control_flow or self.body_class is not None
+
+    def _discard(self, ops: Iterable[Operation]) -> None:
+        """Take out operations that were entered last; their names stay taken."""
+        for op in ops:
+            del self.operations_by_name[op.name]
+            for tensor in op.inputs:
+                while op in tensor.consumers_list:
+                    tensor.consumers_list.remove(op)
         self.version += 1
 
     def capture(self, tensor: Tensor) -> Tensor:

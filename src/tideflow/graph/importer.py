@@ -38,26 +38,31 @@ def import_graph_def(
       name: scope under which they are put; "import" by default, "" for none.
       producer_op_list: accepted as TensorFlow does; not needed, since defaults are filled in.
     Raises: ValueError for names that are not there or stand twice, inputs or attrs that do not fit,
-    or a cycle; NotFoundError for an unknown op, naming it and its node.
+    or a cycle; NotFoundError for an unknown op, naming it and its node.  The graph is then as it
+    was, but for names in input_map that nothing uses.
     """
     graph = graph or get_default_graph()
     check_versions(graph_def.versions)
     mapped = {_canonical(k): v for k, v in (input_map or {}).items()}
     reader = NodeReader(lookup)
-    op_defs = _op_defs(graph_def, reader)
     scope = "import" if name is None else name
     prefix = graph.unique_name(scope) + "/" if scope else ""
+    op_defs = _op_defs(graph_def, reader)
     importer = _Importer(graph, prefix, mapped)
-    for node_pb in _in_order(graph_def, mapped):
-        op_def = op_defs[node_pb.name]
-        importer.add(node_pb, op_def, _attrs(node_pb, op_def, reader))
-    importer.close_loops()
+    try:
+        for node_pb in _in_order(graph_def, mapped):
+            op_def = op_defs[node_pb.name]
+            importer.add(node_pb, op_def, _attrs(node_pb, op_def, reader))
+        importer.close_loops()
+        found = [importer.element(element) for element in return_elements or ()]
+    except Exception:
+        graph._discard(importer.made.values())
+        raise
     unused = sorted(set(mapped) - importer.used)
     if unused:
+        # As in TensorFlow, the nodes stay.
         raise ValueError(f"input_map names tensors that the graph does not use: {unused}")
-    if return_elements is None:
-        return None
-    return [importer.element(element) for element in return_elements]
+    return None if return_elements is None else found
 
 
 def _canonical(name: str) -> str:
@@ -175,8 +180,8 @@ class _Importer:
             except errors.InvalidArgumentError as error:
                 raise ValueError(error.message) from None
         self.graph._add(op, [_tensor_of(edge) for edge in inputs])
-        self.graph._apply_devices(op)
         self.made[node_pb.name] = op
+        self.graph._apply_devices(op)
         self.open.extend((op, index, source, port) for index, source, port in pending)
 
     def _free_name(self, name: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from traceback import FrameSummary, StackSummary
+from types import CodeType, FrameType
 from typing import Any, ClassVar, Protocol
 
 from tideflow.graph import shapes
@@ -211,9 +213,9 @@ class Operation(Node):
     __slots__ = (
         "__weakref__",
         "control_flow_context",
+        "frames",
         "graph",
         "index",
-        "made_at",
         "outputs",
         "static_values",
     )
@@ -231,10 +233,24 @@ class Operation(Node):
         super().__init__(name, op_def, inputs, controls, attrs, device)
         self.graph = graph
         self.index = len(graph.operations_by_name)
-        self.made_at = _calling_line()
+        self.frames = _calling_frames()
         self.control_flow_context: ControlFlowContext | None = None
         self.outputs: list[Tensor] = []
         self.static_values: dict[int, Any] = {}
+
+    @property
+    def made_at(self) -> tuple[str, int]:
+        """The user's file and line that made the operation."""
+        return _location(*self.frames[:2]) if self.frames else ("", 0)
+
+    @property
+    def traceback(self) -> StackSummary:
+        """The calls that led to the operation, the user's line that made it last."""
+        found = StackSummary()
+        for code, instruction in list(zip(self.frames[::2], self.frames[1::2]))[::-1]:
+            file, line = _location(code, instruction)
+            found.append(FrameSummary(file, line, code.co_name, lookup_line=False))
+        return found
 
     @property
     def type(self) -> str:
@@ -349,10 +365,14 @@ def _as_operation(node: Node) -> Operation:
     return node
 
 
-def _calling_line() -> tuple[str, int]:
-    """Return file and line of the innermost frame outside the package."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None:
+def _calling_frames() -> tuple[Any, ...]:
+    """Return code and instruction of each frame outside of the package, the innermost first.
+
+    In one flat tuple, which costs the garbage collector nothing; lines are found when somebody
+    asks, since that takes longer than all of this.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_back is not None:
         module = frame.f_globals.get("__name__", "")
         if not module.startswith(_PACKAGE) or module[len(_PACKAGE) : len(_PACKAGE) + 1] not in (
             "",
@@ -360,5 +380,16 @@ def _calling_line() -> tuple[str, int]:
         ):
             break
         frame = frame.f_back
-    found = (frame.f_code.co_filename, frame.f_lineno)
+    found: list[Any] = []
+    while frame is not None:
+        found += (frame.f_code, frame.f_lasti)
+        frame = frame.f_back
+    return tuple(found)
+
+
+def _location(code: CodeType, instruction: int) -> tuple[str, int]:
+    """Return file and line of an instruction; those of the user's code that it was made from."""
+    lines = code.co_lines()
+    line = next((n for begin, end, n in lines if begin <= instruction < end), None)
+    found = (code.co_filename, line or code.co_firstlineno)
     return line_origins.get(found, found)

@@ -57,7 +57,9 @@ def open_resource(
       kind: under which it is kept.
       shared_name: empty for one that belongs to the node.
       check: raises for a shared one that is not what the node declares.
+    Raises: InvalidArgumentError for a container's name that TensorFlow refuses.
     """
+    check_names(container, "")
     if not shared_name:
         return add_anonymous(ctx, kind, make())
     check(ctx.resources.lookup_or_create(container, shared_name, kind, make))

@@ -23,9 +23,22 @@ def enable_tensor_equality() -> None:
     behavior.tensor_equality = True
 
 
+@export("enable_control_flow_v2")
+def enable_control_flow_v2() -> None:
+    """Build branches and loops of graphs as functions: If, Case and While."""
+    behavior.control_flow = True
+
+
 @export("disable_control_flow_v2")
-def choose_v1() -> None:
-    """Do nothing: in this, `tideflow.v1` never behaves as TensorFlow 2 does."""
+def disable_control_flow_v2() -> None:
+    """Build branches and loops of graphs of many operations, such as Switch (the default)."""
+    behavior.control_flow = False
+
+
+@export("control_flow_v2_enabled")
+def control_flow_v2_enabled() -> bool:
+    """Whether branches and loops that are made here are functions."""
+    return get_default_graph().builds_functional_flow
 
 
 @export("disable_v2_tensorshape")
@@ -52,6 +65,7 @@ def disable_v2_behavior() -> None:
     disable_eager_execution()
     disable_v2_tensorshape()
     disable_resource_variables()
+    disable_control_flow_v2()
 
 
 @export("enable_v2_behavior")

@@ -21,6 +21,7 @@ import tideflow.distribute.losses
 import tideflow.distribute.mirrored
 import tideflow.distribute.multi_worker
 import tideflow.eager.api
+import tideflow.eager.recompute
 import tideflow.eager.scopes
 import tideflow.ops
 import tideflow.train

@@ -26,7 +26,7 @@ Branch = Callable[[], Any]
 
 def is_functional() -> bool:
     """Whether branches and loops are functions here, or run at once."""
-    return get_default_graph().body_class is not None
+    return get_default_graph().builds_functional_flow
 
 
 def _known(tensor: TensorLike) -> Any:

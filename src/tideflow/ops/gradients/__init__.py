@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tideflow.ops.gradients.api import UnconnectedGradients, gradients
 from tideflow.ops.gradients.control_flow import ControlFlowGradients
+from tideflow.ops.gradients.custom import custom_gradient, only_reads_noted
 from tideflow.ops.gradients.symbolic import GRADIENT
 from tideflow.ops.gradients.walk import (
     Walk,
@@ -24,9 +25,11 @@ __all__ = [
     "Walk",
     "WalkOptions",
     "aggregate",
+    "custom_gradient",
     "gradient_function",
     "gradients",
     "is_trainable",
     "ones_like_output",
+    "only_reads_noted",
     "zeros_like_output",
 ]

@@ -6,10 +6,11 @@ tensorflow/python/ops/gradients/custom.py.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tideflow.graph import gradient_registry, roles
@@ -101,6 +102,17 @@ class _Reads:
     def watch_accessed(self, variable: object) -> None:
         if not any(variable is other for other in self.variables):
             self.variables.append(variable)
+
+
+@contextlib.contextmanager
+def only_reads_noted() -> Iterator[None]:
+    """Let no tape take notes inside `with`; a custom gradient around still sees what is read."""
+    tapes = local.tapes
+    local.tapes = tuple(tape for tape in tapes if isinstance(tape, _Reads))
+    try:
+        yield
+    finally:
+        local.tapes = tapes
 
 
 class _Call:

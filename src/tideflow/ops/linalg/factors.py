@@ -7,7 +7,7 @@ Source: tensorflow/core/kernels/linalg.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -279,13 +279,18 @@ def cholesky(input: TensorLike, name: str | None = None) -> Tensor:
     return made
 
 
+class Qr(NamedTuple):
+    """An orthogonal matrix and an upper triangular one."""
+
+    q: Tensor
+    r: Tensor
+
+
 @export("linalg.qr", "qr")
-def qr(
-    input: TensorLike, full_matrices: bool = False, name: str | None = None
-) -> tuple[Tensor, Tensor]:
+def qr(input: TensorLike, full_matrices: bool = False, name: str | None = None) -> Qr:
     """Return Q and R of matrices [..., M, N]."""
     q, r = apply_op("Qr", input, full_matrices=full_matrices, name=name)
-    return q, r
+    return Qr(q, r)
 
 
 @export("linalg.svd", "svd")
@@ -314,16 +319,21 @@ def self_adjoint_eigvals(tensor: TensorLike, name: str | None = None) -> Tensor:
     return made
 
 
+class Lu(NamedTuple):
+    """L and U in one matrix, and the order of the rows."""
+
+    lu: Tensor
+    p: Tensor
+
+
 @export("linalg.lu")
-def lu(
-    input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None = None
-) -> tuple[Tensor, Tensor]:
+def lu(input: TensorLike, output_idx_type: DTypeLike = "int32", name: str | None = None) -> Lu:
     """Return L and U in one matrix, and the order of the rows, of matrices [..., M, M].
 
     Raises: InvalidArgumentError for a singular matrix.
     """
     factors, order = apply_op("Lu", input, output_idx_type=output_idx_type, name=name)
-    return factors, order
+    return Lu(factors, order)
 
 
 @export("linalg.sqrtm", "matrix_square_root")

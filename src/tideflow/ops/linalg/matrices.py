@@ -8,7 +8,7 @@ Source: tensorflow/core/kernels/linalg.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -274,11 +274,18 @@ def matrix_determinant(input: TensorLike, name: str | None = None) -> Tensor:
     return made
 
 
+class LogMatrixDeterminant(NamedTuple):
+    """The sign of determinants, and the logarithms of their absolute values."""
+
+    sign: Tensor
+    log_abs_determinant: Tensor
+
+
 @export("linalg.slogdet")
-def slogdet(input: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
+def slogdet(input: TensorLike, name: str | None = None) -> LogMatrixDeterminant:
     """Return sign and logarithm of the absolute value of determinants of [..., M, M]."""
     sign, log = apply_op("LogMatrixDeterminant", input, name=name)
-    return sign, log
+    return LogMatrixDeterminant(sign, log)
 
 
 @export("linalg.solve", "matrix_solve")

@@ -53,6 +53,7 @@ from tideflow.ops.state.step_counter import (
     get_or_create_global_step_read,
     global_step,
 )
+from tideflow.ops.state.templates import Template
 from tideflow.ops.state.updates import bind_update
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "RefVariable",
     "ResourceVariable",
     "ResourceVariableState",
+    "Template",
     "Variable",
     "VariableAggregation",
     "VariableState",

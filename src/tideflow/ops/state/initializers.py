@@ -125,7 +125,7 @@ class Constant(Initializer):
         partition_info: object | None = None,
         verify_shape: bool | None = None,
     ) -> Tensor:
-        found = self.dtype if dtype is None else as_dtype(dtype).base_dtype
+        found = self._own_type() if dtype is None else as_dtype(dtype).base_dtype
         array = to_array(self.value, found)
         sizes = _sizes(shape)
         if (self.verify_shape if verify_shape is None else verify_shape) and (
@@ -135,6 +135,10 @@ class Constant(Initializer):
         if array.size == 1:
             return _filled(sizes, array.reshape(())[()], found)
         return constant_tensor(_stretched(array, sizes), found)
+
+    def _own_type(self) -> DType:
+        """The element type where the caller says none."""
+        return self.dtype
 
     def get_config(self) -> dict[str, Any]:
         return {"value": self.value, "dtype": self.dtype.name}

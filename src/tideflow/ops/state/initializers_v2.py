@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tideflow.graph.building import to_array
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2, export_value_v2
 from tideflow.ops.state.initializers import (
@@ -23,6 +24,7 @@ from tideflow.ops.state.initializers import (
     VarianceScaling,
     Zeros,
 )
+from tideflow.wire.dtypes import DType, as_dtype
 
 
 @export_v2("zeros_initializer", "initializers.zeros")
@@ -59,6 +61,9 @@ class ConstantV2(Constant):
         super().__init__(value)
         self.support_partition = support_partition
 
+    def _own_type(self) -> DType:
+        return as_dtype(to_array(self.value).dtype)
+
     def get_config(self) -> dict[str, Any]:
         return {"value": self.value}
 
@@ -69,6 +74,9 @@ class ConstantOfKeras(ConstantV2):
 
     def __init__(self, value: TensorLike = 0.0) -> None:
         super().__init__(value)
+
+    def _own_type(self) -> DType:
+        return self.dtype
 
 
 @export_v2("initializers.identity")

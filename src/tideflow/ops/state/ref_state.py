@@ -16,6 +16,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import from_attr, same_as, scalar
 from tideflow.graph.shapes import TensorShape, compatible, format_dims
 from tideflow.graph.types import Array
+from tideflow.ops.node_resources import check_names
 from tideflow.ops.state.cells import RefVariableState
 from tideflow.ops.state.resource_state import count_up
 from tideflow.wire import errors
@@ -35,9 +36,12 @@ def variable(
     """Return the variable's cell, shared by all that ask for the same name.
 
     The name is shared_name, or else the node's.
-    Raises: InternalError when the name belongs to a variable of another type.
+    Raises: InternalError when the name belongs to a variable of another type;
+    InvalidArgumentError for a container's name that TensorFlow refuses.
     Source: tensorflow/core/kernels/variable_ops.cc
     """
+    if container:
+        check_names(container, "")
     name = shared_name or ctx.node.name
     state = ctx.resources.lookup_or_create(
         container,

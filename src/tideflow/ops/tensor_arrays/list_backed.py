@@ -187,7 +187,7 @@ class ListTensorArray(TensorArray):
 
 def _choose(cls: type[TensorArray], handle: object) -> type[TensorArray]:
     """Return the class for an array that is made here."""
-    if cls is TensorArray and handle is None and get_default_graph().body_class is not None:
+    if cls is TensorArray and handle is None and get_default_graph().builds_functional_flow:
         return ListTensorArray
     return cls
 
