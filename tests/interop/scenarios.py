@@ -13,15 +13,17 @@ import json
 import os
 import pickle
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -66,8 +68,18 @@ SETTINGS = {
 }
 
 
+# How long a process may take to write the stacks of its threads.
+_LAST_WORDS_S = 10.0
+# How much is told of what a process that has hung or ended wrote to its standard error.
+_TOLD_CHARACTERS = 12_000
+
+
 class Unexpected(Exception):
     """A program failed where it expects no error, or did not end."""
+
+
+class NoAnswerError(Unexpected):
+    """A process did not answer in time; the text has the stacks of its threads."""
 
 
 class Process:
@@ -89,21 +101,29 @@ class Process:
         watched = () if "tensorflow" in arguments else (TESTS / "monitored", TESTS)
         self._path = os.pathsep.join(map(str, (HERE, *watched, SOURCE)))
         self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None
         self._buffer = b""
 
     def ask(self, question: Any, timeout_s: float = REPLY_TIMEOUT_S) -> bytes:
-        """Return the answer; raise Unexpected and end the process if there is none in time."""
-        process = self._process or self._start()
+        """Return the answer, and end the process if there is none.
+
+        Raises: Unexpected; NoAnswerError where the process did not answer in time.
+        """
+        process = self.start()
         assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(question).encode() + b"\n")
             process.stdin.flush()
             return self._read_line(process, time.monotonic() + timeout_s)
         except (OSError, Unexpected) as error:
-            self.close()
-            raise Unexpected(f"{self._command[1:]} on {question}: {error}") from None
+            told = self.end()
+            kind = NoAnswerError if isinstance(error, NoAnswerError) else Unexpected
+            raise kind(f"{told}\n{self._command[1:]} on {question}: {error}") from None
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
+        """Return the process, which is started if it is not there."""
+        if self._process is not None:
+            return self._process
         environment = {
             **os.environ,
             "PYTHONPATH": self._path,
@@ -113,11 +133,13 @@ class Process:
             "CUDA_VISIBLE_DEVICES": "",
             **self._environment,
         }
+        if not os.environ.get("INTEROP_VERBOSE"):
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (`close` closes it)
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=None if os.environ.get("INTEROP_VERBOSE") else subprocess.DEVNULL,
+            stderr=self._errors,
             env=environment,
         )
         self._buffer = b""
@@ -129,7 +151,7 @@ class Process:
             selector.register(process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
                 if not selector.select(max(0.0, deadline_s - time.monotonic())):
-                    raise Unexpected("no answer in time")
+                    raise NoAnswerError("no answer in time")
                 found = os.read(process.stdout.fileno(), 1 << 20)
                 if not found:
                     raise Unexpected(f"the process ended, exit status {process.wait()}")
@@ -148,6 +170,23 @@ class Process:
         assert self._process is not None
         return self._process.pid
 
+    def end(self) -> str:
+        """End the process; return the end of what it wrote to its standard error.
+
+        One that calls `stacks.tell_when_ended` writes the stacks of its threads as its last words.
+        """
+        if self._process is None or self._errors is None:
+            self.close()
+            return ""
+        self._process.send_signal(signal.SIGUSR1)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_WORDS_S)
+        length = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, length - _TOLD_CHARACTERS))
+        told = self._errors.read().decode(errors="replace")
+        self.close()
+        return told
+
     def close(self) -> None:
         """End the process at once."""
         process, self._process = self._process, None
@@ -158,6 +197,9 @@ class Process:
             assert process.stdout is not None
             process.stdin.close()
             process.stdout.close()
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
 
 
 class RunningCluster:
@@ -174,18 +216,25 @@ class RunningCluster:
         self.processes: dict[str, Process] = {}
         self.targets: dict[str, str] = {}
         for runtime, (job, task) in zip(runtimes, TASKS):
-            if runtime == "tensorflow":
-                process = tensorflow_server
-            else:
+            if runtime != "tensorflow":
                 process = Process("serve.py", runtime, environment=environment)
                 self.processes[f"{job}:{task}"] = process
-            self.targets[f"{job}:{task}"] = process.ask([spec, job, task]).decode()
+                # All import at the same time.
+                process.start()
+        for job, task in TASKS:
+            name = f"{job}:{task}"
+            process = self.processes.get(name, tensorflow_server)
+            self.targets[name] = process.ask([spec, job, task]).decode()
 
     def restart(self, name: str) -> None:
         """Start a task of tideflow anew, at its old address."""
         job, _, task = name.partition(":")
         self.processes[name].close()
         self.processes[name].ask([self.spec, job, int(task)])
+
+    def end(self) -> dict[str, str]:
+        """End the tasks that have processes of their own; return their last words, by task."""
+        return {task: process.end() for task, process in self.processes.items()}
 
     def close(self) -> None:
         for process in self.processes.values():

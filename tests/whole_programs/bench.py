@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,12 +18,20 @@ _HERE = Path(__file__).parent
 # The folder has modules named as packages of tests, so it is on the path for this import alone.
 sys.path.insert(0, str(_HERE.parent / "interop"))
 try:
-    from scenarios import CLUSTERS, Process, RunningCluster, Unexpected, differences
+    from scenarios import (
+        CLUSTERS,
+        NoAnswerError,
+        Process,
+        RunningCluster,
+        Unexpected,
+        differences,
+    )
 finally:
     sys.path.remove(str(_HERE.parent / "interop"))
 
 # A program takes milliseconds; one that takes this long hangs.
 PROGRAM_TIMEOUT_S = 60.0
+_WITH_STACKS = (NoAnswerError.__name__, Unexpected.__name__)
 LIBRARIES = ("tensorflow", "tideflow")
 LOCAL = "no cluster"
 
@@ -105,52 +114,99 @@ def _compared(note: Any) -> Any:
 def _text(note: Any) -> str:
     if isinstance(note, dict):
         if "error" in note:
-            return str(note["text"])[:300].replace("\n", " ")
+            whole = note["error"] in _WITH_STACKS
+            return str(note["text"]) if whole else str(note["text"])[:300].replace("\n", " ")
         return next(filter(None, map(_text, note.values())), "")
     return ""
 
 
-class Bench:
-    """All clusters and clients, each started when it is first needed."""
+class Servers:
+    """The servers of a bench, on which the programs of one shape run.
+
+    Attributes:
+      life: how often all have ended; another after a program means that it may have met the end.
+    """
 
     def __init__(self) -> None:
-        self._servers: dict[str, Process] = {}
+        self.life = 0
+        self._lock = threading.RLock()
+        self._tensorflow = Process("serve.py", "tensorflow")
+        self._clusters: dict[str, RunningCluster] = {}
+
+    def cluster(self, name: str) -> RunningCluster:
+        """Return a cluster, which is started if it is not there."""
+        with self._lock:
+            if name not in self._clusters:
+                self._clusters[name] = RunningCluster(CLUSTERS[name].runtimes, self._tensorflow)
+            return self._clusters[name]
+
+    def end(self) -> dict[str, str]:
+        """End all processes; return what they say of what they were doing."""
+        with self._lock:
+            self.life += 1
+            words = {"TensorFlow's tasks": self._tensorflow.end()}
+            for name, cluster in self._clusters.items():
+                words |= {f"{task} of {name}": one for task, one in cluster.end().items()}
+            self._clusters.clear()
+            return {who: one for who, one in words.items() if one}
+
+
+class Bench:
+    """All clusters and clients, each started when it is first needed.
+
+    A program that hangs may leave servers that nobody can use, so they are ended with it, and what
+    ran on them meanwhile is run again.
+
+    Attributes:
+      limit_s: how long a program may take.
+    """
+
+    def __init__(self, limit_s: float = PROGRAM_TIMEOUT_S) -> None:
+        self.limit_s = limit_s
         self._clients: dict[tuple[str, str, bool], Process] = {}
-        self._clusters: dict[tuple[str, str], RunningCluster] = {}
-
-    def _cluster(self, shape: str, name: str) -> RunningCluster:
-        """Return a cluster; graphs and eager operations have clusters of their own."""
-        key = shape, name
-        if key not in self._clusters:
-            server = self._servers.setdefault(shape, Process("serve.py", "tensorflow"))
-            self._clusters[key] = RunningCluster(CLUSTERS[name].runtimes, server)
-        return self._clusters[key]
-
-    def start(self, shapes: Iterable[str], pairs: Iterable[Pair]) -> None:
-        """Start what will be needed."""
-        for shape in shapes:
-            for pair in pairs:
-                if pair.cluster != LOCAL:
-                    self._cluster(shape, pair.cluster)
+        # Graphs and eager operations have servers of their own.
+        self._servers = {shape: Servers() for shape in ("v1", "v2")}
 
     def run_source(self, shape: str, name: str, source: str, pair: Pair) -> list[Any]:
         """Return what a program notes; a hang or the end of its process is a note."""
+        servers = self._servers[shape]
+        while True:
+            life = servers.life
+            try:
+                answer = self._answer(shape, name, source, pair)
+            except Unexpected as error:
+                words = {"client": str(error)}
+                if pair.cluster != LOCAL and servers.life != life:
+                    continue
+                if pair.cluster != LOCAL and isinstance(error, NoAnswerError):
+                    words |= servers.end()
+                told = "".join(f"\n--- {who}\n{one}" for who, one in words.items())
+                return [{"failed": {"error": type(error).__name__, "text": told}}]
+            if pair.cluster == LOCAL or servers.life == life:
+                notes: list[Any] = pickle.loads(base64.b64decode(answer))
+                return notes
+
+    def _answer(self, shape: str, name: str, source: str, pair: Pair) -> bytes:
         # An eager client that has joined a cluster does not leave it again.
         key = shape, pair.client, shape == "v2" and pair.cluster != LOCAL
-        client = self._clients.setdefault(
-            key, Process(str(_HERE / "executor.py"), shape, pair.client)
-        )
         targets = spec = None
-        if pair.cluster != LOCAL:
-            cluster = self._cluster(shape, pair.cluster)
-            targets = cluster.targets
-            spec = cluster.spec if shape == "v2" else None
         try:
-            line = client.ask([name, source, targets, spec], PROGRAM_TIMEOUT_S)
-        except Unexpected as error:
-            return [{"failed": {"error": "NoAnswer", "text": str(error)[-200:]}}]
-        notes: list[Any] = pickle.loads(base64.b64decode(line))
-        return notes
+            client = self._client(*key)
+            if pair.cluster != LOCAL:
+                cluster = self._servers[shape].cluster(pair.cluster)
+                targets = cluster.targets
+                spec = cluster.spec if shape == "v2" else None
+            return client.ask([name, source, targets, spec], self.limit_s)
+        except Unexpected:
+            self._clients.pop(key, None)
+            raise
+
+    def _client(self, shape: str, library: str, joins: bool) -> Process:
+        key = shape, library, joins
+        if key not in self._clients:
+            self._clients[key] = Process(str(_HERE / "executor.py"), shape, library)
+            self._clients[key].ask(None)
+        return self._clients[key]
 
     def run(self, program: Program, pair: Pair) -> list[Any]:
         """Return what a program notes."""
@@ -169,9 +225,6 @@ class Bench:
             one.seed: set(pairs_of(one.seed)) | {pair.reference for pair in pairs_of(one.seed)}
             for one in programs
         }
-        for shape in {one.shape for one in programs}:
-            some = [wanted[one.seed] for one in programs if one.shape == shape]
-            self.start([shape], set().union(*some))
         outcomes = {one.seed: Outcome(one.seed) for one in programs}
 
         def run_lane(shape: str, library: str) -> None:
@@ -184,8 +237,8 @@ class Bench:
         with ThreadPoolExecutor(lanes) as pool:
             lane_ends = [
                 pool.submit(run_lane, shape, library)
-                for shape in ("v1", "v2")
                 for library in LIBRARIES
+                for shape in ("v1", "v2")
             ]
             for end in lane_ends:
                 end.result()
@@ -193,7 +246,7 @@ class Bench:
 
     def close(self) -> None:
         """End all processes."""
-        for cluster in self._clusters.values():
-            cluster.close()
-        for process in (*self._clients.values(), *self._servers.values()):
-            process.close()
+        for servers in self._servers.values():
+            servers.end()
+        for client in self._clients.values():
+            client.close()

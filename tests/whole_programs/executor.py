@@ -1,7 +1,8 @@
 """Run programs in this process with one client: `python executor.py v1|v2 tensorflow|tideflow`.
 
 Each line of standard input is a JSON list [name, source, targets, cluster]; the answer is a line of
-base64 that unpickles to what the program noted.  An eager client joins the cluster first, unless it
+base64 that unpickles to what the program noted.  A line of `null` is answered when the library is
+there.  An eager client joins the cluster first, unless it
 is the one that it is in.
 """
 
@@ -23,6 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
+from stacks import tell_when_ended
 
 from whole_programs.at import MODULES, At, failure, prepare, run
 
@@ -38,6 +40,7 @@ def load(source: str, name: str) -> Callable[[Any, At], None]:
 
 
 def main() -> None:
+    tell_when_ended()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     shape, library = sys.argv[1:]
@@ -46,7 +49,11 @@ def main() -> None:
     joined = None
     with tempfile.TemporaryDirectory() as scratch:
         for number, line in enumerate(sys.stdin):
-            name, source, targets, cluster = json.loads(line)
+            question = json.loads(line)
+            if question is None:
+                print("ready", file=answers, flush=True)
+                continue
+            name, source, targets, cluster = question
             # Names of containers have letters, digits and dots.
             unique = f"{name}.{library}.{number}"
             directory = os.path.join(scratch, unique)
