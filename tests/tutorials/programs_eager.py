@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 
 import numpy as np
@@ -242,3 +244,69 @@ def recomputed(tf, folder):
         z = y[0] + y[1]
     g3 = t.gradient(z, v)
     return y, g, g2, len(calls), g3, tf.recompute_grad(lambda: tf.constant(2.0))()
+
+
+@program
+def lists_made_later(tf, folder):
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = []
+            self.named = {}
+
+    first = Model()
+    first.layers.append(tf.Variable(1.0))
+    first.layers.append(tf.Variable([2.0, 3.0]))
+    first.named["a"] = tf.Variable(4.0)
+    path = tf.train.Checkpoint(model=first).write(os.path.join(folder, "l"))
+    second = Model()
+    tf.train.Checkpoint(model=second).restore(path)
+    second.layers.append(tf.Variable(0.0))
+    found = [second.layers[0].numpy()]
+    second.layers.extend([tf.Variable([0.0, 0.0])])
+    found.append(second.layers[1].numpy())
+    second.named["a"] = tf.Variable(0.0)
+    found.append(second.named["a"].numpy())
+    third = Model()
+    tf.train.Checkpoint(model=third).restore(path)
+    third.layers += [tf.Variable(0.0)]
+    third.named.update(a=tf.Variable(0.0))
+    found += [third.layers[0].numpy(), third.named["a"].numpy()]
+    return (
+        found,
+        keys(tf, path),
+        isinstance(second.layers, list),
+        len(second.layers),
+        [type(one).__name__ for one in (list(second.layers), dict(second.named))],
+    )
+
+
+@program
+def lists_and_dicts_of_modules(tf, folder):
+    class Model(tf.Module):
+        pass
+
+    model = Model()
+    model.layers = layers = [tf.Variable(1.0)]
+    layers.append(tf.Variable(2.0))
+    model.named = {"a": tf.Variable(3.0), "b": [tf.Variable(4.0)]}
+    model.named["b"].append(tf.Variable(5.0))
+    numbers = model.numbers = [1, 2, 3]
+    model.numbers[1:2] = [7, 8]
+    model.numbers.reverse()
+    model.numbers.remove(8)
+    model.numbers.sort()
+    found = model.numbers
+    return (
+        tf.function(lambda: sum(variable for variable in model.layers))(),
+        [len(model.layers), len(layers), [variable.numpy() for variable in model.variables]],
+        [found, list(found), [*found], [*found, 1], found + found, found[::-1], found * 2, numbers],
+        [found == [1, 3, 7], found.index(3), 3 in found, sum(found), max(found), bool(found)],
+        [np.array(found).tolist(), tf.constant(found), tf.stack(model.layers), str(found)],
+        [isinstance(found, list), isinstance(model.named, dict), sorted(model.named)],
+        [len({**model.named}), "a" in model.named, model.named.get("c"), len(dict(model.named))],
+        [list(reversed(found)), tf.nest.flatten(found), json.dumps(found), copy.deepcopy(found)],
+        tf.function(lambda x: x[0] + x[1])(found),
+        tf.nest.map_structure(lambda x: x + 1, found),
+        [len(model.named.pop("b")), list(model.named)],
+    )
