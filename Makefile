@@ -72,8 +72,14 @@ docs: $(VENV)/.ready-tensorflow  ## the generated parts of the documentation (co
 	@$(RUN) tools/op_table.py docs/ops.md
 	@$(RUN) -m tools.compatibility
 
-protos: $(VENV)/.ready-dev  ## the message modules, from the .proto files
-	@$(RUN) tools/protos.py
+# The generator's version decides the oldest protobuf that serves, so it has an environment of its own.
+build/protos/.ready: tools/protos.py
+	@$(PYTHON) -m venv build/protos
+	@build/protos/bin/python -m pip install --quiet --disable-pip-version-check 'grpcio-tools==1.75.*'
+	@touch $@
+
+protos: build/protos/.ready  ## the message modules, from the .proto files
+	@build/protos/bin/python tools/protos.py
 
 clean:  ## remove what was set up
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,13 +1,13 @@
 """Generate the Python modules of tideflow's messages from its .proto files.
 
-Run from the root of the repository, with grpcio-tools 1.75 installed, after editing a .proto:
+Run from the root of the repository, after editing a .proto:
 
-    python tools/protos.py
+    make protos
 
-It writes `*_pb2.py` and `*_pb2.pyi` beside the .proto files, and the front door
-`tideflow/wire/messages.py`.  Generated modules refuse to load under an older protobuf than the one
-they were made with, so the generator's version (1.75 brings protobuf 6.31) is what decides the
-oldest protobuf that tideflow can promise to work with.
+which sets up grpcio-tools 1.75.  It writes `*_pb2.py` and `*_pb2.pyi` beside the .proto files, and
+the front door `tideflow/wire/messages.py`.  Generated modules refuse to load under an older
+protobuf than the one they were made with, so the generator's version (1.75 brings protobuf 6.31) is
+what decides the oldest protobuf that tideflow can promise to work with.
 """
 
 from __future__ import annotations
