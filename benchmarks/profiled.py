@@ -53,21 +53,21 @@ class Recorder:
 
         @functools.wraps(inner)
         async def wait(*args: Any, **options: Any) -> Any:
-            begun = clock()
+            started = clock()
             try:
                 return await inner(*args, **options)
             finally:
                 if self.active:
-                    self.spans.append((name(*args), begun, clock()))
+                    self.spans.append((name(*args), started, clock()))
 
         @functools.wraps(inner)
         def call(*args: Any, **options: Any) -> Any:
-            begun = clock()
+            started = clock()
             try:
                 return inner(*args, **options)
             finally:
                 if self.active:
-                    self.spans.append((name(*args), begun, clock()))
+                    self.spans.append((name(*args), started, clock()))
 
         setattr(owner, method, wait if inspect.iscoroutinefunction(inner) else call)
 

@@ -16,21 +16,21 @@ class Work:
     """Work that begins, and ends when it is let go."""
 
     def __init__(self) -> None:
-        self.begun = threading.Event()
+        self.started = threading.Event()
         self.may_end = threading.Event()
         self.has_ended = False
         self.flag: StopFlag | None = None
 
     def __call__(self, flag: StopFlag) -> str:
         self.flag = flag
-        self.begun.set()
+        self.started.set()
         self.may_end.wait()
         self.has_ended = True
         return "done"
 
 
-async def begun(work: Work) -> None:
-    while not work.begun.is_set():
+async def started(work: Work) -> None:
+    while not work.started.is_set():
         await asyncio.sleep(0)
 
 
@@ -49,7 +49,7 @@ async def test_what_work_gives_and_raises() -> None:
 async def test_who_is_cancelled_stops_the_work_and_waits_for_its_end() -> None:
     work = Work()
     task = asyncio.ensure_future(run_blocking(Pool("test", 1), work))
-    await begun(work)
+    await started(work)
     task.cancel()
     await some_turns()
     assert work.flag is not None
@@ -69,22 +69,22 @@ async def test_work_whose_caller_was_cancelled_first_is_never_begun() -> None:
     first, second = Work(), Work()
     running = asyncio.ensure_future(run_blocking(pool, first))
     waiting = asyncio.ensure_future(run_blocking(pool, second))
-    await begun(first)
+    await started(first)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     first.may_end.set()
     assert await running == "done"
-    assert await run_blocking(pool, lambda flag: second.begun.is_set()) is False
+    assert await run_blocking(pool, lambda flag: second.started.is_set()) is False
 
 
 @pytest.mark.parametrize("size", [1, 3])
 async def test_work_that_hangs_is_given_up_and_its_thread_does_not_count(size: int) -> None:
-    pool = HangingPool("test", size, patience_s=0.0)
+    pool = HangingPool("test", size, grace_s=0.0)
     hanging = [Work() for _ in range(size)]
     tasks = [asyncio.ensure_future(run_blocking(pool, work)) for work in hanging]
     for work in hanging:
-        await begun(work)
+        await started(work)
     queued = asyncio.ensure_future(run_blocking(pool, lambda flag: "in time"))
     await some_turns()
     assert not queued.done()
@@ -101,8 +101,8 @@ async def test_work_that_hangs_is_given_up_and_its_thread_does_not_count(size: i
 
 async def test_patient_pools_wait_for_work_that_may_hang() -> None:
     work = Work()
-    task = asyncio.ensure_future(run_blocking(HangingPool("test", 1, patience_s=None), work))
-    await begun(work)
+    task = asyncio.ensure_future(run_blocking(HangingPool("test", 1, grace_s=None), work))
+    await started(work)
     task.cancel()
     await some_turns()
     assert not task.done()
@@ -112,7 +112,7 @@ async def test_patient_pools_wait_for_work_that_may_hang() -> None:
 
 
 async def test_parts_end_with_the_work_that_they_are_of() -> None:
-    parts_pool, part = HangingPool("parts", 1, patience_s=0.0), Work()
+    parts_pool, part = HangingPool("parts", 1, grace_s=0.0), Work()
     never = Work()
 
     def work(flag: StopFlag) -> None:
@@ -122,17 +122,17 @@ async def test_parts_end_with_the_work_that_they_are_of() -> None:
             finish()
 
     task = asyncio.ensure_future(run_blocking(Pool("test", 1), work))
-    await begun(never)
+    await started(never)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    # The first hangs and was given up, the second had not begun.
-    assert await run_blocking(parts_pool, lambda flag: part.begun.is_set()) is False
+    # The first hangs and was given up, the second had not started.
+    assert await run_blocking(parts_pool, lambda flag: part.started.is_set()) is False
     never.may_end.set()
 
 
 async def test_parts_that_fail_fail_the_work() -> None:
-    pool = HangingPool("parts", 2, patience_s=0.0)
+    pool = HangingPool("parts", 2, grace_s=0.0)
 
     def fail() -> None:
         raise errors.DataLossError("bad")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.processes
 
 Start = Callable[..., Command]
 
-# A client whose step has begun to wait for many pipes; it says so, and stays.
+# A client whose step has started to wait for many pipes; it says so, and stays.
 _CLIENT = """
 import sys, threading
 import tideflow.v1 as tf
@@ -34,16 +34,16 @@ elif kind == "dataset":
 elif kind == "reader":
     queue = tf.train.string_input_producer([path] * 64)
     waiting = [tf.WholeFileReader().read(queue) for _ in range(64)]
-begun = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="begun").enqueue(1.0)
+started = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="started").enqueue(1.0)
 if kind == "print":
-    with tf.control_dependencies([begun]):
+    with tf.control_dependencies([started]):
         waiting = tf.print("said", output_stream="file://" + path)
 session = tf.Session(target)
 if kind == "dataset":
     session.run([iterator.initializer for iterator in iterators])
 if kind == "reader":
     tf.train.start_queue_runners(session)
-session.run([waiting, begun])
+session.run([waiting, started])
 """
 
 
@@ -61,9 +61,9 @@ def test_pipes_that_nobody_serves(start: Start, pipe: Path, kind: str, leaves: b
     target = ready(server)
     client = start(kind, target, str(pipe), program=("-c", _CLIENT))
     with tf.Graph().as_default():
-        begun = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="begun").dequeue()
+        started = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="started").dequeue()
         with tf.Session(target) as session:
-            session.run(begun)
+            session.run(started)
     if leaves:
         client.process.kill()
         client.process.wait()
@@ -80,17 +80,17 @@ import sys, threading
 import tideflow.v1 as tf
 
 
-def say_begun():
-    print("begun", flush=True)
+def say_started():
+    print("started", flush=True)
     return 1.0
 
 contents = tf.read_file(sys.argv[1])
-begun = tf.py_func(say_begun, [], tf.float64)
+started = tf.py_func(say_started, [], tf.float64)
 session = tf.Session()
-threading.Thread(target=session.run, args=[[contents, begun]], daemon=True).start()
+threading.Thread(target=session.run, args=[[contents, started]], daemon=True).start()
 threading.Event().wait()
 """
     command = start(str(pipe), program=("-c", program))
-    command.read_until("begun")
+    command.read_until("started")
     command.send(signal.SIGINT)
     command.end(timeout_s=10)

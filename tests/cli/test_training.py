@@ -29,7 +29,7 @@ def test_the_demo_trains_a_classifier(start: Start, tmp_path: Path) -> None:
     code, out, err = start("demo", "--steps", "500", "--svg", str(picture)).end()
     assert (code, err) == (0, "")
     assert accuracy_in(out) >= 0.95
-    # Whichever worker was first; on a fast machine it is done before the other has begun.
+    # Whichever worker was first; on a fast machine it is done before the other has started.
     assert re.search(r"worker:[01]: loss [0-9.]+, [0-9,]+ examples/s", out)
     text = "".join(ET.parse(picture).getroot().itertext()).replace("\xa0", " ")
     assert "worker:0" in text

@@ -74,8 +74,8 @@ import sys
 import tideflow.v1 as tf
 with tf.device("/job:ps"):
     queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="queue")
-    begun = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="begun")
-    with tf.control_dependencies([begun.enqueue(1.0)]):
+    started = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="started")
+    with tf.control_dependencies([started.enqueue(1.0)]):
         get = queue.dequeue()
 tf.Session(sys.argv[1]).run(get)
 """
@@ -90,13 +90,13 @@ def test_a_client_that_vanishes_in_mid_step_takes_nothing_with_it(
         _, worker = threads.map(lambda job: start_process(spec, job), ["ps", "worker"])
     with tf.device("/job:ps"):
         queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="queue")
-        begun = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="begun")
+        started = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="started")
     client = subprocess.Popen(
         [sys.executable, "-c", _CLIENT, worker.target], env=make_environment()
     )
     try:
         with tf.Session(worker.target) as session:
-            session.run(begun.dequeue())
+            session.run(started.dequeue())
             client.kill()
             client.wait()
             # While the dead client's step still waits, it takes what comes.

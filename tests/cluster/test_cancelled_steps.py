@@ -26,7 +26,7 @@ class _Hold:
     """Lets kernels of the op begin and end when the test wants it."""
 
     def __init__(self) -> None:
-        self.begun = threading.Event()
+        self.started = threading.Event()
         self.may_end = threading.Event()
 
 
@@ -37,7 +37,7 @@ _hold = _Hold()
 def _hold_kernel(ctx: Any, x: Any) -> Any:
     """Take its time, as a large product does, and wait until the test lets it go."""
     sum(range(300_000))  # some milliseconds: it never counts as short
-    _hold.begun.set()
+    _hold.started.set()
     _hold.may_end.wait()
     return x
 
@@ -86,7 +86,7 @@ def test_a_step_whose_session_was_closed_changes_no_variable(
     hold.may_end.set()
     for _ in range(runs_before):
         session.run(step, {x: 1.0})
-    hold.begun.clear()
+    hold.started.clear()
     hold.may_end.clear()
     failures: list[BaseException] = []
 
@@ -98,7 +98,7 @@ def test_a_step_whose_session_was_closed_changes_no_variable(
 
     running = threading.Thread(target=run)
     running.start()
-    assert hold.begun.wait(30)
+    assert hold.started.wait(30)
     closing = threading.Thread(target=session.close)
     closing.start()
     eventually(lambda: not cluster.server("worker").master.sessions)

@@ -309,7 +309,7 @@ def test_a_failing_part_ends_the_others(
         queue.dequeue(name="never")
         queue.enqueue(5.0, name="put")
         queue.size(name="size")
-        sent = tf.negative(x)  # so that the part of the ps has begun when the other fails
+        sent = tf.negative(x)  # so that the part of the ps has started when the other fails
     with tf.device("/job:worker/task:1"):
         tf.add(sent, [1.0, 2.0], name="bad")
     client.create(graph)

@@ -112,15 +112,15 @@ def test_a_restarted_worker_aborts_the_sessions_that_knew_it(cluster: Cluster) -
 def test_a_master_that_dies_is_unavailable_within_a_second_or_so(cluster: Cluster) -> None:
     with tf.device("/job:ps"):
         queue = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="q")
-        begun = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="begun")
-        with tf.control_dependencies([begun.enqueue(1.0)]):
+        started = tf.FIFOQueue(1, [tf.float32], [[]], shared_name="started")
+        with tf.control_dependencies([started.enqueue(1.0)]):
             get = queue.dequeue()
-        has_begun = begun.dequeue()
+        has_started = started.dequeue()
     session = tf.Session(cluster.target)
     session.run(queue.size())
     thread, failures = in_thread(lambda: session.run(get))
     with tf.Session(cluster.workers[1].target) as other:
-        other.run(has_begun)
+        other.run(has_started)
         cluster.workers[0].kill()
         with within(5):
             thread.join(20)

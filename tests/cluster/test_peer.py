@@ -228,7 +228,7 @@ async def test_a_run_that_is_given_up_ends_there(cluster):
         await running(1)
         far.messages.send(PeerFrame(pb.PeerFrame(given_up_step=[77])))
         await running(0)
-        # Given up before it has begun, it is answered as little: the next run is, at once.
+        # Given up before it has started, it is answered as little: the next run is, at once.
         far.messages.send(PeerFrame(pb.PeerFrame(run=[run], given_up_step=[77])))
         far.messages.send(PeerFrame(pb.PeerFrame(over_step=[77])))
         nobodys = pb.PeerRun(step_id=78, session_handle="nobody's", graph_handle="none")

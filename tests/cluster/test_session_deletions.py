@@ -37,8 +37,8 @@ async def test_a_worker_that_comes_late_is_told_on_connections_of_the_sessions_o
     (port,) = free_ports(1)
     address = f"127.0.0.1:{port}"
     workers = WorkerCache(OWN, Told(), ClusterSpec({"ps": [address]}))
-    farewells, worker = SessionDeletions(), Told()
-    await farewells.tell(workers, [PS], "session", owns_workers=True)
+    deletions, worker = SessionDeletions(), Told()
+    await deletions.tell(workers, [PS], "session", owns_workers=True)
     assert not worker.handles
     server = make_server("grpc", [worker], address)
     await server.start()
@@ -52,14 +52,14 @@ async def test_a_worker_that_comes_late_is_told_on_connections_of_the_sessions_o
             await asyncio.sleep(0.001)
     assert worker.handles == ["session"]
     await server.stop()
-    await farewells.close()
+    await deletions.close()
 
 
 async def test_giving_up_closes_the_connections_of_a_session():
     (port,) = free_ports(1)
     workers = WorkerCache(OWN, Told(), ClusterSpec({"ps": [f"127.0.0.1:{port}"]}))
-    farewells = SessionDeletions()
-    await farewells.tell(workers, [PS], "session", owns_workers=True)
-    await farewells.close()
+    deletions = SessionDeletions()
+    await deletions.tell(workers, [PS], "session", owns_workers=True)
+    await deletions.close()
     with pytest.raises(errors.CancelledError):
         workers.channel(PS)

@@ -33,10 +33,10 @@ def test_shuffled_repeated_filtered_zipped() -> None:
 
 
 def test_a_generator_begins_anew_for_each_walk() -> None:
-    begun = []
+    started = []
 
     def generate(stop):
-        begun.append(int(stop))
+        started.append(int(stop))
         for i in range(stop):
             yield i, [float(i)] * i
 
@@ -46,7 +46,7 @@ def test_a_generator_begins_anew_for_each_walk() -> None:
     assert first == [(0, []), (1, [1.0]), (2, [2.0, 2.0])]
     padded = [x.numpy().tolist() for _, x in dataset.padded_batch(3)]
     assert padded == [[[0, 0], [1, 0], [2, 2]]]
-    assert begun == [3, 3]
+    assert started == [3, 3]
 
 
 def test_functions_use_variables() -> None:

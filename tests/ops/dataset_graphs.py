@@ -108,7 +108,7 @@ def check_elements(
     found = check_both_run(lambda: steps(build(), count), about, **options)
     elements = [plain(one) for one in found[1:-2]]
     assert elements[0] != END
-    assert found[-2] == [], f"the iterator cannot be begun anew: {found[-2]}"
+    assert found[-2] == [], f"the iterator cannot be started anew: {found[-2]}"
     if END not in elements:
         return elements
     end = elements.index(END)

@@ -26,7 +26,7 @@ def named(name="", op="IteratorV2", **kind):
     return apply_op(op, shared_name=name, container="", **(kind or KIND))
 
 
-def begun(handle, count=3):
+def started(handle, count=3):
     return apply_op("MakeIterator", numbers(count).variant, handle)
 
 
@@ -44,9 +44,9 @@ def test_the_first_kind_of_iterator(name):
         element = following(handle)
         return [
             Run([element]),
-            Run([begun(handle)]),
+            Run([started(handle)]),
             *[Run([element])] * 4,
-            Run([begun(handle, 1)]),
+            Run([started(handle, 1)]),
         ]
 
     assert check(build, ["Iterator"]) == [MISSING, (), 0, 1, 2, END, ()]
@@ -56,7 +56,7 @@ def test_two_nodes_of_one_name():
     def build():
         first, second = named("one_name", "Iterator"), named("one_name")
         steps = [following(first), following(second)]
-        return [Run([begun(first)]), Run([steps[0]]), Run([steps[1]]), Run([steps[0]])]
+        return [Run([started(first)]), Run([steps[0]]), Run([steps[1]]), Run([steps[0]])]
 
     assert check(build, ["Iterator", "IteratorV2"]) == [(), 0, 1, 2]
 
@@ -65,7 +65,7 @@ def test_one_name_for_two_kinds():
     def build():
         other = {"output_types": [tf.string], "output_shapes": [TensorShape([])]}
         texts = apply_op("IteratorV2", shared_name="kinds", container="", **other)
-        return [Run([begun(named("kinds"))]), Run([apply_op("IteratorToStringHandle", texts)])]
+        return [Run([started(named("kinds"))]), Run([apply_op("IteratorToStringHandle", texts)])]
 
     assert check(build, ["IteratorV2"]) == [(), INVALID]
 
@@ -75,8 +75,8 @@ def test_elements_by_the_op_that_waits():
         handle = named()
         element = following(handle, "IteratorGetNextSync")
         return [
-            Run([element]), Run([begun(handle, 2)]), *[Run([element])] * 3,
-            Run([begun(handle, 1)]), Run([element]),
+            Run([element]), Run([started(handle, 2)]), *[Run([element])] * 3,
+            Run([started(handle, 1)]), Run([element]),
         ]  # fmt: skip
 
     found = check(build, ["IteratorGetNextSync"])
@@ -85,12 +85,12 @@ def test_elements_by_the_op_that_waits():
 
 @pytest.mark.parametrize("op", ["AnonymousIterator", "AnonymousIteratorV2", "AnonymousIteratorV3"])
 def test_an_iterator_of_one_step(op):
-    """It is made, begun and asked in one step, and the next step has another one."""
+    """It is made, started and asked in one step, and the next step has another one."""
 
     def build():
         made = apply_op(op, **KIND)
         handle = made[0] if isinstance(made, list) else made
-        with tf.control_dependencies([begun(handle)]):
+        with tf.control_dependencies([started(handle)]):
             first = following(handle)
         with tf.control_dependencies([first]):
             second = following(handle)
@@ -113,7 +113,7 @@ def test_deleting_an_iterator():
 
     def build():
         handle, deleter = apply_op(ops[0], **KIND)
-        with tf.control_dependencies([begun(handle)]):
+        with tf.control_dependencies([started(handle)]):
             element = following(handle)
         with tf.control_dependencies([element]):
             deleted = apply_op("DeleteIterator", handle, deleter)
@@ -128,7 +128,7 @@ def test_destroying_an_iterator(ignore):
         handle = named("destroyed")
         gone = apply_op("DestroyResourceOp", handle, ignore_lookup_error=ignore)
         element = following(handle)
-        return [Run([begun(handle)]), Run([element]), Run([gone]), Run([element]), Run([gone])]
+        return [Run([started(handle)]), Run([element]), Run([gone]), Run([element]), Run([gone])]
 
     assert check(build, ["DestroyResourceOp"]) == [
         (),
@@ -157,7 +157,7 @@ def test_destroying_a_variable():
 def test_the_device_of_an_iterator(op):
     def build():
         handle = named()
-        return [Run([begun(handle)]), Run([apply_op(op, handle)])]
+        return [Run([started(handle)]), Run([apply_op(op, handle)])]
 
     assert check(build, [op])[1] == b"/job:localhost/replica:0/task:0/device:CPU:0"
 
@@ -173,7 +173,7 @@ def strings(op, **kind):
 def test_an_iterator_by_a_string(op, kind):
     def build():
         handle, again = strings(op, **kind)
-        return [Run([begun(handle)]), *[Run([following(again)])] * 2]
+        return [Run([started(handle)]), *[Run([following(again)])] * 2]
 
     assert check(build, [op]) == [(), 0, 1]
 
@@ -183,7 +183,7 @@ def test_an_iterator_of_another_kind_by_a_string(op):
     def build():
         kind = {"output_types": [tf.string], "output_shapes": [TensorShape([])]}
         handle, again = strings(op, **kind)
-        return [Run([begun(handle)]), Run([following(again)])]
+        return [Run([started(handle)]), Run([following(again)])]
 
     assert check(build, [op]) == [(), INVALID]
 

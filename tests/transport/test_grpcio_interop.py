@@ -1,4 +1,4 @@
-"""Our wire and grpcio's: compression, large messages, streams, limits and farewells, both ways."""
+"""Our wire and grpcio's: compression, large messages, streams, limits and GOAWAY, both ways."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def hpack_bomb() -> bytes:
 PING = frame(frames.PING, 0, 0, b"12345678")
 MANY_FIELDS = encode_block([(b"x%d" % i, b"") for i in range(2000)])
 OPEN = headers(1, call_block("Count"))
-# The end of who does not listen: no farewell would reach it.
+# The end of who does not listen: no GOAWAY would reach it.
 CUT_OFF = Ended(None)
 
 # What is sent after the greeting, and with which code the connection ends.
@@ -222,7 +222,7 @@ ENDS_THE_CONNECTION: dict[str, tuple[bytes, ErrorCode]] = {
     "an index that the table lacks": (headers(1, b"\xff\x7f"), E.COMPRESSION_ERROR),
     "a header integer without end": (headers(1, b"\xff" + b"\xff" * 9000), E.COMPRESSION_ERROR),
     "a header string that is cut": (headers(1, b"\x00\x7fabc"), E.COMPRESSION_ERROR),
-    "streams begun and reset without end": (
+    "streams started and reset without end": (
         b"".join(headers(i) + frames.reset_frame(i, 8) for i in range(1, 201, 2)),
         E.ENHANCE_YOUR_CALM,
     ),

@@ -135,7 +135,7 @@ CASES: dict[str, Case] = {
     "SETTINGS out of range": Case(
         greeting(frames.settings_frame({5: 1})), errors.UnavailableError, "frames of 1 bytes"
     ),
-    "a farewell as greeting": Case(
+    "a GOAWAY as greeting": Case(
         greeting(HELLO + frames.goaway_frame(0, 0xB, "go away")),
         errors.UnavailableError,
         "refused|reach",
@@ -309,8 +309,8 @@ async def test_the_channel_finds_a_better_server_afterwards(what: str) -> None:
         "with a window update of each kind": frames.window_update_frame(0, 5)
         + frames.window_update_frame(1, 5)
         + answer(),
-        "and a farewell": answer() + frames.goaway_frame(1, 0),
-        "after a farewell": frames.goaway_frame(1, 0) + answer(),
+        "and a GOAWAY": answer() + frames.goaway_frame(1, 0),
+        "after a GOAWAY": frames.goaway_frame(1, 0) + answer(),
         "with a reset behind": answer() + frames.reset_frame(1, 0),
     }.items(),
     ids=lambda item: item[0],

@@ -53,9 +53,9 @@ class Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        begun = [job for job in self._jobs if not job.cancel()]
-        for job in begun:
+        started = [job for job in self._jobs if not job.cancel()]
+        for job in started:
             while not concurrent.futures.wait([job], timeout=_LOOK_S).done:
-                if self._flag.is_stopped and self._pool.patience_s is not None:
+                if self._flag.is_stopped and self._pool.grace_s is not None:
                     self._pool.give_up(job)
                     break

@@ -40,11 +40,11 @@ class Pool:
       size: the most threads at work.
 
     Attributes:
-      patience_s: how long whoever is cancelled waits for the end of work; None: however long it
+      grace_s: how long whoever is cancelled waits for the end of work; None: however long it
         takes.
     """
 
-    patience_s: float | None = None
+    grace_s: float | None = None
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -77,13 +77,13 @@ class HangingPool(Pool):
 
     Args:
       name, size: as for Pool.
-      patience_s: how long whoever is cancelled waits for the end of work before giving it up; None:
+      grace_s: how long whoever is cancelled waits for the end of work before giving it up; None:
         however long it takes.
     """
 
-    def __init__(self, name: str, size: int, patience_s: float | None) -> None:
+    def __init__(self, name: str, size: int, grace_s: float | None) -> None:
         super().__init__(name, size)
-        self.patience_s = patience_s
+        self.grace_s = grace_s
         self._begin()
         atexit.register(self._wait_at_exit)
 
@@ -186,7 +186,7 @@ class _Job(concurrent.futures.Future[Any]):
 
 _CORES = os.cpu_count() or 1
 # How long a cancelled call waits for a file that may never answer.
-_FILE_PATIENCE_S = 1.0
+_FILE_GRACE_S = 1.0
 
 # Long stretches of kernels.
 KERNELS = Pool("kernels", max(8, 2 * _CORES))
@@ -197,9 +197,9 @@ DATA = Pool("data", max(4, _CORES))
 # Large messages being inflated and decoded.
 MESSAGES = Pool("messages", max(2, _CORES))
 # Whatever touches a file or a stream.
-FILES = HangingPool("files", 64, _FILE_PATIENCE_S)
+FILES = HangingPool("files", 64, _FILE_GRACE_S)
 # Parts of one file read at once, by work that is itself in FILES.
-FILE_PARTS = HangingPool("file-parts", 8, _FILE_PATIENCE_S)
+FILE_PARTS = HangingPool("file-parts", 8, _FILE_GRACE_S)
 # Functions of users, which may wait for each other.
 FUNCTIONS = HangingPool("functions", 256, None)
 

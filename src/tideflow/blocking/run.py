@@ -38,7 +38,7 @@ async def run_blocking(
         await _end_of(job)
     except asyncio.CancelledError:
         stop.stop()
-        if not job.cancel() and not await _has_ended(job, pool.patience_s):
+        if not job.cancel() and not await _has_ended(job, pool.grace_s):
             pool.give_up(job)
         raise
     try:
@@ -65,10 +65,10 @@ def _wake(ended: asyncio.Future[None]) -> None:
         ended.set_result(None)
 
 
-async def _has_ended(job: concurrent.futures.Future[Any], patience_s: float | None) -> bool:
+async def _has_ended(job: concurrent.futures.Future[Any], grace_s: float | None) -> bool:
     """Wait for the end of a job, however often the calling task is cancelled meanwhile; return
     whether it came in time."""
-    ends = None if patience_s is None else clock.monotonic_s() + patience_s
+    ends = None if grace_s is None else clock.monotonic_s() + grace_s
     ended = _end_of(job)
     while not job.done():
         left = None if ends is None else ends - clock.monotonic_s()

@@ -224,7 +224,7 @@ class Launcher:
         assert self._stopped_by is not None
         if not self._stopped_by.done():
             self._stopped_by.set_result(number)
-        else:  # the user's patience is over
+        else:  # the user has asked again
             self._signal_all(signal.SIGKILL)
 
     async def _end_all(self) -> None:

@@ -131,7 +131,7 @@ class ClosureQueue:
         self._running = 0
         self._error: BaseException | None = None
         self._is_closed = False
-        # Counts cancellations: results of closures begun before one are not wanted.
+        # Counts cancellations: results of closures started before one are not wanted.
         self._generation = 0
 
     def put(self, closure: Closure) -> None:

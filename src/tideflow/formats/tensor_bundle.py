@@ -189,7 +189,7 @@ class BundleReader:
 
     Args:
       check: called after each piece with its bytes; may raise, to stop.
-      parts: reads what is begun, a piece each; without them it is read when it is waited for.
+      parts: reads what is started, a piece each; without them it is read when it is waited for.
     Raises: NotFoundError when there is no index file; DataLossError for a damaged one.
     """
 
@@ -264,7 +264,7 @@ class BundleReader:
                 f"tensor {name!r} has shape {list(shape)}; a slice of {len(wanted)} axes is wanted"
             )
         found = slice_shape(wanted, shape, name)
-        # Not begun before it is wanted: what is read is more than what is given.
+        # Not started before it is wanted: what is read is more than what is given.
         if entry.slices:
             return lambda: self._assemble(entry, name, dtype, shape, wanted, found)
         place = tuple(slice(a, b) for a, b in bounds(wanted, shape))

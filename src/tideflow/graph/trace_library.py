@@ -14,11 +14,12 @@ from typing import Any
 class TraceLibrary(MutableMapping[str, Any]):
     """The functions of one trace (or, without `outer`, of the whole program), by name.
 
-    It holds what is entered.  That of a trace also holds what is asked for, and has only these; the
-    program's finds whatever is known as long as somebody holds it.
+    A library keeps the functions that are set.  A trace's library also keeps the functions that are
+    looked up, and iterates over these only.  The program's library finds every function that
+    something in the program keeps alive.
 
     Args:
-      outer: that of what is around the trace, and outlives it.
+      outer: the library of the graph that is being built around the trace; it outlives the trace.
 
     Attributes:
       known: all functions of the program, none of them held.
@@ -53,7 +54,6 @@ class TraceLibrary(MutableMapping[str, Any]):
         return len(self.known if self._outer is None else self._held)
 
     def keep(self, name: str) -> None:
-        """Have what is around the trace hold a function, too: something may outlive the trace that
-        calls it."""
+        """Hold a function in `outer`, too, for a caller that may outlive the trace."""
         if self._outer is not None:
             self._outer[name] = self[name]

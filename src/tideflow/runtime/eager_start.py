@@ -1,4 +1,4 @@
-"""Coroutines that are begun in place, and left to a task only where they have to wait.
+"""Coroutines that are started in place, and left to a task only where they have to wait.
 
 Most waits are over at once (the tensor is there, the queue has an element): the first step of such
 a coroutine is its last, and no task is made.
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class Resumed:
-    """Awaits the rest of a coroutine that was begun by hand and stopped at `first`."""
+    """Awaits the rest of a coroutine that was started by hand and stopped at `first`."""
 
     __slots__ = ("_coro", "_first")
 
@@ -39,7 +39,7 @@ class Resumed:
 
 
 def cancel_rest(coro: Coroutine[Any, Any, Any], first: Any) -> None:
-    """Let a begun coroutine whose task ended before it took over clean up after itself.
+    """Let a started coroutine whose task ended before it took over clean up after itself.
 
     As when a task is cancelled, what it waits for is cancelled first.  What it ends with is of no
     use to anyone: the step that wanted it is over.

@@ -480,7 +480,7 @@ class _PlanRun:
     def _wait_for(
         self, one: Instruction, coro: Coroutine[Any, Any, Any], first: Any, started: int
     ) -> None:
-        """Let a task wait for what a begun coroutine gives."""
+        """Let a task wait for what a started coroutine gives."""
         task = self.loop.create_task(self._wait(one, coro, first, started))
         self.tasks.add(task)
         task.add_done_callback(self._task_done)

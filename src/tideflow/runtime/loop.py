@@ -123,7 +123,7 @@ class _Crossing(Generic[T]):
             self.answer.set_result(task.result())
 
     def give_up(self) -> None:
-        """Cancel the coroutine, begun or not; its answer is not wanted any more."""
+        """Cancel the coroutine, started or not; its answer is not wanted any more."""
         self._given_up = True
         get_loop().call_soon_threadsafe(self._cancel)
 

@@ -13,7 +13,7 @@ class MethodStatistics:
     """What one method has done so far, seen from one side.
 
     Attributes:
-      calls: begun; errors: of those, ended in an error or cancelled; in_flight: not ended yet.
+      calls: started; errors: of those, ended in an error or cancelled; in_flight: not ended yet.
       received_bytes, sent_bytes: serialised messages; 0 where nothing is serialised.
       total_s: time in calls that have ended.
     """

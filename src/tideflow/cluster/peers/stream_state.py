@@ -101,7 +101,7 @@ class Serve(NamedTuple):
 
 
 class CancelRun(NamedTuple):
-    """End a run that was begun; nobody waits for its end."""
+    """End a run that was started; nobody waits for its end."""
 
     step_id: int
 

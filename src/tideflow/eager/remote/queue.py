@@ -194,7 +194,7 @@ class _Stream:
         self._on_answer = on_answer
         self._on_error = on_error
         self._messages: MessageStream | None = None
-        # What is sent once the call has begun.
+        # What is sent once the call has started.
         self._early: list[pb.EnqueueRequest] = []
         self.is_over = False
         self._opening = spawn(self._open(channel))

@@ -162,7 +162,7 @@ class Dataset(GroupingTransformations):
           name: accepted for programs that give it.
         Returns: a dataset of string scalars.
         Raises: InvalidArgumentError where no file matches: eagerly at once, else when the dataset
-          is begun.
+          is started.
         Example:
           >>> tf.data.Dataset.list_files("/nowhere/*.txt")
           Traceback (most recent call last):

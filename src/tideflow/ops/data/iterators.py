@@ -65,7 +65,7 @@ class IteratorResource:
     async def next(self, types: Sequence[DType], shapes: Sequence[Dims]) -> Element | None:
         """Return the next element, None after the last; callers take turns.
 
-        Raises: FailedPreconditionError where nothing was begun; InvalidArgumentError for types or
+        Raises: FailedPreconditionError where nothing was started; InvalidArgumentError for types or
         shapes that the dataset does not give.
         """
         if self._root is None or self._dataset is None:

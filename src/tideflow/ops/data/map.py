@@ -71,18 +71,18 @@ class _Calls:
             return None
         loop = asyncio.get_running_loop()
         call = self._function.element(*element, preserves_cardinality=self._preserves)
-        begun: asyncio.Future[Element | None]
+        started: asyncio.Future[Element | None]
         if self._function.is_quick:
-            begun = loop.create_future()
+            started = loop.create_future()
             try:
-                begun.set_result(await call)
+                started.set_result(await call)
             except Exception as error:
-                begun.set_exception(error)
-                _note(begun)
+                started.set_exception(error)
+                _note(started)
         else:
-            begun = start_task(call)
-            begun.add_done_callback(_note)
-        return begun
+            started = start_task(call)
+            started.add_done_callback(_note)
+        return started
 
 
 def _note(future: asyncio.Future[Any]) -> None:

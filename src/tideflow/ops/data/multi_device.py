@@ -42,7 +42,7 @@ class MultiDeviceIterator:
 
     Attributes:
       types, shapes: what every dataset that it is made over must give.
-      incarnation: counts how often it was begun; each time it begins anew.
+      incarnation: counts how often it was started; each time it begins anew.
     """
 
     type_name: ClassVar[str] = "tensorflow::data::MultiDeviceIterator"

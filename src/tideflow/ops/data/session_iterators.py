@@ -212,7 +212,7 @@ class Iterator:
     def initializer(self) -> Operation:
         """The operation that begins a walk.
 
-        Raises: ValueError for an iterator that is begun otherwise.
+        Raises: ValueError for an iterator that is started otherwise.
         """
         if self._initializer is None:
             raise ValueError(

@@ -117,7 +117,7 @@ class LoopGradient(WhileContext):
         beside = graph.colocate_with(op, ignore_existing=True)
         with building_in(graph, self.forward.outer), beside:
             handle = apply_op("StackV2", -1, elem_type=dtype, stack_name="saved")
-        with building_in(graph, made_in), graph.control_dependencies([self.counter.begun]):
+        with building_in(graph, made_in), graph.control_dependencies([self.counter.started]):
             with graph.colocate_with(handle.op, ignore_existing=True):
                 push = apply_op("StackPushV2", handle, tensor)
         self.counter.pushes_done.add_control_input(push.op)
@@ -132,7 +132,7 @@ class ForwardCounter:
     """Counts the iterations of a loop that has been built, for one gradient of it.
 
     Attributes:
-      begun: runs in each iteration, after the pushes of the one before.
+      started: runs in each iteration, after the pushes of the one before.
       pushes_done: waits for all pushes of an iteration.
       total: the number of iterations, outside of the loop.
     """
@@ -145,9 +145,9 @@ class ForwardCounter:
             variable = builder.add_variable(zero, ())
             loop.variables[:] = kept
         with building_in(graph, loop):
-            self.begun = variable.body.op
+            self.started = variable.body.op
             self.pushes_done = control_trigger(name="pushes_done")
-            self.pushes_done.add_control_input(self.begun)
+            self.pushes_done.add_control_input(self.started)
             with graph.control_dependencies([self.pushes_done]):
                 count = apply_op("AddV2", variable.body, 1)
             close_variable(variable, next_iteration(count))

@@ -56,7 +56,7 @@ class Barrier:
         return len(self._incomplete)
 
     def insert(self, keys: list[bytes], component: int, values: Array) -> None:
-        """Give a component to the tuples of keys; new ones are begun.
+        """Give a component to the tuples of keys; new ones are started.
 
         Raises: InvalidArgumentError for one that is there; CancelledError for a new key of a closed
         barrier.
@@ -69,8 +69,8 @@ class Barrier:
                     f"{key!r}. Pending inserts cancelled: {self._is_cancelled}."
                 )
             brings_new |= key not in self._incomplete
-            begun = self._number, [None] * len(self.types)
-            at, parts = self._incomplete.setdefault(key, begun)
+            entry = self._number, [None] * len(self.types)
+            at, parts = self._incomplete.setdefault(key, entry)
             if parts[component] is not None:
                 raise errors.InvalidArgumentError(
                     f"Key {key!r} already has a value for component {component} in barrier "

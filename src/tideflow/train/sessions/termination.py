@@ -55,7 +55,7 @@ class TerminationHandler:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.is_terminated:
-            return  # the end has begun, and is bounded
+            return  # the end has started, and is bounded
         self.is_terminated = True
         if self._begin is not None:
             self._begin()

@@ -97,7 +97,7 @@ class Calling:
         return not self._is_secure and most_shared_bytes(self.settings.shared_memory) > 0
 
     def new_call(self, method: MethodSpec, done: Outcome | None) -> ClientCall:
-        """Return a call of a method, not begun; `done` gets its answer if it is unary."""
+        """Return a call of a method, not started; `done` gets its answer if it is unary."""
         return ClientCall(self._parser_of(method), done, functools.partial(self._error_of, method))
 
     def block(self, method: MethodSpec, left_s: float | None, metadata: Metadata = ()) -> bytes:

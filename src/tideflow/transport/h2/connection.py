@@ -381,8 +381,8 @@ class Connection(SendingConnection):
 
     def _require_begun(self, stream_id: int, kind: str) -> None:
         ours = bool(stream_id & 1) == self.is_client
-        begun = 0 < stream_id < self._next_id if ours else 0 < stream_id <= self.last_peer_stream
-        if not begun:
+        started = 0 < stream_id < self._next_id if ours else 0 < stream_id <= self.last_peer_stream
+        if not started:
             raise ConnectionFault(
-                ErrorCode.PROTOCOL_ERROR, f"{kind} on stream {stream_id}, which has not begun"
+                ErrorCode.PROTOCOL_ERROR, f"{kind} on stream {stream_id}, which has not started"
             )

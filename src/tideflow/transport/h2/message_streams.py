@@ -44,7 +44,7 @@ class LinkStream(MessageStream):
         self._has_ended = False
 
     def begin(self, receiver: StreamReceiver) -> None:
-        """Let it be known who receives what comes."""
+        """Give what comes to a receiver from now on."""
         self.receiver = receiver
         self._statistics.in_flight += 1
 

@@ -1,4 +1,4 @@
-"""The part of a connection that concerns it as a whole: settings, pings, windows, farewells.
+"""The part of a connection that concerns it as a whole: settings, pings, windows, GOAWAY.
 
 Source: RFC 9113, sections 6.5 to 6.9
 """
@@ -77,7 +77,7 @@ class PeerControl(ABC):
         self._out.append(frames.settings_frame(settings))
 
     def leave(self, code: ErrorCode = ErrorCode.NO_ERROR, text: str = "") -> None:
-        """Take no more streams, and say so; those begun go on."""
+        """Take no more streams, and say so; those started go on."""
         self.is_leaving = True
         self._out.append(frames.goaway_frame(self.last_peer_stream, code, text))
 

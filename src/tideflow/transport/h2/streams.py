@@ -17,7 +17,7 @@ from tideflow.transport.h2.frames import Buffer
 
 
 class State(Enum):
-    """Where a stream is in its life; streams not yet begun, or over, are not kept at all."""
+    """Where a stream is in its life; streams not yet started, or over, are not kept at all."""
 
     OPEN = "open"
     HALF_CLOSED_LOCAL = "half closed by us"

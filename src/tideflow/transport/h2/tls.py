@@ -10,7 +10,7 @@ import ssl
 
 _PROTOCOL = "h2"
 
-# How long a peer may take for its part of the handshake, and of the farewell.
+# How long a peer may take for its part of the handshake, and for its close_notify.
 HANDSHAKE_S = 10.0
 FAREWELL_S = 5.0
 
