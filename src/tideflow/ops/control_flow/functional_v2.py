@@ -19,7 +19,7 @@ from tideflow.graph.static_value import static_value
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.functional import case_op, if_op, while_op
 from tideflow.ops.framework import nest
-from tideflow.wire import dtypes
+from tideflow.wire import dtypes, errors
 
 Branch = Callable[[], Any]
 
@@ -99,7 +99,7 @@ def while_loop(
         return nest.pack_sequence_as(loop_vars, list(flat), expand_composites=True)
 
     def holds(count: Tensor | None, *flat: Tensor) -> Any:
-        found = test(*pack(flat))
+        found = _predicate(test(*pack(flat)))
         return found if count is None else _both(apply_op("Less", count, limit), found)
 
     def advance(*flat: Tensor) -> list[Tensor]:
@@ -128,6 +128,18 @@ def while_loop(
                 invariants=[(), *kept],
             )[1:]
     return pack(made)
+
+
+def _predicate(found: Any) -> Any:
+    """Return what a condition gave.  Raises: InvalidArgumentError for what is no bool scalar."""
+    if isinstance(found, Tensor) and (
+        found.dtype is not dtypes.bool_ or found.dims not in (None, ())
+    ):
+        raise errors.InvalidArgumentError(
+            f"the condition of while_loop must give a bool scalar; it gave {found.dtype.name} of "
+            f"shape {shapes.format_dims(found.dims)}"
+        )
+    return found
 
 
 def _both(one: Tensor, other: Tensor) -> Any:
