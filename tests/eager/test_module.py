@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 import tideflow as tf
@@ -63,3 +66,18 @@ def test_a_module_trains_in_a_function() -> None:
     losses = [float(step(tf.constant([[1.0]]))) for _ in range(3)]
     assert losses == sorted(losses, reverse=True)
     assert losses[0] > losses[-1]
+
+
+def test_lists_and_dicts_of_a_module_serve_as_plain_ones() -> None:
+    module = tf.Module()
+    module.sizes, module.options = [2, 3], {"units": 4, "shape": [1, 2]}
+    assert json.dumps([module.sizes, module.options]) == '[[2, 3], {"units": 4, "shape": [1, 2]}]'
+    del module.options["shape"]
+    assert json.dumps(module.options) == '{"units": 4}'
+    assert json.dumps(module.options | {"units": 5}) == '{"units": 5}'
+    assert tf.zeros(module.sizes).shape == (2, 3)
+    assert np.array(module.sizes).tolist() == [2, 3]
+    first, last = [1], [4]
+    for made in (module.sizes + last, first + module.sizes, module.sizes[1:], 2 * module.sizes):
+        assert type(made) is list
+    assert first + module.sizes + last == [1, 2, 3, 4]

@@ -101,9 +101,25 @@ class ListWrapper(UserList[Any], list[Any]):  # type: ignore[misc]
         super().extend([tracked(value) for value in values])
         resume_restoring(self)
 
-    def __iadd__(self, values: Any) -> Any:  # type: ignore[misc]
+    def __iadd__(self, values: Any) -> Any:
         self.extend(values)
         return self
+
+    # What is made of it is a plain list.
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.data[index]
+
+    def __add__(self, others: Any) -> Any:
+        return self.data + list(others)
+
+    def __radd__(self, others: Any) -> Any:
+        return list(others) + self.data
+
+    def __mul__(self, times: Any) -> Any:
+        return self.data * times
+
+    __rmul__ = __mul__
 
     def __repr__(self) -> str:
         return f"ListWrapper({self.data!r})"
@@ -117,12 +133,16 @@ class ListWrapper(UserList[Any], list[Any]):  # type: ignore[misc]
 
 
 class DictWrapper(UserDict[Any, Any], dict[Any, Any]):  # type: ignore[misc]
-    """A dict that lets restorations go on when it grows; a view like ListWrapper."""
+    """A dict that lets restorations go on when it grows; a view like ListWrapper.
+
+    The base has the keys, too, since the encoder of JSON asks it whether the dict is empty.
+    """
 
     def __init__(self, given: Any = (), **named: Any) -> None:
         self.data = given if type(given) is dict else dict(given, **named)
         for key, value in self.data.items():
             self.data[key] = tracked(value)
+            dict.__setitem__(self, key, None)
 
     __hash__ = None
 
@@ -131,7 +151,12 @@ class DictWrapper(UserDict[Any, Any], dict[Any, Any]):  # type: ignore[misc]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, tracked(value))
+        dict.__setitem__(self, key, None)
         resume_restoring(self)
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        dict.pop(self, key, None)
 
     def __ior__(self, others: Any) -> Any:  # type: ignore[misc]
         self.update(others)
