@@ -205,3 +205,34 @@ def test_a_table_is_filled_once():
         return [*runs, Run([apply_op("LookupTableSizeV2", table)])]
 
     check_both_run(build, ["InitializeTableV2"])
+
+
+def test_a_reader_by_reference(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"text")
+
+    def build():
+        queue = apply_op("FIFOQueue", component_types=[tf.string], shapes=[[]], capacity=9)
+        reader = apply_op("WholeFileReader")
+        name = tf.placeholder(tf.string, None)
+        put = apply_op("QueueEnqueue", queue, [name])
+        read = list(apply_op("ReaderRead", reader, queue))
+        several = list(apply_op("ReaderReadUpTo", reader, queue, np.int64(2)))
+        counts = [
+            apply_op(f"Reader{what}", reader)
+            for what in ("NumRecordsProduced", "NumWorkUnitsCompleted")
+        ]
+        state = apply_op("ReaderSerializeState", reader)
+        restore = apply_op("ReaderRestoreState", reader, b"no state")
+        reset = apply_op("ReaderReset", reader)
+        fill = Run([put], {name: str(path)})
+        return [
+            *(fill, fill, fill, Run(read), Run(counts), Run(several), Run(counts)),
+            *(Run([state]), Run([restore]), Run([reset]), Run(counts)),
+        ]
+
+    parts = ("Read", "ReadUpTo", "NumRecordsProduced", "NumWorkUnitsCompleted", "SerializeState")
+    check_both_run(
+        build,
+        ["WholeFileReader", "ReaderRestoreState", "ReaderReset", *[f"Reader{p}" for p in parts]],
+    )

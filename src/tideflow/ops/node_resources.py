@@ -103,6 +103,14 @@ def _pair(c: ShapeContext) -> list[Dims]:
 
 
 def _giving(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.iscoroutinefunction(kernel):
+
+        @functools.wraps(kernel)
+        async def waiting(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Any:
+            return HandleRef(await kernel(ctx, *inputs, **attrs))
+
+        return waiting
+
     @functools.wraps(kernel)
     def made(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Any:
         return HandleRef(kernel(ctx, *inputs, **attrs))

@@ -45,11 +45,12 @@ def _key_counter_shape(c: ShapeContext) -> list[Dims]:
 )
 def get_key_counter_kernel(xp: ArrayNamespace, seed: Array) -> Any:
     """Return the Philox key and counter of a pair of seeds."""
-    _check_seed(seed)
+    check_seed(seed)
     return random_philox.scramble_seed(xp, seed)
 
 
-def _check_seed(seed: Any) -> None:
+def check_seed(seed: Any) -> None:
+    """Raise InvalidArgumentError for what is no pair of numbers."""
     if np.shape(seed) != (2,):
         raise InvalidArgumentError(f"seed must have shape [2]; found {list(np.shape(seed))}")
 
@@ -63,7 +64,7 @@ def _check_seed(seed: Any) -> None:
 )
 def get_key_counter_alg_kernel(xp: ArrayNamespace, seed: Array) -> Any:
     """Return the Philox key and counter of a pair of seeds, and the number for Philox."""
-    _check_seed(seed)
+    check_seed(seed)
     key, counter = random_philox.scramble_seed(xp, seed)
     return key, counter, np.array(_PHILOX, np.int32)
 
@@ -211,10 +212,9 @@ def uniform_int_v2_kernel(
     return _sample(xp, (shape, key, counter, alg), dtype, draw)
 
 
-def _seeded(
-    xp: Any, shape: Array, seed: Any, dtype: DType, draw: random_philox.Distribution
-) -> Any:
-    _check_seed(seed)
+def seeded(xp: Any, shape: Array, seed: Any, dtype: DType, draw: random_philox.Distribution) -> Any:
+    """Return what `draw` makes of a pair of seeds."""
+    check_seed(seed)
     key, counter = random_philox.scramble_seed(xp, seed)
     return _sample(xp, (shape, key, counter, None), dtype, draw)
 
@@ -231,7 +231,7 @@ def _seeded(
 )
 def uniform_kernel(xp: ArrayNamespace, shape: Array, seed: Array, *, dtype: DType) -> Any:
     """Return floats in [0, 1)."""
-    return _seeded(xp, shape, seed, dtype, random_philox.uniform)
+    return seeded(xp, shape, seed, dtype, random_philox.uniform)
 
 
 @op(
@@ -246,7 +246,7 @@ def uniform_kernel(xp: ArrayNamespace, shape: Array, seed: Array, *, dtype: DTyp
 )
 def normal_kernel(xp: ArrayNamespace, shape: Array, seed: Array, *, dtype: DType) -> Any:
     """Return values of the standard normal distribution."""
-    return _seeded(xp, shape, seed, dtype, random_philox.normal)
+    return seeded(xp, shape, seed, dtype, random_philox.normal)
 
 
 not_differentiable(

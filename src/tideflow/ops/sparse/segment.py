@@ -13,12 +13,14 @@ import numpy as np
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import IndexedSlices
 from tideflow.wire.errors import InvalidArgumentError
 
 _KINDS = ("Sum", "Mean", "SqrtN")
@@ -136,11 +138,39 @@ def _define(kind: str) -> None:
     ) -> Any:
         return _spread(xp, kind, grad, indices, segment_ids, int(output_dim0))
 
+    @op(
+        f"""
+        SparseSegment{kind}GradV2(grad: T, indices: Tidx, segment_ids: Tsegmentids,
+            dense_output_dim0: int32) -> output: T, sorted_unique_indices: Tidx
+        T: type in floats
+        Tidx: type in indices = int32
+        Tsegmentids: type in indices = int32
+        """,
+        shape=_distinct_shape,
+    )
+    def spread_distinct(
+        ctx: KernelContext,
+        grad: Array,
+        indices: Array,
+        segment_ids: Array,
+        dense_output_dim0: Array,
+    ) -> Any:
+        _check_indices(indices, int(dense_output_dim0))
+        distinct, which = np.unique(indices, return_inverse=True)
+        rows = _spread(np, kind, grad, which.reshape(-1), segment_ids, len(distinct))
+        return rows, distinct
+
     @gradient(f"SparseSegment{kind}", f"SparseSegment{kind}WithNumSegments")
     def slope(op: Operation, grad: Tensor) -> list[Any]:
         data, indices, ids = op.inputs[:3]
-        rows = apply_op("StridedSlice", apply_op("Shape", data), [0], [1], [1], shrink_axis_mask=1)
-        found = apply_op(f"SparseSegment{kind}Grad", grad, indices, ids, rows)
+        shape = apply_op("Shape", data)
+        rows = apply_op("StridedSlice", shape, [0], [1], [1], shrink_axis_mask=1)
+        found: Any
+        if op.get_attr("sparse_gradient"):
+            values, distinct = apply_op(f"SparseSegment{kind}GradV2", grad, indices, ids, rows)
+            found = IndexedSlices(values, distinct, shape)
+        else:
+            found = apply_op(f"SparseSegment{kind}Grad", grad, indices, ids, rows)
         return [found, *[None] * (len(op.inputs) - 1)]
 
 
@@ -149,13 +179,22 @@ def _grad_shape(c: ShapeContext) -> list[Dims]:
     return [None if grad is None else (None if rows is None else int(rows), *grad[1:])]
 
 
+def _distinct_shape(c: ShapeContext) -> list[Dims]:
+    grad = c.inputs[0]
+    return [None if grad is None else (None, *grad[1:]), (None,)]
+
+
+def _check_indices(indices: Any, rows: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= rows):
+        raise InvalidArgumentError(f"indices lie outside [0, {rows})")
+
+
 def _spread(xp: Any, kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
     """Add each segment's gradient to the rows of data that it was made of."""
     segments = grad.shape[0]
     if ids.size and (ids.min() < 0 or ids.max() >= segments):
         raise InvalidArgumentError(f"segment_ids lie outside the {segments} rows of the gradient")
-    if indices.size and (indices.min() < 0 or indices.max() >= rows):
-        raise InvalidArgumentError(f"indices lie outside [0, {rows})")
+    _check_indices(indices, rows)
     if np.shape(ids) != np.shape(indices) or np.ndim(ids) != 1:
         raise InvalidArgumentError(
             "indices and segment_ids must be vectors of one size; they are "
