@@ -180,3 +180,47 @@ def test_the_nth_of_each_row_shares_its_gradient_with_its_equals():
     made = tf.raw_ops.NthElement(input=x, n=0, reverse=True)
     assert run(made).tolist() == [3]
     assert run(tf.gradients(made, x)[0]).tolist() == [[0.5, 0, 0.5, 0]]
+
+
+def test_regions_of_drawn_sizes_are_the_same_for_the_same_seeds():
+    image = np.arange(70, dtype=np.float32).reshape(1, 10, 7, 1)
+    ratio = [1.0, 1.44, 1.73, 1.0]
+    made = [
+        run(list(tf.nn.fractional_max_pool(image, ratio, deterministic=True, seed=1, seed2=3)))
+        for _ in range(2)
+    ]
+    for one, other in zip(*made, strict=True):
+        assert one.tolist() == other.tolist()
+    pooled, rows, columns = made[0]
+    assert pooled.shape == (1, 6, 4, 1)
+    assert (rows[0], rows[-1], columns[0], columns[-1]) == (0, 10, 0, 7)
+    assert pooled[0, -1, -1, 0] == 69
+
+
+def test_an_image_is_moved_and_filled():
+    image = np.float32([[1, 2], [3, 4]]).reshape(1, 2, 2, 1)
+    made = tf.raw_ops.ImageProjectiveTransformV3(
+        images=image,
+        transforms=np.float32([[1, 0, 1, 0, 1, 0, 0, 0]]),
+        output_shape=[2, 2],
+        fill_value=9.0,
+        interpolation="BILINEAR",
+    )
+    assert run(made)[0, :, :, 0].tolist() == [[2, 9], [4, 9]]
+
+
+def test_a_sequence_of_a_cell_is_its_steps():
+    numbers = np.random.default_rng(0)
+    x = numbers.normal(size=(2, 1, 3)).astype(np.float32)
+    w = numbers.normal(size=(5, 8)).astype(np.float32)
+    state, peep, b = np.zeros((1, 2), np.float32), np.zeros(2, np.float32), np.zeros(8, np.float32)
+    shared = {"w": w, "wci": peep, "wcf": peep, "wco": peep, "b": b}
+    whole = tf.raw_ops.BlockLSTM(
+        seq_len_max=np.int64(2), x=x, cs_prev=state, h_prev=state, cell_clip=-1.0, **shared
+    )
+    first = tf.raw_ops.LSTMBlockCell(x=x[0], cs_prev=state, h_prev=state, cell_clip=-1.0, **shared)
+    second = tf.raw_ops.LSTMBlockCell(
+        x=x[1], cs_prev=first[1], h_prev=first[6], cell_clip=-1.0, **shared
+    )
+    found, steps = run(whole[6]), run([first[6], second[6]])
+    np.testing.assert_allclose(found, steps, rtol=1e-6)

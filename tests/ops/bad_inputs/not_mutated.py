@@ -57,6 +57,10 @@ _PYTHON = "it calls a Python function of the process that made it"
 OTHERS: dict[str, str] = {
     "AccumulateNV2": "TensorFlow's rewriting replaces it before it runs",
     "AnonymousRandomSeedGenerator": "TensorFlow's kernel asks for an input that it does not have",
+    **dict.fromkeys(
+        ("BlockLSTMGrad", "BlockLSTMGradV2"),
+        "TensorFlow's kernel reads beyond the ends of what does not fit its cell",
+    ),
     "DeleteMemoryCache": _NOT_DELETED,
     "DeleteRandomSeedGenerator": _NOT_DELETED,
     "DeleteSeedGenerator": _NOT_DELETED,
