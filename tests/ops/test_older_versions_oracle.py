@@ -53,6 +53,10 @@ CALLS = [
     ),
     Call("FusedBatchNormV2", [IMAGES.astype(np.float16), *CHANNELS], {"is_training": True}),
     Call("MatrixSetDiagV2", [MATRICES, VECTORS, np.int32(1)]),
+    *(
+        Call("ShardedFilespec", [as_array(name), np.int32(shards)], id=f"filespec-{name}-{shards}")
+        for name, shards in [("/a/b", 3), ("", 123456), ("a", -3), (["a"], 3), ("a", [3])]
+    ),
 ]
 
 

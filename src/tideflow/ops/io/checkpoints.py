@@ -250,14 +250,30 @@ def sharded_filename(
     ctx: KernelContext, basename: Array | bytes, shard: Array, num_shards: Array
 ) -> Any:
     """Return the name of one of a set of files."""
-    for what, value in (("basename", basename), ("shard", shard), ("num_shards", num_shards)):
+    name = _basename(basename=basename, shard=shard, num_shards=num_shards)
+    made = np.empty((), object)
+    made[()] = name + b"-%05d-of-%05d" % (int(shard), int(num_shards))
+    return made
+
+
+def _basename(**given: Any) -> bytes:
+    """Return the basename among inputs that must all be scalars."""
+    for what, value in given.items():
         if np.ndim(value):
             raise errors.InvalidArgumentError(
                 f"{what} must be a scalar; its shape is {shapes.format_dims(np.shape(value))}"
             )
-    name = basename.item() if isinstance(basename, np.ndarray) else basename
+    basename = given["basename"]
+    found: bytes = basename.item() if isinstance(basename, np.ndarray) else basename
+    return found
+
+
+@op("ShardedFilespec(basename: string, num_shards: int32) -> filename: string", shape=scalar)
+def sharded_filespec(ctx: KernelContext, basename: Array | bytes, num_shards: Array) -> Any:
+    """Return the pattern of the names of a set of files."""
+    name = _basename(basename=basename, num_shards=num_shards)
     made = np.empty((), object)
-    made[()] = name + b"-%05d-of-%05d" % (int(shard), int(num_shards))
+    made[()] = name + b"-?????-of-%05d" % int(num_shards)
     return made
 
 
