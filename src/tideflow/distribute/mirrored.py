@@ -60,6 +60,13 @@ def local_devices() -> list[str]:
     return found or [device.name for device in devices]
 
 
+def worker_devices() -> list[str]:
+    """Return this process's accelerators, or its first CPU where there are none."""
+    devices = context().devices.devices
+    found = [device.name for device in devices if device.accelerator is not None]
+    return found or [devices[0].name]
+
+
 def _resolve(devices: Sequence[str] | None) -> list[str]:
     """Return full names of devices; those that a task has not are placed softly.
 

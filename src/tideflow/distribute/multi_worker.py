@@ -17,7 +17,7 @@ from typing import Any
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.distribute.cluster_resolver import ClusterResolver, TFConfigClusterResolver
 from tideflow.distribute.input import InputContext
-from tideflow.distribute.mirrored import MirroredExtended, local_devices
+from tideflow.distribute.mirrored import MirroredExtended, worker_devices
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.distribute.strategy import Strategy, divided
 from tideflow.eager.context import context
@@ -97,7 +97,7 @@ class MultiWorkerExtended(MirroredExtended):
                 )
             self._rank = self._workers.index((job, task))
             context().join_ring(spec, job, task)
-        super().__init__(strategy, local_devices())
+        super().__init__(strategy, worker_devices())
         self._timeout_s = options.timeout_seconds or 0.0
         self._instances = itertools.count(_FIRST_INSTANCE)
         self.first_replica_id = self._rank * len(self.worker_devices)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from tideflow.eager.context import context
@@ -157,6 +157,21 @@ def from_variant(variant: Tensor, structure: Any) -> DatasetV2:
     return DatasetV2(variant, nest.map_structure(spec_of, structure))
 
 
+@export_v2("data.experimental.Counter")
+def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> DatasetV2:
+    """Return numbers without end, as `Dataset.counter` does.
+
+    Args:
+      start, step: the first number, and how far numbers are apart.
+      dtype: of the numbers.
+    Returns: a dataset of scalars.
+    Example:
+      >>> [int(x) for x in tf.data.experimental.Counter().take(2)]
+      [0, 1]
+    """
+    return DatasetV2.counter(start, step, dtype)
+
+
 class OwnedIterator:
     """A walk over a dataset; its state goes with it."""
 
@@ -286,8 +301,52 @@ def text_line_dataset(
       ...     [line.numpy() for line in tf.data.TextLineDataset(file.name)]
       [b'one', b'two']
     """
-    files = (filenames, compression_type, buffer_size, num_parallel_reads)
-    return _of_files("TextLineDataset", *files)
+    read = _reader("TextLineDataset", compression_type, buffer_size)
+    return _of_files(read, filenames, num_parallel_reads)
+
+
+@export_v2("data.FixedLengthRecordDataset")
+def fixed_length_record_dataset(
+    filenames: Any,
+    record_bytes: Any,
+    header_bytes: Any = None,
+    footer_bytes: Any = None,
+    buffer_size: int | None = None,
+    compression_type: str | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> DatasetV2:
+    """Return a dataset of the records of files in which all have one length.
+
+    Args:
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      record_bytes, header_bytes, footer_bytes: how many bytes a record has, and how many lie before
+        the first and after the last; None for 0.
+      buffer_size: how many bytes are read at once; None leaves it to the runtime.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+      num_parallel_reads: how many files take turns; None for one after the other.
+      name: accepted for programs that give it.
+    Returns: a dataset of string scalars.
+    Raises: InvalidArgumentError, when walked over, for a file that has another length.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile("w") as file:
+      ...     print("aabb", end="", file=file, flush=True)
+      ...     [x.numpy() for x in tf.data.FixedLengthRecordDataset(file.name, 2)]
+      [b'aa', b'bb']
+    """
+    sizes = [
+        convert_to_tensor(0 if size is None else size, dtypes.int64)
+        for size in (header_bytes, record_bytes, footer_bytes, buffer_size)
+    ]
+    kind = convert_to_tensor(compression_type or "")
+    return _of_files(
+        lambda names: DatasetV2._make(
+            "FixedLengthRecordDatasetV2", [names, *sizes, kind], Spec(dtypes.string, ())
+        ),
+        filenames,
+        num_parallel_reads,
+    )
 
 
 @export_v2("data.TFRecordDataset")
@@ -319,20 +378,23 @@ def tf_record_dataset(
       ...     [record.numpy() for record in tf.data.TFRecordDataset(path)]
       [b'one']
     """
-    files = (filenames, compression_type, buffer_size, num_parallel_reads)
-    return _of_files("TFRecordDataset", *files)
+    read = _reader("TFRecordDataset", compression_type, buffer_size)
+    return _of_files(read, filenames, num_parallel_reads)
 
 
-def _of_files(
-    op: str, filenames: Any, compression: str | None, buffer_size: Any, at_once: int | None
-) -> DatasetV2:
-    made: DatasetV2
+def _reader(op: str, compression: str | None, buffer_size: Any) -> Callable[[Any], DatasetV2]:
+    """Return what makes the dataset of an op from the names of files."""
 
     def read(names: Any) -> DatasetV2:
         size = convert_to_tensor(0 if buffer_size is None else buffer_size, dtypes.int64)
         inputs = [names, convert_to_tensor(compression or ""), size]
         return DatasetV2._make(op, inputs, Spec(dtypes.string, ()))
 
+    return read
+
+
+def _of_files(read: Callable[[Any], DatasetV2], filenames: Any, at_once: int | None) -> DatasetV2:
+    made: DatasetV2
     if at_once is None and not isinstance(filenames, Dataset):
         return read(convert_to_tensor(filenames, dtypes.string))
     if not isinstance(filenames, Dataset):

@@ -25,7 +25,7 @@ from tideflow.blocking import (
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.ops.control_flow import truth
-from tideflow.ops.data.values import Element, fail, owned
+from tideflow.ops.data.values import Dataset, Element, Iterator, fail, owned
 from tideflow.platform import clock
 from tideflow.wire import errors
 
@@ -80,6 +80,29 @@ def _has_loop() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+class _ReachedOnLoop:
+    """An iterator that needs the event loop, for those below it that may be without one."""
+
+    __slots__ = ("_iterator",)
+
+    def __init__(self, iterator: Iterator) -> None:
+        self._iterator = iterator
+
+    async def next(self) -> Element | None:
+        call = self._iterator.next()
+        found: Element | None = await (call if _has_loop() else OnLoop(call))
+        return found
+
+
+def iterator_of(dataset: Dataset) -> Iterator:
+    """Return an iterator over a dataset that was made while another is walked over.
+
+    Whoever walks over the other may be without an event loop.
+    """
+    iterator = dataset.iterator()
+    return iterator if dataset.is_direct else _ReachedOnLoop(iterator)
 
 
 class Function:

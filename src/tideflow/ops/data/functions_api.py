@@ -111,6 +111,26 @@ class Dataset(GroupingTransformations):
         return cls._make("RangeDataset", inputs, Spec(wanted, ()))
 
     @classmethod
+    def counter(
+        cls, start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64, name: str | None = None
+    ) -> Self:
+        """Return numbers without end.
+
+        Args:
+          start, step: the first number, and how far numbers are apart.
+          dtype: of the numbers.
+          name: accepted for programs that give it.
+        Returns: a dataset of scalars.
+        Example:
+          >>> [int(x) for x in tf.data.Dataset.counter(2, 3).take(3)]
+          [2, 5, 8]
+        """
+        first = convert_to_tensor(start, as_dtype(dtype))
+        apart = convert_to_tensor(step, as_dtype(dtype))
+        endless = cls.from_tensors(0).repeat()
+        return endless.scan(first, lambda state, _: (apply_op("AddV2", state, apart), state))
+
+    @classmethod
     def from_generator(
         cls,
         generator: Callable[..., Any],
@@ -262,11 +282,13 @@ class Dataset(GroupingTransformations):
           predicate: called with the parts of an element; gives a bool scalar.
           name: accepted for programs that give it.
         Returns: a dataset.
+        Raises: ValueError for a function that gives no bool scalar.
         Example:
           >>> [int(x) for x in tf.data.Dataset.range(5).filter(lambda x: x > 2)]
           [3, 4]
         """
         traced = Traced(predicate, self._element, "Dataset_filter")
+        traced.require_truth()
         return self._like("FilterDataset", traced.captured, predicate=traced.ref)
 
     def flat_map(self, map_func: Callable[..., Dataset], name: str | None = None) -> Self:

@@ -32,11 +32,13 @@ class GroupingTransformations(Transformations):
           predicate: called with the parts of an element; gives a bool scalar.
           name: accepted for programs that give it.
         Returns: a dataset.
+        Raises: ValueError for a function that gives no bool scalar.
         Example:
           >>> [int(x) for x in tf.data.Dataset.range(5).take_while(lambda x: x < 2)]
           [0, 1]
         """
         traced = Traced(predicate, self._element, "Dataset_take_while")
+        traced.require_truth()
         return self._like("TakeWhileDataset", traced.captured, predicate=traced.ref)
 
     def scan(
@@ -240,7 +242,7 @@ class GroupingTransformations(Transformations):
             found = apply_op("StatelessMultinomial", logits, 1, number, output_dtype=dtypes.int64)
             return apply_op("Reshape", found, [])
 
-        numbers = cls._random(seed).batch(2, drop_remainder=True)
+        numbers = cls.random(seed).batch(2, drop_remainder=True)
         traced = Traced(draw, numbers._element, "sample")
         inputs = [numbers, traced.captured]
         selector = cls._make("MapDataset", inputs, traced.element, f=traced.ref)
@@ -275,10 +277,31 @@ class GroupingTransformations(Transformations):
         return cls._directed(choice_dataset, datasets, stop_on_empty_dataset)
 
     @classmethod
-    def _random(cls, seed: int | None) -> Self:
+    def random(
+        cls,
+        seed: int | None = None,
+        rerandomize_each_iteration: bool | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return random numbers without end.
+
+        Args:
+          seed: an integer, for the same numbers in each run of the program.
+          rerandomize_each_iteration: whether each walk has numbers of its own; None for no.
+          name: accepted for programs that give it.
+        Returns: a dataset of int64 scalars.
+        Example:
+          >>> numbers = tf.data.Dataset.random(seed=4).take(2)
+          >>> list(numbers.as_numpy_iterator()) == list(numbers.as_numpy_iterator())
+          True
+        """
         first, second = (0 if one is None else one for one in get_seed(seed))
-        inputs = [int64(first), int64(second)]
-        return cls._make("RandomDataset", inputs, Spec(dtypes.int64, ()))
+        inputs: list[Any] = [int64(first), int64(second)]
+        spec = Spec(dtypes.int64, ())
+        if not rerandomize_each_iteration:
+            return cls._make("RandomDataset", inputs, spec)
+        inputs.append(apply_op("DummySeedGenerator"))
+        return cls._make("RandomDatasetV2", inputs, spec, rerandomize_each_iteration=True)
 
     @classmethod
     def _directed(cls, selector: Any, datasets: Sequence[Any], stop_on_empty: bool) -> Self:

@@ -11,7 +11,7 @@ from typing import Any
 from tideflow.blocking import Turns
 from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import CapturedFunction, Function
+from tideflow.ops.data.functions import CapturedFunction, Function, iterator_of
 from tideflow.ops.data.map import parallelism
 from tideflow.ops.data.transformations import Prefetched
 from tideflow.ops.data.values import (
@@ -52,7 +52,7 @@ class _FlatMapped:
                 if dataset is None:
                     self._source = None
                     break
-                self._current = dataset.iterator()
+                self._current = iterator_of(dataset)
             found = await self._current.next()
             if found is not None:
                 return found

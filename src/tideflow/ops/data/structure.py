@@ -124,7 +124,7 @@ def variant_of(leaf: object) -> Any:
     return leaf._variant if isinstance(leaf, StructuredVariant) else leaf
 
 
-def tensors(value: TensorLike) -> Any:
+def tensors(value: Any) -> Any:
     """Return a structure of tuples and dicts with tensors as leaves; a list is one tensor."""
     if isinstance(value, dict):
         return {key: tensors(item) for key, item in value.items()}

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+import numpy as np
+
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
+from tideflow.graph.static_value import static_value
 from tideflow.graph.types import TensorLike
 from tideflow.ops.data.options_api import Options
 from tideflow.ops.data.padding import padded_dims, padded_sizes, paddings, static_dims
@@ -112,6 +115,38 @@ class Transformations(StructuredVariant):
           [0, 1, 2, 3, 4]
         """
         return self._like("PrefetchDataset", int64(buffer_size))
+
+    def rebatch(
+        self, batch_size: TensorLike, drop_remainder: bool = False, name: str | None = None
+    ) -> Self:
+        """Return the rows of batches in batches of other sizes.
+
+        Args:
+          batch_size: how many rows a batch has, an integer scalar; or a vector of numbers that take
+            turns, of which zeros give empty batches.
+          drop_remainder: whether a last batch that is smaller is left out.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Example:
+          >>> batches = tf.data.Dataset.range(6).batch(4).rebatch(3)
+          >>> [x.tolist() for x in batches.as_numpy_iterator()]
+          [[0, 1, 2], [3, 4, 5]]
+        """
+        sizes = int64(batch_size)
+        given = static_value(*sizes.edge)
+        numbers = [] if given is None else np.reshape(given, -1).tolist()
+        size = numbers[0] if len(set(numbers)) == 1 else None
+
+        def rows(leaf: Spec) -> Spec:
+            if leaf.dims is None or not leaf.dims:
+                return Spec(leaf.dtype, None)
+            before = leaf.dims[0]
+            is_known = size and (drop_remainder or (before is not None and before % size == 0))
+            return Spec(leaf.dtype, (size if is_known else None, *leaf.dims[1:]))
+
+        element = nest.map_structure(rows, self._element)
+        inputs = [self, sizes, convert_to_tensor(drop_remainder)]
+        return self._make("RebatchDatasetV2", inputs, element)
 
     def cache(self, filename: TensorLike = "", name: str | None = None) -> Self:
         """Return the elements, kept once they were made.
