@@ -69,3 +69,10 @@ def test_a_whole_file_is_read_by_reference(tmp_path):
     read = apply_op("ReaderRead", apply_op("WholeFileReader"), queue)
     _, (name, text) = run(put, list(read))
     assert (name.decode(), text) == (str(path), b"text")
+
+
+def test_a_part_of_a_sparse_tensor_hands_its_gradient_back():
+    values = tf.constant(np.float32([1, 2, 3]))
+    whole = tf.SparseTensor([[0, 0], [0, 2], [1, 1]], values, [2, 3])
+    part = tf.sparse.slice(whole, [0, 1], [2, 2])
+    assert run(tf.gradients(part.values * part.values, values)[0])[0].tolist() == [0, 4, 6]

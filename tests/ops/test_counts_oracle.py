@@ -221,3 +221,35 @@ def test_nobody_knows_which_integers_come():
         return [Run([apply_op("Shape", x) for x in drawn])]
 
     check_both_run(build, ["NonDeterministicInts"])
+
+
+SLICE = [F([1, 2]), I64([[0, 1], [1, 1], [2, 3]]), I64([1, 1]), I64([[0, 0], [1, 2]])]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {0: I32([1, 2])},
+        {0: F([1])},
+        {0: F([[1], [2]])},
+        {2: I64([1])},
+        {3: I64([[0, 0], [1, 1]])},
+        {3: I64([[1, 2], [0, 0]])},
+    ],
+)
+def test_a_gradient_of_a_part_ends_as_on_tensorflow(changed):
+    given = [changed.get(at, value) for at, value in enumerate(SLICE)]
+    check_ends_alike(tensorflow, Call("SparseSliceGrad", given))
+
+
+def test_a_part_of_a_sparse_tensor_has_a_gradient():
+    found = []
+    for library in (tf, tensorflow.compat.v1):
+        with library.Graph().as_default(), library.Session() as session:
+            values = library.constant(F([1, 2, 3]))
+            whole = library.SparseTensor(INDICES, values, SHAPE)
+            part = library.sparse.slice(whole, I64([0, 1]), I64([2, 2]))
+            squares = part.values * part.values
+            found.append(session.run(library.gradients(squares, values)[0]))
+    assert found[0].tolist() == found[1].tolist() == [0, 4, 6]
