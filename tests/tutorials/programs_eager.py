@@ -310,3 +310,51 @@ def lists_and_dicts_of_modules(tf, folder):
         tf.nest.map_structure(lambda x: x + 1, found),
         [len(model.named.pop("b")), list(model.named)],
     )
+
+
+@program
+def tables_restored_late(tf, folder):
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    table.insert(["a", "b"], tf.constant([1, 2], tf.int64))
+    path = tf.train.Checkpoint(table=table).write(os.path.join(folder, "t"))
+    table.insert(["c"], tf.constant([3], tf.int64))
+    tf.train.Checkpoint(table=table).read(path).assert_consumed()
+    late = tf.train.Checkpoint()
+    late.read(path)
+    late.table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    wanted = tf.constant(["a", "b", "c"])
+    return keys(tf, path), table.lookup(wanted), late.table.lookup(wanted)
+
+
+@program
+def tables_from_files(tf, folder):
+    vocabulary = os.path.join(folder, "words.txt")
+    with open(vocabulary, "w") as file:
+        file.write("emerson\nlake\npalmer\n")
+    lookup = tf.lookup
+    index = lookup.TextFileIndex
+
+    def of_lines(**kwargs):
+        return lookup.TextFileInitializer(
+            vocabulary, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER, **kwargs
+        )
+
+    wanted = tf.constant(["lake", "who", "palmer"])
+    table = lookup.StaticHashTable(of_lines(), -1)
+    some = lookup.StaticHashTable(of_lines(vocab_size=2, value_index_offset=10), -1)
+    vocabulary_table = lookup.StaticVocabularyTable(of_lines(), 2)
+    return (
+        [table.lookup(wanted), some.lookup(wanted), vocabulary_table.lookup(wanted)],
+        [table.size(), vocabulary_table.size()],
+        tf.function(lambda words: table.lookup(words))(wanted),
+        attempt(
+            lambda: (
+                lookup.TextFileInitializer(
+                    vocabulary, tf.string, index.LINE_NUMBER, tf.int64, index.WHOLE_LINE
+                )
+                and None
+            )
+        ),
+        attempt(lambda: of_lines(vocab_size=0) and None),
+        [index.WHOLE_LINE, index.LINE_NUMBER],
+    )

@@ -1,7 +1,12 @@
-"""Templates, containers, tracebacks, imports that fail, and branches and loops as functions."""
+"""Templates, tables, containers, tracebacks, failed imports, and control flow as functions."""
 
 from __future__ import annotations
 
+import os
+
+import numpy as np
+
+from tutorials.programs_checkpoints import keys
 from tutorials.recording import attempt, program
 
 
@@ -218,3 +223,75 @@ def nodes_of_failed_imports(tf, folder):
         spoiled(lambda node: node.input.append("^gone")),
         spoiled(lambda node: setattr(node, "name", "a")),
     ]
+
+
+@program
+def tables_in_savers(tf, folder):
+    table = tf.lookup.experimental.MutableHashTable(
+        tf.string, tf.int64, -1, name="table", checkpoint=True
+    )
+    tf.get_variable("v", initializer=1.0)
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(table.insert(["a", "b"], [1, 2]))
+        path = saver.save(session, os.path.join(folder, "t"))
+    with tf.Session() as session:
+        saver.restore(session, path)
+        return session.run(table.lookup(["a", "b", "c"])), keys(tf, path)
+
+
+@program
+def tables(tf, folder):
+    vocabulary = os.path.join(folder, "words.txt")
+    with open(vocabulary, "w") as file:
+        file.write("emerson\nlake\npalmer\n")
+    words = tf.constant(["lake", "palmer", "who", "and"])
+    made = [
+        tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(["lake", "who"], np.array([7, 8], np.int64)), -1
+        ),
+        tf.lookup.StaticVocabularyTable(
+            tf.lookup.TextFileInitializer(
+                vocabulary,
+                tf.string,
+                tf.lookup.TextFileIndex.WHOLE_LINE,
+                tf.int64,
+                tf.lookup.TextFileIndex.LINE_NUMBER,
+            ),
+            2,
+        ),
+    ]
+    found = [table.lookup(words) for table in made]
+    sizes = [table.size() for table in made]
+    with tf.Session() as session:
+        early = attempt(lambda: session.run(found[0]))
+        session.run(tf.tables_initializer())
+        return (
+            early,
+            session.run(found),
+            session.run(sizes),
+            [(table.key_dtype.name, table.value_dtype.name) for table in made],
+        )
+
+
+@program
+def mutable_tables(tf, folder):
+    experimental = tf.lookup.experimental
+    table = experimental.MutableHashTable(tf.string, tf.int64, -1)
+    put = [
+        table.insert(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64)),
+    ]
+    with tf.Session() as session:
+        session.run(put)
+        return (
+            session.run(
+                [
+                    table.lookup(tf.constant(["a", "c"])),
+                    table.size(),
+                ]
+            ),
+            sorted(session.run(table.export()[0]).tolist()),
+            session.run(table.remove(tf.constant(["a"]))),
+            session.run(table.size()),
+        )

@@ -20,6 +20,7 @@ from tideflow.ops.framework.gradient_names import gradient_scope, gradient_sourc
 from tideflow.ops.framework.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
 from tideflow.ops.framework.jax_lax import lax
 from tideflow.ops.framework.printing import Assert, check_numerics
+from tideflow.ops.framework.saved_parts import Saved, SavedPart
 from tideflow.ops.framework.seeds import get_seed
 from tideflow.ops.framework.shape_checks import check_scalar, check_vector, of_one_shape
 from tideflow.ops.framework.text_format import element_text
@@ -27,6 +28,8 @@ from tideflow.ops.framework.text_format import element_text
 __all__ = [
     "Assert",
     "IndexedSlices",
+    "Saved",
+    "SavedPart",
     "as_shape",
     "check_numerics",
     "check_scalar",

@@ -6,52 +6,148 @@ Source: tensorflow/python/ops/lookup/ops.py.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import DTypeLike, TensorLike
-from tideflow.ops.export import export_v2
+from tideflow.ops.export import export, export_v2
+from tideflow.ops.framework import SavedPart, no_op
 from tideflow.ops.ragged import RaggedTensor
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
-from tideflow.wire.dtypes import as_dtype
+from tideflow.wire.dtypes import DType, as_dtype
 
 
-@export_v2("lookup.KeyValueTensorInitializer")
-class KeyValueTensorInitializer:
+class TableInitializer:
+    """What fills a table.
+
+    Attributes: key_dtype, value_dtype.
+    """
+
+    key_dtype: DType
+    value_dtype: DType
+
+    def initialize(self, table: Any) -> Any:
+        """Return the operation that fills a table, or fill it at once."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it fills a table")
+
+
+@export("lookup.KeyValueTensorInitializer")
+class KeyValueTensorInitializer(TableInitializer):
     """Fills a table with keys and values: two vectors."""
 
     def __init__(
         self,
-        keys: Tensor,
-        values: Tensor,
+        keys: TensorLike,
+        values: TensorLike,
         key_dtype: DTypeLike | None = None,
         value_dtype: DTypeLike | None = None,
         name: str | None = None,
     ) -> None:
-        self.keys = convert_to_tensor(keys, None if key_dtype is None else as_dtype(key_dtype))
-        self.values = convert_to_tensor(
-            values, None if value_dtype is None else as_dtype(value_dtype)
-        )
+        with get_default_graph().name_scope(name or "key_value_init"):
+            self.keys = _vector(keys, key_dtype, "keys")
+            self.values = _vector(values, value_dtype, "values")
+        self.key_dtype, self.value_dtype = self.keys.dtype, self.values.dtype
+
+    def initialize(self, table: Any) -> Any:
+        """Return the operation that fills a table, or fill it at once."""
+        return apply_op("LookupTableImportV2", table.resource_handle, self.keys, self.values)
+
+
+def _vector(values: Any, dtype: DTypeLike | None, name: str) -> Tensor:
+    return convert_to_tensor(values, None if dtype is None else as_dtype(dtype), name=name)
+
+
+@export("lookup.TextFileIndex")
+class TextFileIndex:
+    """What of a line is a key or value, besides the number of a column."""
+
+    WHOLE_LINE = -2
+    LINE_NUMBER = -1
+
+
+@export("lookup.TextFileInitializer")
+class TextFileInitializer(TableInitializer):
+    """Fills a table from a text file: an entry for each line.
+
+    Args:
+      key_index, value_index: TextFileIndex.WHOLE_LINE, LINE_NUMBER, or the number of a column.
+      vocab_size: how many lines count; all by default.
+      delimiter: between columns.
+      value_index_offset: the first line's number.
+    Raises: ValueError for types that an index does not give.
+    """
+
+    def __init__(
+        self,
+        filename: TensorLike,
+        key_dtype: DTypeLike,
+        key_index: int,
+        value_dtype: DTypeLike,
+        value_index: int,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str | None = None,
+        value_index_offset: int = 0,
+    ) -> None:
+        self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+        _check_index("key", key_index, self.key_dtype)
+        _check_index("value", value_index, self.value_dtype)
+        if vocab_size is not None and vocab_size <= 0:
+            raise ValueError(f"vocab_size must be positive; found {vocab_size}")
+        self._filename = convert_to_tensor(filename, dtypes.string, name="asset_filepath")
+        graph = get_default_graph()
+        if not graph.is_eager:
+            graph.add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
+        self._attrs: dict[str, Any] = {
+            "key_index": key_index,
+            "value_index": value_index,
+            "vocab_size": -1 if vocab_size is None else vocab_size,
+            "delimiter": delimiter,
+            "offset": value_index_offset,
+        }
+
+    def initialize(self, table: Any) -> Any:
+        """Return the operation that fills a table, or fill it at once."""
+        op = "InitializeTableFromTextFileV2"
+        return apply_op(op, table.resource_handle, self._filename, **self._attrs)
+
+
+def _check_index(what: str, index: int, dtype: DType) -> None:
+    if index < TextFileIndex.WHOLE_LINE:
+        raise ValueError(f"Invalid {what} index {index}")
+    if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes.int64:
+        raise ValueError(f"a line number is a {what} of int64, not of {dtype.name}")
+    if index == TextFileIndex.WHOLE_LINE and not (dtype is dtypes.string or dtype.is_integer):
+        raise ValueError(f"a whole line is a {what} of string or an integer, not of {dtype.name}")
 
 
 class LookupInterface:
     """A table from keys to values, behind a handle.
 
-    Attributes: key_dtype, value_dtype; resource_handle.
+    Attributes: key_dtype, value_dtype; name; resource_handle.
     """
 
     def __init__(
-        self, op_name: str, key_dtype: DTypeLike, value_dtype: DTypeLike, default_value: TensorLike
+        self,
+        op_name: str,
+        key_dtype: DTypeLike,
+        value_dtype: DTypeLike,
+        default_value: TensorLike,
+        name: str,
     ) -> None:
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self.default_value = convert_to_tensor(default_value, self.value_dtype)
+        self.name = name
         self.resource_handle: Tensor = apply_op(
             op_name,
             shared_name=f"table_{secrets.token_hex(8)}",
             key_dtype=self.key_dtype,
             value_dtype=self.value_dtype,
+            name=name,
         )
 
     def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
@@ -82,23 +178,32 @@ class LookupInterface:
         return keys, values
 
 
-@export_v2("lookup.StaticHashTable")
+@export("lookup.StaticHashTable")
 class StaticHashTable(LookupInterface):
-    """A table that is filled when it is made, and never changes."""
+    """A table that is filled once: when it is made, or in a graph by its initializer."""
 
     def __init__(
         self,
-        initializer: KeyValueTensorInitializer,
+        initializer: TableInitializer,
         default_value: TensorLike,
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        keys, values = initializer.keys, initializer.values
-        super().__init__("HashTableV2", keys.dtype, values.dtype, default_value)
-        apply_op("LookupTableImportV2", self.resource_handle, keys, values)
+        key_dtype, value_dtype = initializer.key_dtype, initializer.value_dtype
+        name = name or "hash_table"
+        super().__init__("HashTableV2", key_dtype, value_dtype, default_value, name)
+        self._init_op = initializer.initialize(self)
+        graph = get_default_graph()
+        if not graph.is_eager and graph.body_class is None:
+            graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, self._init_op)
+
+    @property
+    def initializer(self) -> Any:
+        """The operation that fills the table."""
+        return self._init_op
 
 
-@export_v2("lookup.StaticVocabularyTable")
+@export("lookup.StaticVocabularyTable")
 class StaticVocabularyTable:
     """A table of words and numbers below their count; other words have numbers from there on.
 
@@ -111,7 +216,7 @@ class StaticVocabularyTable:
 
     def __init__(
         self,
-        initializer: KeyValueTensorInitializer | None,
+        initializer: TableInitializer | None,
         num_oov_buckets: int,
         lookup_key_dtype: DTypeLike | None = None,
         name: str | None = None,
@@ -124,13 +229,19 @@ class StaticVocabularyTable:
         self._buckets = num_oov_buckets
         self._table: StaticHashTable | None = None
         if initializer is not None:
-            if initializer.values.dtype is not dtypes.int64:
-                raise TypeError(f"values are int64; found {initializer.values.dtype.name}")
+            if initializer.value_dtype is not dtypes.int64:
+                raise TypeError(f"values are int64; found {initializer.value_dtype.name}")
             if lookup_key_dtype is None:
-                self.key_dtype = initializer.keys.dtype
-            self._table = StaticHashTable(initializer, -1)
+                self.key_dtype = initializer.key_dtype
+            self._table = StaticHashTable(initializer, -1, name)
+        self.name = self._table.name if self._table is not None else name or "oov_table"
         if self.key_dtype not in (dtypes.string, dtypes.int32, dtypes.int64):
             raise TypeError(f"keys are strings or integers; found {self.key_dtype.name}")
+
+    @property
+    def initializer(self) -> Any:
+        """The operation that fills the table."""
+        return no_op() if self._table is None else self._table.initializer
 
     @property
     def resource_handle(self) -> Tensor | None:
@@ -172,6 +283,7 @@ class StaticVocabularyTable:
         return self.lookup(keys)
 
 
+@export("lookup.experimental.MutableHashTable")
 @export_v2("lookup.experimental.MutableHashTable")
 class MutableHashTable(LookupInterface):
     """A table that starts empty."""
@@ -185,7 +297,31 @@ class MutableHashTable(LookupInterface):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        super().__init__("MutableHashTableV2", key_dtype, value_dtype, default_value)
+        super().__init__("MutableHashTableV2", key_dtype, value_dtype, default_value, name)
+        self._exported: tuple[Tensor, Tensor] | None = None
+        if not checkpoint:
+            return
+        self.saved_parts: Sequence[SavedPart] = [
+            SavedPart(self, "table-keys", "-keys", self.key_dtype, self._export_keys),
+            SavedPart(self, "table-values", "-values", self.value_dtype, self._export_values),
+        ]
+        graph = get_default_graph()
+        if not graph.is_eager and graph.body_class is None:
+            graph.add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self)
+
+    def _export_keys(self) -> Tensor:
+        """Return the keys; the values with them, for the part that is read next."""
+        self._exported = self.export()
+        return self._exported[0]
+
+    def _export_values(self) -> Tensor:
+        exported, self._exported = self._exported or self.export(), None
+        return exported[1]
+
+    def restore_parts(self, values: Sequence[Any]) -> Any:
+        """Replace all entries by the keys and values of a checkpoint."""
+        with get_default_graph().colocate_with(self.resource_handle.op):
+            return apply_op("LookupTableImportV2", self.resource_handle, *values)
 
     def lookup(  # type: ignore[override]
         self,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideflow.graph.graph import get_default_graph
+from tideflow.ops.framework import SavedPart
 from tideflow.ops.state import Variable
 from tideflow.train.optimizers import Optimizer
 from tideflow.wire import messages as pb
@@ -52,15 +53,25 @@ def has_value(thing: Any) -> bool:
     return isinstance(thing, Variable) or getattr(thing, "is_sharded_variable", False)
 
 
+def saved_parts(thing: Any) -> list[SavedPart]:
+    """Return the tensors of a thing that is no variable and yet has a value, such as a table."""
+    return list(getattr(thing, "saved_parts", ()))
+
+
 def full_name(thing: Any) -> str:
     """Return the name that a variable has without checkpoints of objects."""
-    named: str = thing.name.partition(":")[0] if has_value(thing) else thing.op.name
+    has_name = has_value(thing) or isinstance(thing, SavedPart)
+    named: str = thing.name.partition(":")[0] if has_name else thing.op.name
     return named
 
 
 def is_tracked(thing: Any) -> bool:
     """Whether a checkpoint takes a thing up."""
-    if has_value(thing) or isinstance(thing, (Optimizer, Mapping, list, tuple)):
+    if (
+        has_value(thing)
+        or saved_parts(thing)
+        or isinstance(thing, (Optimizer, Mapping, list, tuple))
+    ):
         return True
     return hasattr(thing, "_checkpoint_children") or children_of.dispatch(
         type(thing)
@@ -81,7 +92,8 @@ class Node:
 
     Attributes: path, names from the root; children, their numbers by name; key, of its value in
     the checkpoint (None for an object that has none); slots, of an optimizer: number of the
-    variable, name, number of the slot's variable.
+    variable, name, number of the slot's variable; part_of, for one tensor of an object: the number
+    of the object's node.  Such nodes come last, and the checkpoint has attributes in their place.
     """
 
     thing: Any
@@ -89,6 +101,7 @@ class Node:
     children: list[tuple[str, int]] = field(default_factory=list)
     key: str | None = None
     slots: list[tuple[int, str, int]] = field(default_factory=list)
+    part_of: int | None = None
 
 
 def object_nodes(root: Any) -> list[Node]:
@@ -111,6 +124,10 @@ def object_nodes(root: Any) -> list[Node]:
             node.key = _key(node.path)
     for node in [node for node in nodes if isinstance(node.thing, Optimizer)]:
         _add_slots(nodes, node)
+    for number, node in enumerate(list(nodes)):
+        for part in saved_parts(node.thing):
+            key = _key(node.path, part.attribute)
+            nodes.append(Node(part, node.path, key=key, part_of=number))
     return nodes
 
 
@@ -136,6 +153,13 @@ def object_graph(nodes: list[Node]) -> pb.TrackableObjectGraph:
     """Return the message that a checkpoint keeps of its objects."""
     graph_pb = pb.TrackableObjectGraph()
     for node in nodes:
+        if node.part_of is not None:
+            graph_pb.nodes[node.part_of].attributes.add(
+                name=node.thing.attribute,
+                full_name=full_name(node.thing),
+                checkpoint_key=node.key,
+            )
+            continue
         node_pb = graph_pb.nodes.add()
         node_pb.has_checkpoint_values.value = True
         for name, number in node.children:
@@ -185,8 +209,10 @@ def match_objects(nodes: list[Node], graph_pb: pb.TrackableObjectGraph) -> Match
     for number, node in enumerate(nodes):
         if node.key is None:
             continue
-        attributes = graph_pb.nodes[theirs[number]].attributes if number in theirs else ()
-        keys = [a.checkpoint_key for a in attributes if a.name == _VALUE]
+        at = theirs.get(number if node.part_of is None else node.part_of)
+        attributes = graph_pb.nodes[at].attributes if at is not None else ()
+        name = _VALUE if node.part_of is None else node.thing.attribute
+        keys = [a.checkpoint_key for a in attributes if a.name == name]
         if keys:
             found.keys.append((keys[0], node.thing))
             taken.add(keys[0])

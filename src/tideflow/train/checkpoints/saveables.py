@@ -18,7 +18,7 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import ShapeLike
 from tideflow.ops.array import reshape
-from tideflow.ops.framework import identity, nest
+from tideflow.ops.framework import Saved, identity, nest
 from tideflow.ops.state import PartitionedVariable, RefVariable, ResourceVariable, Variable
 from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.dtypes import DType
@@ -157,6 +157,21 @@ class ResourceVariableSaveable(SaveableObject):
             )
 
 
+class PartsSaveable(SaveableObject):
+    """An object whose value is several tensors, such as a table; the keys are of its parts."""
+
+    def __init__(self, owner: Saved, keys: Sequence[str]) -> None:
+        specs = [
+            SaveSpec(part.read_value, "", key, part.dtype, part.device)
+            for key, part in zip(keys, owner.saved_parts)
+        ]
+        super().__init__(owner, specs, owner.name)
+
+    def restore(self, restored_tensors: list[Tensor], restored_shapes: list[Any] | None) -> Any:
+        """Return an operation that gives the object its value."""
+        return self.op.restore_parts(restored_tensors)
+
+
 def _reader(variable: Any) -> Callable[[], Tensor]:
     """Return a function that reads a variable and brings the value to its task's CPU."""
 
@@ -189,6 +204,8 @@ def saveables_for(item: Any, name: Any) -> Iterator[SaveableObject]:
         raise TypeError(f"the names of variables to save must be strings; {name!r} is none")
     if isinstance(item, SaveableObject):
         yield item
+    elif hasattr(item, "saved_parts"):
+        yield PartsSaveable(item, [f"{name}{part.suffix}" for part in item.saved_parts])
     elif isinstance(item, (list, tuple, PartitionedVariable)):
         yield from _slices(list(item), name)
     elif isinstance(item, ResourceVariable):
@@ -239,7 +256,8 @@ def by_name(items: Any) -> dict[str, Any]:
             found[whole].append(item)
             continue
         name, thing = item.name, item
-        if not isinstance(item, (SaveableObject, PartitionedVariable)):
+        has_name = isinstance(item, (SaveableObject, PartitionedVariable))
+        if not has_name and not hasattr(item, "saved_parts"):
             thing = _variable_tensor(item)
             reads = thing.op.op_def.role is roles.READ_VARIABLE
             name = thing.op.inputs[0].op.name if reads else thing.op.name
