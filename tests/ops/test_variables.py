@@ -259,3 +259,12 @@ def test_gathering_in_batches_and_by_tuple_have_gradients(graph: Graph):
     a, b, c = initialized(given, expected, by_tuple)
     assert a.tolist() == b.tolist() == [[2, 0, 0], [0, 1, 1]]
     assert c.tolist() == [[0, 2, 0], [0, 0, 1]]
+
+
+def test_a_gather_of_a_changed_variable_reads_it_without_the_change(graph: Graph):
+    # As TensorFlow's does; a read of the whole, or of a slice, makes the change.
+    rows, picked, whole = (
+        tf.Variable([1.0, 2.0], use_resource=True).assign_add([1.0, 1.0]) for _ in range(3)
+    )
+    found = initialized(tf.gather(rows, [0]), picked.gather_nd([[0]]), whole[0])
+    assert [np.ravel(value).tolist() for value in found] == [[1], [1], [2]]

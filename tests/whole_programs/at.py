@@ -18,6 +18,8 @@ MODULES = {
 }
 # A step that takes longer has hung.
 STEP_TIMEOUT_MS = 20_000
+# By library.
+_mirrored: dict[Any, Any] = {}
 
 
 class At:
@@ -49,9 +51,17 @@ class At:
         """Return a device of the cluster, or the one that there is without a cluster."""
         return name if self.targets is not None else "/cpu:0"
 
-    def mirrored(self) -> list[str]:
-        """Return devices for replicas: who has joined a cluster has one of its own."""
-        return ["/cpu:0", "/cpu:1"][: 2 if self.targets is None else 1]
+    def mirrored_strategy(self) -> Any:
+        """Return the MirroredStrategy of this process.
+
+        TensorFlow numbers the collectives of each strategy from 100 on, and takes those of two that
+        have one number for one: where programs of a process make their own, they fail or hang.
+        It has two replicas; who has joined a cluster has one device of its own.
+        """
+        if self.tf not in _mirrored:
+            devices = ["/cpu:0", "/cpu:1"][: 2 if self.targets is None else 1]
+            _mirrored[self.tf] = self.tf.distribute.MirroredStrategy(devices)
+        return _mirrored[self.tf]
 
     def ps_tasks(self) -> int:
         """Return how many tasks hold variables."""

@@ -41,7 +41,7 @@ WORDS = (
     "tf.while_loop(", "use_control_flow(2)", "tf.metrics.", "Optimizer(", "Saver(", "summary.",
     "tf.device(", "replica_device_setter", "MonitoredTrainingSession", "hooks=[tf.train.",
     "InteractiveSession", "make_callable", "partial_run", "RunOptions", "@tf.function",
-    "GradientTape", "MirroredStrategy", "Checkpoint(", "tf.control_dependencies",
+    "GradientTape", "mirrored_strategy()", "Checkpoint(", "tf.control_dependencies",
     "get_variable", "tf.gradients", "tf.scan", "tf.TensorArray", "tf.custom_gradient",
 )  # fmt: skip
 

@@ -310,6 +310,10 @@ def another_session(g: Builder) -> None:
     task = g.choice(("worker:0", "worker:1"))
     with g.block(f'with tf.Session(at.target("{task}"), config=at.config()) as {mine}:'):
         fetches = [one for one in _fetches(g, 1) if not one.effects.writes]
+        # Without a cluster its variables have no values, which a loop of version 2 may need or not:
+        # see docs/compatibility.md, "Known differences".
+        if g.facts["control flow"] == 2 and any(one.effects.reads for one in fetches):
+            fetches = []
         if fetches:
             g.facts["session"] = mine
             g.say(f"at.note({step(g, mine, fetches)})")
@@ -410,7 +414,10 @@ def sessions(g: Builder) -> None:
     """Add the sessions of a program."""
     kind = g.random.choices((plain_session, interactive_session, monitored_session), (6, 1, 2))[0]
     kind(g)
-    if kind is plain_session and g.chance(0.15):
+    # Without a cluster queues are new in each session, and with one they are those of before.  An
+    # average that is initialised anew takes the old or the new value of its variable.
+    repeats = not g.facts.get("queues") and not g.all(lambda one: one.type.kind == "average")
+    if kind is plain_session and repeats and g.chance(0.15):
         plain_session(g)
 
 

@@ -22,6 +22,9 @@ class ReplicaOperations(Protocol):
     def add_up(self, op: ReduceOp, tensors: Sequence[Any]) -> Any:
         """Return the sum or mean of tensors (or slices) that lie anywhere."""
 
+    def require_reducible(self, op: ReduceOp, value: Any) -> None:
+        """Raise ValueError for the sum over replicas of what is no value of each replica."""
+
     def reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any = None) -> Any:
         """Return the reduction of a value over the replicas."""
 

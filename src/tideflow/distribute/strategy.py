@@ -132,6 +132,15 @@ class StrategyExtended:
             total = self.add_up(op, [_tensor(part) for part in parts])
         return self._handed_out(total, destinations)
 
+    def require_reducible(self, op: ReduceOp, value: Any) -> None:
+        """Raise ValueError for the sum over replicas of what is no value of each replica."""
+        is_one = not isinstance(value, DistributedValues)
+        if is_one and op is ReduceOp.SUM and len(self.worker_devices) > 1:
+            raise ValueError(
+                f"A non-DistributedValues value {value} cannot be reduced with the given reduce op "
+                f"{op}."
+            )
+
     def _times_replicas(self, value: Any) -> Any:
         """Return the sum over the replicas of a value that is the same in all."""
         count = len(self.worker_devices)
@@ -321,12 +330,8 @@ class Strategy:
             sizes = [apply_op("GatherV2", apply_op("Shape", part), axis, 0) for part in parts]
             count = self.extended.reduce_to(ReduceOp.SUM, PerReplica(sizes), None)
             return apply_op("RealDiv", total, apply_op("Cast", count, DstT=total.dtype))
-        is_one = not isinstance(value, DistributedValues) and not hasattr(value, "is_distributed")
-        if is_one and op is ReduceOp.SUM and len(self.extended.worker_devices) > 1:
-            raise ValueError(
-                f"A non-DistributedValues value {value} cannot be reduced with the given reduce op "
-                f"{op}."
-            )
+        if not hasattr(value, "is_distributed"):
+            self.extended.require_reducible(op, value)
         return self.extended.reduce_to(op, value, None)
 
     def gather(self, value: Any, axis: int) -> Any:

@@ -189,6 +189,7 @@ class MirroredVariable(DistributedVariable):
             value = local_results(value)[0]
         else:
             op = ReduceOp.of(self._dist_aggregation.name)
+            strategy.extended.require_reducible(op, value)
             value = strategy.extended.reduce_to(op, value, self)
         self._change_all(method, value, kwargs)
 

@@ -535,3 +535,54 @@ def summaries_of_retracing(tf: Any) -> Any:
         return tf.sqrt(x)
 
     return [f(tf.constant(4.0)), error(lambda: f(tf.constant(-4.0)))]
+
+
+@program
+def a_branch_on_a_constant_is_built_with_the_other(tf: Any) -> Any:
+    built = []
+
+    def branch(value: float) -> Any:
+        built.append(value)
+        return tf.constant(value)
+
+    @tf.function
+    def cond(a: Any) -> Any:
+        return tf.cond(tf.reduce_sum(a) > 1, lambda: branch(1.0), lambda: branch(2.0))
+
+    @tf.function
+    def case() -> Any:
+        return tf.switch_case(tf.constant(1), [lambda: branch(3.0), lambda: branch(4.0)])
+
+    @tf.function
+    def listed(a: Any) -> Any:
+        return tf.cond(tf.reduce_sum(a) > 1, lambda: tf.square(a), lambda: a + -2.0)
+
+    @tf.function
+    def plain(a: Any) -> Any:
+        return tf.cond(True, lambda: a, lambda: -a)
+
+    return [
+        cond([1.0, 2.0]),
+        case(),
+        built,
+        error(lambda: listed([1.0, 2.0])),
+        error(lambda: plain(1.0), "pred must not be a Python bool"),
+    ]
+
+
+@program
+def a_trace_for_open_shapes_serves_all_that_fit(tf: Any) -> Any:
+    traced = []
+
+    @tf.function
+    def f(a: Any) -> Any:
+        traced.append(a.shape.rank)
+        return a * 2
+
+    f(tf.constant([1, 2]))
+    f.get_concrete_function(tf.TensorSpec([None], tf.int32))
+    f.get_concrete_function(tf.TensorSpec(None, tf.int32))
+    f.get_concrete_function(tf.TensorSpec([None, 3], tf.int32))
+    calls = [f(tf.constant(value)) for value in ([1, 2], [1, 2, 3], 4, [[1, 2, 3]], [[1, 2]])]
+    f(tf.constant(1.0))
+    return [calls, traced, f.experimental_get_tracing_count()]

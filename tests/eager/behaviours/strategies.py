@@ -253,3 +253,24 @@ def assigning_mirrored_variables(tf: Any) -> Any:
         error(lambda: total.assign(9.0)),
         total,
     ]
+
+
+@program
+def a_change_by_what_all_replicas_share_has_no_sum(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    found = []
+    for aggregation in ("SUM", "MEAN"):
+        with strategy.scope():
+            v = tf.Variable(1.0, aggregation=getattr(tf.VariableAggregation, aggregation))
+        phrase = "A non-DistributedValues value"
+        for change in (
+            lambda x, v=v: v.assign_add(x),
+            lambda x, v=v: v.assign_sub(2.0),
+            lambda x, v=v: v.assign(x),
+            lambda x, v=v: v.assign_add(x * 1.0),
+        ):
+            for replica in (change, tf.function(change)):
+                told = error(lambda r=replica: strategy.run(r, (tf.constant(1.0),)), phrase)
+                found.append(told[:2] if told[0] == "ValueError" else "changed")
+                found.append(v.numpy())
+    return found

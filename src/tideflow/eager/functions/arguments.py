@@ -345,6 +345,32 @@ def relaxed(arguments: Arguments, seen: Sequence[Arguments]) -> Arguments:
     return arguments
 
 
+def covering(arguments: Arguments, seen: Sequence[Arguments]) -> Arguments | None:
+    """Return the most specific of the arguments seen before whose shapes take in all of these."""
+    found: Arguments | None = None
+    for earlier in seen:
+        if _covers(earlier, arguments) and (found is None or _covers(found, earlier)):
+            found = earlier
+    return found
+
+
+def _covers(known: Arguments, given: Arguments) -> bool:
+    return (
+        len(known.specs) == len(given.specs)
+        and all(
+            dtype == other and _takes_in(dims, inner)
+            for (dtype, dims), (other, inner) in zip(known.specs, given.specs)
+        )
+        and _frame(known.key, known.specs) == _frame(given.key, given.specs)
+    )
+
+
+def _takes_in(dims: Dims, inner: Dims) -> bool:
+    if dims is None or inner is None:
+        return dims is None
+    return len(dims) == len(inner) and all(a is None or a == b for a, b in zip(dims, inner))
+
+
 def _frame(key: Any, specs: Sequence[tuple[DType, Dims]]) -> Any:
     """Return a key without the shapes of the tensors."""
     if isinstance(key, tuple):

@@ -20,7 +20,7 @@ from typing import Any
 
 from tideflow import logging
 from tideflow.eager.autograph import convert as autograph
-from tideflow.eager.functions.arguments import Arguments, Layout, relaxed
+from tideflow.eager.functions.arguments import Arguments, Layout, covering, relaxed
 from tideflow.eager.functions.concrete_function import ConcreteFunction
 from tideflow.eager.functions.func_graph import FunctionGraph
 from tideflow.eager.functions.lifting import lifted_variables
@@ -112,7 +112,10 @@ class Function:
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
         with self._lock:
             asked = self._key(arguments)
-            if self._relaxes and self._specs:
+            traced = [one for one in self._specs if self._key(one) in self._traces]
+            if known := covering(arguments, traced):
+                arguments = known
+            elif self._relaxes and self._specs:
                 arguments = relaxed(arguments, self._specs)
             key = self._key(arguments)
             found = self._traces.get(key)

@@ -15,7 +15,6 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.graph.static_value import static_value
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.functional import case_op, if_op, while_op
 from tideflow.ops.framework import nest
@@ -30,16 +29,19 @@ def is_functional() -> bool:
 
 
 def _known(tensor: TensorLike) -> Any:
-    """Return the value of a tensor that is called at once, or of a constant; else None."""
+    """Return the value of a tensor that is called at once; None in a graph, even of a constant."""
     if isinstance(tensor, Tensor):
-        if tensor.graph.is_eager:
-            return tensor.numpy()  # type: ignore[attr-defined]
-        return static_value(*tensor.edge)
+        return tensor.numpy() if tensor.graph.is_eager else None  # type: ignore[attr-defined]
     return tensor
 
 
 def cond(pred: TensorLike, true_fn: Branch, false_fn: Branch, name: str | None = None) -> Any:
-    """Return what true_fn gives where pred holds, else what false_fn gives."""
+    """Return what true_fn gives where pred holds, else what false_fn gives.
+
+    Raises: TypeError for a Python bool in a graph.
+    """
+    if isinstance(pred, bool) and not get_default_graph().is_eager:
+        raise TypeError("pred must not be a Python bool; write a plain `if`")
     known = pred if isinstance(pred, bool) else _known(convert_to_tensor(pred))
     if known is not None:
         return true_fn() if known else false_fn()
@@ -64,7 +66,7 @@ def switch_case(
         return default()
     # A Case runs the last one for what has no function.
     table = [by_index.get(at, default) for at in range(max(by_index) + 1)]
-    return case_op(index, [*table, default], name)
+    return case_op(index, table if table[-1] is default else [*table, default], name)
 
 
 def _chained(index: Tensor, at: int, function: Branch, rest: Branch) -> Branch:

@@ -262,7 +262,11 @@ class ResourceVariable(Variable):
 
 
 class AssignedVariable(ResourceVariable):
-    """A variable as it is once an operation has changed it: every read waits for that."""
+    """A variable as it is once an operation has changed it: a read of its value waits for that.
+
+    `sparse_read` and `gather_nd` do not, as in TensorFlow: tf.gather(v.assign_add(x), i) changes
+    nothing.
+    """
 
     def __init__(self, variable: ResourceVariable, parent: Operation) -> None:
         self.__dict__.update(variable.__dict__)
@@ -284,16 +288,6 @@ class AssignedVariable(ResourceVariable):
         """Return a tensor that reads the variable after the change."""
         with get_default_graph().control_dependencies([self._parent]):
             return super().value()
-
-    def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
-        """Return rows of the variable after the change."""
-        with get_default_graph().control_dependencies([self._parent]):
-            return super().sparse_read(indices, name)
-
-    def gather_nd(self, indices: TensorLike, name: str | None = None) -> Tensor:
-        """Return slices of the variable after the change."""
-        with get_default_graph().control_dependencies([self._parent]):
-            return super().gather_nd(indices, name)
 
     def _update(self, op_name: str, *inputs: Any, name: str | None) -> Operation:
         with get_default_graph().control_dependencies([self._parent]):
