@@ -92,7 +92,7 @@ def test_a_dead_fetch_is_an_internal_error(graph):
     with tf.Session() as session:
         assert session.run(y, {pred: True}) == 2.0
         assert session.run(inside[0], {pred: True}) == 2.0
-        with pytest.raises(tf.errors.InternalError, match="dead"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="dead"):
             session.run(inside[0], {pred: False})
         # A dead target is no error.
         session.run(inside[0].op, {pred: False})

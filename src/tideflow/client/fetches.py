@@ -95,6 +95,8 @@ class Fetches:
             raise TypeError(f"cannot fetch {fetch!r}: {error}") from None
         except (KeyError, ValueError) as error:
             raise ValueError(f"cannot fetch {fetch!r}: {error.args[0]}") from None
+        if not self._graph.is_fetchable(element):
+            raise ValueError(f"{element.name!r} may not be fetched.")
         if isinstance(element, Operation):
             if id(element) not in self._target_ids:
                 self._target_ids.add(id(element))

@@ -196,7 +196,8 @@ class Session:
 
     def _feed(self, key: Any, value: Any, fed: list[Tensor], given: list[Any]) -> None:
         if isinstance(key, tuple):
-            if not isinstance(value, (tuple, list)) or len(key) != len(value):
+            value = value if isinstance(value, (tuple, list)) else [value]
+            if len(key) != len(value):
                 raise ValueError(f"the feed {key!r} needs as many values as it has tensors")
             for part, part_value in zip(key, value):
                 self._feed(part, part_value, fed, given)
@@ -309,7 +310,7 @@ class Session:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("the session is closed")
+            raise RuntimeError("Attempted to use a closed Session.")
 
     def close(self) -> None:
         """End the session.  Running steps fail with CancelledError; closing twice does nothing."""
@@ -329,6 +330,8 @@ class Session:
             stack.remove(self)
 
     def __enter__(self) -> Session:
+        if self._contexts:
+            raise RuntimeError("Session context managers are not re-entrant.")
         entered = contextlib.ExitStack()
         entered.enter_context(self._graph.as_default())
         entered.enter_context(self.as_default())
@@ -442,8 +445,8 @@ def feed_value(tensor: Tensor, value: Any) -> Any:
     """
     if isinstance(value, Tensor):
         raise TypeError(
-            f"the value fed to {tensor.name!r} is a tensor ({value.name!r}); feed its value, as "
-            "session.run gives it"
+            f"The value of a feed cannot be a tf.Tensor object: {tensor.name!r} was fed "
+            f"{value.name!r}. Feed its value, as session.run gives it."
         )
     dtype = tensor.dtype.base_dtype
     wanted = dtype.as_numpy_dtype
@@ -457,8 +460,8 @@ def feed_value(tensor: Tensor, value: Any) -> Any:
     dims = tensor.dims
     if dims is not None and not compatible(dims, value.shape):
         raise ValueError(
-            f"cannot feed {tensor.name!r} of shape {format_dims(dims)} a value of shape "
-            f"{format_dims(value.shape)}"
+            f"Cannot feed value of shape {value.shape} for Tensor {tensor.name!r}, which has shape "
+            f"{format_dims(dims)}"
         )
     return value
 

@@ -52,12 +52,29 @@ def get_default_session() -> Any:
     return local.sessions[-1] if local.sessions else None
 
 
-def session_or_default(session: Any, graph: Any) -> Any:
-    session = session if session is not None else get_default_session()
+def session_or_default(session: Any, graph: Any, subject: str = "tensor") -> Any:
+    """Return the session that evaluates a tensor, or runs an operation.
+
+    Raises: ValueError without a session, and for one of another graph.
+    """
+    can = (
+        "evaluate tensor using `eval()`"
+        if subject == "tensor"
+        else "execute operation using `run()`"
+    )
+    if session is not None:
+        if session.graph is not graph:
+            raise ValueError(f"The {subject}'s graph is different from the session graph.")
+        return session
+    session = get_default_session()
     if session is None:
         raise ValueError(
-            "there is no default session; give one, or evaluate under `with tf.Session():`"
+            f"Cannot {can}: No default session is registered. Use `with tf.Session():`, or give "
+            "one."
         )
     if session.graph is not graph:
-        raise ValueError("the tensor or operation belongs to another graph than the session's")
+        raise ValueError(
+            f"Cannot {can}: the {subject}'s graph is different from the default session's graph. "
+            "Give a session of that graph."
+        )
     return session

@@ -94,7 +94,7 @@ class GraphElements:
         ):
             home: object = obj.graph
             if home is not self:
-                raise ValueError(f"{obj!r} belongs to another graph")
+                raise ValueError(f"{obj!r} is not an element of this graph.")
             return obj
         wanted = " or ".join(
             w for w, ok in (("Tensor", allow_tensor), ("Operation", allow_operation)) if ok

@@ -292,7 +292,7 @@ class Operation(Node):
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run the operation in the session given or the default one."""
-        session_or_default(session, self.graph).run(self, feed_dict)
+        session_or_default(session, self.graph, "operation").run(self, feed_dict)
 
     def add_control_input(self, op: Operation) -> None:
         """Let another operation run before this one."""

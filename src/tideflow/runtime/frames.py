@@ -112,7 +112,7 @@ class FrameExecutor:
     async def run_async(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run the graph on the loop and return its results.
 
-        Raises: what the first failing node raises; InternalError for a fetched dead tensor.
+        Raises: what the first failing node raises; InvalidArgumentError for a fetched dead tensor.
         """
         run = _FrameRun(self, step, args)
         run.begin()
@@ -161,7 +161,7 @@ class _FrameRun:
         self.ready.extend((item, self.root, [], False) for item in self.executor.roots)
 
     def results(self) -> list[Any]:
-        """Return the fetched values.  Raises: InternalError for a dead one."""
+        """Return the fetched values.  Raises: InvalidArgumentError for a dead one."""
         for index, rank in self.executor.result_rank.items():
             if self.found[rank] is DEAD:
                 names = [
@@ -169,9 +169,9 @@ class _FrameRun:
                     for i in self.executor.items
                     if i.node.op_def.role is roles.RESULT and i.node.attrs["index"] == index
                 ]
-                raise errors.InternalError(
-                    f"the fetched tensor of {names[0]!r} is dead: the branch or loop that makes it "
-                    "was not taken in this step",
+                raise errors.InvalidArgumentError(
+                    f"Retval[{index}] does not have value: the fetched tensor of {names[0]!r} is "
+                    "dead, since the branch or loop that makes it was not taken in this step",
                     node=names[0],
                 )
         return self.found

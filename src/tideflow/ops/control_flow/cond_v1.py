@@ -93,7 +93,9 @@ def _either(function: Branch | None, old: Branch | None, name: str) -> Branch:
     if found is None:
         raise TypeError(f"cond needs {name}")
     if not callable(found):
-        raise TypeError(f"{name} is {found!r}; it must be a function without arguments")
+        raise TypeError(
+            f"'{name}' must be callable, a function without arguments, not {found!r:.60}"
+        )
     return found
 
 
@@ -281,6 +283,11 @@ def _indexed(branch_fns: object) -> list[tuple[int, Branch]]:
     for at, function in pairs:
         if not isinstance(at, int) or not callable(function):
             raise TypeError(f"a branch must be an int and a function; found {(at, function)!r:.80}")
+    if isinstance(branch_fns, dict) and sorted(branch_fns) != list(range(len(pairs))):
+        raise ValueError(
+            f"branch indices (keys) must form contiguous range of [0 to {len(pairs)}) but found "
+            f"{sorted(branch_fns)}"
+        )
     if len({at for at, _ in pairs}) != len(pairs):
         raise ValueError(f"branch_fns has an index twice: {sorted(at for at, _ in pairs)}")
     return sorted(pairs, key=lambda pair: pair[0])

@@ -53,9 +53,13 @@ def while_loop(
     no loop variables, another structure, or a shape that breaks its invariant.
     """
     if not callable(cond):
-        raise TypeError(f"cond must be a function of the loop variables, not {cond!r:.60}")
+        raise TypeError(
+            f"'cond' must be callable, a function of the loop variables, not {cond!r:.60}"
+        )
     if not callable(body):
-        raise TypeError(f"body must be a function of the loop variables, not {body!r:.60}")
+        raise TypeError(
+            f"'body' must be callable, a function of the loop variables, not {body!r:.60}"
+        )
     if parallel_iterations < 1:
         raise ValueError(f"parallel_iterations must be at least 1, not {parallel_iterations}")
     if not loop_vars:
