@@ -52,7 +52,7 @@ def test_scalars_come_back_as_array_scalars_of_their_type(graph):
 
 def test_a_feed_of_the_wrong_shape_names_both_shapes(graph):
     x = tf.placeholder(tf.float32, [None, 3], name="images")
-    with tf.Session() as session, pytest.raises(ValueError, match=r"images:0.*\[\?,3\].*\[2,4\]"):
+    with tf.Session() as session, pytest.raises(ValueError, match=r"\(2, 4\).*images:0.*\[\?,3\]"):
         session.run(x * 2.0, {x: np.zeros([2, 4])})
 
 
@@ -61,7 +61,7 @@ def test_a_feed_of_the_wrong_type_is_refused(graph):
     with tf.Session() as session:
         with pytest.raises(ValueError, match="count:0"):
             session.run(x + 1, {x: "many"})
-        with pytest.raises(TypeError, match="is a tensor"):
+        with pytest.raises(TypeError, match="cannot be a tf.Tensor object"):
             session.run(x + 1, {x: tf.constant(1)})
 
 
