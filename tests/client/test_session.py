@@ -61,7 +61,7 @@ def test_a_feed_of_the_wrong_type_is_refused(graph):
     with tf.Session() as session:
         with pytest.raises(ValueError, match="count:0"):
             session.run(x + 1, {x: "many"})
-        with pytest.raises(TypeError, match="cannot be a tf.Tensor object"):
+        with pytest.raises(TypeError, match=r"cannot be a tf\.Tensor object"):
             session.run(x + 1, {x: tf.constant(1)})
 
 
