@@ -36,6 +36,10 @@ FURTHER: list[Call] = [
     Call("EnsureShape", [X], {"shape": [None, 2]}),
     Call("AudioSummaryV2", ["tag", np.zeros((2, 3), F), F(8000)], {"max_outputs": 1}),
     Call("PreventGradient", [X]),
+    Call(
+        "SparseSliceGrad",
+        [F([1, 2]), I64([[0, 0], [1, 1], [2, 0]]), I64([1, 0]), I64([[0, 1], [1, 0]])],
+    ),
     Call("Print", [X, [X]], {"summarize": 1}),
     Call("PrintV2", ["text"]),
     Call("Snapshot", [X]),

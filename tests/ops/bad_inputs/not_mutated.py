@@ -42,6 +42,8 @@ _STAGED = """
 _BY_REFERENCE = """
     InitializeTable InitializeTableFromTextFile LookupTableFind LookupTableImport LookupTableInsert
     QueueDequeue QueueDequeueMany QueueDequeueUpTo QueueEnqueue QueueEnqueueMany
+    ReaderNumRecordsProduced ReaderNumWorkUnitsCompleted ReaderRead ReaderReadUpTo ReaderReset
+    ReaderRestoreState ReaderSerializeState WholeFileReader
 """
 
 # They take nothing, or handles alone, which a graph cannot be fed.
@@ -67,6 +69,7 @@ OTHERS: dict[str, str] = {
     "EagerPyFunc": _PYTHON,
     "ExperimentalMapDataset": _NO_KERNEL,
     "FilterByLastComponentDataset": _NO_KERNEL,
+    "NonDeterministicInts": "no two of its draws agree",
     "PyFunc": _PYTHON,
     "PyFuncStateless": _PYTHON,
     "TensorArraySizeV3": "its second input only tells when it runs",

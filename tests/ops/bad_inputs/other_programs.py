@@ -55,6 +55,29 @@ def _successes(op: str, feed: Feeds) -> Runs:
     return [[begin], [added], [apply_op(op, handle, *inputs, dtype=F)]]
 
 
+_STATE = np.array([1, 2, 3])
+
+
+def _drawn(op: str, feed: Feeds) -> Runs:
+    handle, begin = variable(tf.constant(_STATE))
+    inputs = [feed(I64(1)), feed(np.array([4, 2], I32))]
+    attrs: dict[str, Any] = {"dtype": F}
+    if "Int" in op:
+        attrs = {"dtype": np.int64}
+    if op == "StatefulUniformInt":
+        inputs += [feed(I64(-3)), feed(I64(9))]
+    return [[begin], [apply_op(op, handle, *inputs, **attrs)]]
+
+
+def _skipped(op: str, feed: Feeds) -> Runs:
+    handle, begin = variable(tf.constant(_STATE))
+    if op == "RngSkip":
+        skipped = apply_op(op, handle, feed(I64(1)), feed(I64(5)))
+    else:
+        skipped = apply_op(op, handle, feed(I32(1)), feed(np.uint64(5)))
+    return [[begin], [skipped], [apply_op("ReadVariableOp", handle, dtype=np.int64)]]
+
+
 # ---- some of the outputs
 
 
@@ -166,6 +189,12 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_shuffled, "RandomShuffle"),
     (_events, "RandomPoisson"),
     (_successes, "StatefulRandomBinomial"),
+    (
+        _drawn,
+        "StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt "
+        "StatefulUniformInt",
+    ),
+    (_skipped, "RngSkip RngReadAndSkip"),
     (_normalization_grad, "FusedBatchNormGradV3"),
     (_eigenvalues, "Eig SelfAdjointEigV2"),
     (_png, "EncodePng"),

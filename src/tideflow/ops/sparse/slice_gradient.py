@@ -38,6 +38,11 @@ def _check(given: Any, indices: Any, start: Any, kept: Any) -> None:
             f"# elements of backprop_val_grad and # rows of output_indices should match: got "
             f"{len(given)} and {len(kept)}"
         )
+    if len(kept) > len(indices):
+        raise InvalidArgumentError(
+            f"# rows of output_indices should be not greater than of input_indices, got "
+            f"{len(kept)} and {len(indices)}"
+        )
     if not indices.shape[1] == kept.shape[1] == len(start):
         raise InvalidArgumentError(
             f"indices of {indices.shape[1]} and {kept.shape[1]} dimensions and a start of "
