@@ -9,11 +9,11 @@ import numpy as np
 from tf_behaviours.registry import behaviour, error
 
 FLOW = "python/kernel_tests/control_flow/control_flow_ops_py_test.py"
-DEPENDENCIES = "python/kernel_tests/control_flow/control_flow_ops_test.py"
+DEPENDENCIES = "python/ops/control_flow_ops_test.py"
 COND = "python/kernel_tests/control_flow/cond_v2_test.py"
 WHILE = "python/kernel_tests/control_flow/while_v2_test.py"
 FUNCTIONAL = "python/kernel_tests/control_flow/functional_ops_test.py"
-SCAN = "python/kernel_tests/control_flow/map_ops_test.py"
+SCAN = "python/kernel_tests/control_flow/map_fn_test.py"
 
 
 def _run(tf: Any, fetches: Any, feeds: Any = None) -> Any:

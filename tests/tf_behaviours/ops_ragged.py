@@ -164,7 +164,7 @@ def kept_rows(tf: Any) -> Any:
     ]
 
 
-@_of("constant_op", "Nested lists give ragged ranks and types; uneven depths are refused.")
+@_of("const_op", "Nested lists give ragged ranks and types; uneven depths are refused.")
 def constants(tf: Any) -> Any:
     c = tf.ragged.constant
     return [
@@ -378,7 +378,7 @@ def places(tf: Any) -> Any:
     ]
 
 
-@_of("string_op", "Text is split, joined and reduced by rows.")
+@_of("string_ops", "Text is split, joined and reduced by rows.")
 def text(tf: Any) -> Any:
     words = tf.strings.split(["a b  c", "", "d"])
     return [
