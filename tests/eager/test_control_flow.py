@@ -21,11 +21,11 @@ def test_cond_and_case() -> None:
     def choose(x):
         one = tf.cond(x > 2, lambda: (x, [x + 1]), lambda: (-x, [x]))
         two = tf.case([(x > 9, lambda: x * 100), (x > 1, lambda: x * 10)], default=lambda: x)
-        three = tf.switch_case(x, {0: lambda: 5 * x, 3: lambda: 7 * x}, default=lambda: -x)
+        three = tf.switch_case(x, {0: lambda: 5 * x, 1: lambda: 7 * x}, default=lambda: -x)
         return one, two, three
 
-    assert both(choose, tf.constant(3)) == ((3, [4]), 30, 21)
-    assert both(choose, tf.constant(1)) == ((-1, [1]), 1, -1)
+    assert both(choose, tf.constant(3)) == ((3, [4]), 30, -3)
+    assert both(choose, tf.constant(1)) == ((-1, [1]), 1, 7)
 
 
 def test_while_loops_keep_their_structure() -> None:

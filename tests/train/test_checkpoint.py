@@ -89,6 +89,24 @@ def test_what_does_not_fit_is_told_and_the_rest_is_initialized(tmp_path):
         tf.train.Checkpoint(a=a).restore(str(tmp_path / "nothing"))
 
 
+def test_tables_come_back_beside_variables(tmp_path):
+    table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+    variable = tf.get_variable("v", initializer=1.0)
+    checkpoint = tf.train.Checkpoint(table=table, variable=variable)
+    filled = table.insert(tf.constant(["a", "b"]), tf.constant([1, 2], tf.int64))
+    found = table.lookup(tf.constant(["a", "c"]))
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), filled])
+        path = checkpoint.save(tmp_path / "objects", session=session)
+    with tf.Session() as session:
+        status = checkpoint.restore(path).assert_consumed()
+        status.initialize_or_restore(session)
+        assert session.run(found).tolist() == [1, -1]
+    with tf.Session() as session:
+        checkpoint.restore(None).initialize_or_restore(session)
+        assert session.run([found, variable])[0].tolist() == [-1, -1]
+
+
 def test_without_a_checkpoint_objects_are_initialized():
     with tf.Session() as session:
         a = tf.get_variable("a", initializer=5.0)

@@ -29,7 +29,7 @@ from tideflow.train.checkpoints.object_graph import (
 )
 from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY, read_object_graph
 from tideflow.train.checkpoints.reader import CheckpointReader
-from tideflow.train.checkpoints.saveables import SaveableObject, SaveSpec
+from tideflow.train.checkpoints.saveables import SaveableObject, SaveSpec, with_whole_objects
 from tideflow.train.checkpoints.saver import Saver
 from tideflow.wire import dtypes
 
@@ -82,7 +82,7 @@ class GraphFiles:
         key = tuple((name, id(variable)) for name, variable in named), graph
         if key not in self._savers:
             with self._session.graph.as_default():
-                variables: dict[str, Any] = dict(named)
+                variables = with_whole_objects(named)
                 if graph is not None:
                     variables[OBJECT_GRAPH_KEY] = _ObjectGraph(graph)
                 self._savers[key] = Saver(
@@ -262,7 +262,8 @@ class RestoreStatus:
         found = self._match()
         restored = {id(variable) for _, variable in found.keys}
         nodes = object_nodes(self._checkpoint)
-        others = [n.thing for n in nodes if n.key is not None and id(n.thing) not in restored]
+        valued = [n.thing for n in nodes if n.key is not None and n.part_of is None]
+        others = [thing for thing in valued if id(thing) not in restored]
         files = self._checkpoint._files(session)
         if others:
             files.initialize(others)

@@ -18,7 +18,7 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import ShapeLike
 from tideflow.ops.array import reshape
-from tideflow.ops.framework import Saved, identity, nest
+from tideflow.ops.framework import Saved, SavedPart, identity, nest
 from tideflow.ops.state import PartitionedVariable, RefVariable, ResourceVariable, Variable
 from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.dtypes import DType
@@ -170,6 +170,29 @@ class PartsSaveable(SaveableObject):
     def restore(self, restored_tensors: list[Tensor], restored_shapes: list[Any] | None) -> Any:
         """Return an operation that gives the object its value."""
         return self.op.restore_parts(restored_tensors)
+
+
+def with_whole_objects(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return what is saved under each key, the parts of an object as one; not some of its parts.
+
+    Args:
+      named: keys, with variables and parts of objects.
+    """
+    found: dict[str, Any] = {}
+    keys: dict[int, dict[str, str]] = {}
+    owners: dict[int, Saved] = {}
+    for key, thing in named:
+        if isinstance(thing, SavedPart):
+            owners[id(thing.owner)] = thing.owner
+            keys.setdefault(id(thing.owner), {})[thing.attribute] = key
+        else:
+            found[key] = thing
+    for number, owner in owners.items():
+        own = keys[number]
+        if len(own) == len(owner.saved_parts):
+            whole = PartsSaveable(owner, [own[part.attribute] for part in owner.saved_parts])
+            found[whole.specs[0].name] = whole
+    return found
 
 
 def _reader(variable: Any) -> Callable[[], Tensor]:
