@@ -238,7 +238,7 @@ def test_a_growing_shape_needs_an_invariant():
     ("call", "error", "message"),
     [
         (lambda: tf.while_loop(lambda: True, list, []), ValueError, "at least one"),
-        (lambda: tf.while_loop(3, lambda i: i, [0]), TypeError, "cond must be a function"),
+        (lambda: tf.while_loop(3, lambda i: i, [0]), TypeError, "must be callable"),
         (lambda: tf.while_loop(lambda i: i, lambda i: i, [0]), TypeError, "int32, not bool"),
         (lambda: count_to(3, parallel_iterations=0), ValueError, "parallel_iterations"),
         (
