@@ -94,7 +94,7 @@ def import_a_cycle(session: tf.Session) -> None:
     ("mistake", "kind", "words"),
     [
         (run_unknown, ValueError, ["'nothing"]),
-        (feed_a_wrong_shape, ValueError, ["x:0", "[2,2]", "[3,3]"]),
+        (feed_a_wrong_shape, ValueError, ["x:0", "(2, 2)", "(3, 3)"]),
         (feed_a_wrong_type, ValueError, ["x:0", "float32"]),
         (leave_a_placeholder_unfed, errors.InvalidArgumentError, ["'x'", PS, "feed_dict"]),
         (

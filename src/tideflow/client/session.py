@@ -460,8 +460,8 @@ def feed_value(tensor: Tensor, value: Any) -> Any:
     dims = tensor.dims
     if dims is not None and not compatible(dims, value.shape):
         raise ValueError(
-            f"Cannot feed value of shape {value.shape} for Tensor {tensor.name!r}, which has shape "
-            f"{format_dims(dims)}"
+            f"Cannot feed value of shape {value.shape} for Tensor {tensor.name}, which has shape "
+            f"{tensor.shape}"
         )
     return value
 

@@ -9,6 +9,7 @@ Source: gRPC over HTTP/2 (Length-Prefixed-Message)
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from collections.abc import Callable
 from typing import TypeAlias
@@ -23,7 +24,8 @@ from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
 
-PREFIX_BYTES = 5
+_PREFIX = struct.Struct(">BI")
+PREFIX_BYTES = _PREFIX.size
 # From this size on a message gets memory of its own before it is complete.
 LARGE_BYTES = 64 * 1024
 MOST_MESSAGE_BYTES = 2**32 - 1
@@ -235,6 +237,8 @@ class Assembler:
         done: list[MessageData] = []
         at = 0
         while True:
+            if self._view is None and not self._head:
+                at = self._take_small(data, at, done)
             if self._view is None:
                 need = PREFIX_BYTES - len(self._head)
                 self._head += bytes(data[at : at + need])
@@ -250,6 +254,19 @@ class Assembler:
             if complete is None:
                 return done
             done.append(complete)
+
+    def _take_small(self, data: memoryview, at: int, done: list[MessageData]) -> int:
+        """Take the plain small messages that are whole in data; return where they end."""
+        most = min(self._most_bytes, LARGE_BYTES - 1)
+        end = len(data)
+        while end - at >= PREFIX_BYTES:
+            flag, size = _PREFIX.unpack_from(data, at)
+            begin = at + PREFIX_BYTES
+            if flag or size > most or end - begin < size:
+                break
+            at = begin + size
+            done.append(bytes(data[begin:at]))
+        return at
 
     def _begin(self) -> None:
         size = int.from_bytes(self._head[1:], "big")
