@@ -80,7 +80,7 @@ def test_the_first_failure_ends_the_waits_of_its_step(graph):
         assert session.run(taken) == 3.0
 
 
-def test_a_dead_fetch_is_an_internal_error(graph):
+def test_a_dead_fetch_is_refused(graph):
     pred = tf.placeholder(tf.bool, [])
     inside = []
 

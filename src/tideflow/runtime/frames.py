@@ -54,6 +54,10 @@ _CARRIED_OUT_HERE = roles.CONTROL_FLOW | {
 _RUN_WHERE_DEAD = frozenset({roles.MERGE, roles.CONTROL_TRIGGER, roles.RECEIVE})
 
 
+class DeadFetchError(errors.InvalidArgumentError):
+    """A fetched tensor is dead: no branch or loop of the step gave it a value."""
+
+
 class FrameExecutor:
     """The nodes of one device, some of them v1 control flow, bound and ready.
 
@@ -112,7 +116,7 @@ class FrameExecutor:
     async def run_async(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run the graph on the loop and return its results.
 
-        Raises: what the first failing node raises; InvalidArgumentError for a fetched dead tensor.
+        Raises: what the first failing node raises; DeadFetchError for a dead one.
         """
         run = _FrameRun(self, step, args)
         run.begin()
@@ -161,7 +165,7 @@ class _FrameRun:
         self.ready.extend((item, self.root, [], False) for item in self.executor.roots)
 
     def results(self) -> list[Any]:
-        """Return the fetched values.  Raises: InvalidArgumentError for a dead one."""
+        """Return the fetched values.  Raises: DeadFetchError for a dead one."""
         for index, rank in self.executor.result_rank.items():
             if self.found[rank] is DEAD:
                 names = [
@@ -169,7 +173,7 @@ class _FrameRun:
                     for i in self.executor.items
                     if i.node.op_def.role is roles.RESULT and i.node.attrs["index"] == index
                 ]
-                raise errors.InvalidArgumentError(
+                raise DeadFetchError(
                     f"Retval[{index}] does not have value: the fetched tensor of {names[0]!r} is "
                     "dead, since the branch or loop that makes it was not taken in this step",
                     node=names[0],

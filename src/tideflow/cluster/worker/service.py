@@ -32,6 +32,7 @@ from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.context import Step
 from tideflow.runtime.cost_graph import cost_graph
 from tideflow.runtime.device import DeviceManager
+from tideflow.runtime.frames import DeadFetchError
 from tideflow.runtime.graph_runner import local_step
 from tideflow.runtime.step_stats import StepStatsCollector
 from tideflow.transport import MethodStatistics, has_pipes
@@ -449,7 +450,11 @@ async def _execute(
         rendezvous.put(key, value)
     if graph.runner is None:
         return []
-    return await graph.runner.run_async(Step(record.step_id, rendezvous, collector), args)
+    try:
+        return await graph.runner.run_async(Step(record.step_id, rendezvous, collector), args)
+    except DeadFetchError as error:
+        # TensorFlow's workers give it another code than its local sessions do.
+        raise errors.InternalError(error.message, node=error.node) from None
 
 
 async def _collect(record: StepRecord, keys: Sequence[str]) -> list[Value]:
