@@ -52,7 +52,10 @@ def test_scalars_come_back_as_array_scalars_of_their_type(graph):
 
 def test_a_feed_of_the_wrong_shape_names_both_shapes(graph):
     x = tf.placeholder(tf.float32, [None, 3], name="images")
-    with tf.Session() as session, pytest.raises(ValueError, match=r"\(2, 4\).*images:0.*\(None, 3\)"):
+    with (
+        tf.Session() as session,
+        pytest.raises(ValueError, match=r"\(2, 4\).*images:0.*\(None, 3\)"),
+    ):
         session.run(x * 2.0, {x: np.zeros([2, 4])})
 
 

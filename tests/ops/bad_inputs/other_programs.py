@@ -58,7 +58,7 @@ def _successes(op: str, feed: Feeds) -> Runs:
 _STATE = np.array([1, 2, 3])
 
 
-def _drawn(op: str, feed: Feeds) -> Runs:
+def _drawn_from_a_state(op: str, feed: Feeds) -> Runs:
     handle, begin = variable(tf.constant(_STATE))
     inputs = [feed(I64(1)), feed(np.array([4, 2], I32))]
     attrs: dict[str, Any] = {"dtype": F}
@@ -190,7 +190,7 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_events, "RandomPoisson"),
     (_successes, "StatefulRandomBinomial"),
     (
-        _drawn,
+        _drawn_from_a_state,
         "StatefulStandardNormalV2 StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt "
         "StatefulUniformInt",
     ),

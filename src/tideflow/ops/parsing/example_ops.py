@@ -18,6 +18,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
 from tideflow.ops.parsing.records import (
+    check_count,
     check_default,
     dense_rows,
     examples_of,
@@ -133,10 +134,7 @@ def parse_example_v2_kernel(
     """
     keys = [keys_of(given) for given in (sparse_keys, dense_keys, ragged_keys)]
     wanted = Wanted(keys[0], sparse_types, keys[1], dense_shapes, keys[2], ragged_value_types)
-    if len(keys[0]) != num_sparse:
-        raise InvalidArgumentError(
-            f"there are {len(keys[0])} sparse keys for {num_sparse} features"
-        )
+    check_count("sparse", keys[0], num_sparse)
     sparse, dense, ragged = _parsed(serialized, names, wanted, dense_defaults)
     ends = [
         np.cumsum([0, *map(len, rows)]).astype(kind.as_numpy_dtype)
@@ -222,6 +220,7 @@ def parse_single_example_kernel(
         raise InvalidArgumentError(
             f"Expected serialized to be a scalar, got shape {list(np.shape(serialized))}"
         )
+    check_count("sparse", sparse_keys, num_sparse)
     wanted = Wanted(keys_of(sparse_keys), sparse_types, keys_of(dense_keys), dense_shapes)
     sparse, dense, _ = _parsed(serialized, np.empty(0, object), wanted, dense_defaults)
     return (*_columns(sparse), dense)

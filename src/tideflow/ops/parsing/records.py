@@ -64,7 +64,14 @@ def joined(parts: list[Any], dtype: DType) -> Any:
 
 def keys_of(value: object) -> list[str]:
     """Return names, given as a vector, or as a list of scalars or of strings."""
-    return [key if isinstance(key, str) else key.decode() for key in _flat(value)]
+    # A name that is no UTF-8 stands in no record.
+    return [key if isinstance(key, str) else key.decode(errors="replace") for key in _flat(value)]
+
+
+def check_count(kind: str, keys: Sequence[Any], count: int) -> None:
+    """Raise InvalidArgumentError unless there is a key for each of `count` features."""
+    if len(keys) != count:
+        raise InvalidArgumentError(f"there are {len(keys)} {kind} keys for {count} features")
 
 
 def _flat(value: object) -> list[Any]:

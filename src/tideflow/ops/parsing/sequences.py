@@ -8,6 +8,7 @@ core/ops/parsing_ops.cc.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,14 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
-from tideflow.ops.parsing.records import joined, keys_of, nothing_of, sparse_rows, values_of
+from tideflow.ops.parsing.records import (
+    check_count,
+    joined,
+    keys_of,
+    nothing_of,
+    sparse_rows,
+    values_of,
+)
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -332,6 +340,9 @@ def parse_sequence_example_v2_kernel(
     Raises: InvalidArgumentError for what is no record, a feature of another type or number of
     values, or one that is missing and may not be.
     """
+    check_count("sparse context", keys_of(context_sparse_keys), Ncontext_sparse)
+    check_count("sparse", keys_of(feature_list_sparse_keys), Nfeature_list_sparse)
+    check_count("dense", keys_of(feature_list_dense_keys), Nfeature_list_dense)
     may_miss = np.reshape(feature_list_dense_missing_assumed_empty, -1).tolist()
     wanted = _Wanted(
         _typed(keys_of(context_sparse_keys), context_sparse_types, "sparse context"),
@@ -404,6 +415,10 @@ def parse_sequence_example_kernel(
     debug_name: Array | bytes,
     context_dense_defaults: list[Any],
     *,
+    Ncontext_sparse: int,
+    Ncontext_dense: int,
+    Nfeature_list_sparse: int,
+    Nfeature_list_dense: int,
     feature_list_dense_missing_assumed_empty: list[str],
     context_sparse_keys: list[str],
     context_dense_keys: list[str],
@@ -417,6 +432,10 @@ def parse_sequence_example_kernel(
     feature_list_dense_shapes: list[TensorShape],
 ) -> Any:
     """Return the features of a vector of records of sequences (see ParseSequenceExampleV2)."""
+    check_count("sparse context", context_sparse_keys, Ncontext_sparse)
+    check_count("dense context", context_dense_keys, Ncontext_dense)
+    check_count("sparse", feature_list_sparse_keys, Nfeature_list_sparse)
+    check_count("dense", feature_list_dense_keys, Nfeature_list_dense)
     wanted = _plain(
         feature_list_dense_missing_assumed_empty,
         *(
@@ -475,6 +494,12 @@ def parse_single_sequence_example_kernel(
     feature_list_dense_shapes: list[TensorShape],
 ) -> Any:
     """Return the features of one record of sequences (see ParseSequenceExampleV2)."""
+    keys = [context_sparse_keys, context_dense_keys]
+    keys += [feature_list_sparse_keys, feature_list_dense_keys]
+    if any(map(np.ndim, [serialized, debug_name, *itertools.chain(*keys)])):
+        raise InvalidArgumentError("a record, its name and each key must be a scalar")
+    if np.ndim(feature_list_dense_missing_assumed_empty) != 1:
+        raise InvalidArgumentError("feature_list_dense_missing_assumed_empty must be a vector")
     wanted = _plain(
         feature_list_dense_missing_assumed_empty,
         *(

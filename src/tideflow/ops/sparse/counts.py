@@ -221,6 +221,8 @@ def dense_count_kernel(
         raise InvalidArgumentError(
             f"Input must be a 1 or 2-dimensional tensor. Got: {list(values.shape)}"
         )
+    if values.ndim == 2 and not len(values):
+        raise InvalidArgumentError("Invalid input: Shapes dimension cannot be 0.")
     _check_weights(weights, values)
     count = None if values.ndim == 1 else values.shape[0]
     rows = np.repeat(np.arange(count or 1), values.size // max(count or 1, 1))

@@ -155,6 +155,8 @@ def _define(kind: str) -> None:
         segment_ids: Array,
         dense_output_dim0: Array,
     ) -> Any:
+        if indices.ndim != 1:
+            raise InvalidArgumentError(f"indices must be a vector, not {list(indices.shape)}")
         _check_indices(indices, int(dense_output_dim0))
         distinct, which = np.unique(indices, return_inverse=True)
         rows = _spread(np, kind, grad, which.reshape(-1), segment_ids, len(distinct))
