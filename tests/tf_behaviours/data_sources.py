@@ -378,7 +378,7 @@ def saved_and_loaded(tf: Any, folder: str) -> Any:
     loaded = tf.data.Dataset.load(path)
     return [
         elements(loaded),
-        str(loaded.element_spec),
+        [(name, str(spec)) for name, spec in sorted(loaded.element_spec.items())],
         elements(tf.data.Dataset.load(path, element_spec=data.element_spec).take(1)),
         int(loaded.cardinality()),
         error(lambda: elements(tf.data.Dataset.load(str(Path(folder, "none"))))),

@@ -154,7 +154,8 @@ class PlainServer:
         make = grpc.stream_stream_rpc_method_handler if streams else None
         self._handler = (make or grpc.unary_unary_rpc_method_handler)(behaviour)
         options = [*UNLIMITED, *more.pop("options", ())]
-        self.server = grpc.server(futures.ThreadPoolExecutor(8), options=options, **more)
+        self.threads = futures.ThreadPoolExecutor(8)
+        self.server = grpc.server(self.threads, options=options, **more)
         self.server.add_generic_rpc_handlers((self,))  # type: ignore[arg-type]
         self.port = self.server.add_insecure_port("127.0.0.1:0")
         self.server.start()
@@ -174,6 +175,7 @@ async def their_server(
     finally:
         await channel.close()
         await asyncio.to_thread(server.server.stop(None).wait)
+        await asyncio.to_thread(server.threads.shutdown)
 
 
 class TestWeCallGrpcio:
