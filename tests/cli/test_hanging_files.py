@@ -93,4 +93,5 @@ threading.Event().wait()
     command = start(str(pipe), program=("-c", program))
     command.read_until("started")
     command.send(signal.SIGINT)
-    command.end(timeout_s=10)
+    code, _, _ = command.end(timeout_s=10)
+    assert code == -signal.SIGINT

@@ -5,6 +5,7 @@ Source: tensorflow/python/ops/lookup/ops.py.
 
 from __future__ import annotations
 
+import abc
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 
 
-class TableInitializer:
+class TableInitializer(abc.ABC):
     """What fills a table.
 
     Attributes: key_dtype, value_dtype.
@@ -30,9 +31,9 @@ class TableInitializer:
     key_dtype: DType
     value_dtype: DType
 
+    @abc.abstractmethod
     def initialize(self, table: Any) -> Any:
         """Return the operation that fills a table, or fill it at once."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it fills a table")
 
 
 @export("lookup.KeyValueTensorInitializer")
