@@ -18,10 +18,10 @@ from tideflow.wire.tensor_reply import TensorReply
 class MasterService(Service, name="tensorflow.MasterService"):
     """What a client asks of a master: sessions and their steps."""
 
-    @rpc
+    @rpc(sends_graphs=True)
     async def CreateSession(self, request: pb.CreateSessionRequest) -> pb.CreateSessionResponse: ...
 
-    @rpc
+    @rpc(sends_graphs=True)
     async def ExtendSession(self, request: pb.ExtendSessionRequest) -> pb.ExtendSessionResponse: ...
 
     @rpc
@@ -73,7 +73,7 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
         self, request: pb.DeleteWorkerSessionRequest
     ) -> pb.DeleteWorkerSessionResponse: ...
 
-    @rpc
+    @rpc(sends_graphs=True)
     async def RegisterGraph(self, request: pb.RegisterGraphRequest) -> pb.RegisterGraphResponse: ...
 
     @rpc

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
+from tideflow.blocking import MESSAGES, run_blocking
+from tideflow.transport.service import MethodSpec
 from tideflow.wire import errors
 from tideflow.wire.fields import Buffer
 from tideflow.wire.parted import can_be_parted, parse
+
+T = TypeVar("T")
 
 # Protobuf writes more, but reads no more than this.
 MOST_MESSAGE_BYTES = 2**31 - 1
@@ -24,6 +28,16 @@ def serialize(message: Message, path: str) -> bytes:
     data = message.SerializeToString()
     require_readable(message, len(data), path)
     return data
+
+
+async def written(method: MethodSpec, message: Message, write: Callable[[Message, str], T]) -> T:
+    """Return what write makes of a request; the loop goes on while it writes a graph.
+
+    Raises: what write raises.
+    """
+    if method.sends_graphs:
+        return await run_blocking(MESSAGES, lambda _: write(message, method.path))
+    return write(message, method.path)
 
 
 def reader_of(message_type: type[Message]) -> tuple[Callable[[Buffer], Any], bool]:

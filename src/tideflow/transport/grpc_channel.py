@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
-from tideflow.transport.encoding import serialize
+from tideflow.transport.encoding import serialize, written
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors, status
@@ -62,7 +62,7 @@ class GrpcChannel(Channel):
             timeout_s = method.timeout_s
         statistics = self.statistics_of(method.path)
         with self._one_call(method, statistics, timeout_s):
-            data = serialize(request, method.path)
+            data = await written(method, request, serialize)
             statistics.sent_bytes += len(data)
             reply = await self._callable_of(method)(
                 data,

@@ -48,6 +48,8 @@ class MethodSpec:
       timeout_s: deadline of a call that states none; None waits for ever.
       wait_for_ready: whether a call waits for an absent peer instead of failing with UNAVAILABLE.
       streaming: whether both sides send many messages.
+      sends_graphs: whether a request may hold a graph, which takes long to write: a graph may have
+        large constants, which protobuf copies.
     """
 
     service: str
@@ -57,6 +59,7 @@ class MethodSpec:
     timeout_s: float | None = None
     wait_for_ready: bool = False
     streaming: bool = False
+    sends_graphs: bool = False
     path: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,25 +71,29 @@ class _Options:
     timeout_s: float | None
     wait_for_ready: bool
     streaming: bool
+    sends_graphs: bool = False
 
 
 @overload
 def rpc(method: F, /) -> F: ...
 @overload
-def rpc(*, timeout_s: float | None = None, wait_for_ready: bool = False) -> Callable[[F], F]: ...
+def rpc(
+    *, timeout_s: float | None = None, wait_for_ready: bool = False, sends_graphs: bool = False
+) -> Callable[[F], F]: ...
 def rpc(
     method: Callable[..., Any] | None = None,
     /,
     *,
     timeout_s: float | None = None,
     wait_for_ready: bool = False,
+    sends_graphs: bool = False,
 ) -> Any:
     """Declare `async def Method(self, request: Req) -> Resp` as an RPC with one message each way.
 
     timeout_s is the deadline of remote calls that state none.  A server that does not override
-    the method answers UNIMPLEMENTED.
+    the method answers UNIMPLEMENTED.  sends_graphs: as in MethodSpec.
     """
-    options = _Options(timeout_s, wait_for_ready, streaming=False)
+    options = _Options(timeout_s, wait_for_ready, streaming=False, sends_graphs=sends_graphs)
     return _declare(method, options) if method is not None else lambda m: _declare(m, options)
 
 
@@ -213,6 +220,7 @@ def _spec_of(service_name: str, method: Callable[..., Any], options: _Options) -
         options.timeout_s,
         options.wait_for_ready,
         options.streaming,
+        options.sends_graphs,
     )
 
 

@@ -16,6 +16,7 @@ from tideflow.runtime.loop import spawn
 from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
+from tideflow.transport.encoding import written
 from tideflow.transport.h2 import same_host
 from tideflow.transport.h2.blocking import BlockingCalls
 from tideflow.transport.h2.calling import (
@@ -102,7 +103,7 @@ class H2Channel(Channel):
             wait_for_ready = method.wait_for_ready
         statistics = self.statistics_of(method.path)
         with self._one_call(method, statistics, timeout_s):
-            parts = parts_of(request, method.path)
+            parts = await written(method, request, parts_of)
             statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
             deadline_s = self._deadline_s(timeout_s)
             for tries in range(MOST_TRIES):
