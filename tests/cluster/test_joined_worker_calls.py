@@ -42,10 +42,11 @@ class Pair:
         run_sync(end())
 
 
-@pytest.fixture
-def pair(set_settings: Callable[..., None]) -> Iterator[Pair]:
-    # Without streams and shared memory, all calls are gRPC's own over TCP.
-    set_settings(peer=False, shared_memory=False)
+@pytest.fixture(params=[False, True], ids=["calls", "streams"])
+def pair(set_settings: Callable[..., None], request: pytest.FixtureRequest) -> Iterator[Pair]:
+    # Without shared memory, all that is said passes through TCP: as calls of gRPC's own, or on a
+    # stream between the two.
+    set_settings(peer=request.param, shared_memory=False)
     with tf.Graph().as_default():
         made = Pair()
         yield made

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from interleaving import run_preempted
-from tideflow.cluster.graph_run import GraphResult, GraphRun
+from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peers import VERSION, PeerStream, PeerTable
 from tideflow.cluster.peers import stream as peer_line
 from tideflow.cluster.peers.peer_state import ASK_AFTER_S
@@ -72,6 +72,8 @@ class Host:
         self.error: errors.OpError | None = None
         self.runs = 0
         self.is_over = True
+        self.running: dict[int, asyncio.Task[None]] = {}
+        self.kept: list[int] = []
 
     def accept(self, step_id: int, key: str, value: Any, is_dead: bool) -> bool:
         if key in self.refuses:
@@ -91,6 +93,16 @@ class Host:
             return GraphResult([])
         finally:
             self.runs -= 1
+
+    def run_began(self, step_id: int, task: asyncio.Task[None]) -> None:
+        self.running[step_id] = task
+
+    def run_ended(self, step_id: int, task: asyncio.Task[None]) -> None:
+        del self.running[step_id]
+
+    def keep_run(self, step_id: int) -> bool:
+        self.kept.append(step_id)
+        return step_id in self.running
 
     def end_step(self, step_id: int) -> bool:
         return self.is_over
@@ -321,7 +333,7 @@ async def test_a_cancelled_run_ends_there():
     assert ps.runs == 0
 
 
-async def test_a_lost_line_ends_runs_on_both_sides():
+async def test_a_lost_line_ends_the_wait_for_a_run_which_is_left_to_be_joined():
     ps = Host()
     at_ps, at_worker = joined(ps, Host())
     run = at_worker.ask_run(GraphRun("session", "graph", 7))
@@ -330,9 +342,54 @@ async def test_a_lost_line_ends_runs_on_both_sides():
     with pytest.raises(errors.UnavailableError, match="gone"):
         await run
     await turns()
+    assert ps.kept == [7]
+    assert ps.runs == 1
+    ps.running[7].cancel()
+    await turns()
     assert ps.runs == 0
     with pytest.raises(errors.UnavailableError):
         await at_worker.ask_run(GraphRun("session", "graph", 8))
+
+
+async def test_a_run_whose_line_was_lost_is_asked_for_in_another_way():
+    ps = Host()
+    at_ps, at_worker = joined(ps, Host())
+    may_answer = asyncio.Event()
+    lost: list[errors.OpError] = []
+
+    async def again(error: errors.OpError) -> GraphResult:
+        lost.append(error)
+        await may_answer.wait()
+        return GraphResult([])
+
+    runs = [at_worker.ask_run(GraphRun("session", "graph", n), again) for n in (7, 8)]
+    await turns()
+    at_ps.close(errors.UnavailableError("gone"))
+    await turns()
+    assert [error.message.split(" (")[0] for error in lost] == ["gone", "gone"]
+    runs[1].cancel()
+    may_answer.set()
+    assert (await runs[0]).values == []
+    assert runs[1].cancelled()
+    ps.may_go_on.set()
+    await turns()
+
+
+async def test_a_component_function_ends_with_its_line():
+    class Components(Host):
+        async def run_component(self, run: ComponentRun) -> None:
+            await self.run_graph(GraphRun("", "", run.step_id))
+
+    ps = Components()
+    at_ps, at_worker = joined(ps, Host())
+    run = at_worker.ask_component(ComponentRun(b"request", 7, 1))
+    await turns()
+    assert ps.runs == 1
+    at_ps.close(errors.UnavailableError("gone"))
+    with pytest.raises(errors.UnavailableError, match="gone"):
+        await run
+    await turns()
+    assert ps.runs == 0
 
 
 # ---- peers

@@ -20,11 +20,14 @@ from tideflow.cluster.peers.stream_state import (
     FlushSoon,
     Greet,
     Leave,
+    LoseAsked,
     Offer,
     Send,
     Serve,
     StreamState,
+    TakeBack,
     TellEnd,
+    Unattend,
 )
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -130,13 +133,27 @@ def test_the_end_gives_values_back_first_and_tells_runs_how_long_they_were(
     stream.received(frame(run=[pb.PeerRun(step_id=3)]))
     stream.asked(pb.PeerRun(step_id=5), 1.0)
     error = errors.UnavailableError("gone")
-    *first, cancel, end = stream.ended(error, 3.5)
+    *first, left, end = stream.ended(error, 3.5)
     assert first == [Leave(under_way), Leave(waiting), TellEnd(error)]
-    assert cancel == CancelRun(3)
-    assert isinstance(end, EndAsked)
+    assert left == Unattend(3)
+    assert isinstance(end, LoseAsked)
     assert str(end.error) == "gone (step 5 was asked for 2.50 s ago)"
     assert list(stream.offered(waiting)) == [Leave(waiting)]
     assert list(stream.run_ended(3, None, is_over=True)) == []
+
+
+def test_values_of_a_forgotten_step_are_kept_when_the_end_came_before_they_were_seen() -> None:
+    seen, unseen = offer(7, "seen"), offer(8, "unseen")
+    stream = opened()
+    for step_id, one in ((7, seen), (8, unseen)):
+        stream.received(frame(run=[pb.PeerRun(step_id=step_id)]))
+        stream.offered(one)
+        stream.run_ending()
+        stream.run_ended(step_id, None, is_over=True)
+    stream.received(frame(seen_count=1))
+    stream.validate()
+    assert list(stream.ended(None, 0.0)) == [TakeBack(unseen), TellEnd(None)]
+    stream.validate()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -161,7 +178,7 @@ def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
                     under_way[1 - at].append(PeerFrame.FromString(data))
                 case FlushSoon() | FlushLater():
                     due[at] = True
-                case Leave(one_offer):
+                case Leave(one_offer) | TakeBack(one_offer):
                     left[at].add(one_offer.key)
                 case Accept(entries):
                     for entry_number, _, key, _, _ in entries:
@@ -171,7 +188,7 @@ def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
                             taken[at].add(key)
                 case Serve(run_pb):
                     served[at].add(run_pb.step_id)
-                case EndAsked(step_id):
+                case EndAsked(step_id) | LoseAsked(step_id):
                     ended[at].add(step_id)
                 case CancelRun(step_id):
                     served[at].discard(step_id)

@@ -27,7 +27,7 @@ class _Running:
 
     __slots__ = ("outcome", "task")
 
-    def __init__(self, task: asyncio.Task[Any]) -> None:
+    def __init__(self, task: asyncio.Future[Any]) -> None:
         self.task = task
         self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -45,6 +45,7 @@ class JoinableSteps:
         # By the task that answers a caller.
         self._answering: dict[asyncio.Task[Any], int] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._is_closed = False
 
     def joined(self, request_id: int, method: str) -> Coroutine[Any, Any, Any] | None:
         """Return what waits for the step of a request that has come again; None for a new one.
@@ -94,6 +95,27 @@ class JoinableSteps:
             if self._answering.pop(task, None) is not None:
                 self._carry_out(CallerLeft(request_id))
 
+    def keep(self, request_id: int, work: asyncio.Future[Any]) -> None:
+        """Expect the caller of work that came another way, whose connection is gone or may be: a
+        request under this id joins it.  After a while in which none came it is cancelled."""
+        if request_id in self._running:
+            return
+        if self._is_closed:
+            work.cancel()
+            return
+        try:
+            self._requests.arrived(request_id, "RunGraph")
+        except errors.AbortedError:
+            return  # it was answered
+        running = self._running[request_id] = _Running(work)
+        self._requests.began(request_id)
+        work.add_done_callback(lambda done: self._kept_ended(request_id, running, done))
+        self._carry_out(CallerLost(request_id))
+
+    def _kept_ended(self, request_id: int, running: _Running, work: asyncio.Future[Any]) -> None:
+        _copy_outcome(work, running.outcome)
+        self._carry_out(Ended(request_id))
+
     def caller_lost(self, task: asyncio.Task[Any]) -> bool:
         """Take note that the caller whom a task answers has lost its connection; return whether the
         task goes on: its caller is expected to come again."""
@@ -123,8 +145,21 @@ class JoinableSteps:
 
     def close(self) -> None:
         """Expect nobody any more."""
+        self._is_closed = True
         for request_id in list(self._timers):
             self._timers.pop(request_id).cancel()
             running = self._running.get(request_id)
             if running is not None:
                 running.task.cancel()
+
+
+def _copy_outcome(work: asyncio.Future[Any], outcome: asyncio.Future[Any]) -> None:
+    if work.cancelled():
+        outcome.cancel()
+        return
+    error = work.exception()
+    if error is None:
+        outcome.set_result(work.result())
+    else:
+        outcome.set_exception(error)
+        outcome.exception()  # there may be nobody to see it

@@ -15,6 +15,7 @@ import numpy as np
 
 from tideflow.cluster.collectives.messages import group_from_pb, instance_to_pb, join_to_pb
 from tideflow.cluster.collectives.service import buffer_frame, exchange_method, failure_frame
+from tideflow.cluster.repeated_calls import repeated
 from tideflow.cluster.worker_cache import WorkerCache, worker_name
 from tideflow.runtime.collective_arithmetic import Array
 from tideflow.runtime.collective_groups import (
@@ -169,7 +170,8 @@ class ClusterMembers:
             src_incarnation=member.incarnation,
             request_id=new_request_id(),
         )
-        reply = await self._workers.get(member.task).RecvBuf(request)
+        worker = self._workers.get(member.task)
+        reply = await repeated(worker, lambda: worker.RecvBuf(request))
         return reply.content
 
     def close(self) -> None:

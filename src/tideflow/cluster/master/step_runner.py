@@ -10,6 +10,7 @@ Source: master_session.cc (RunPartitionsHelper) of TensorFlow 2.21; runtime fact
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -194,7 +195,21 @@ def _ask_peer(part: StepPart, run: StepRun) -> asyncio.Future[GraphResult] | Non
         return None
     if run.options.records:
         return None
-    return stream.ask_run(GraphRun(run.session_handle, part.graph_handle, run.step_id))
+    graph_run = GraphRun(run.session_handle, part.graph_handle, run.step_id)
+    return stream.ask_run(graph_run, functools.partial(_join_on_peer, part, run))
+
+
+async def _join_on_peer(part: StepPart, run: StepRun, lost: errors.OpError) -> GraphResult:
+    """Join the run of a peer whose stream has ended, under the number of the step.
+
+    Raises: the error of the run; `lost` where the peer is gone or the run unknown.
+    """
+    try:
+        return await _run_remotely(part, run, is_client=False, request_id=run.step_id)
+    except errors.UnavailableError as error:
+        if is_derived(error):
+            raise
+        raise lost from None
 
 
 async def _run_part(part: StepPart, run: StepRun) -> GraphResult:
@@ -219,7 +234,9 @@ async def _run_part(part: StepPart, run: StepRun) -> GraphResult:
     return await _run_remotely(part, run, is_client)
 
 
-async def _run_remotely(part: StepPart, run: StepRun, is_client: bool) -> GraphResult:
+async def _run_remotely(
+    part: StepPart, run: StepRun, is_client: bool, request_id: int = 0
+) -> GraphResult:
     request = pb.RunGraphRequest(
         session_handle=run.session_handle,
         create_worker_session_called=True,
@@ -233,7 +250,7 @@ async def _run_remotely(part: StepPart, run: StepRun, is_client: bool) -> GraphR
         is_partial=run.is_partial,
         is_last_partial_run=run.is_last_partial_run,
         store_errors_in_response_body=True,
-        request_id=new_request_id(),
+        request_id=request_id or new_request_id(),
     )
     sends: Mapping[str, Value] = {}
     if is_client:

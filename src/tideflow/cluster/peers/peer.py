@@ -21,16 +21,22 @@ from tideflow.cluster.peers.peer_state import (
     SettleAfter,
     TellLost,
 )
-from tideflow.cluster.peers.service import VERSION, exchange_method
+from tideflow.cluster.peers.service import VERSION, exchange_method, status_method
 from tideflow.cluster.peers.stream import PeerHost, PeerStream
 from tideflow.platform import clock
 from tideflow.runtime.loop import spawn
 from tideflow.runtime.rendezvous import Received
-from tideflow.transport import Channel
+from tideflow.transport import Channel, growing_pauses_s
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 _LOGGER = logging.getLogger(__name__)
+
+# How a peer is looked for whose stream has ended.
+_MOST_TRIES = 3
+_FIRST_PAUSE_S = 0.02
+_MOST_PAUSE_S = 0.1
+_ANSWERS_S = 1.0
 
 Instruction: TypeAlias = (
     Open
@@ -139,7 +145,28 @@ class KnownPeer:
 
     def _use(self, stream: PeerStream, is_own: bool) -> None:
         stream.has_unseen_elsewhere = self._peers.has_unseen
+        stream.is_peer_gone = self._is_gone
         self._carry_out(self._state.use(stream, is_own))
+
+    async def _is_gone(self) -> bool:
+        """Whether nothing answers at the peer's address; a call may still have met its end."""
+        pauses_s = growing_pauses_s(_FIRST_PAUSE_S, _MOST_PAUSE_S)
+        for _ in range(_MOST_TRIES):
+            try:
+                channel = self._peers.channel(self._task)
+                await channel.unary(
+                    status_method(),
+                    pb.GetStatusRequest(),
+                    timeout_s=_ANSWERS_S,
+                    wait_for_ready=False,
+                )
+            except errors.UnavailableError:
+                await asyncio.sleep(next(pauses_s))
+            except errors.OpError:
+                return False  # it is slow, or this worker is stopping
+            else:
+                return False
+        return True
 
     def detach(self, stream: PeerStream) -> None:
         """Take note that a stream has ended; whoever waits for what comes on it asks."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from tideflow.cluster.services import WorkerService
 from tideflow.transport import MethodSpec, Service, methods_of, rpc_stream
 from tideflow.wire.peer_frame import PeerFrame
 
@@ -20,6 +21,11 @@ class PeerService(Service, name="tideflow.Peer"):
 
     @rpc_stream
     def Exchange(self, requests: AsyncIterator[PeerFrame]) -> AsyncIterator[PeerFrame]: ...
+
+
+def status_method() -> MethodSpec:
+    """Return the method that tells whether a worker answers."""
+    return methods_of(WorkerService)["GetStatus"]
 
 
 def exchange_method() -> MethodSpec:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peers.service import exchange_method
@@ -29,14 +29,17 @@ from tideflow.cluster.peers.stream_state import (
     Greet,
     Instruction,
     Leave,
+    LoseAsked,
     Offer,
     Send,
     Serve,
     StreamState,
+    TakeBack,
     TellEnd,
+    Unattend,
 )
 from tideflow.platform import clock
-from tideflow.runtime.loop import get_loop
+from tideflow.runtime.loop import get_loop, spawn
 from tideflow.runtime.rendezvous import Rendezvous
 from tideflow.transport import MessageStream
 from tideflow.transport.answer import as_op_error
@@ -44,6 +47,14 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.peer_frame import PeerFrame
 from tideflow.wire.tensor_codec import Value
+
+# Asks for a run again whose stream has ended with that error; raises OpError.
+AskAgain: TypeAlias = Callable[[errors.OpError], Awaitable[GraphResult]]
+
+
+class _Asked(NamedTuple):
+    future: asyncio.Future[GraphResult]
+    again: AskAgain | None
 
 
 class PeerHost(Protocol):
@@ -60,6 +71,19 @@ class PeerHost(Protocol):
 
     async def run_component(self, run: ComponentRun) -> None:
         """Run a component function."""
+
+    def run_began(self, step_id: int, task: asyncio.Task[None]) -> None:
+        """Note the task that runs a registered graph for a peer."""
+
+    def run_ended(self, step_id: int, task: asyncio.Task[None]) -> None:
+        """Note its end."""
+
+    def keep_run(self, step_id: int) -> bool:
+        """Keep such a run for a while, as its stream has ended, and the peer may join it; return
+        whether there is one."""
+
+    def take_back(self, step_id: int, key: str, value: Value, is_dead: bool) -> None:
+        """Keep a value to be asked for, of a step that was forgotten here."""
 
     def end_step(self, step_id: int) -> bool:
         """Forget a step that has ended if nothing of it is left; return whether so."""
@@ -78,6 +102,7 @@ class PeerStream:
     Attributes:
       sent_count, received_count: frames.
       has_unseen_elsewhere: whether tensors of a step are on their way on other streams of the host.
+      is_peer_gone: whether the peer cannot be reached at all.
     """
 
     def __init__(
@@ -88,6 +113,7 @@ class PeerStream:
     ) -> None:
         self.sent_count = self.received_count = 0
         self.has_unseen_elsewhere: Callable[[PeerStream, int], bool] = lambda stream, step_id: False
+        self.is_peer_gone: Callable[[], Awaitable[bool]] = _never
         self._host = host
         self._on_hello = on_hello
         self._on_end = on_end
@@ -98,8 +124,10 @@ class PeerStream:
         # What threads have offered, and whether the loop was called to take it.
         self._from_threads: deque[Offer] = deque()
         self._is_called = False
-        self._asked: dict[int, asyncio.Future[GraphResult]] = {}
+        self._asked: dict[int, _Asked] = {}
         self._served: dict[int, asyncio.Task[None]] = {}
+        # Runs that were left to be joined when the stream ended.
+        self._left: list[asyncio.Task[None]] = []
 
     @property
     def messages(self) -> MessageStream | None:
@@ -149,36 +177,44 @@ class PeerStream:
 
     # ---- runs
 
-    def ask_run(self, run: GraphRun) -> asyncio.Future[GraphResult]:
+    def ask_run(self, run: GraphRun, again: AskAgain | None = None) -> asyncio.Future[GraphResult]:
         """Let the peer run its part of a step, without feeds and fetches.
 
-        Cancelling what is returned ends the run.  Its errors are those of RunGraph.
+        Cancelling what is returned ends the run.  Its errors are those of RunGraph.  When the
+        stream ends before the run, `again` asks for it in another way; the peer goes on with it for
+        a while.
         """
         return self._ask(
             pb.PeerRun(
                 step_id=run.step_id,
                 session_handle=run.session_handle,
                 graph_handle=run.graph_handle,
-            )
+            ),
+            again,
         )
 
     def ask_component(self, run: ComponentRun) -> asyncio.Future[GraphResult]:
         """Let the peer run its part of a function, as `ask_run`; its results stay there."""
         return self._ask(pb.PeerRun(step_id=run.step_id, component=run.request, op_id=run.op_id))
 
-    def _ask(self, run_pb: pb.PeerRun) -> asyncio.Future[GraphResult]:
+    def _ask(
+        self, run_pb: pb.PeerRun, again: AskAgain | None = None
+    ) -> asyncio.Future[GraphResult]:
         future: asyncio.Future[GraphResult] = self._loop.create_future()
         if self.has_ended:
             future.set_exception(errors.UnavailableError("the stream to the peer has ended"))
             return future
         step_id = run_pb.step_id
-        self._asked[step_id] = future
+        self._asked[step_id] = _Asked(future, again)
         future.add_done_callback(lambda done: self._give_up(step_id, done))
         self._carry_out(self._state.asked(run_pb, clock.monotonic_s()))
         return future
 
     def _give_up(self, step_id: int, future: asyncio.Future[GraphResult]) -> None:
-        if future.cancelled() and self._asked.get(step_id) is future:
+        if not future.cancelled():
+            return
+        asked = self._asked.get(step_id)
+        if asked is not None and asked.future is future:
             del self._asked[step_id]
             self._carry_out(self._state.given_up(step_id))
 
@@ -187,21 +223,37 @@ class PeerStream:
         self._carry_out(self._state.step_over(step_id))
 
     def _end_asked(self, step_id: int, error: errors.OpError | None) -> None:
-        future = self._asked.pop(step_id, None)
-        if future is None or future.done():
+        asked = self._asked.pop(step_id, None)
+        if asked is None or asked.future.done():
             return
         if error is None:
-            future.set_result(GraphResult([]))
+            asked.future.set_result(GraphResult([]))
         else:
-            future.set_exception(error)
+            asked.future.set_exception(error)
+
+    def _lose_asked(self, step_id: int, error: errors.OpError) -> None:
+        asked = self._asked.get(step_id)
+        if asked is None or asked.again is None or asked.future.done():
+            self._end_asked(step_id, error)
+            return
+        del self._asked[step_id]
+        task = spawn(_ask_again(asked.future, asked.again, error))
+        asked.future.add_done_callback(lambda done: task.cancel())
 
     def _serve(self, run_pb: pb.PeerRun) -> None:
         step_id = run_pb.step_id
         task = self._served[step_id] = self._loop.create_task(self._run(run_pb))
+        if not run_pb.component:
+            self._host.run_began(step_id, task)
         # Given up before it began, it has no other way to be forgotten.
-        task.add_done_callback(lambda done: self._forget(step_id, done))
+        task.add_done_callback(lambda done: self._forget(run_pb, done))
 
-    def _forget(self, step_id: int, task: asyncio.Task[None]) -> None:
+    def _forget(self, run_pb: pb.PeerRun, task: asyncio.Task[None]) -> None:
+        step_id = run_pb.step_id
+        if not run_pb.component:
+            self._host.run_ended(step_id, task)
+        if not task.cancelled():
+            task.exception()  # the peer was told, or joins the run
         if self._served.get(step_id) is task:
             del self._served[step_id]
             self._state.run_dropped(step_id)
@@ -211,7 +263,21 @@ class PeerStream:
         if task is not None:
             task.cancel()
 
+    def _unattend(self, step_id: int) -> None:
+        """Leave a run to be joined; a component's, which has no other name, ends."""
+        if self._host.keep_run(step_id):
+            self._left.append(self._served[step_id])
+        else:
+            self._cancel_run(step_id)
+
+    async def _cancel_left(self) -> None:
+        """Cancel what was left to be joined, if nobody is there any more to do so."""
+        if await self.is_peer_gone():
+            for task in self._left:
+                task.cancel()
+
     async def _run(self, run_pb: pb.PeerRun) -> None:
+        """Serve a run, and tell its end.  Raises: the error of the run."""
         step_id = run_pb.step_id
         error: errors.OpError | None = None
         is_over = False
@@ -222,19 +288,18 @@ class PeerStream:
             else:
                 graph = GraphRun(run_pb.session_handle, run_pb.graph_handle, step_id)
                 await self._host.run_graph(graph)
-        except asyncio.CancelledError:
-            return  # given up: nobody waits for its end
         except errors.OpError as found:
             error = found
         except Exception as found:
             error = as_op_error(found, exchange_method())
-        if self.has_ended:
-            return
-        if error is None:
-            self._carry_out(self._state.run_ending())
-            elsewhere = self.has_unseen_elsewhere(self, step_id)
-            is_over = not elsewhere and self._host.end_step(step_id)
-        self._carry_out(self._state.run_ended(step_id, error, is_over))
+        if not self.has_ended:
+            if error is None:
+                self._carry_out(self._state.run_ending())
+                elsewhere = self.has_unseen_elsewhere(self, step_id)
+                is_over = not elsewhere and self._host.end_step(step_id)
+            self._carry_out(self._state.run_ended(step_id, error, is_over))
+        if error is not None:
+            raise error
 
     # ---- frames
 
@@ -260,6 +325,8 @@ class PeerStream:
             self._later.cancel()
             self._later = None
         self._carry_out(self._state.ended(error, clock.monotonic_s()))
+        if self._left:
+            spawn(self._cancel_left())
 
     # ---- instructions
 
@@ -291,6 +358,12 @@ class PeerStream:
                 # Nobody wants what a failed step made.
                 with contextlib.suppress(errors.OpError):
                     offer.local.put(offer.key, offer.value, offer.is_dead)
+            case TakeBack(offer):
+                self._host.take_back(offer.step_id, offer.key, offer.value, offer.is_dead)
+            case LoseAsked(step_id, error):
+                self._lose_asked(step_id, error)
+            case Unattend(step_id):
+                self._unattend(step_id)
             case CancelRun(step_id):
                 self._cancel_run(step_id)
             case Greet(hello):
@@ -319,6 +392,24 @@ class PeerStream:
     def validate(self) -> None:
         """Check that what is kept is what was decided.  Raises: AssertionError."""
         self._state.validate()
+
+
+async def _never() -> bool:
+    return False
+
+
+async def _ask_again(
+    future: asyncio.Future[GraphResult], again: AskAgain, error: errors.OpError
+) -> None:
+    """Give the future what another way of asking gives."""
+    try:
+        found = await again(error)
+    except errors.OpError as other:
+        if not future.done():
+            future.set_exception(other)
+    else:
+        if not future.done():
+            future.set_result(found)
 
 
 def _runs_on(loop: asyncio.AbstractEventLoop) -> bool:

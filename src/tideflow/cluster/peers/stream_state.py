@@ -3,7 +3,8 @@
 Rule 1: what the peer has not seen yet when the stream ends, and what it refuses, goes back to where
         it can be asked for.
 Rule 2: what may be on its way is bounded; beyond it, and above a size, the peer is told to ask.
-Rule 3: runs that were asked for fail when the stream ends, and those that the peer asked for end.
+Rule 3: runs that were asked for are lost when the stream ends, and those that the peer asked for
+        are left for it to join in another way.
 
 Events come in as calls; out come instructions, which the caller carries out in their order.  The
 caller owns the messages, timers, tasks and futures, and what values are offered from.
@@ -71,6 +72,12 @@ class Leave(NamedTuple):
     offer: Offer
 
 
+class TakeBack(NamedTuple):
+    """Keep a value to be asked for, of a step that this worker has forgotten already."""
+
+    offer: Offer
+
+
 class Greet(NamedTuple):
     """Hear who the peer is."""
 
@@ -113,6 +120,19 @@ class EndAsked(NamedTuple):
     error: errors.OpError | None
 
 
+class LoseAsked(NamedTuple):
+    """Tell who asked the peer for a run that the stream has ended; the run may go on there."""
+
+    step_id: int
+    error: errors.OpError
+
+
+class Unattend(NamedTuple):
+    """A run is served whose end the peer cannot be told any more on this stream."""
+
+    step_id: int
+
+
 class CleanUp(NamedTuple):
     """Forget a step."""
 
@@ -126,8 +146,8 @@ class TellEnd(NamedTuple):
 
 
 Instruction: TypeAlias = (
-    Send | FlushSoon | FlushLater | Leave | Greet | Accept | Advise | Serve | CancelRun | EndAsked
-    | CleanUp | TellEnd
+    Send | FlushSoon | FlushLater | Leave | TakeBack | Greet | Accept | Advise | Serve | CancelRun
+    | EndAsked | LoseAsked | Unattend | CleanUp | TellEnd
 )  # fmt: skip
 NOTHING: Sequence[Instruction] = ()
 _FLUSH_SOON: Sequence[Instruction] = (FlushSoon(),)
@@ -163,6 +183,8 @@ class StreamState:
         self._asked: dict[int, float] = {}
         self._served: set[int] = set()
         self._over_there: set[int] = set()
+        # Steps that this worker has forgotten while values of theirs are on their way.
+        self._over_unseen: set[int] = set()
 
     # ---- tensors
 
@@ -252,6 +274,8 @@ class StreamState:
             return NOTHING
         if error is None:
             self._frame.message.run_end.add(step_id=step_id, is_over=is_over)
+            if is_over and step_id in self._unseen_steps:
+                self._over_unseen.add(step_id)
         else:
             self._frame.message.run_end.add(
                 step_id=step_id,
@@ -349,6 +373,8 @@ class StreamState:
                 left = self._unseen_steps.pop(seen.step_id) - 1
                 if left:
                     self._unseen_steps[seen.step_id] = left
+                else:
+                    self._over_unseen.discard(seen.step_id)
 
     def _take_tensors(self, frame: PeerFrame, instructions: list[Instruction]) -> None:
         entries: list[Entry] = []
@@ -389,18 +415,21 @@ class StreamState:
         self.has_ended = True
         # First of all, so that whoever asks instead of waiting finds no stream, but the values.
         instructions: list[Instruction] = [
-            Leave(offer) for offer in [*self._unseen, *self._offers] if offer is not None
+            TakeBack(offer) if offer.step_id in self._over_unseen else Leave(offer)
+            for offer in [*self._unseen, *self._offers]
+            if offer is not None
         ]
         self._unseen.clear()
         self._unseen_steps.clear()
+        self._over_unseen.clear()
         self._unseen_bytes = 0
         self._offers.clear()
         instructions.append(TellEnd(error))
-        instructions.extend(map(CancelRun, sorted(self._served)))
+        instructions.extend(map(Unattend, sorted(self._served)))
         reason = error or errors.UnavailableError("the peer has ended the connection")
         for step_id, asked_at_s in self._asked.items():
             text = f"{reason.message} (step {step_id} was asked for {now_s - asked_at_s:.2f} s ago)"
-            instructions.append(EndAsked(step_id, reason.with_message(text)))
+            instructions.append(LoseAsked(step_id, reason.with_message(text)))
         self._asked.clear()
         return instructions
 
@@ -413,6 +442,7 @@ class StreamState:
         for offer in offers:
             counts[offer.step_id] = counts.get(offer.step_id, 0) + 1
         assert counts == self._unseen_steps, (counts, self._unseen_steps)
+        assert self._over_unseen <= counts.keys(), (counts, self._over_unseen)
         unseen_bytes = sum(offer.size_bytes + _OVERHEAD_BYTES for offer in offers)
         assert unseen_bytes == self._unseen_bytes <= MOST_UNSEEN_BYTES, unseen_bytes
         assert 0 <= self._owed_count <= self._tensor_count, (self._owed_count, self._tensor_count)

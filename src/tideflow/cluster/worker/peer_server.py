@@ -5,6 +5,8 @@ Source: tideflow/wire/proto/peer.proto.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
@@ -18,6 +20,8 @@ from tideflow.wire.tensor_codec import Value
 from tideflow.wire.tensor_reply import dead_reply
 
 _DEAD = dead_reply(0).value
+# More ends than a stream has on their way.
+_MOST_ENDED = 4096
 
 
 class WorkerHost:
@@ -26,6 +30,7 @@ class WorkerHost:
     Args:
       steps: where pushed values go.
       run_graph: runs a registered graph.
+      keep: keeps a run whose caller may come again in another way, under the number of its step.
       statistics: counts the runs.
 
     Attributes:
@@ -36,15 +41,21 @@ class WorkerHost:
         self,
         steps: StepTable,
         run_graph: Callable[[GraphRun], Awaitable[GraphResult]],
+        keep: Callable[[int, asyncio.Future[None]], None],
         statistics: MethodStatistics,
     ) -> None:
         self._steps = steps
         self._run_graph = run_graph
+        self._keep = keep
+        self._running: dict[int, asyncio.Task[None]] = {}
+        # The latest ends, which a peer may not have been told when its stream ended.
+        self._ended: deque[tuple[int, BaseException | None]] = deque(maxlen=_MOST_ENDED)
         self._statistics = statistics
         self.component_runner: Callable[[ComponentRun], Awaitable[None]] | None = None
         self.advise_asking = steps.advise_asking
         self.end_step = steps.end_if_empty
         self.clean_up = steps.clean_up
+        self.take_back = steps.take_back
 
     def accept(self, step_id: int, key: str, value: Value, is_dead: bool) -> bool:
         """Take in a pushed value; return whether it is ours now."""
@@ -54,6 +65,39 @@ class WorkerHost:
         """Run a registered graph."""
         with CountedCall(self._statistics):
             return await self._run_graph(run)
+
+    def run_began(self, step_id: int, task: asyncio.Task[None]) -> None:
+        """Note the task that runs a registered graph for a peer."""
+        self._running[step_id] = task
+
+    def run_ended(self, step_id: int, task: asyncio.Task[None]) -> None:
+        """Note its end."""
+        if self._running.get(step_id) is task:
+            del self._running[step_id]
+        if not task.cancelled():
+            self._ended.append((step_id, task.exception()))
+
+    def keep_run(self, step_id: int) -> bool:
+        """Keep a run that a peer asked for on a stream; return whether there is one."""
+        running: asyncio.Future[None] | None = self._running.get(step_id)
+        if running is None:
+            running = self._as_ended(step_id)
+        if running is None:
+            return False
+        self._keep(step_id, running)
+        return True
+
+    def _as_ended(self, step_id: int) -> asyncio.Future[None] | None:
+        for known, error in reversed(self._ended):
+            if known == step_id:
+                found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                if error is None:
+                    found.set_result(None)
+                else:
+                    found.set_exception(error)
+                    found.exception()  # there may be nobody to see it
+                return found
+        return None
 
     async def run_component(self, run: ComponentRun) -> None:
         """Run a component function."""

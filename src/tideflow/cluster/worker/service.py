@@ -20,7 +20,6 @@ from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.joinable_steps import JoinableSteps
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.peers import PeerTable
-from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.services import WorkerService
 from tideflow.cluster.worker.peer_server import Peer, WorkerHost
@@ -77,10 +76,12 @@ class Worker(WorkerService):
         self.workers = WorkerCache(task, self, cluster, self.settings)
         self.log = RpcLog()
         self.steps = StepTable(self.log)
+        self._runs = JoinableSteps(_RECENT_REQUESTS)
+        self._receives = JoinableSteps(_RECENT_REQUESTS)
         self._host: WorkerHost | None = None
         if self.settings.peer:
             runs = self.statistics.setdefault("RunGraph", MethodStatistics())
-            self._host = WorkerHost(self.steps, self.run_graph, runs)
+            self._host = WorkerHost(self.steps, self.run_graph, self._runs.keep, runs)
             self.workers.link_peers("", self._host)
         has_lines = self._host is not None and has_pipes(self.settings)
         self.collectives = CollectiveHost(collective_leader, has_lines)
@@ -89,9 +90,6 @@ class Worker(WorkerService):
             "", devices, self.workers, collectives=self._own_collectives
         )
         self.sessions: Owned[str, WorkerSession] = Owned(self._end_session)
-        self._runs = JoinableSteps(_RECENT_REQUESTS)
-        self._receives = JoinableSteps(_RECENT_REQUESTS)
-        self._buffer_requests = RecentRequests(_RECENT_REQUESTS)
 
     # ---- who it is
 
@@ -230,12 +228,16 @@ class Worker(WorkerService):
         self, request: MaybeParted[pb.RunGraphRequest]
     ) -> MaybeParted[pb.RunGraphResponse]:
         message, _ = take_apart(request)
+        if message.request_id == message.step_id and self._host is not None:
+            # The master has asked for it on a stream that has ended.
+            self._host.keep_run(message.step_id)
         try:
             joined = self._runs.joined(message.request_id, "RunGraph")
             if joined is None:
                 joined = self._runs.run(message.request_id, self._answer_run(request))
-            answer: MaybeParted[pb.RunGraphResponse] = await joined
-            return answer
+            answer: MaybeParted[pb.RunGraphResponse] | None = await joined
+            # What was asked for on a stream fetches nothing.
+            return pb.RunGraphResponse() if answer is None else answer
         except errors.OpError as error:
             # A body has no room for the mark of a derived error, and without it the error would
             # count as a cause; so derived ones fail the call even then.
@@ -404,8 +406,13 @@ class Worker(WorkerService):
         return self.collectives.get_step_sequence(request)
 
     async def RecvBuf(self, request: pb.RecvBufRequest) -> BufferReply:
-        self._buffer_requests.check(request.request_id, "RecvBuf")
-        return await self.collectives.receive_buffer(request, self._check_incarnation)
+        # As RecvTensor: a buffer leaves its group when it is sent.
+        joined = self._receives.joined(request.request_id, "RecvBuf")
+        if joined is None:
+            work = self.collectives.receive_buffer(request, self._check_incarnation)
+            joined = self._receives.run(request.request_id, work)
+        reply: BufferReply = await joined
+        return reply
 
     def caller_lost(self, task: asyncio.Task[Any]) -> bool:
         return self._runs.caller_lost(task) or self._receives.caller_lost(task)

@@ -209,6 +209,10 @@ class StepStates:
             return Offered.GIVE, NOTHING
         return self._hold_early(step_id, step, size_bytes, now_s)
 
+    def reopen(self, step_id: int) -> None:
+        """A step that was cleaned up is not over: a peer has not seen all of its values."""
+        self._cleaned.pop(step_id, None)
+
     def _hold_early(
         self, step_id: int, step: _Step, size_bytes: int, now_s: float
     ) -> tuple[Offered, Sequence[Instruction]]:

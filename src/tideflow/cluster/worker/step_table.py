@@ -187,6 +187,12 @@ class StepTable:
             self._mention(step_id).local.put(key, value, is_dead)
         return found is not Offered.REFUSE
 
+    def take_back(self, step_id: int, key: str, value: Value, is_dead: bool) -> None:
+        """Keep a value that a peer has not seen, of a step that was dropped here as it was over."""
+        self._states.reopen(step_id)
+        if self._offered(step_id, getattr(value, "nbytes", 0) + len(key)) is Offered.HOLD:
+            self._mention(step_id).local.put(key, value, is_dead)
+
     def advise_asking(self, step_id: int, key: str) -> None:
         """Note that a peer has a value of a step, and is to be asked for it."""
         found = self._offered(step_id, len(key))
