@@ -72,6 +72,7 @@ OTHERS: dict[str, str] = {
     "NonDeterministicInts": "no two of its draws agree",
     "PyFunc": _PYTHON,
     "PyFuncStateless": _PYTHON,
+    "RaggedTensorToVariantGradient": "TensorFlow's kernel gives memory of others for other shapes",
     "TensorArraySizeV3": "its second input only tells when it runs",
     "TopK": _NO_KERNEL,
     **dict.fromkeys(_BY_REFERENCE.split(), "its kernel is that of the op that takes a resource"),

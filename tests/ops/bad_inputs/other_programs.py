@@ -183,6 +183,21 @@ def _composed(op: str, feed: Feeds) -> Runs:
     return [[apply_op(op, feed(X), op_names=["Abs", "Log1p"], name="f")]]
 
 
+_RAGGED = {"Tvalues": F, "Tsplits": I64}
+
+
+def _ragged(op: str, feed: Feeds) -> Runs:
+    """Put a ragged tensor into variants, and take it out."""
+    splits, values = [feed(I64([0, 1, 3])), feed(I64([0, 2, 2, 3]))], feed(F([1, 2, 3]))
+    runs = []
+    for batched in (False, True):
+        held = apply_op("RaggedTensorToVariant", splits, values, batched_input=batched)
+        attrs = {"input_ragged_rank": -1, "output_ragged_rank": 2, **_RAGGED}
+        nested, found = apply_op("RaggedTensorFromVariant", held, **attrs)
+        runs.append([*nested, found])
+    return runs
+
+
 _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_drawn, "RandomUniform RandomStandardNormal TruncatedNormal"),
     (_drawn_integers, "RandomUniformInt"),
@@ -213,6 +228,7 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     ),
     (_array_grad, "TensorArrayGradWithShape"),
     (_composed, "_UnaryOpsComposition"),
+    (_ragged, "RaggedTensorToVariant RaggedTensorFromVariant"),
 ]
 
 

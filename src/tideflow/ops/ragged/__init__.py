@@ -1,15 +1,18 @@
 """Ragged tensors: tensors whose rows have lengths of their own.
 
-`kernels` has the ops, `tensor` the class, the others what is done with ragged tensors."""
+`kernels` has the ops, `variants` those of ragged tensors as one tensor, `tensor` the class, the
+others what is done with ragged tensors."""
 
 from __future__ import annotations
 
 from tideflow.ops.ragged.makers import from_row_splits, from_tensor, from_value_rowids
 from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.ops.ragged.variants import to_variant
 
 __all__ = [
     "RaggedTensor",
     "from_row_splits",
     "from_tensor",
     "from_value_rowids",
+    "to_variant",
 ]
