@@ -64,3 +64,54 @@ def test_training_goes_on_in_the_other_library(
     assert int(second.save_counter.numpy()) == 1
     assert reads.train.list_variables(path) == writes.train.list_variables(path)
     assert model.w.numpy().shape == (2,)
+
+
+V1_OPTIMIZERS: dict[str, Any] = {
+    "adam": lambda tf: tf.compat.v1.train.AdamOptimizer(0.1),
+    "momentum": lambda tf: tf.compat.v1.train.MomentumOptimizer(0.1, 0.9),
+    "rmsprop": lambda tf: tf.compat.v1.train.RMSPropOptimizer(0.1, centered=True),
+    "adagrad": lambda tf: tf.compat.v1.train.AdagradOptimizer(0.1),
+    "ftrl": lambda tf: tf.compat.v1.train.FtrlOptimizer(0.1),
+    "adadelta": lambda tf: tf.compat.v1.train.AdadeltaOptimizer(0.1),
+}
+
+
+def v1_objects(tf: Any, optimizer: str, value: float) -> Any:
+    return tf.train.Checkpoint(
+        o=V1_OPTIMIZERS[optimizer](tf),
+        l=[tf.Variable([value, value]), {"k": tf.Variable([value])}],
+    )
+
+
+def v1_train(tf: Any, checkpoint: Any) -> list[list[float]]:
+    v, w = checkpoint.l[0], checkpoint.l[1]["k"]
+    checkpoint.o.minimize(lambda: tf.reduce_sum(v * v) + tf.reduce_sum(w), var_list=[v, w])
+    return [v.numpy().tolist(), w.numpy().tolist()]
+
+
+@pytest.mark.parametrize("optimizer", V1_OPTIMIZERS)
+@pytest.mark.parametrize(("writes", "reads"), [(ours, theirs), (theirs, ours)], ids=["out", "in"])
+def test_slots_of_v1_optimizers_are_read_by_the_other_library(
+    tmp_path: Path, optimizer: str, writes: Any, reads: Any
+) -> None:
+    first = v1_objects(writes, optimizer, 2.0)
+    v1_train(writes, first)
+    path = first.save(str(tmp_path / "ckpt"))
+    expected = v1_train(writes, first)
+    second = v1_objects(reads, optimizer, 0.0)
+    status = second.restore(path)
+    found = v1_train(reads, second)
+    status.assert_consumed()
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("writes", "reads"), [(ours, theirs), (theirs, ours)], ids=["out", "in"])
+def test_savers_of_eager_variables_read_each_others_files(
+    tmp_path: Path, writes: Any, reads: Any
+) -> None:
+    saved = [writes.Variable([1.0, 2.0], name="v"), writes.Variable(3, name="w")]
+    path = writes.compat.v1.train.Saver(saved).save(None, str(tmp_path / "m"), global_step=5)
+    into = [reads.Variable([0.0, 0.0], name="v"), reads.Variable(0, name="w")]
+    reads.compat.v1.train.Saver(into).restore(None, path)
+    assert [into[0].numpy().tolist(), int(into[1].numpy())] == [[1, 2], 3]

@@ -202,8 +202,8 @@ def test_restoring_what_does_not_fit_lists_all_differences_and_changes_nothing(t
                 saver.restore(session, str(tmp_path / "m"))
             np.testing.assert_array_equal(session.run(fine), before)
     for line in (
-        "new: the graph wants float32 [2]; the checkpoint lacks it",
-        "a: the graph wants float32 [3, 3]; the checkpoint has float32 [2, 3]",
+        "Key new not found in checkpoint; the program wants float32 [2]",
+        "a: the program wants float32 [3, 3]; the checkpoint has float32 [2, 3]",
         "only_saved: only the checkpoint has it, float32 [1]",
     ):
         assert line in str(raised.value)
@@ -324,3 +324,19 @@ def test_variables_of_parameter_servers_are_saved_and_come_back(tmp_path, sharde
     shards = 2 if sharded else 1
     data = [f"m-3.data-{i:05d}-of-{shards:05d}" for i in range(shards)]
     assert names(tmp_path) == ["checkpoint", *data, "m-3.index", "m-3.meta"]
+
+
+def test_what_a_checkpoint_lacks_is_told_in_tensorflows_words(tmp_path):
+    tf.get_variable("v", [2])
+    with started() as session:
+        path = tf.train.Saver().save(session, tmp_path / "m")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable("w", [2])
+        with pytest.raises(tf.errors.NotFoundError, match="Key w not found in checkpoint"):
+            tf.train.Saver().restore(session, path)
+
+
+def test_a_meta_graph_that_is_not_there_is_an_oserror(tmp_path):
+    with pytest.raises(OSError, match="does not exist") as raised:
+        tf.train.import_meta_graph(tmp_path / "none.meta")
+    assert type(raised.value) is OSError

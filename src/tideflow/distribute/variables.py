@@ -72,6 +72,10 @@ class DistributedVariable(EagerVariable):
         return self.values[0]._eager_name
 
     @property
+    def _unique_id(self) -> int:  # type: ignore[override]
+        return self.values[0]._unique_id
+
+    @property
     def _dtype(self) -> DType:  # type: ignore[override]
         return self.values[0].dtype
 

@@ -7,6 +7,7 @@ handle becomes an argument of the function.
 from __future__ import annotations
 
 import inspect
+import itertools
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -42,6 +43,8 @@ class VariableSlice(EagerTensor):
         variable, key = self._part_of
         return assign_slice(variable, *slice_bounds(key), value, name)
 
+
+_unique_ids = itertools.count()
 
 # The variable of each handle, for whoever has only the handle: functions and tapes.
 _owners: weakref.WeakValueDictionary[int, EagerVariable] = weakref.WeakValueDictionary()
@@ -92,6 +95,7 @@ class EagerVariable(ResourceVariable):
             shape=declared,
         )
         _owners[id(self._node)] = self
+        self._unique_id = next(_unique_ids)
 
     # ---- what it is
 

@@ -33,6 +33,7 @@ from tideflow.ops.control_flow.loops import LoopBuilder, close_variable
 from tideflow.ops.control_flow.ordering import (
     control_dependencies,
     group,
+    group_here,
     tuple_,
     with_dependencies,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "errors_of_ops",
     "finish",
     "group",
+    "group_here",
     "is_invariant",
     "loop_of",
     "make_branch_op",

@@ -10,7 +10,7 @@ from typing import Any
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
-from tideflow.ops.export import export, export_v2
+from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, identity, nest, no_op
 
 
@@ -49,7 +49,6 @@ def as_operation(item: object) -> Operation:
     return found if isinstance(found, Operation) else found.op
 
 
-@export("group")
 def group(*inputs: Any, name: str | None = None) -> Operation:
     """Return an op that runs once all of the given ops and tensors have.
 
@@ -72,8 +71,8 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
             return no_op(name=scope)
 
 
-@export_v2("group")
-def group_v2(*inputs: Any, name: str | None = None) -> Operation | None:
+@export("group")
+def group_here(*inputs: Any, name: str | None = None) -> Operation | None:
     """Return an op that runs once all of the given ops and tensors have (see group).
 
     None where operations are called at once, since all have run.

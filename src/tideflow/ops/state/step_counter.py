@@ -21,7 +21,9 @@ READ_KEY = "global_step_read_op_cache"
 
 @export("train.global_step")
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """Return the step that a session has reached."""
+    """Return the step that a session has reached; without a graph, the value."""
+    if get_default_graph().is_eager:
+        return int(global_step_tensor)
     return int(sess.run(global_step_tensor))
 
 

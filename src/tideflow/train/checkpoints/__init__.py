@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tideflow.train.checkpoints.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
-from tideflow.train.checkpoints.object_graph import is_tracked, object_nodes
+from tideflow.train.checkpoints.object_graph import Match, is_tracked, object_nodes
 from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY
+from tideflow.train.checkpoints.reader import CheckpointReader
 from tideflow.train.checkpoints.restore_batches import restore_turns
 from tideflow.train.checkpoints.saveables import on_cpu
 from tideflow.train.checkpoints.saver import Saver
@@ -13,6 +14,8 @@ from tideflow.train.checkpoints.state import get_checkpoint_state
 __all__ = [
     "OBJECT_GRAPH_KEY",
     "Checkpoint",
+    "CheckpointReader",
+    "Match",
     "ObjectFiles",
     "RestoreStatus",
     "Saver",

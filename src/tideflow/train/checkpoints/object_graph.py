@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideflow.graph.graph import get_default_graph
 from tideflow.ops.framework import SavedPart
 from tideflow.ops.state import Variable
 from tideflow.train.optimizers import Optimizer
@@ -39,13 +38,6 @@ def _(thing: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
 @children_of.register(tuple)
 def _(thing: Any) -> Iterator[tuple[str, Any]]:
     yield from ((str(i), value) for i, value in enumerate(thing))
-
-
-@children_of.register(Optimizer)
-def _(thing: Optimizer) -> Iterator[tuple[str, Any]]:
-    graph = get_default_graph()
-    own = [(name, v) for (name, owner), v in thing._non_slots.items() if owner is graph]
-    yield from sorted(own, key=lambda item: item[0])
 
 
 def has_value(thing: Any) -> bool:
@@ -182,12 +174,14 @@ class Match:
     """What objects and a checkpoint have in common.
 
     Attributes: keys, of the checkpoint by number of the object's node; unmatched, paths of objects
-    that the checkpoint lacks; unused, keys that no object takes.
+    that the checkpoint lacks; unused, keys that no object takes; slots, those that the checkpoint
+    has and the program has not made: optimizer, variable, name, key.
     """
 
     keys: list[tuple[str, Any]] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    slots: list[tuple[Optimizer, Any, str, str]] = field(default_factory=list)
 
 
 def match_objects(nodes: list[Node], graph_pb: pb.TrackableObjectGraph) -> Match:
@@ -203,8 +197,10 @@ def match_objects(nodes: list[Node], graph_pb: pb.TrackableObjectGraph) -> Match
                 theirs[child] = names[name]
                 waiting.append(child)
     for number, node in enumerate(nodes):
-        if node.slots and number in theirs:
-            _match_slots(node, graph_pb.nodes[theirs[number]], theirs)
+        if isinstance(node.thing, Optimizer) and number in theirs:
+            node_pb = graph_pb.nodes[theirs[number]]
+            _match_slots(node, node_pb, theirs)
+            found.slots += _slots_to_come(node, node_pb, nodes, theirs, graph_pb)
     taken: set[str] = set()
     for number, node in enumerate(nodes):
         if node.key is None:
@@ -231,3 +227,17 @@ def _match_slots(node: Node, node_pb: Any, theirs: dict[int, int]) -> None:
     for original, name, number in node.slots:
         if original in theirs and (theirs[original], name) in there:
             theirs[number] = there[theirs[original], name]
+
+
+def _slots_to_come(
+    node: Node, node_pb: Any, nodes: list[Node], theirs: dict[int, int], graph_pb: Any
+) -> Iterator[tuple[Optimizer, Any, str, str]]:
+    """Yield the slots of an optimizer that only the checkpoint has."""
+    ours = {their: nodes[number].thing for number, their in theirs.items()}
+    for slot_pb in node_pb.slot_variables:
+        variable = ours.get(slot_pb.original_variable_node_id)
+        if not isinstance(variable, Variable):
+            continue
+        for attribute in graph_pb.nodes[slot_pb.slot_variable_node_id].attributes:
+            if node.thing.get_slot(variable, slot_pb.slot_name) is None:
+                yield node.thing, variable, slot_pb.slot_name, attribute.checkpoint_key

@@ -5,9 +5,9 @@ Looked at before anything is restored, so that a checkpoint that does not fit ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tideflow.formats import BundleReader
 from tideflow.graph import roles
@@ -15,10 +15,25 @@ from tideflow.graph.graph import Graph, Operation
 from tideflow.graph.shapes import num_elements
 from tideflow.graph.static_value import static_value
 from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
 from tideflow.wire.tensor_slice import parse_shape_and_slice
 
 # More differences than these help nobody.
 _MOST_SHOWN = 50
+
+
+class Wanted(NamedTuple):
+    """A tensor that is to be restored.
+
+    Attributes: name, slice_spec, its place in a checkpoint; dims, of the variable that takes it,
+    None where they do not matter; reshaped, whether only the number of elements must agree.
+    """
+
+    name: str
+    slice_spec: str
+    dtype: DType
+    dims: Any
+    reshaped: bool
 
 
 @dataclass
@@ -41,23 +56,23 @@ class Differences:
             lines = [*lines[:_MOST_SHOWN], f"and {len(lines) - _MOST_SHOWN} more"]
         listed = "".join(f"\n  {line}" for line in lines)
         return kind(
-            f"Restoring from checkpoint failed: the graph and {self.prefix} do not fit each other. "
+            f"Restoring from checkpoint failed: program and {self.prefix} do not fit each other. "
             "Restore with the program that saved it, or give the Saver only what both have. "
             f"Nothing was restored. The differences:{listed}"
         )
 
 
-def find_differences(graph: Graph, saver_def: Any, prefix: str) -> Differences:
-    """Compare what a saver restores with the index of a checkpoint.
+def find_differences(items: Iterable[Wanted], prefix: str) -> Differences:
+    """Compare what is to be restored with the index of a checkpoint.
 
     Raises: as BundleReader, for an index that cannot be read.
     """
     found = Differences(prefix)
     wanted: set[str] = set()
     with BundleReader(prefix) as reader:
-        for name, spec, op, port in _restored(graph, saver_def):
-            wanted.add(name)
-            _compare(found, reader, name, spec, op, port)
+        for item in items:
+            wanted.add(item.name)
+            _compare(found, reader, item)
         for name in reader.names():
             if name and name not in wanted:
                 found.unused.append(f"{name}: only the checkpoint has it, {_stored(reader, name)}")
@@ -69,16 +84,13 @@ def _stored(reader: BundleReader, name: str) -> str:
     return f"{dtype.name} {list(shape)}"
 
 
-def _compare(
-    found: Differences, reader: BundleReader, name: str, spec: str, op: Operation, port: int
-) -> None:
-    dtype = op.outputs[port].dtype
-    dims, reshaped = _wanted_dims(op, port)
+def _compare(found: Differences, reader: BundleReader, item: Wanted) -> None:
+    name, spec, dtype, dims, reshaped = item
     if spec:
         dims, reshaped = parse_shape_and_slice(spec)[0], False
-    line = f"{name}: the graph wants {dtype.name}{'' if dims is None else f' {list(dims)}'}"
+    line = f"the program wants {dtype.name}{'' if dims is None else f' {list(dims)}'}"
     if name not in reader:
-        found.missing.append(f"{line}; the checkpoint lacks it")
+        found.missing.append(f"Key {name} not found in checkpoint; {line}")
         return
     stored_dtype, stored = reader.describe(name)
     if dims is None:
@@ -88,11 +100,11 @@ def _compare(
     else:
         fits = len(dims) == len(stored) and all(w in (None, s) for w, s in zip(dims, stored))
     if stored_dtype is not dtype or not fits:
-        found.other.append(f"{line}; the checkpoint has {_stored(reader, name)}")
+        found.other.append(f"{name}: {line}; the checkpoint has {_stored(reader, name)}")
 
 
-def _restored(graph: Graph, saver_def: Any) -> Iterator[tuple[str, str, Operation, int]]:
-    """Yield name and slice of each tensor that the saver restores, and the output that gives it."""
+def restored_by(graph: Graph, saver_def: Any) -> Iterator[Wanted]:
+    """Yield each tensor that a saver's nodes restore."""
     seen: set[Operation] = set()
     waiting = [graph.get_operation_by_name(saver_def.restore_op_name)]
     while waiting:
@@ -108,7 +120,14 @@ def _restored(graph: Graph, saver_def: Any) -> Iterator[tuple[str, str, Operatio
         if names is None or specs is None:
             continue
         for port, (name, spec) in enumerate(zip(names.tolist(), specs.tolist())):
-            yield name.decode("utf-8", "surrogateescape"), spec.decode(), op, port
+            dims, reshaped = _wanted_dims(op, port)
+            yield Wanted(
+                name.decode("utf-8", "surrogateescape"),
+                spec.decode(),
+                op.outputs[port].dtype,
+                dims,
+                reshaped,
+            )
 
 
 def _wanted_dims(op: Operation, port: int) -> tuple[Any, bool]:

@@ -19,7 +19,13 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import ShapeLike
 from tideflow.ops.array import reshape
 from tideflow.ops.framework import Saved, SavedPart, identity, nest
-from tideflow.ops.state import PartitionedVariable, RefVariable, ResourceVariable, Variable
+from tideflow.ops.state import (
+    PartitionedVariable,
+    RefVariable,
+    ResourceVariable,
+    Variable,
+    kinds,
+)
 from tideflow.wire.device_name import parse_device_name
 from tideflow.wire.dtypes import DType
 
@@ -232,10 +238,15 @@ def saveables_for(item: Any, name: Any) -> Iterator[SaveableObject]:
     elif isinstance(item, (list, tuple, PartitionedVariable)):
         yield from _slices(list(item), name)
     elif isinstance(item, ResourceVariable):
-        yield ResourceVariableSaveable(item._as_graph_element(), "", name)
+        read = item if _is_eager(item) else item._as_graph_element()
+        yield ResourceVariableSaveable(read, "", name)
     else:
         tensor = _variable_tensor(item)
         yield variable_saveable(tensor, "", name)
+
+
+def _is_eager(item: object) -> bool:
+    return kinds.eager is not None and isinstance(item, kinds.eager)
 
 
 def _slices(items: list[Any], name: str) -> Iterator[SaveableObject]:
@@ -277,6 +288,13 @@ def by_name(items: Any) -> dict[str, Any]:
             if not isinstance(found.setdefault(whole, []), list):
                 raise ValueError(f"{whole!r} is both a variable and one that has slices")
             found[whole].append(item)
+            continue
+        if _is_eager(item):
+            if found.setdefault(item._shared_name, item) is not item:
+                raise ValueError(
+                    f"Two different ResourceVariable objects with the same shared_name "
+                    f"{item._shared_name!r} were passed to the Saver; give it a dict of names"
+                )
             continue
         name, thing = item.name, item
         has_name = isinstance(item, (SaveableObject, PartitionedVariable))

@@ -25,8 +25,9 @@ from tideflow.ops.state import global_step as step_of
 from tideflow.platform import clock
 from tideflow.train.checkpoints import state as checkpoint_state
 from tideflow.train.checkpoints.object_names import keys_of_names
-from tideflow.train.checkpoints.restore_check import find_differences
+from tideflow.train.checkpoints.restore_check import find_differences, restored_by
 from tideflow.train.checkpoints.saveables import all_saveable_objects, by_name, saveables_by_name
+from tideflow.train.checkpoints.saver_at_once import restore_now, save_now
 from tideflow.train.checkpoints.saver_ops import BaseSaverBuilder, BulkSaverBuilder, remove_parts
 from tideflow.train.graphs import (
     as_meta_graph_def,
@@ -110,13 +111,42 @@ class Saver:
         self._next_checkpoint_time = clock.wall_s()
         # Restores object-based checkpoints, once one was met.
         self._object_saver: Saver | None = None
-        if not defer_build:
+        # Without a graph, what is saved is read and written at once.
+        self._is_eager = get_default_graph().is_eager
+        if self._is_eager:
+            self._prepare_at_once()
+        elif not defer_build:
             self.build()
 
     # ---- its nodes
 
+    def _prepare_at_once(self) -> None:
+        if self._var_list is None:
+            raise RuntimeError(
+                "When eager execution is enabled, `var_list` must specify a list or dict of "
+                "variables to save"
+            )
+        self._is_built, self._is_empty = True, not self._var_list
+        if self.saver_def is None:
+            self.saver_def = pb.SaverDef(
+                max_to_keep=self._max_to_keep or 0,
+                sharded=self._sharded,
+                keep_checkpoint_every_n_hours=self._keep_checkpoint_every_n_hours,
+                version=self._write_version,
+            )
+        self._wait_to_keep()
+
+    def _writer(self) -> BaseSaverBuilder:
+        builder: BaseSaverBuilder = self._builder or BulkSaverBuilder(self._write_version)
+        return builder
+
     def build(self) -> None:
-        """Add the nodes to the default graph, unless that is done."""
+        """Add the nodes to the default graph, unless that is done.
+
+        Raises: RuntimeError where there is no graph.
+        """
+        if self._is_eager:
+            raise RuntimeError("Use save/restore instead of build in eager mode.")
         if self._is_built:
             return
         self._is_built = True
@@ -128,8 +158,7 @@ class Saver:
                     raise ValueError("No variables to save")
                 self._is_empty = True
                 return
-            builder = self._builder or BulkSaverBuilder(self._write_version)
-            self.saver_def = builder.build(
+            self.saver_def = self._writer().build(
                 self._var_list,
                 reshape=self._reshape,
                 sharded=self._sharded,
@@ -149,6 +178,9 @@ class Saver:
             if not getattr(self.saver_def, field):
                 raise ValueError(f"the saver_def lacks its {field}: {self.saver_def}")
         self._write_version = self.saver_def.version
+        self._wait_to_keep()
+
+    def _wait_to_keep(self) -> None:
         kept_s = self.saver_def.keep_checkpoint_every_n_hours * 3600
         self._next_checkpoint_time = clock.wall_s() + kept_s
 
@@ -244,7 +276,7 @@ class Saver:
         """Save the variables.
 
         Args:
-          sess: the session whose variables are saved.
+          sess: the session whose variables are saved; without a graph it means nothing.
           save_path: prefix of the files.
           global_step: a number, tensor or tensor's name; the files are then called
             `<save_path>-<step>`.
@@ -273,7 +305,7 @@ class Saver:
             if not isinstance(step, (int, np.integer)):
                 step = step_of(sess, step)
             prefix = f"{prefix}-{step:08d}" if self._pad_step_number else f"{prefix}-{step}"
-        if not isinstance(sess, Session):
+        if not self._is_eager and not isinstance(sess, Session):
             raise TypeError(f"sess must be a Session, not {sess!r}")
         written = None if self._is_empty else self._write(sess, prefix)
         if written is not None and write_state:
@@ -286,7 +318,7 @@ class Saver:
                 self._save_relative_paths,
             )
             self._delete_old(meta_graph_suffix)
-        if write_meta_graph:
+        if write_meta_graph and not self._is_eager:
             path = checkpoint_state.meta_graph_filename(prefix, meta_graph_suffix)
             with sess.graph.as_default():
                 self.export_meta_graph(path, strip_default_attrs=strip_default_attrs)
@@ -294,6 +326,8 @@ class Saver:
 
     def _write(self, sess: Session, prefix: str) -> str:
         try:
+            if self._is_eager:
+                return save_now(self._writer(), self._var_list, prefix)
             found = sess.run(
                 self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix}
             )
@@ -355,7 +389,10 @@ class Saver:
         if not checkpoint_state.checkpoint_exists(prefix):
             raise ValueError(f"The passed save_path is not a valid checkpoint: {prefix}")
         logging.info("Restoring parameters from %s", prefix)
-        differences = find_differences(sess.graph, self.saver_def, prefix)
+        if self._is_eager:
+            restore_now(self._writer(), self._var_list, prefix, self._reshape)
+            return
+        differences = find_differences(restored_by(sess.graph, self.saver_def), prefix)
         if differences.missing:
             names = keys_of_names(prefix)
             if names is not None:

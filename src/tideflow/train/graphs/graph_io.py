@@ -40,8 +40,11 @@ def read_message(path: str, message: Any) -> Any:
 
     Raises: OSError for a file that is not there or holds neither.
     """
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError as error:
+        raise OSError(f"File {path} does not exist.") from error
     try:
         message.ParseFromString(data)
         return message

@@ -82,6 +82,7 @@ def export_scoped_meta_graph(
       collection_list: the collections to export; all by default.
     """
     graph = graph or get_default_graph()
+    _require_graph(graph)
     graph_pb = pb.GraphDef()
     if graph_def is not None:
         graph_pb.CopyFrom(graph_def)
@@ -245,6 +246,14 @@ def _fill_collection(
 # ---- importing
 
 
+def _require_graph(graph: Graph) -> None:
+    if graph.is_eager:
+        raise RuntimeError(
+            "Exporting/importing meta graphs is not supported when eager execution is enabled. No "
+            "graph exists when eager execution is enabled."
+        )
+
+
 def as_meta_graph_def(meta_graph_or_file: Any) -> pb.MetaGraphDef:
     """Return a meta graph: a message of this library or another's, or the name of a file.
 
@@ -282,6 +291,7 @@ def import_scoped_meta_graph(
     meta_pb = as_meta_graph_def(meta_graph_or_file)
     _check_bound(meta_pb, input_map, unbound_inputs_col_name)
     graph = graph or get_default_graph()
+    _require_graph(graph)
     graph_pb = meta_pb.graph_def
     if clear_devices:
         graph_pb = pb.GraphDef()

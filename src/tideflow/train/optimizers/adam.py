@@ -11,14 +11,14 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.types import Hyperparameter
-from tideflow.ops.control_flow import group
+from tideflow.ops.control_flow import group_here
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.math import cast
 from tideflow.ops.state import ResourceVariable
 from tideflow.ops.state.base import Variable
-from tideflow.train.optimizers.optimizer import Optimizer
-from tideflow.train.optimizers.slots import is_resource
+from tideflow.train.optimizers.optimizer import Optimizer, as_operation
+from tideflow.train.optimizers.slots import is_resource, placed_with
 
 
 @export("train.AdamOptimizer")
@@ -127,7 +127,7 @@ class AdamOptimizer(Optimizer):
     ) -> Any:
         return self._apply_rows(grad, handle, indices)
 
-    def _apply_rows(self, grad: Tensor, var: Variable, indices: Tensor) -> Operation:
+    def _apply_rows(self, grad: Tensor, var: Variable, indices: Tensor) -> Operation | None:
         values = self._values(var)
         one = convert_to_tensor(1, var.dtype.base_dtype)
         correction = apply_op("Sqrt", apply_op("Sub", one, values["beta2_power"]))
@@ -145,7 +145,7 @@ class AdamOptimizer(Optimizer):
             update = apply_op("AssignSubVariableOp", var.handle, step)
         else:
             update = apply_op("AssignSub", var, step, use_locking=self._use_locking)
-        return group(update, new_m, new_v)
+        return group_here(update, new_m, new_v)
 
     def _averaged(self, slot: Any, beta: Any, rows: Any, indices: Tensor) -> Any:
         """Decay a slot as a whole, add rows to it, and return its new value."""
@@ -162,14 +162,15 @@ class AdamOptimizer(Optimizer):
         with graph.control_dependencies([added]):
             return apply_op("ReadVariableOp", slot.handle, dtype=slot.dtype.base_dtype)
 
-    def _finish(self, update_ops: list[Operation], name_scope: str) -> Any:
-        graph = get_default_graph()
+    def _finish(self, update_ops: list[Operation | None], name_scope: str) -> Any:
         ending = list(update_ops)
-        with graph.control_dependencies(update_ops):
+        waits = [op for op in update_ops if op is not None]
+        with get_default_graph().control_dependencies(waits):
             powers = zip(self._get_beta_accumulators(), ("beta1", "beta2"))
             for power, beta in powers:
-                with graph.colocate_with(power.op):
+                with placed_with(power):
                     value = convert_to_tensor(power)
                     factor = cast(self._tensors[beta], value.dtype.base_dtype)
-                    ending.append(power.assign(apply_op("Mul", value, factor)))
-        return group(*ending, name=name_scope)
+                    changed = power.assign(apply_op("Mul", value, factor))
+                    ending.append(as_operation(changed))
+        return group_here(*ending, name=name_scope)

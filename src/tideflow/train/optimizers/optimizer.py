@@ -11,18 +11,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from tideflow.eager.tracking import resume_restoring
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import unique
-from tideflow.ops.control_flow import group, tuple_
+from tideflow.ops.control_flow import group_here, tuple_
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, convert_to_tensor_or_indexed_slices
 from tideflow.ops.gradients import gradients
-from tideflow.ops.state import ResourceVariable, trainable_variables
+from tideflow.ops.state import ResourceVariable, init_scope, outermost_graph, trainable_variables
 from tideflow.ops.state.base import Variable
-from tideflow.train.optimizers.slots import graph_variable, is_resource, slot_variable, zeros_for
+from tideflow.train.optimizers.slots import (
+    graph_variable,
+    is_eager,
+    is_resource,
+    own_name,
+    placed_with,
+    slot_variable,
+    zeros_for,
+)
 from tideflow.wire import dtypes
 
 # What a loss is differentiated to: all of a variable, or some of its rows.
@@ -54,15 +63,18 @@ class Optimizer:
     GATE_NONE: ClassVar[int] = 0
     GATE_OP: ClassVar[int] = 1
     GATE_GRAPH: ClassVar[int] = 2
+    # The class of tapes, where there is an eager side.
+    tapes: ClassVar[Any] = None
 
     def __init__(self, use_locking: bool, name: str) -> None:
         if not name:
             raise ValueError("an optimizer needs a name")
         self._use_locking = use_locking
         self._name = name
-        # Slots by slot name, then by (graph, variable's name).
-        self._slots: dict[str, dict[tuple[Graph, str], Any]] = {}
-        self._non_slots: dict[tuple[str, Graph], Any] = {}
+        # Slots by slot name, then by variable (see _key).
+        self._slots: dict[str, dict[tuple[Graph | None, Any], Any]] = {}
+        # By name and graph, None outside of any.
+        self._non_slots: dict[tuple[str, Graph | None], Any] = {}
 
     def get_name(self) -> str:
         """Return the optimizer's name."""
@@ -80,11 +92,13 @@ class Optimizer:
         colocate_gradients_with_ops: bool = False,
         name: str | None = None,
         grad_loss: TensorLike | None = None,
-    ) -> Operation:
+    ) -> Any:
         """Return an operation that takes one step against the gradient of loss.
 
+        Where there is no graph, the step is taken, and None is returned.
+
         Args:
-          loss: the tensor to make smaller.
+          loss: the tensor to make smaller; without a graph, a function that gives it.
           global_step: a variable that is incremented after all others are updated.
           var_list: what to change; all trainable variables if left out.
         Raises: ValueError where loss depends on none of the variables, or there are none.
@@ -125,6 +139,14 @@ class Optimizer:
                 f"gate_gradients is {gate_gradients!r}; use Optimizer.GATE_NONE, GATE_OP or "
                 "GATE_GRAPH"
             )
+        if self.tapes is not None and outermost_graph().is_eager:
+            if callable(loss):
+                return self._taped(loss, var_list, grad_loss)
+            if get_default_graph().is_eager:
+                raise RuntimeError(
+                    "`loss` passed to Optimizer.compute_gradients should be a function when eager "
+                    "execution is enabled."
+                )
         if callable(loss):
             loss = loss()
         loss = convert_to_tensor(loss)
@@ -145,13 +167,26 @@ class Optimizer:
         self._check_types([g for g in found if g is not None])
         return list(zip(found, variables))
 
+    def _taped(self, loss: Any, var_list: Any, grad_loss: Any) -> list[tuple[Any, Any]]:
+        """Return pairs (gradient or None, variable) of a function, by calling it."""
+        assert self.tapes is not None
+        with self.tapes() as tape:
+            if var_list is not None:
+                var_list = _flatten(var_list)
+                tape.watch(var_list)
+            value = loss()
+        variables = list(tape.watched_variables()) if var_list is None else var_list
+        grads = tape.gradient(value, variables, grad_loss)
+        self._check_types([g for g in grads if g is not None])
+        return list(zip(grads, variables))
+
     def apply_gradients(
         self,
         grads_and_vars: Iterable[tuple[Any, Any]],
         global_step: Any = None,
         name: str | None = None,
-    ) -> Operation:
-        """Return an operation that applies gradients to variables.
+    ) -> Any:
+        """Return an operation that applies gradients to variables; None where that is done at once.
 
         With a global_step it is incremented once all variables are updated.
         Raises: ValueError for no variables or no gradients; TypeError for what is no gradient.
@@ -164,14 +199,15 @@ class Optimizer:
             names = ", ".join(str(v.name) for _, v in pairs)
             raise ValueError(f"no gradients provided for any variable: {names}")
         graph = get_default_graph()
-        with graph.control_dependencies(None):
+        with init_scope():
             self._create_slots([variable for _, variable in live])
+        resume_restoring(self)
         with graph.name_scope(name or self._name) as scope:
             self._prepare()
             updates = [self._update(grad, variable) for grad, variable in live]
             train_op = self._ending(updates, global_step, scope)
         collection = graph.get_collection_ref(GraphKeys.TRAIN_OP)
-        if train_op not in collection:
+        if train_op is not None and train_op not in collection:
             collection.append(train_op)
         return train_op
 
@@ -185,18 +221,30 @@ class Optimizer:
 
     def variables(self) -> list[Any]:
         """Return the optimizer's own variables in the default graph, sorted by name."""
-        graph = get_default_graph()
+        graph = _graph_of_state()
         found = [v for (_, owner), v in self._non_slots.items() if owner is graph]
         for slots in self._slots.values():
             found.extend(v for (owner, _), v in slots.items() if owner is graph)
         return sorted(found, key=lambda v: str(v.name))
 
+    # ---- in checkpoints of objects
+
+    def _checkpoint_children(self) -> dict[str, Any]:
+        """Return the variables that belong to no other one."""
+        graph = _graph_of_state()
+        own = {name: v for (name, owner), v in self._non_slots.items() if owner is graph}
+        return dict(sorted(own.items()))
+
+    def make_slot_to_restore(self, var: Variable, slot_name: str) -> None:
+        """Make a slot whose value a checkpoint has, before a step makes it."""
+        self._zeros_slot(var, slot_name, self._name)
+
     # ---- one step
 
-    def _update(self, grad: Gradient, variable: Any) -> Operation:
+    def _update(self, grad: Gradient, variable: Any) -> Operation | None:
         graph = get_default_graph()
-        with graph.name_scope("update_" + variable.op.name), graph.colocate_with(variable.op):
-            made = _as_operation(self._apply(grad, variable))
+        with graph.name_scope("update_" + own_name(variable)), placed_with(variable):
+            made = as_operation(self._apply(grad, variable))
             constraint = getattr(variable, "constraint", None)
             if constraint is None:
                 return made
@@ -205,7 +253,7 @@ class Optimizer:
                     f"the constraint of {variable.name!r} cannot be kept for sparse gradients"
                 )
             with graph.control_dependencies([made]):
-                return _as_operation(variable.assign(constraint(variable)))
+                return as_operation(variable.assign(constraint(variable)))
 
     def _apply(self, grad: Gradient, variable: Variable) -> Any:
         if not isinstance(grad, IndexedSlices):
@@ -218,18 +266,21 @@ class Optimizer:
             )
         return self._apply_sparse_duplicate_indices(grad, variable)
 
-    def _ending(self, updates: list[Operation], global_step: Any, scope: str) -> Operation:
+    def _ending(
+        self, updates: list[Operation | None], global_step: Any, scope: str
+    ) -> Operation | None:
         if global_step is None:
-            return _as_operation(self._finish(updates, scope))
+            return as_operation(self._finish(updates, scope))
         graph = get_default_graph()
         finished = self._finish(updates, "update")
-        with graph.control_dependencies([finished]), graph.colocate_with(global_step.op):
+        waits = [] if finished is None else [finished]
+        with graph.control_dependencies(waits), placed_with(global_step):
             if is_resource(global_step):
                 one = convert_to_tensor(1, global_step.dtype.base_dtype)
                 made: Any = apply_op("AssignAddVariableOp", global_step.handle, one, name=scope)
             else:
                 made = apply_op("AssignAdd", global_step, 1, name=scope)
-        return _as_operation(made)
+        return as_operation(made)
 
     # ---- what subclasses override
 
@@ -273,9 +324,9 @@ class Optimizer:
         values, distinct = deduplicated(grad, indices)
         return self._resource_apply_sparse(values, handle, distinct)
 
-    def _finish(self, update_ops: list[Operation], name_scope: str) -> Any:
+    def _finish(self, update_ops: list[Operation | None], name_scope: str) -> Any:
         """Return the operation that ends a step, given those that update the variables."""
-        return group(*update_ops, name=name_scope)
+        return group_here(*update_ops, name=name_scope)
 
     # ---- helpers for subclasses
 
@@ -283,7 +334,7 @@ class Optimizer:
         """Return a hyperparameter, called if it is a function."""
         return param() if callable(param) else param
 
-    def _slot_dict(self, slot_name: str) -> dict[tuple[Graph, str], Any]:
+    def _slot_dict(self, slot_name: str) -> dict[tuple[Graph | None, Any], Any]:
         return self._slots.setdefault(slot_name, {})
 
     def _get_or_make_slot(self, var: Variable, val: Any, slot_name: str, op_name: str) -> Any:
@@ -315,14 +366,14 @@ class Optimizer:
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
         """Return a variable that belongs to no other, made beside one if it is missing."""
-        key = (name, get_default_graph())
+        key = (name, _key(colocate_with)[0])
         if key not in self._non_slots:
             self._non_slots[key] = graph_variable(initial_value, name, colocate_with)
         return self._non_slots[key]
 
     def _get_non_slot_variable(self, name: str, graph: Graph | None = None) -> Any:
         """Return a variable that belongs to no other, or None."""
-        return self._non_slots.get((name, graph or get_default_graph()))
+        return self._non_slots.get((name, graph or _graph_of_state()))
 
     def _check_types(self, tensors: Sequence[Any]) -> None:
         valid = self._valid_dtypes()
@@ -346,11 +397,21 @@ def deduplicated(values: Any, indices: Tensor) -> tuple[Tensor, Tensor]:
     return summed, distinct
 
 
-def _key(var: Any) -> tuple[Graph, str]:
-    return (var.op.graph, var.op.name)
+def _key(var: Any) -> tuple[Graph | None, Any]:
+    """Return a variable's graph, and what tells it apart there: outside, names say little."""
+    return (None, var._unique_id) if is_eager(var) else (var.op.graph, var.op.name)
 
 
-def _as_operation(made: Any) -> Operation:
+def _graph_of_state() -> Graph | None:
+    """Return the graph that variables which are made here belong to, None outside of any."""
+    graph = outermost_graph()
+    return None if graph.is_eager else get_default_graph()
+
+
+def as_operation(made: Any) -> Operation | None:
+    """Return the operation that changed a variable, None where it was called at once."""
+    if made is None or is_eager(made) or get_default_graph().is_eager:
+        return None
     found = made if isinstance(made, Operation) else made.op
     assert isinstance(found, Operation)
     return found

@@ -8,6 +8,7 @@ Source: tensorflow/python/training/slot_creator.py.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -15,7 +16,7 @@ from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
-from tideflow.ops.state import ResourceVariable, Variable
+from tideflow.ops.state import ResourceVariable, Variable, kinds
 from tideflow.ops.state.scopes import variable_scope
 from tideflow.ops.state.slices import SaveSliceInfo
 
@@ -25,16 +26,33 @@ def is_resource(variable: object) -> TypeGuard[ResourceVariable]:
     return isinstance(getattr(variable, "handle", None), Tensor)
 
 
+def is_eager(variable: object) -> bool:
+    """Whether a variable is held outside of any graph."""
+    return kinds.eager is not None and isinstance(variable, kinds.eager)
+
+
+def own_name(variable: Any) -> str:
+    """Return a variable's name without the number of an output."""
+    name: str = variable._shared_name if is_eager(variable) else variable.op.name
+    return name
+
+
+def placed_with(variable: Any) -> contextlib.AbstractContextManager[Any]:
+    """Put what is made inside where a variable is."""
+    graph = get_default_graph()
+    return graph.device(variable.device) if is_eager(variable) else graph.colocate_with(variable.op)
+
+
 def slot_variable(primary: Any, value: Callable[[], Any], name: str) -> Any:
     """Return a new variable beside primary, called `<primary>/<name>` below the variable scope.
 
     value: gives the initial value; called where no control dependency is in force.
     """
     graph = get_default_graph()
-    beside: str = primary.op.name
+    beside = own_name(primary)
     unnamed = variable_scope(None, f"{beside}/{name}", auxiliary_name_scope=False)
     with unnamed as scope, graph.name_scope(None):
-        with graph.colocate_with(primary.op):
+        with placed_with(primary):
             made = Variable(
                 value,
                 trainable=False,
@@ -56,8 +74,7 @@ def slot_variable(primary: Any, value: Callable[[], Any], name: str) -> Any:
 
 def graph_variable(value: TensorLike, name: str, beside: Any) -> Any:
     """Return a new variable that belongs to a graph as a whole, placed with another one."""
-    graph = get_default_graph()
-    with graph.colocate_with(beside.op):
+    with placed_with(beside):
         return Variable(value, name=name, trainable=False, use_resource=is_resource(beside))
 
 

@@ -24,6 +24,8 @@ from tideflow.ops.state import init_scope
 from tideflow.train.checkpoints import (
     OBJECT_GRAPH_KEY,
     Checkpoint,
+    CheckpointReader,
+    Match,
     ObjectFiles,
     RestoreStatus,
     is_tracked,
@@ -271,6 +273,9 @@ class EagerRestoreStatus(RestoreStatus):
     def _restore_new(self) -> None:
         assert self._prefix is not None
         found = self._match()
+        if found.slots:
+            self._make_slots(found)
+            found = self._match()
         fresh = [(key, thing) for key, thing in found.keys if id(thing) not in self._restored]
         if fresh:
             self._checkpoint._files(None).read(self._prefix, fresh)
@@ -285,6 +290,14 @@ class EagerRestoreStatus(RestoreStatus):
             if hasattr(thing, "__dict__") and hasattr(thing, "_checkpoint_children"):
                 join_restoration(thing, self)
                 self._joined.append(thing)
+
+    def _make_slots(self, found: Match) -> None:
+        """Make the slots of optimizers that the checkpoint has, so that they are restored now."""
+        assert self._prefix is not None
+        shapes = CheckpointReader(self._prefix).get_variable_to_shape_map()
+        for optimizer, variable, name, key in found.slots:
+            if variable.shape.as_list() == shapes[key]:
+                optimizer.make_slot_to_restore(variable, name)
 
     def assert_consumed(self) -> EagerRestoreStatus:
         """Raise AssertionError unless every object and every value has its counterpart."""

@@ -19,7 +19,10 @@ from tideflow.ops.framework import IndexedSlices, nest
 from tideflow.ops.math import clip_by_global_norm, clip_by_norm, clip_by_value
 from tideflow.ops.state import VariableAggregation, init_scope
 from tideflow.ops.state.base import Variable
+from tideflow.train.optimizers import Optimizer
 from tideflow.wire import dtypes
+
+Optimizer.tapes = GradientTape
 
 
 @export_v2("optimizers.Optimizer")
