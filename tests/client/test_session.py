@@ -200,6 +200,22 @@ def test_run_metadata_tells_what_ran(graph):
     assert [node.name for node in metadata.partition_graphs[0].node if node.op == "Exp"] == ["y"]
 
 
+def test_run_metadata_tells_where_a_step_ran_that_had_nothing_to_compute(graph):
+    known = tf.shape(tf.placeholder(tf.float32, [2, 3]))
+    fed = tf.constant(1.0)
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        for fetch in (known, tf.constant(2.0), tf.no_op()):
+            session.run(fetch, {}, options, metadata)
+            [device] = metadata.step_stats.dev_stats
+            assert device.device.endswith("CPU:0")
+            assert device.node_stats
+        metadata = tf.RunMetadata()
+        session.run(fed, {fed: 2.0}, options, metadata)
+        assert not metadata.step_stats.dev_stats
+
+
 def test_who_wants_to_hear_of_allocations_gets_times_without_a_trace(graph):
     x = tf.placeholder(tf.float32, [])
     y = tf.exp(x)

@@ -121,7 +121,8 @@ def test_a_list_of_one_is_unpacked_unless_strict():
     ("true_fn", "false_fn", "error", "message"),
     [
         (lambda: tf.constant(1), lambda: tf.constant(1.0), ValueError, "int32.*float32"),
-        (lambda: [1, 2], lambda: [1], ValueError, "2 and 1 members"),
+        (lambda: [1, 2], lambda: [1, 2, 3], ValueError, "2 and 3 members"),
+        (lambda: [1, 2], lambda: [1], ValueError, "different structures"),
         (lambda: None, lambda: None, ValueError, "gives None"),
         (lambda: [None], lambda: [1], TypeError, "None in one branch only"),
         (lambda: 1, None, TypeError, "cond needs false_fn"),
@@ -362,3 +363,13 @@ def test_map_structure_wants_structures_alike():
     assert tf.nest.map_structure(lambda a, b: a + b, [1, 2], [10, 20]) == [11, 22]
     with pytest.raises(ValueError, match="members"):
         tf.nest.map_structure(lambda a, b: a, [1, 2], [1])
+
+
+def test_a_branch_may_give_one_value_in_a_list_or_not():
+    x, p = tf.constant(1.0), tf.placeholder(tf.bool, [])
+    assert run(tf.cond(p, lambda: x, lambda: [x + 1.0]), {p: False}) == 2.0
+    for one, other in [({"a": x}, [x]), ([x, x], [x])]:
+        with pytest.raises(ValueError, match="different structures"):
+            tf.cond(p, lambda one=one: one, lambda other=other: other)
+    with pytest.raises(ValueError, match="different structures"):
+        tf.cond(p, lambda: x, lambda: [x], strict=True)

@@ -27,8 +27,30 @@ def array(size=3, **options):
 def test_what_is_unstacked_can_be_stacked():
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
     found = array().unstack(x).stack()
-    assert found.shape.as_list() == [None, 2]
+    assert found.shape.as_list() == [3, 2]
     np.testing.assert_array_equal(run(found), x)
+
+
+def test_shapes_are_known_as_far_as_the_number_of_elements_is():
+    rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+    fed = array(tf.placeholder(tf.int32, [])).unstack(rows)
+    grows = array(0, dynamic_size=True).unstack(rows)
+    assert [a.stack().shape.as_list() for a in (fed, grows)] == [[None, 2], [None, 2]]
+    assert array(2).unstack(rows).concat().shape.as_list() == [4]
+    assert fed.concat().shape.as_list() == [None]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_loop_tells_the_shape_of_what_it_fills(version):
+    turn = tf.enable_control_flow_v2 if version == 2 else tf.disable_control_flow_v2
+    try:
+        turn()
+        mapped = tf.map_fn(lambda row: row[:2] * 2.0, tf.ones([4, 3]))
+        open_ = tf.map_fn(lambda row: row[:2], tf.placeholder(tf.float32, [None, 3]))
+    finally:
+        tf.disable_control_flow_v2()
+    assert mapped.shape.as_list() == [4, 2]
+    assert open_.shape.as_list() == [None, 2]
 
 
 def test_rows_can_be_scattered_and_gathered():

@@ -223,8 +223,8 @@ class GradientTape:
         Raises: ValueError for a target whose shape is not known.
         """
         del parallel_iterations, experimental_use_pfor
-        y = convert_to_tensor(target)
-        size, dims = _known_size(y)
+        y, dims = _of_known_shape(target)
+        size = int(np.prod(dims, dtype=np.int64))
         rows = self._rows(y, sources, np.eye(size).reshape(size, *dims), unconnected_gradients)
         columns = list(zip(*(nest.flatten(row) for row in rows)))
         found = [_stacked(column, dims) for column in columns]
@@ -244,8 +244,7 @@ class GradientTape:
         Raises: ValueError for shapes that are not known, or batches that differ.
         """
         del parallel_iterations, experimental_use_pfor
-        y = convert_to_tensor(target)
-        _, dims = _known_size(y)
+        y, dims = _of_known_shape(target)
         if not dims or source.shape.as_list()[:1] != [dims[0]]:
             raise ValueError(
                 f"target {list(dims)} and source {source.shape} need the same first dimension"
@@ -255,13 +254,13 @@ class GradientTape:
             np.eye(size).reshape(size, 1, *dims[1:]), (size, dims[0], *dims[1:])
         )
         rows = self._rows(y, source, bases, unconnected_gradients)
-        if rows[0] is None:
-            return None
-        joined = apply_op("Pack", [convert_to_tensor(row) for row in rows], axis=1)
         rest = [int(n or 0) for n in source.shape.as_list()[1:]]
+        if rows[0] is None:  # zeros, whatever is asked for where nothing is connected
+            return apply_op("Fill", [*dims, *rest], np.zeros((), y.dtype.as_numpy_dtype))
+        joined = apply_op("Pack", [convert_to_tensor(row) for row in rows], axis=1)
         return apply_op("Reshape", joined, [*dims, *rest])
 
-    def _rows(self, y: Tensor, sources: Any, bases: Any, unconnected: Any) -> list[Any]:
+    def _rows(self, y: Any, sources: Any, bases: Any, unconnected: Any) -> list[Any]:
         """Return the gradients for each of several gradients that arrive at y."""
         was_persistent, self.is_persistent = self.is_persistent, True
         try:
@@ -353,12 +352,13 @@ def _source(value: Any) -> Tensor:
     )
 
 
-def _known_size(y: Tensor) -> tuple[int, tuple[int, ...]]:
-    """Return how many elements a tensor has, and its shape.  Raises: ValueError."""
+def _of_known_shape(target: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return a target, a variable as itself, and its shape.  Raises: ValueError."""
+    # What a variable gives when it is read depends on it, but is not what a tape watched.
+    y = target if isinstance(target, EagerVariable) else convert_to_tensor(target)
     if not y.shape.is_fully_defined():
         raise ValueError(f"a jacobian needs a target of known shape; it has {y.shape}")
-    dims = tuple(int(n or 0) for n in y.shape.as_list())
-    return int(np.prod(dims, dtype=np.int64)), dims
+    return y, tuple(int(n or 0) for n in y.shape.as_list())
 
 
 def _stacked(rows: Sequence[Any], dims: tuple[int, ...]) -> Any:

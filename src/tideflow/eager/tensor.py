@@ -263,11 +263,14 @@ class EagerTensor(Tensor):
         if self._dtype in _HANDLES:
             return f"<{self._dtype.name}>"
         value = self._value
-        # A scalar shows as its number, in either form; that of a short float as a wider one's.
-        is_short = show is repr and self._dtype is dtypes.bfloat16
-        if is_short and getattr(value, "shape", None) == ():
+        if getattr(value, "shape", None) != ():
+            return str(show(value))
+        # A scalar shows as its number, in either form; in that of `repr` as the widest type does.
+        if show is repr and self._dtype.is_floating:
             return str(float(value))
-        return str(value if getattr(value, "shape", None) == () else show(value))
+        if show is repr and self._dtype.is_complex:
+            return str(complex(value))
+        return str(value)
 
 
 class Leaf(Operation):

@@ -28,7 +28,7 @@ from tideflow.runtime.eager_start import Resumed, cancel_rest, end_all
 from tideflow.runtime.group_code import GroupCode, Launch, Straight, instructions_of, parts_of
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
-from tideflow.runtime.program import Instruction, Program, explain
+from tideflow.runtime.program import Instruction, Observer, Program, explain
 from tideflow.runtime.rendezvous import Received
 from tideflow.wire import errors
 
@@ -124,7 +124,20 @@ class Executor:
         slots[0] = step
         for slot, index in self.plan.args:
             slots[slot] = args[index]
+        if step.observer is not None:
+            self._report_known(step.observer, slots)
         return slots
+
+    def _report_known(self, observer: Observer, slots: list[Any]) -> None:
+        """Report what needs no instruction, such as constants, so that a step that has nothing else
+        tells where it ran, as TensorFlow's do."""
+        parts = [part for group in self._groups for part in group.parts]
+        run = {id(one.node) for part in parts for one in instructions_of(part)}
+        now = clock.wall_ns()
+        for node in self.plan.order:
+            if id(node) not in run and node.op_def.role not in (roles.ARGUMENT, roles.RESULT):
+                ports = range(len(node.output_types))
+                observer.ran(node, now, now, [slots[self.plan.slots[id(node), i]] for i in ports])
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run a plan that never waits; return its results.  May be called from any thread."""

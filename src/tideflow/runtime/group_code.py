@@ -92,11 +92,11 @@ def _slots_read(programs: Sequence[Program]) -> set[int]:
     return read
 
 
-def instructions_of(part: Straight | Launch) -> list[Instruction]:
+def instructions_of(part: Straight | Program | Launch) -> Sequence[Instruction]:
     """Return all instructions of a part."""
-    if isinstance(part, Straight):
-        return part.instructions
-    return [*part.reads, part.instruction]
+    if isinstance(part, Launch):
+        return [*part.reads, part.instruction]
+    return part.instructions
 
 
 def parts_of(nodes: Sequence[Node], maker: InstructionMaker) -> list[Straight | Launch]:

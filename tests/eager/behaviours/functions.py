@@ -586,3 +586,58 @@ def a_trace_for_open_shapes_serves_all_that_fit(tf: Any) -> Any:
     calls = [f(tf.constant(value)) for value in ([1, 2], [1, 2, 3], 4, [[1, 2, 3]], [[1, 2]])]
     f(tf.constant(1.0))
     return [calls, traced, f.experimental_get_tracing_count()]
+
+
+@program
+def branches_of_different_structures(tf: Any) -> Any:
+    x = tf.constant(1.0)
+    pairs = [
+        (lambda: [1.0, 2.0, 3.0], lambda: x),
+        (lambda: [x, x], lambda: [x]),
+        (lambda: x, lambda: [x]),
+        (lambda: (x, x), lambda: [x, x]),
+        (lambda: {"a": x}, lambda: {"b": x}),
+        (lambda: {"a": x}, lambda: [x]),
+        (lambda: None, lambda: x),
+        (lambda: x, lambda: tf.constant(1)),
+    ]
+    found = []
+
+    @tf.function(autograph=False)
+    def f(n: Any) -> Any:
+        for one, other in pairs:
+            found.append(error(lambda one=one, other=other: tf.cond(n > 2, one, other)))
+            found.append(error(lambda one=one, other=other: tf.switch_case(n, [one, other])))
+        return n
+
+    f(tf.constant(3))
+    return found
+
+
+@program
+def shapes_of_what_a_loop_fills(tf: Any) -> Any:
+    found = {}
+
+    @tf.function
+    def f(n: Any) -> Any:
+        filled = tf.TensorArray(tf.float32, 3)
+        for i in tf.range(3):
+            filled = filled.write(i, tf.ones([2]))
+        found["stack"] = filled.stack().shape
+        found["read"] = filled.read(0).shape
+        found["gather"] = filled.gather([0]).shape
+        found["concat"] = filled.concat().shape
+        found["of a size that is fed"] = tf.TensorArray(tf.float32, n).write(0, [1.0]).stack().shape
+        grows = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        found["grows"] = grows.write(0, tf.ones([2])).stack().shape
+        found["the one written to"] = grows.element_shape
+        found["refused"] = error(lambda: grows.write(0, tf.ones([3])))
+        parts = tf.TensorArray(tf.float32, 3).split(tf.ones([6, 2]), [1, 2, 3])
+        found["parts"] = parts.stack().shape
+        found["map_fn"] = tf.map_fn(lambda e: e * 2.0, tf.ones([2, 3])).shape
+        found["map_fn of n"] = tf.map_fn(lambda e: e * 2.0, tf.ones([n, 3])).shape
+        found["vectorized_map"] = tf.vectorized_map(lambda e: e * 2.0, tf.ones([2, 3])).shape
+        return n
+
+    f(tf.constant(3))
+    return {key: str(one) for key, one in found.items()}

@@ -205,3 +205,21 @@ def grad_pass_through_and_nones(tf: Any) -> Any:
     with tf.GradientTape() as tape:
         y = f(x)
     return [y, tape.gradient(y, x), np.float32(1.0)]
+
+
+@program
+def jacobians_of_what_is_watched_itself(tf: Any) -> Any:
+    x, v = tf.constant([[1.0], [2.0]]), tf.Variable([[3.0], [4.0]])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        doubled = v * 2.0
+    other = tf.ones([2, 3])
+    return [
+        tape.jacobian(v, v),
+        tape.jacobian(x, [x, v]),
+        tape.jacobian(doubled, {"v": v}),
+        tape.jacobian(other, v),
+        tape.batch_jacobian(x, x),
+        tape.batch_jacobian(v, v),
+        tape.batch_jacobian(other, v),
+    ]

@@ -304,3 +304,18 @@ def errors_of_datasets(tf: Any) -> Any:
             "Cannot batch tensors with different shapes",
         ),
     ]
+
+
+@program
+def scalars_whose_type_is_short(tf: Any) -> Any:
+    numbers = [
+        tf.constant(0.1, kind)
+        for kind in (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128)
+    ]
+    return [
+        [repr(one) for one in numbers],
+        [str(one) for one in numbers],
+        repr(tf.Variable(0.1, name="v")),
+        repr(tf.constant(1e22)),
+        f"{tf.constant(0.1)}",
+    ]

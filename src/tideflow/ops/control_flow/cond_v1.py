@@ -62,12 +62,12 @@ def cond(
         pivots = [identity(on, name="switch_t"), identity(off, name="switch_f")]
         shared = identity(given, name="pred_id")
         context_name = graph.unique_name("cond_text")
-        true = _Branch(context_name, shared, pivots[0], 1)
-        false = _Branch(graph.unique_name("cond_text"), shared, pivots[1], 0)
+        true = _Branch(context_name, shared, pivots[0], 1, strict)
+        false = _Branch(graph.unique_name("cond_text"), shared, pivots[1], 0, strict)
         true.context.sibling, false.context.sibling = false.context, true.context
         true.build(true_fn)
         false.build(false_fn)
-        return _join(true, false, strict)
+        return _join(true, false)
 
 
 @export_v2("cond")
@@ -102,7 +102,8 @@ def _either(function: Branch | None, old: Branch | None, name: str) -> Branch:
 class _Branch:
     """One branch while it is built: its structure, and its leaves as tensors or None."""
 
-    def __init__(self, name: str, pred: Tensor, pivot: Tensor, branch: int) -> None:
+    def __init__(self, name: str, pred: Tensor, pivot: Tensor, branch: int, strict: bool) -> None:
+        self.strict = strict
         self.graph = get_default_graph()
         self.context = CondContext(self.graph, name, pred, pivot, branch)
         self.result: Any = None
@@ -118,6 +119,8 @@ class _Branch:
                     f"the {'true' if self.context.branch else 'false'} branch of cond gives None; "
                     "return a tensor or an operation, or what is built in it will never run"
                 )
+            if not self.strict and isinstance(self.result, (list, tuple)) and len(self.result) == 1:
+                self.result = self.result[0]
             self.leaves = [
                 self._leaf(item) for item in nest.flatten(self.result, expand_composites=True)
             ]
@@ -133,7 +136,7 @@ class _Branch:
         return self.context.resolve(convert_to_tensor(value))
 
 
-def _join(true: _Branch, false: _Branch, strict: bool) -> Any:
+def _join(true: _Branch, false: _Branch) -> Any:
     try:
         nest.assert_same_structure(true.result, false.result, expand_composites=True)
     except (TypeError, ValueError) as error:
@@ -152,10 +155,7 @@ def _join(true: _Branch, false: _Branch, strict: bool) -> Any:
                 f"false_fn {on_false.dtype.name} ({on_false.name!r})"
             )
         merged.append(merge([on_false, on_true])[0])
-    packed = nest.pack_sequence_as(true.result, merged, expand_composites=True)
-    if not strict and isinstance(packed, (list, tuple)) and len(packed) == 1:
-        return packed[0]
-    return packed
+    return nest.pack_sequence_as(true.result, merged, expand_composites=True)
 
 
 # ---- several branches

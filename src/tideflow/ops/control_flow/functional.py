@@ -196,7 +196,8 @@ def if_op(
 ) -> Any:
     """Return what one of two functions gives, as an If op (StatelessIf where nothing has effects).
 
-    Raises: TypeError where the results differ in structure or types.
+    Raises: TypeError where the results differ in structure or types; AssertionError where they
+    differ in number, ValueError where only one is None.
     """
     return _branch_op(convert_to_tensor(pred), [then_fn, else_fn], "If", name)
 
@@ -206,7 +207,8 @@ def case_op(
 ) -> Any:
     """Return what the function at an index gives, as a Case op; the last for other indices.
 
-    Raises: TypeError where the results differ in structure or types.
+    Raises: TypeError where the results differ in structure or types; AssertionError where they
+    differ in number, ValueError where only one is None.
     """
     return _branch_op(convert_to_tensor(index, dtypes.int32), functions, "Case", name)
 
@@ -220,7 +222,12 @@ def _branch_op(
     branches = [graph for graph, _ in traced]
     first = traced[0][1]
     for graph, result in traced[1:]:
-        nest.assert_same_structure(first, result, expand_composites=True)
+        _require_same_results(first, result)
+        if len(branches[0].outputs) != len(graph.outputs):
+            raise ValueError(
+                f"the branches give {len(branches[0].outputs)} and {len(graph.outputs)} tensors; "
+                "where one gives None, the others must"
+            )
         for one, other in zip(branches[0].outputs, graph.outputs, strict=True):
             if one.dtype.base_dtype is not other.dtype.base_dtype:
                 raise TypeError(
@@ -231,6 +238,17 @@ def _branch_op(
     leaves = nest.flatten(first, expand_composites=True)
     packed = [None if leaf is None else next(flat) for leaf in leaves]
     return nest.pack_sequence_as(first, packed, expand_composites=True)
+
+
+def _require_same_results(first: Any, other: Any) -> None:
+    """Raise AssertionError for another number of results, TypeError for another structure."""
+    counts = [len(nest.flatten(result, expand_composites=True)) for result in (first, other)]
+    if counts[0] != counts[1]:
+        raise AssertionError(f"the branches give {counts[0]} and {counts[1]} results: {counts}")
+    try:
+        nest.assert_same_structure(first, other, expand_composites=True)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the branches give different structures: {error}") from None
 
 
 def make_branch_op(

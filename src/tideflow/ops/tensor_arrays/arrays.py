@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape, as_dims
+from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import gradient_source, identity, nest
@@ -33,14 +35,24 @@ class SharedShape:
 
     Attributes:
       element_shape: what is known of the elements' shape.
+      count: how many elements there are, where that is known and does not change.
       placed_by: the first value written; the array is kept where it is.
     """
 
-    __slots__ = ("element_shape", "placed_by")
+    __slots__ = ("count", "element_shape", "placed_by")
 
     def __init__(self, element_shape: Dims) -> None:
         self.element_shape = element_shape
+        self.count: int | None = None
         self.placed_by: Tensor | None = None
+
+
+def _known_size(size: Any) -> int | None:
+    """Return a number of elements that is known before anything runs, else None."""
+    if isinstance(size, Tensor):
+        known = static_value(size.op, size.value_index)
+        return None if known is None else int(known)
+    return operator.index(size) if hasattr(size, "__index__") else None
 
 
 class _Kinds:
@@ -109,6 +121,7 @@ class TensorArray:
             self._handle, self._flow = handle, flow
         else:
             clears = True if clear_after_read is None else clear_after_read
+            self._shared.count = None if self._dynamic_size else _known_size(size)
             self._make(size, clears, tensor_array_name, name)
 
     def _make(self, size: object, clears: bool, array_name: str | None, name: str | None) -> None:
@@ -254,7 +267,11 @@ class TensorArray:
     def stack(self, name: str | None = None) -> Tensor:
         """Return all elements, stacked along a new first axis."""
         with get_default_graph().name_scope(name or "TensorArrayStack"):
-            return self.gather(apply_op("Range", 0, self.size(), 1))
+            value = self.gather(apply_op("Range", 0, self.size(), 1))
+        known = self._shared.element_shape
+        if known is not None:
+            value.set_shape((self._shared.count, *known))
+        return value
 
     def gather(self, indices: object, name: str | None = None) -> Tensor:
         """Return some elements, stacked along a new first axis."""
@@ -284,6 +301,10 @@ class TensorArray:
                 name=name,
             )
         joined: Tensor = value
+        if known and self._infer_shape:
+            count = self._shared.count
+            rows = None if count is None or known[0] is None else count * known[0]
+            joined.set_shape((rows, *known[1:]))
         return joined
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:

@@ -1,7 +1,8 @@
 """TensorArrays that are values: lists of tensors that a loop or a function hands on.
 
 This is the form of TF2.  The flow is a TensorList; a write gives another list, so the array lives
-as long as somebody has it, may be written again, and gradients need nothing of their own.
+as long as somebody has it, may be written again, and gradients need nothing of their own.  What is
+learnt of the elements' shape holds for all arrays that come of one, so that it outlives a loop.
 
 Source: tensorflow/python/ops/tensor_arrays/ops.py (_GraphTensorArrayV2).
 """
@@ -45,14 +46,13 @@ class ListTensorArray(TensorArray):
         made._dynamic_size = self._dynamic_size
         made._infer_shape = self._infer_shape
         made._follows_first_write = False
-        made._shared = SharedShape(self._shared.element_shape)
+        made._shared = self._shared
         made._set_flow(flow)
         return made
 
     def _written(self, flow: Tensor, dims: Dims) -> TensorArray:
-        made = self.with_flow(flow)
-        made._merge_element_shape(dims)
-        return made
+        self._merge_element_shape(dims)
+        return self.with_flow(flow)
 
     def identity(self) -> TensorArray:
         """Return the array as it is."""
@@ -112,7 +112,7 @@ class ListTensorArray(TensorArray):
             name=name,
         )
         if known is not None:
-            value.set_shape((None, *known))
+            value.set_shape((self._shared.count, *known))
         return value
 
     def gather(self, indices: object, name: str | None = None) -> Tensor:
@@ -177,6 +177,7 @@ class ListTensorArray(TensorArray):
             name=name,
         )
         made = self.with_flow(flow)
+        made._shared = SharedShape(None)
         made._infer_shape = False
         return made
 
