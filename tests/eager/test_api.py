@@ -33,6 +33,23 @@ def test_a_table_that_never_changes_and_one_that_does() -> None:
     assert int(changing.size()) == 1
 
 
+def test_a_table_in_buckets_and_one_that_a_dataset_fills() -> None:
+    table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.float32, [0.0, -1.0], -1, -2, 4)
+    table.insert_or_assign(tf.range(9, dtype=tf.int64), tf.ones([9, 2]))
+    table.erase(tf.constant([3], tf.int64))
+    looked_up = tf.function(table.lookup)
+    assert looked_up(tf.constant([3, 4], tf.int64)).numpy().tolist() == [[0, -1], [1, 1]]
+    assert (int(table.size()), table.export()[0].shape[0]) == (8, 16)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="empty_key"):
+        table.lookup(tf.constant([-1], tf.int64))
+    words = tf.data.Dataset.from_tensor_slices(["a", "b"])
+    numbers = tf.data.experimental.index_table_from_dataset(words, num_oov_buckets=1)
+    assert numbers.lookup(tf.constant(["b", "a", "c"])).numpy().tolist() == [1, 0, 2]
+    pairs = words.enumerate().map(lambda number, word: (word, number))
+    short = tf.data.experimental.table_from_dataset(pairs, vocab_size=1, default_value=-1)
+    assert short.lookup(tf.constant(["a", "b"])).numpy().tolist() == [0, -1]
+
+
 def test_images_are_resized_alone_and_in_batches() -> None:
     image = tf.reshape(tf.range(4.0), [2, 2, 1])
     assert tf.image.resize(image, [4, 4])[0, :, 0].numpy().tolist() == [0, 0.25, 0.75, 1]

@@ -115,3 +115,32 @@ def test_savers_of_eager_variables_read_each_others_files(
     into = [reads.Variable([0.0, 0.0], name="v"), reads.Variable(0, name="w")]
     reads.compat.v1.train.Saver(into).restore(None, path)
     assert [into[0].numpy().tolist(), int(into[1].numpy())] == [[1, 2], 3]
+
+
+@pytest.mark.parametrize(("writes", "reads"), [(ours, theirs), (theirs, ours)], ids=["out", "in"])
+def test_tables_go_on_in_the_other_library(tmp_path: Path, writes: Any, reads: Any) -> None:
+    def tables(tf: Any) -> tuple[Any, Any, Any]:
+        dense = tf.lookup.experimental.DenseHashTable(
+            tf.string, tf.int64, [0, -1], "", "-", initial_num_buckets=8
+        )
+        vectors = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, [0.0, -1.0])
+        return dense, vectors, tf.train.Checkpoint(dense=dense, vectors=vectors)
+
+    dense, vectors, checkpoint = tables(writes)
+    dense.insert(
+        writes.constant(["a", "b", "c"]), writes.constant([[1, 2], [3, 4], [5, 6]], "int64")
+    )
+    dense.remove(writes.constant(["b"]))
+    vectors.insert(writes.constant([7], "int64"), [[1.5, 2.5]])
+    path = checkpoint.save(str(tmp_path / "ckpt"))
+    dense, vectors, checkpoint = tables(reads)
+    checkpoint.restore(path).assert_consumed()
+    assert dense.lookup(reads.constant(["a", "b", "c"])).numpy().tolist() == [
+        [1, 2],
+        [0, -1],
+        [5, 6],
+    ]
+    assert int(dense.size()) == 2
+    dense.insert(reads.constant(["d"]), reads.constant([[7, 8]], "int64"))
+    assert dense.lookup(reads.constant(["d", "a"])).numpy().tolist() == [[7, 8], [1, 2]]
+    assert vectors.lookup(reads.constant([7, 8], "int64")).numpy().tolist() == [[1.5, 2.5], [0, -1]]

@@ -84,18 +84,23 @@ class ShapeContext:
         return tuple(None if size < 0 else int(size) for size in flat)
 
     def handle_data(self, which: int | str) -> tuple[DType, Dims] | None:
-        """Return element type and shape of the variable that a resource input stands for."""
+        """Return element type and shape of what a resource input stands for (handle_data_of)."""
         index = which if isinstance(which, int) else self.index(which)
         return handle_data_of(*self.node.edges[index])
 
 
 def handle_data_of(source: Node, port: int) -> tuple[DType, Dims] | None:
-    """Return element type and shape of the variable that a handle (an output) stands for."""
+    """Return element type and shape of the variable that a handle (an output) stands for.
+
+    Of a lookup table whose keys are known to be scalars they are those of the value of a key.
+    """
     while source.op_def.role in _HANDING_ON and source.edges:
         source, port = source.edges[port if source.op_def.role is roles.IDENTITY_N else 0]
     attrs = source.attrs
     if source.op_def.role is roles.VARIABLE_HANDLE:
         return attrs["dtype"], attrs["shape"].sizes
+    if "value_dtype" in attrs and not source.edges:  # a table whose keys are scalars
+        return attrs["value_dtype"], attrs["value_shape"].sizes if "value_shape" in attrs else ()
     known = attrs.get("_handle_dtypes"), attrs.get("_handle_shapes")
     if known[0] and known[1]:
         return known[0][0], known[1][0].sizes

@@ -36,9 +36,12 @@ def check_names(container: str, shared_name: str) -> None:
         raise InvalidArgumentError(f"shared_name cannot start with '_': {shared_name!r}")
 
 
-def add_anonymous(ctx: KernelContext, kind: type[T], thing: T) -> ResourceHandle:
-    """Keep a thing of the node's device for as long as the handle returned is held."""
-    handle: ResourceHandle = ctx.resources.anonymous_handle(kind)
+def add_anonymous(ctx: KernelContext, kind: type[T], thing: T, **facts: Any) -> ResourceHandle:
+    """Keep a thing of the node's device for as long as the handle returned is held.
+
+    facts: further fields of the handle.
+    """
+    handle: ResourceHandle = ctx.resources.anonymous_handle(kind, **facts)
     ctx.resources.create(handle.container, handle.name, thing)
     return handle
 
@@ -50,6 +53,7 @@ def open_resource(
     container: str,
     shared_name: str,
     check: Callable[[T], None] = lambda found: None,
+    **facts: Any,
 ) -> ResourceHandle:
     """Return the handle of a node's resource, which is made where it is not there.
 
@@ -57,13 +61,14 @@ def open_resource(
       kind: under which it is kept.
       shared_name: empty for one that belongs to the node.
       check: raises for a shared one that is not what the node declares.
+      facts: further fields of the handle.
     Raises: InvalidArgumentError for a container's name that TensorFlow refuses.
     """
     check_names(container, "")
     if not shared_name:
-        return add_anonymous(ctx, kind, make())
+        return add_anonymous(ctx, kind, make(), **facts)
     check(ctx.resources.lookup_or_create(container, shared_name, kind, make))
-    handle: ResourceHandle = ctx.resources.handle(container, shared_name, kind)
+    handle: ResourceHandle = ctx.resources.handle(container, shared_name, kind, **facts)
     return handle
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 _NOTHING_TO_FEED = """
-    AnonymousHashTable AnonymousMutableHashTable
+    AnonymousHashTable AnonymousMutableHashTable AnonymousMutableHashTableOfTensors
     AccumulatorNumAccumulated Barrier BarrierClose BarrierIncompleteSize BarrierReadySize
     ConditionalAccumulator Const DestroyResourceOp DisableCopyOnRead DummyMemoryCache
     DummySeedGenerator FIFOQueue FakeParam HashTable HashTableV2 IsVariableInitialized
     LookupTableExport LookupTableExportV2 LookupTableSize LookupTableSizeV2 MapClear
-    MapIncompleteSize MapSize MutableHashTable MutableHashTableV2 NoOp OneShotIterator
+    MapIncompleteSize MapSize MutableHashTable MutableHashTableOfTensors
+    MutableHashTableOfTensorsV2 MutableHashTableV2 NoOp OneShotIterator
     OrderedMapClear OrderedMapIncompleteSize OrderedMapSize PaddingFIFOQueue Placeholder
     PriorityQueue QueueClose QueueCloseV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2
     RandomShuffleQueue ResourceAccumulatorNumAccumulated ResourceConditionalAccumulator
@@ -69,6 +70,8 @@ OTHERS: dict[str, str] = {
     "EagerPyFunc": _PYTHON,
     "ExperimentalMapDataset": _NO_KERNEL,
     "FilterByLastComponentDataset": _NO_KERNEL,
+    "InitializeTableFromDataset": "TensorFlow ends its process on a dataset that does not fit",
+    "MutableDenseHashTable": "TensorFlow's kernel asks for an input that it does not have",
     "NonDeterministicInts": "no two of its draws agree",
     "PyFunc": _PYTHON,
     "PyFuncStateless": _PYTHON,

@@ -337,6 +337,18 @@ def table(op: str, feed: Feeds) -> Runs:
     return [*runs, [apply_op("LookupTableSizeV2", made)], [found]]
 
 
+def table_of_vectors(op: str, feed: Feeds) -> Runs:
+    """Make a dense table, whose keys that mark buckets are fed."""
+    marks = [feed(np.int64(-1)), feed(np.int64(-2))]
+    made = apply_op(op, *marks, key_dtype=np.int64, value_dtype=F, value_shape=[2])
+    put = apply_op("LookupTableInsertV2", made, feed(np.array([3, 1])), feed(F([[1, 2], [3, 4]])))
+    found = apply_op("LookupTableFindV2", made, feed(np.array([1, 7])), feed(F([5, 6])))
+    if op.startswith("Anonymous"):
+        return [[put], [found]]
+    gone = apply_op("LookupTableRemoveV2", made, feed(np.array([1])))
+    return [[put], [found], [gone], [apply_op("LookupTableSizeV2", made)]]
+
+
 _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (gathering, "ResourceGather ResourceGatherNd"),
     (reading, "AssignVariableOp ReadVariableOp VariableShape"),
@@ -360,6 +372,7 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
         "AccumulatorTakeGradient",
     ),
     (sparse_accumulator, "SparseAccumulatorApplyGradient SparseAccumulatorTakeGradient"),
+    (table_of_vectors, "AnonymousMutableDenseHashTable MutableDenseHashTableV2"),
     (table, "LookupTableImportV2 LookupTableInsertV2 LookupTableFindV2 LookupTableRemoveV2"),
 ]
 

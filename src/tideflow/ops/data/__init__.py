@@ -4,8 +4,9 @@ Start reading at `values`, the contract of a dataset, then `functions` and `map`
 
 from __future__ import annotations
 
-from tideflow.ops.data.functions import drive
-from tideflow.ops.data.functions_api import Dataset
+from tideflow.ops.data.experimental_api import assert_cardinality
+from tideflow.ops.data.functions import drive, enter_scope
+from tideflow.ops.data.functions_api import Dataset, to_variant
 from tideflow.ops.data.iterators import IteratorResource, end_of_sequence
 from tideflow.ops.data.optional_api import Optional, next_as_optional
 from tideflow.ops.data.record_io import tf_record_iterator
@@ -22,12 +23,15 @@ __all__ = [
     "Spec",
     "Traced",
     "as_dataset",
+    "assert_cardinality",
     "attrs_of",
     "drive",
     "end_of_sequence",
+    "enter_scope",
     "in_file_thread",
     "next_as_optional",
     "packed",
     "spec_of",
     "tf_record_iterator",
+    "to_variant",
 ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tideflow.graph.gradient_registry import not_differentiable
-from tideflow.ops.lookup import filling, ops  # noqa: F401 - define the ops that take resources
+from tideflow.ops.lookup import filling, of_tensors, ops  # noqa: F401 - what takes resources
 from tideflow.ops.node_resources import declare_by_reference
 
-_MAKERS = ("HashTable", "MutableHashTable")
+_MAKERS = ("HashTable", "MutableHashTable", "MutableHashTableOfTensors")
 _USERS = (
     "LookupTableFind",
     "LookupTableInsert",

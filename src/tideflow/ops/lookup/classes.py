@@ -139,16 +139,21 @@ class LookupInterface:
         value_dtype: DTypeLike,
         default_value: TensorLike,
         name: str,
+        inputs: Sequence[Any] = (),
+        **attrs: Any,
     ) -> None:
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self.default_value = convert_to_tensor(default_value, self.value_dtype)
         self.name = name
+        if not op_name.startswith("Anonymous"):
+            attrs["shared_name"] = f"table_{secrets.token_hex(8)}"
         self.resource_handle: Tensor = apply_op(
             op_name,
-            shared_name=f"table_{secrets.token_hex(8)}",
+            *inputs,
             key_dtype=self.key_dtype,
             value_dtype=self.value_dtype,
             name=name,
+            **attrs,
         )
 
     def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
@@ -284,24 +289,12 @@ class StaticVocabularyTable:
         return self.lookup(keys)
 
 
-@export("lookup.experimental.MutableHashTable")
-@export_v2("lookup.experimental.MutableHashTable")
-class MutableHashTable(LookupInterface):
-    """A table that starts empty."""
+class _MutableTable(LookupInterface):
+    """A table that changes, and that checkpoints hold unless it is made with checkpoint=False."""
 
-    def __init__(
-        self,
-        key_dtype: DTypeLike,
-        value_dtype: DTypeLike,
-        default_value: Tensor,
-        name: str = "MutableHashTable",
-        checkpoint: bool = True,
-        experimental_is_anonymous: bool = False,
-    ) -> None:
-        super().__init__("MutableHashTableV2", key_dtype, value_dtype, default_value, name)
+    def _keep_in_checkpoints(self) -> None:
+        """Let checkpoints hold all keys and values."""
         self._exported: tuple[Tensor, Tensor] | None = None
-        if not checkpoint:
-            return
         self.saved_parts: Sequence[SavedPart] = [
             SavedPart(self, "table-keys", "-keys", self.key_dtype, self._export_keys),
             SavedPart(self, "table-values", "-values", self.value_dtype, self._export_values),
@@ -324,6 +317,46 @@ class MutableHashTable(LookupInterface):
         with get_default_graph().colocate_with(self.resource_handle.op):
             return apply_op("LookupTableImportV2", self.resource_handle, *values)
 
+    def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Any:
+        """Give keys values, in place of those they had."""
+        pairs = convert_to_tensor(keys, self.key_dtype), convert_to_tensor(values, self.value_dtype)
+        return apply_op("LookupTableInsertV2", self.resource_handle, *pairs, name=name)
+
+    def remove(self, keys: object, name: str | None = None) -> Any:
+        """Take keys away; those that are not there are no error."""
+        given = convert_to_tensor(keys, self.key_dtype)
+        return apply_op("LookupTableRemoveV2", self.resource_handle, given, name=name)
+
+
+@export("lookup.experimental.MutableHashTable")
+@export_v2("lookup.experimental.MutableHashTable")
+class MutableHashTable(_MutableTable):
+    """A table that starts empty.  Values are scalars, or vectors where the default is one.
+
+    Args:
+      checkpoint: whether checkpoints hold its entries.
+      experimental_is_anonymous: whether the table goes with the handle.
+    """
+
+    def __init__(
+        self,
+        key_dtype: DTypeLike,
+        value_dtype: DTypeLike,
+        default_value: TensorLike,
+        name: str = "MutableHashTable",
+        checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        default = convert_to_tensor(default_value, value_dtype)
+        kind = "MutableHashTable"
+        attrs: dict[str, Any] = {}
+        if default.shape.ndims != 0:
+            kind, attrs = "MutableHashTableOfTensors", {"value_shape": default.shape}
+        kind = f"Anonymous{kind}" if experimental_is_anonymous else f"{kind}V2"
+        super().__init__(kind, key_dtype, value_dtype, default, name, **attrs)
+        if checkpoint:
+            self._keep_in_checkpoints()
+
     def lookup(  # type: ignore[override]
         self,
         keys: TensorLike,
@@ -343,12 +376,53 @@ class MutableHashTable(LookupInterface):
         )
         return found
 
-    def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Any:
-        """Give keys values, in place of those they had."""
-        pairs = convert_to_tensor(keys, self.key_dtype), convert_to_tensor(values, self.value_dtype)
-        return apply_op("LookupTableInsertV2", self.resource_handle, *pairs, name=name)
 
-    def remove(self, keys: object, name: str | None = None) -> Any:
+@export("lookup.experimental.DenseHashTable")
+@export_v2("lookup.experimental.DenseHashTable")
+class DenseHashTable(_MutableTable):
+    """A table that starts empty, in buckets: it takes more memory than MutableHashTable.
+
+    Keys and values are scalars or vectors.  What it exports are all buckets, those without a key
+    too; keys and values are rows there.
+
+    Args:
+      default_value: of keys that are not there; its shape is that of values.
+      empty_key, deleted_key: what stands in buckets without a key: no keys of the table, and
+        different from each other.
+      initial_num_buckets: a power of two.
+      checkpoint: whether checkpoints hold its buckets.
+      experimental_is_anonymous: whether the table goes with the handle.
+    """
+
+    def __init__(
+        self,
+        key_dtype: DTypeLike,
+        value_dtype: DTypeLike,
+        default_value: TensorLike,
+        empty_key: TensorLike,
+        deleted_key: TensorLike,
+        initial_num_buckets: int | None = None,
+        name: str = "MutableDenseHashTable",
+        checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        default = convert_to_tensor(default_value, value_dtype)
+        marks = [convert_to_tensor(key, key_dtype) for key in (empty_key, deleted_key)]
+        attrs: dict[str, Any] = {"value_shape": default.shape}
+        if initial_num_buckets is not None:
+            attrs["initial_num_buckets"] = initial_num_buckets
+        is_anonymous = experimental_is_anonymous
+        kind = "AnonymousMutableDenseHashTable" if is_anonymous else "MutableDenseHashTableV2"
+        super().__init__(kind, key_dtype, value_dtype, default, name, marks, **attrs)
+        if checkpoint:
+            self._keep_in_checkpoints()
+
+    def insert_or_assign(
+        self, keys: TensorLike, values: TensorLike, name: str | None = None
+    ) -> Any:
+        """Give keys values, in place of those they had."""
+        return self.insert(keys, values, name)
+
+    def erase(self, keys: TensorLike, name: str | None = None) -> Any:
         """Take keys away; those that are not there are no error."""
-        given = convert_to_tensor(keys, self.key_dtype)
-        return apply_op("LookupTableRemoveV2", self.resource_handle, given, name=name)
+        return self.remove(keys, name)

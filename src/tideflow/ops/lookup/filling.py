@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.blocking import FILES, StopFlag, run_blocking
+from tideflow.blocking import FILES, StopFlag, Turns, run_blocking
 from tideflow.formats import file_errors, path_of
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.types import Array
+from tideflow.ops.data import as_dataset, enter_scope
 from tideflow.ops.framework import check_scalar
-from tideflow.ops.lookup.ops import LookupTable, check_alike, table_of
+from tideflow.ops.lookup.ops import LookupTable, items_of, table_of
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -41,7 +42,7 @@ def initialize_table(
     table = table_of(ctx, handle, Tkey, Tval)
     if np.ndim(keys) != 1:
         raise errors.InvalidArgumentError(f"Keys must be a vector, but received {np.shape(keys)}")
-    check_alike(keys, values)
+    table.check_entries(keys, values, ())
     table.fill(keys, values)
 
 
@@ -147,4 +148,49 @@ async def initialize_table_from_text_file(
     table.fill(keys, values)
 
 
-not_differentiable("InitializeTableV2", "InitializeTableFromTextFileV2")
+@op(
+    "InitializeTableFromDataset(table_handle: resource, dataset: variant)",
+    shape=no_outputs,
+    stateful=True,
+)
+async def initialize_table_from_dataset(
+    ctx: KernelContext, handle: object, dataset: object
+) -> None:
+    """Fill a table once, from a dataset of pairs: keys and values."""
+    table = table_of(ctx, handle)
+    if not table.is_fixed:
+        raise errors.InvalidArgumentError(f"table {table.name!r} is not initializable")
+    if table.is_filled:
+        return
+    source = as_dataset(dataset)
+    if tuple(source.types) != (table.key_dtype, table.value_dtype):
+        given = ", ".join(dtype.name for dtype in source.types)
+        raise errors.InvalidArgumentError(
+            f"a dataset of {table.key_dtype.name} and {table.value_dtype.name} fills table "
+            f"{table.name!r}; this one has {given}"
+        )
+    keys: list[Any] = []
+    values: list[Any] = []
+    enter_scope({})
+    iterator, turns = source.iterator(), Turns()
+    while (element := await iterator.next()) is not None:
+        if any(np.ndim(one) for one in element):
+            raise errors.InvalidArgumentError(
+                f"each element of a dataset that fills a table is two scalars; table {table.name!r}"
+            )
+        keys += items_of(element[0])
+        values += items_of(element[1])
+        await turns.pause()
+    if not keys:
+        raise errors.OutOfRangeError(f"the dataset that fills table {table.name!r} is empty")
+    made = [
+        np.empty(len(found), dtype.as_numpy_dtype)
+        for found, dtype in ((keys, table.key_dtype), (values, table.value_dtype))
+    ]
+    made[0][:], made[1][:] = keys, values
+    table.fill(*made)
+
+
+not_differentiable(
+    "InitializeTableFromDataset", "InitializeTableFromTextFileV2", "InitializeTableV2"
+)

@@ -6,7 +6,9 @@ core/kernels/initializable_lookup_table.cc.
 
 from __future__ import annotations
 
+import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,25 +17,32 @@ from tideflow.graph import shapes
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
-from tideflow.graph.shape_rules import ShapeContext, no_outputs, same_as, scalar
+from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.node_resources import add_anonymous, open_resource
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
+from tideflow.wire.handles import ResourceHandle
 
 
 class LookupTable:
-    """A table of scalars by scalars.  Any thread may use it.
+    """A table of scalars by scalars, or of other values in a subclass.  Any thread may use it.
 
     Attributes:
       is_fixed: filled once, and the same ever after.
       is_filled: whether a fixed table has its entries.
+      key_dims, value_dims: the shapes of one key and of its value.
     """
 
     type_name = "tensorflow::lookup::LookupInterface"
 
-    def __init__(self, name: str, key_dtype: DType, value_dtype: DType, is_fixed: bool) -> None:
+    key_dims: tuple[int, ...] = ()
+    value_dims: tuple[int, ...] = ()
+
+    def __init__(
+        self, name: str, key_dtype: DType, value_dtype: DType, is_fixed: bool = False
+    ) -> None:
         self.name = name
         self.key_dtype = key_dtype
         self.value_dtype = value_dtype
@@ -50,6 +59,37 @@ class LookupTable:
         size = self.key_dtype.size + self.value_dtype.size
         kinds = f"{self.key_dtype.name} to {self.value_dtype.name}"
         return kinds, f"[{len(self)}]", len(self) * size
+
+    def check_entries(self, keys: Array, values: Array, key_dims: tuple[int, ...]) -> None:
+        """Raise InvalidArgumentError for values that are not of the shape that goes with the keys.
+
+        key_dims: what the shape of the keys ends with for each key.
+        """
+        outer = self.check_keys(keys, key_dims)
+        if np.shape(values) != (*outer, *self.value_dims):
+            raise errors.InvalidArgumentError(
+                f"Expected shape {shapes.format_dims((*outer, *self.value_dims))} for value, got "
+                f"{shapes.format_dims(np.shape(values))}"
+            )
+
+    def check_keys(self, keys: Any, key_dims: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of keys without that of each of them, as what they must end with."""
+        found: tuple[int, ...] = np.shape(keys)
+        at = len(found) - len(key_dims)
+        if at < 0 or found[at:] != key_dims:
+            raise errors.InvalidArgumentError(
+                f"Input key shape {shapes.format_dims(found)} must end with the table's key shape "
+                f"{shapes.format_dims(key_dims)}"
+            )
+        return found[:at]
+
+    def check_insert(self, keys: Array, values: Array) -> None:
+        """Refuse keys and values that cannot be entered."""
+        self.check_entries(keys, values, self.key_dims)
+
+    def check_import(self, keys: Array, values: Array) -> None:
+        """Refuse keys and values that cannot be all that there is."""
+        self.check_entries(keys, values, self.key_dims)
 
     def find(self, keys: Any, default: Array) -> Any:
         """Return the values of keys; the default, one or one for each, where there is none.
@@ -70,7 +110,7 @@ class LookupTable:
         flat = found.reshape(-1)
         others = np.broadcast_to(np.asarray(default, found.dtype).reshape(-1), flat.shape)
         entries = self._entries
-        for i, key in enumerate(_items(keys)):
+        for i, key in enumerate(items_of(keys)):
             flat[i] = entries.get(key, others[i])
         return found
 
@@ -79,14 +119,14 @@ class LookupTable:
         if self.is_fixed:
             raise errors.UnimplementedError(f"table {self.name!r} takes no further entries")
         with self._lock:
-            self._entries = {**self._entries, **dict(zip(_items(keys), _items(values)))}
+            self._entries = {**self._entries, **dict(zip(items_of(keys), items_of(values)))}
 
     def remove(self, keys: object) -> None:
         """Drop entries, if they are there."""
         if self.is_fixed:
             raise errors.UnimplementedError(f"table {self.name!r} keeps its entries")
         with self._lock:
-            gone = set(_items(keys))
+            gone = set(items_of(keys))
             self._entries = {k: v for k, v in self._entries.items() if k not in gone}
 
     def fill(self, keys: Array, values: Array) -> None:
@@ -107,7 +147,7 @@ class LookupTable:
 
     def _collected(self, keys: TensorLike, values: TensorLike) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
-        for key, value in zip(_items(keys), _items(values)):
+        for key, value in zip(items_of(keys), items_of(values)):
             if self.is_fixed and key in made and made[key] != value:
                 raise errors.FailedPreconditionError(
                     f"HashTable has different value for same key. Key {key!r} has {made[key]!r} "
@@ -128,29 +168,45 @@ class LookupTable:
         return keys, values
 
 
-def _items(value: object) -> list[Any]:
+def items_of(value: object) -> list[Any]:
+    """Return all elements as Python's values."""
     if isinstance(value, bytes):
         return [value]
     found: list[Any] = np.asarray(value).reshape(-1).tolist()
     return found
 
 
-def _make(
-    ctx: Any, container: str, shared_name: str, by_node: bool, types: Any, is_fixed: bool
+def make_table(
+    ctx: KernelContext,
+    make: Callable[[str], LookupTable],
+    types: tuple[DType, DType],
+    value_dims: tuple[int, ...] | None,
+    *,
+    container: str,
+    shared_name: str,
+    use_node_name_sharing: bool,
 ) -> Any:
-    name = shared_name or (ctx.node.name if by_node else "")
+    """Return the handle of a node's table, which `make` makes, given its name.
 
-    def make() -> LookupTable:
-        return LookupTable(name or ctx.node.name, types[0], types[1], is_fixed)
+    value_dims: the shape of a value, where keys are scalars.
+    """
+    name = shared_name or (ctx.node.name if use_node_name_sharing else "")
 
     def check(found: LookupTable) -> None:
-        if (found.key_dtype, found.value_dtype) != tuple(types):
+        if (found.key_dtype, found.value_dtype) != types:
             raise errors.InvalidArgumentError(
                 f"table {name!r} is there already, from {found.key_dtype.name} to "
                 f"{found.value_dtype.name}; {types[0].name} to {types[1].name} is wanted"
             )
 
-    return ctx.memo(lambda: open_resource(ctx, LookupTable, make, container, name, check))
+    def opened() -> ResourceHandle:
+        named = functools.partial(make, name or ctx.node.name)
+        held = () if value_dims is None else ((types[1], value_dims),)
+        return open_resource(
+            ctx, LookupTable, named, container, name, check, dtypes_and_shapes=held
+        )
+
+    return ctx.memo(opened)
 
 
 _TABLE_ATTRS = """() -> table_handle: resource
@@ -174,7 +230,15 @@ def hash_table(
 ) -> Any:
     """Return the handle of a table that is filled once."""
     types = (key_dtype, value_dtype)
-    return _make(ctx, container, shared_name, use_node_name_sharing, types, True)
+    return make_table(
+        ctx,
+        lambda name: LookupTable(name, *types, is_fixed=True),
+        types,
+        (),
+        container=container,
+        shared_name=shared_name,
+        use_node_name_sharing=use_node_name_sharing,
+    )
 
 
 @op("MutableHashTableV2" + _TABLE_ATTRS, shape=scalar, stateful=True, holds_parameters=True)
@@ -189,7 +253,15 @@ def mutable_hash_table(
 ) -> Any:
     """Return the handle of a table that may change."""
     types = (key_dtype, value_dtype)
-    return _make(ctx, container, shared_name, use_node_name_sharing, types, False)
+    return make_table(
+        ctx,
+        lambda name: LookupTable(name, *types),
+        types,
+        (),
+        container=container,
+        shared_name=shared_name,
+        use_node_name_sharing=use_node_name_sharing,
+    )
 
 
 def _anonymous(name: str, is_fixed: bool) -> None:
@@ -202,7 +274,8 @@ def _anonymous(name: str, is_fixed: bool) -> None:
     )
     def make(ctx: KernelContext, *, key_dtype: DType, value_dtype: DType) -> Any:
         table = LookupTable(ctx.node.name, key_dtype, value_dtype, is_fixed)
-        return add_anonymous(ctx, LookupTable, table)
+        held = ((value_dtype, ()),)
+        return add_anonymous(ctx, LookupTable, table, dtypes_and_shapes=held)
 
 
 _anonymous("AnonymousHashTable", is_fixed=True)
@@ -222,12 +295,12 @@ def table_of(
     return found
 
 
-def check_alike(keys: Array, values: Array) -> None:
-    if np.shape(keys) != np.shape(values):
-        raise errors.InvalidArgumentError(
-            f"Expected shape {shapes.format_dims(np.shape(keys))} for value, got "
-            f"{shapes.format_dims(np.shape(values))}"
-        )
+def _found_shape(c: ShapeContext) -> list[Dims]:
+    """Return the shape of found values: one for each key, which is a scalar."""
+    keys, held = c.shape(1), c.handle_data(0)
+    if keys is None or held is None or held[1] is None:
+        return [None]
+    return [(*keys, *held[1])]
 
 
 @op(
@@ -236,14 +309,16 @@ def check_alike(keys: Array, values: Array) -> None:
     Tin: type
     Tout: type
     """,
-    shape=same_as(1),
+    shape=_found_shape,
     stateful=True,
 )
 def lookup_table_find(
     ctx: KernelContext, handle: object, keys: Array, default: Array, *, Tin: DType, Tout: DType
 ) -> Any:
     """Return the values of keys."""
-    return table_of(ctx, handle, Tin, Tout).find(keys, default)
+    table = table_of(ctx, handle, Tin, Tout)
+    table.check_keys(keys, table.key_dims)
+    return table.find(keys, default)
 
 
 @op(
@@ -260,7 +335,7 @@ def lookup_table_insert(
 ) -> None:
     """Enter values."""
     table = table_of(ctx, handle, Tin, Tout)
-    check_alike(keys, values)
+    table.check_insert(keys, values)
     table.insert(keys, values)
 
 
@@ -274,7 +349,9 @@ def lookup_table_insert(
 )
 def lookup_table_remove(ctx: KernelContext, handle: object, keys: Array, *, Tin: DType) -> None:
     """Drop entries."""
-    table_of(ctx, handle, Tin).remove(keys)
+    table = table_of(ctx, handle, Tin)
+    table.check_keys(keys, table.key_dims)
+    table.remove(keys)
 
 
 @op(
@@ -291,7 +368,7 @@ def lookup_table_import(
 ) -> None:
     """Replace all entries."""
     table = table_of(ctx, handle, Tin, Tout)
-    check_alike(keys, values)
+    table.check_import(keys, values)
     table.fill(keys, values)
 
 
@@ -302,7 +379,8 @@ def lookup_table_size(ctx: KernelContext, handle: object) -> Any:
 
 
 def _export_shape(c: ShapeContext) -> list[Dims]:
-    return [(None,), (None,)]
+    held = c.handle_data(0)
+    return [None, None] if held is None or held[1] is None else [(None,), (None, *held[1])]
 
 
 @op(

@@ -208,10 +208,14 @@ def match_objects(nodes: list[Node], graph_pb: pb.TrackableObjectGraph) -> Match
         at = theirs.get(number if node.part_of is None else node.part_of)
         attributes = graph_pb.nodes[at].attributes if at is not None else ()
         name = _VALUE if node.part_of is None else node.thing.attribute
-        keys = [a.checkpoint_key for a in attributes if a.name == name]
-        if keys:
-            found.keys.append((keys[0], node.thing))
-            taken.add(keys[0])
+        keys = {a.name: a.checkpoint_key for a in attributes}
+        if name in keys:
+            found.keys.append((keys[name], node.thing))
+            taken.add(keys[name])
+        elif node.part_of is not None and (stem := name.removesuffix(node.thing.suffix)) in keys:
+            # TensorFlow gives a table one attribute, whose key those of its parts begin with.
+            found.keys.append((keys[stem] + node.thing.suffix, node.thing))
+            taken.add(keys[stem])
         else:
             found.unmatched.append(node.key)
     every = [a.checkpoint_key for node_pb in graph_pb.nodes for a in node_pb.attributes]
