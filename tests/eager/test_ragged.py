@@ -80,7 +80,7 @@ def test_several_ragged_operands_need_the_same_rows():
 
 def test_what_takes_dense_tensors_only_says_so():
     with pytest.raises(ValueError, match="to_tensor"):
-        tf.linalg.matmul(rows(), rows())
+        tf.linalg.trace(rows())
 
 
 def test_split_strings_in_a_function():
@@ -89,3 +89,56 @@ def test_split_strings_in_a_function():
         return tf.strings.length(tf.strings.split(lines))
 
     assert words(tf.constant(["a bc", "", "def"])).to_list() == [[1, 2], [], [3]]
+
+
+def test_a_spec_says_what_a_function_takes():
+    @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.float32)])
+    def longest(ragged):
+        return tf.reduce_max(ragged.row_lengths()), ragged + 1
+
+    count, more = longest(rows())
+    assert int(count) == 2
+    assert more.to_list() == [[2.0, 3.0], [], [4.0]]
+    with pytest.raises(TypeError):
+        longest(tf.constant([1.0]))
+    with pytest.raises(TypeError):
+        longest(tf.ragged.constant([[[1.0]]]))
+
+
+def test_map_fn_goes_over_rows_and_gives_rows():
+    sums = tf.map_fn(tf.reduce_sum, rows(), fn_output_signature=tf.float32)
+    assert sums.numpy().tolist() == [3.0, 0.0, 3.0]
+    assert tf.map_fn(lambda row: row[:1] * 2, rows()).to_list() == [[2.0], [], [6.0]]
+    spec = tf.RaggedTensorSpec([None], tf.int32)
+    counted = tf.map_fn(tf.range, tf.constant([2, 0, 1]), fn_output_signature=spec)
+    assert counted.to_list() == [[0, 1], [], [0]]
+
+
+def test_variants_of_rows_carry_gradients():
+    x = tf.constant([1.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        ragged = tf.RaggedTensor.from_row_lengths(x, [2, 1])
+        y = tf.map_fn(lambda row: tf.reduce_sum(row * row), ragged, fn_output_signature=tf.float32)
+    assert tape.gradient(y, x).numpy().tolist() == [2.0, 4.0, 6.0]
+
+
+def test_matrices_of_several_sizes_multiply():
+    r = tf.ragged.constant([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]], ragged_rank=1)
+    assert tf.matmul(r, tf.ones([2, 2, 1])).to_list() == [[[3.0]], [[7.0], [11.0]]]
+    with pytest.raises(ValueError, match="rank"):
+        tf.matmul(r, tf.ones([3, 1]))
+
+
+def test_crosses_segments_counts_and_empty_rows():
+    text = tf.ragged.constant([["a"], ["b", "c"]])
+    assert tf.ragged.cross([text, [["x"], ["y"]]]).to_list() == [[b"a_X_x"], [b"b_X_y", b"c_X_y"]]
+    summed = tf.math.unsorted_segment_sum(rows(), [1, 0, 1], 2)
+    assert summed.to_list() == [[], [4.0, 2.0]]
+    numbers = tf.ragged.constant([[1, 2, 2], []])
+    assert tf.math.bincount(numbers, axis=-1).numpy().tolist() == [[0, 1, 2], [0, 0, 0]]
+    ids, values, empty, back = tf.ragged_fill_empty_rows([0, 2], [5, 6], 3, 9)
+    assert ids.numpy().tolist() == [0, 1, 2]
+    assert values.numpy().tolist() == [5, 9, 6]
+    assert empty.numpy().tolist() == [False, True, False]
+    assert back.numpy().tolist() == [0, 2]

@@ -163,8 +163,67 @@ CROSSES = [
     cross("SparseCrossHashed", [A, B], [NUMBERS], I64(9), np.bool_(False), I64([3])),
 ]
 
+C = [as_array(["a", "b", "c"]), I64([0, 1, 3])]
+N = [I64([7, -8, 9]), I64([0, 2, 3])]
 
-@pytest.mark.parametrize("call", [*TO_DENSE, *RANGES, *TO_SPARSE, *GATHERS, *CROSSES], ids=str)
+
+def ragged_cross(ragged, sparse, dense, order, **attrs):
+    columns = [tuple(p[i] for p in ragged) for i in range(2)]
+    columns += [tuple(p[i] for p in sparse) for i in range(3)]
+    name = f"RaggedCross-{order}-{len(ragged)}-{len(sparse)}-{sorted(attrs.items())}"
+    wanted = {
+        "input_order": order,
+        "hashed_output": False,
+        "num_buckets": 0,
+        "hash_key": 956888297470,
+        "out_values_type": "string",
+        "out_row_splits_type": "int64",
+    }
+    return Call("RaggedCross", [*columns, tuple(dense)], {**wanted, **attrs}, id=name)
+
+
+IN_BUCKETS = {"hashed_output": True, "out_values_type": "int64"}
+RAGGED_CROSSES = [
+    ragged_cross([C, N], [], [], "RR"),
+    ragged_cross([C, N], [A], [D], "RDSR"),
+    ragged_cross([C, N], [A], [D], "RDSR", **IN_BUCKETS),
+    ragged_cross([N], [B], [NUMBERS], "SRD", num_buckets=13, **IN_BUCKETS),
+    ragged_cross([[C[0], np.int32([0, 1, 3])]], [], [], "R", out_row_splits_type="int32"),
+    ragged_cross([C], [], [D], "RR"),
+    ragged_cross([[C[0], I64([0, 1, 2])]], [], [D], "RD"),
+    ragged_cross([[C[0], I64([0, 3])]], [], [D], "RD"),
+]
+
+FILLS = [
+    Call("RaggedFillEmptyRows", [I64(ids), values, I64(rows), default])
+    for ids, values, rows, default in (
+        ([0, 0, 2], V[:3], 4, np.float32(9)),
+        ([2, 0, 2], as_array(["a", "b", "c"]), 3, as_array("z")),
+        ([], V[:0], 2, np.float32(9)),
+        ([], V[:0], 0, np.float32(9)),
+        ([0, 1], V[:2] > 1, 3, np.bool_(True)),
+        ([0, 1], I64([3, 4]), 2, I64(0)),
+        ([0, 3], V[:2], 3, np.float32(9)),
+        ([0, 1], V[:3], 3, np.float32(9)),
+        ([0], V[:1], 0, np.float32(9)),
+        ([0, 1], V[:2], 3, np.float32([9])),
+    )
+] + [
+    Call("RaggedFillEmptyRowsGrad", [I64(back), grad])
+    for back, grad in (
+        ([0, 1, 3], V),
+        ([0, 1, 3], I64([1, 2, 3, 4])),
+        ([], V),
+        ([0, 5], V),
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [*TO_DENSE, *RANGES, *TO_SPARSE, *GATHERS, *CROSSES, *RAGGED_CROSSES, *FILLS],
+    ids=str,
+)
 def test_a_call_ends_alike(call):
     check_ends_alike(tensorflow, call)
 

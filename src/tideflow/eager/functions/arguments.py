@@ -50,6 +50,14 @@ class StandsForHandle(Protocol):
         """Return what stands for it in a trace."""
 
 
+@runtime_checkable
+class SpecOfParts(Protocol):
+    """The spec of a value that consists of several tensors."""
+
+    def as_composite(self) -> Any:
+        """Return the value with a TensorSpec for each tensor."""
+
+
 class Arguments:
     """The arguments of one call.
 
@@ -91,6 +99,8 @@ class Arguments:
             self.tensors.append(value.argument_handle)
             self.specs.append((value.argument_handle.dtype, ()))
             return value.argument_kind
+        if isinstance(value, SpecOfParts):
+            value = value.as_composite()
         if nest.is_composite(value):
             return (type(value), *map(self._walk, nest.flatten(value, expand_composites=True)))
         try:
@@ -156,6 +166,8 @@ class Arguments:
                 made_handle = graph.add_input(dtype, dims, name)
                 made_handle.op.device = value.argument_handle.device
                 return value.with_handle(made_handle)
+            if isinstance(value, SpecOfParts):
+                value = value.as_composite()
             if nest.is_composite(value):
                 parts = nest.flatten(value, expand_composites=True)
                 made_parts = [replace(part, name) for part in parts]
@@ -211,7 +223,7 @@ class Layout:
     """
 
     def __init__(self, function: Callable[..., Any], signature: Sequence[Any] | None) -> None:
-        self.signature = None if signature is None else tuple(signature)
+        self.signature = None if signature is None else tuple(_of_parts(signature))
         try:
             self.python: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):  # a built-in function
@@ -221,7 +233,7 @@ class Layout:
         self._count = len(kinds)
         self._name = getattr(function, "__name__", repr(function))
         if self.signature is not None:
-            for spec in nest.flatten(list(self.signature)):
+            for spec in nest.flatten(list(self.signature), expand_composites=True):
                 if not isinstance(spec, TensorSpec):
                     raise TypeError(f"input_signature holds {spec!r}; tf.TensorSpec is wanted")
 
@@ -290,22 +302,34 @@ class Layout:
         found = Arguments(
             [_cast_to(spec, value, self._name) for spec, value in zip(self.signature, args)], {}
         )
-        specs = [s for s in nest.flatten(list(self.signature)) if isinstance(s, TensorSpec)]
+        flat = nest.flatten(list(self.signature), expand_composites=True)
+        specs = [s for s in flat if isinstance(s, TensorSpec)]
         found.specs = [(spec.dtype, spec.dims) for spec in specs]
         found.key = tuple(found.specs)
         return found
+
+
+def _of_parts(signature: Sequence[Any]) -> Any:
+    """Return a signature in which values of several tensors have a TensorSpec for each."""
+    return nest.map_structure(
+        lambda spec: spec.as_composite() if isinstance(spec, SpecOfParts) else spec,
+        list(signature),
+    )
 
 
 def _cast_to(spec: Any, value: Any, name: str) -> Any:
     """Return an argument as its spec says.  Raises: TypeError."""
     if not isinstance(spec, TensorSpec):
         try:
-            nest.assert_same_structure(spec, value, check_types=False)
+            nest.assert_same_structure(spec, value, check_types=False, expand_composites=True)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name}: the argument differs from input_signature: {error}") from None
-        return nest.pack_sequence_as(
-            spec, [_cast_to(s, v, name) for s, v in zip(nest.flatten(spec), nest.flatten(value))]
-        )
+        wanted = nest.flatten(spec, expand_composites=True)
+        leaves = nest.flatten(value, expand_composites=True)
+        if len(wanted) != len(leaves):
+            raise TypeError(f"{name}: {value!r:.80} has other parts than input_signature wants")
+        parts = [_cast_to(s, v, name) for s, v in zip(wanted, leaves)]
+        return nest.pack_sequence_as(spec, parts, expand_composites=True)
     if isinstance(value, TensorSpec):
         tensor: Any = value
     else:

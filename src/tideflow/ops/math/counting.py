@@ -184,7 +184,6 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Any:
     return apply_op("Cross", a, b, name=name)
 
 
-@export("math.bincount", "bincount")
 def bincount(
     arr: Any,
     weights: TensorLike | None = None,

@@ -6,13 +6,16 @@ others what is done with ragged tensors."""
 from __future__ import annotations
 
 from tideflow.ops.ragged.makers import from_row_splits, from_tensor, from_value_rowids
-from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.ops.ragged.spec import RaggedTensorSpec
+from tideflow.ops.ragged.tensor import RaggedTensor, rows_of
 from tideflow.ops.ragged.variants import to_variant
 
 __all__ = [
     "RaggedTensor",
+    "RaggedTensorSpec",
     "from_row_splits",
     "from_tensor",
     "from_value_rowids",
+    "rows_of",
     "to_variant",
 ]

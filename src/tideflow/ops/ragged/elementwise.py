@@ -69,17 +69,42 @@ def _same_partition(found: list[RaggedTensor]) -> RaggedTensor:
 def map_flat_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Return what a function makes of the innermost values of ragged tensors with the same rows.
 
-    Raises: InvalidArgumentError where rows differ.
+    Raises: InvalidArgumentError where rows differ; ValueError where the function gives another
+    number of values.
     """
-    return _mapped(op, args, kwargs)
+
+    def checked(*values: Any, **named: Any) -> Any:
+        found = op(*values, **named)
+        rows = next(v for v in (*values, *named.values()) if isinstance(v, Tensor))
+        if rows.dims is not None and isinstance(found, Tensor):
+            sizes = {*(found.dims or (None,))[:1], *rows.dims[:1]} - {None}
+            if found.dims == () or len(sizes) > 1:
+                raise ValueError(
+                    "tf.ragged.map_flat_values requires that the output of `op` have the same "
+                    f"outer-dimension size as flat_values of any ragged inputs: {found.shape} and "
+                    f"{rows.shape}"
+                )
+        return found
+
+    return _mapped(checked, args, kwargs)
 
 
 # ---- broadcasting
 
 
+def _operand(value: TensorLike, rows: RaggedTensor) -> Tensor:
+    """Return a tensor, of the type of the rows where a Python value fits to it."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        return convert_to_tensor(value, rows.dtype)
+    except (TypeError, ValueError):
+        return convert_to_tensor(value)
+
+
 def _like(value: TensorLike, rows: RaggedTensor) -> Any:
     """Return a dense operand as it goes with the innermost values of a ragged one."""
-    given = convert_to_tensor(value, None if isinstance(value, Tensor) else rows.dtype)
+    given = _operand(value, rows)
     if given.dims is None:
         raise ValueError("an operand beside a ragged tensor must have a known rank")
     inner = len(rows.flat_values.dims or (None,)) - 1
@@ -169,9 +194,13 @@ def _joined(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _chosen(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    if len(args) + len(kwargs) < 2:
-        raise ValueError("tf.where of a ragged condition needs x and y")
-    return _broadcast(function, args, kwargs)
+    given = [value for key, value in kwargs.items() if key != "name" and value is not None]
+    if len(given) + sum(value is not None for value in args) > 1:
+        return _broadcast(function, args, kwargs)
+    condition = (*args, *given)[0]
+    places = condition.to_sparse()
+    kept = apply_op("Squeeze", apply_op("Where", places.values), squeeze_dims=[1])
+    return apply_op("GatherV2", places.indices, kept, 0)
 
 
 overload_each("strings.join", _joined)
@@ -242,6 +271,13 @@ def _equality(function: Callable[..., Any], is_reflected: bool) -> Callable[...,
     return compare
 
 
+def _hash(self: RaggedTensor) -> int:
+    """Return a number of the identity.  Raises: TypeError where == compares elements."""
+    if get_default_graph().compares_elementwise:
+        raise TypeError("RaggedTensor is unhashable; use the id of its parts as a key")
+    return id(self)
+
+
 def _inverted(self: RaggedTensor) -> Any:
     is_bool = self.dtype is dtypes.bool_
     return _mapped(comparison.logical_not if is_bool else comparison.invert, [self], {})
@@ -258,7 +294,7 @@ def _install() -> None:
     setattr(RaggedTensor, "__invert__", _inverted)  # noqa: B010 - the class comes first
     RaggedTensor.__eq__ = _equality(comparison.equal, False)  # type: ignore[method-assign]
     RaggedTensor.__ne__ = _equality(comparison.not_equal, True)  # type: ignore[method-assign]
-    RaggedTensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+    RaggedTensor.__hash__ = _hash  # type: ignore[method-assign,assignment]
 
 
 _install()

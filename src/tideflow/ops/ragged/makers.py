@@ -17,10 +17,11 @@ from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.export import export
 from tideflow.ops.ragged import partition
-from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.ops.ragged.tensor import RaggedTensor, rows_of
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
+from tideflow.wire.errors import InvalidArgumentError
 
 
 def _values(values: object) -> Tensor | RaggedTensor:
@@ -28,7 +29,8 @@ def _values(values: object) -> Tensor | RaggedTensor:
         return values
     given = convert_to_tensor(values, name="values")
     if given.dims == ():
-        raise ValueError("the values of a ragged tensor have rank 1 at least; found a scalar")
+        kind = InvalidArgumentError if get_default_graph().is_eager else ValueError
+        raise kind("the values of a ragged tensor have rank 1 at least; found a scalar")
     return given
 
 
@@ -61,7 +63,7 @@ def from_row_splits(
             (apply_op("GreaterEqual", lengths, partition.number(0, splits.dtype)), "splits rise"),
             (_same(getitem(splits, -1), _count(given, splits.dtype)), "splits end with all values"),
         )
-    return RaggedTensor(given, splits)
+    return rows_of(given, splits)
 
 
 def from_row_lengths(
@@ -107,7 +109,7 @@ def from_value_rowids(
             (apply_op("Less", ids, rows), "row ids are below nrows"),
             (apply_op("GreaterEqual", steps, zero), "row ids never fall"),
         )
-    return RaggedTensor(given, partition.splits_of_ids(ids, rows))
+    return rows_of(given, partition.splits_of_ids(ids, rows))
 
 
 def from_row_starts(
@@ -145,6 +147,9 @@ def from_uniform_row_length(
     kind = length.dtype
     count = _count(given, kind)
     if nrows is None:
+        known, size = static_value(*length.edge), given.shape.as_list()[0]
+        if validate and known and size is not None and size % int(known):
+            raise ValueError(f"{size} values do not make up rows of length {int(known)}")
         least = apply_op("Maximum", length, partition.number(1, kind))
         rows = apply_op("FloorDiv", count, least)
     else:
@@ -153,7 +158,7 @@ def from_uniform_row_length(
     if validate:
         whole = _same(getitem(splits, -1), count)
         splits = partition.require(splits, (whole, "rows of that length take all values"))
-    return RaggedTensor(given, splits, length)
+    return rows_of(given, splits, length)
 
 
 def _nested(make: Any, values: Any, partitions: Sequence[Any], validate: bool) -> Any:
@@ -251,7 +256,7 @@ def from_tensor(
     )
     places = apply_op("Where", apply_op("Reshape", mask, [-1]))
     values = apply_op("GatherV2", flat, apply_op("Squeeze", places, squeeze_dims=[1]), 0)
-    return RaggedTensor(values, partition.splits_of_lengths(kept))
+    return rows_of(values, partition.splits_of_lengths(kept))
 
 
 def _kept_lengths(given: Tensor, padding: object, kind: Any) -> Tensor:
@@ -302,7 +307,7 @@ def from_sparse(
     ids = partition.number(getitem(st_input.indices, (slice(None), 0)), kind)
     columns = partition.number(getitem(st_input.indices, (slice(None), 1)), kind)
     rows = partition.number(getitem(st_input.dense_shape, 0), kind)
-    made = RaggedTensor(st_input.values, partition.splits_of_ids(ids, rows))
+    made = rows_of(st_input.values, partition.splits_of_ids(ids, rows))
     starts = apply_op("GatherV2", made.row_starts(), ids, 0)
     count = partition.count_of(made.flat_values, kind)
     fits = _same(apply_op("Sub", partition.up_to(count), starts), columns)
@@ -384,7 +389,7 @@ def constant(
     made: Any = _dense(rows, wanted, shape)
     with get_default_graph().name_scope(name or "RaggedConstant"):
         for splits in reversed(nested):
-            made = RaggedTensor(made, convert_to_tensor(splits.astype(kind.as_numpy_dtype)))
+            made = rows_of(made, convert_to_tensor(splits.astype(kind.as_numpy_dtype)))
     return made
 
 
@@ -432,4 +437,4 @@ def ragged_range(
     splits, values = apply_op(
         "RaggedRange", *columns, Tsplits=as_dtype(row_splits_dtype), name=name
     )
-    return RaggedTensor(values, splits)
+    return rows_of(values, splits)

@@ -29,7 +29,10 @@ def as_partition(value: object, dtype: DTypeLike | None = None) -> Tensor:
         if given.dtype not in (dtypes.int32, dtypes.int64):
             raise ValueError(f"a row partition is of int32 or int64; found {given.dtype.name}")
     else:
-        given = convert_to_tensor(value, dtypes.int64)
+        try:
+            given = convert_to_tensor(value, dtypes.int64)
+        except TypeError as error:
+            raise ValueError(f"a row partition is of int32 or int64: {error}") from None
     if given.dims is not None and len(given.dims) != 1:
         raise ValueError(f"a row partition is a vector; found shape {given.shape}")
     return given if wanted in (None, given.dtype) else apply_op("Cast", given, DstT=wanted)
@@ -106,10 +109,10 @@ def splits_of_ids(ids: Tensor, rows: Tensor) -> Tensor:
 
 
 def rows_by_ids(ids: Tensor) -> Tensor:
-    """Return how many rows there are where the last has a value: the last id and 1."""
+    """Return how many rows there are where the last has a value: the highest id and 1."""
     kind = ids.dtype
-    last = apply_op("ConcatV2", [convert_to_tensor([-1], kind), getitem(ids, slice(-1, None))], 0)
-    found: Tensor = apply_op("AddV2", getitem(last, -1), number(1, kind))
+    given = apply_op("ConcatV2", [convert_to_tensor([-1], kind), ids], 0)
+    found: Tensor = apply_op("AddV2", apply_op("Max", given, [0]), number(1, kind))
     return found
 
 

@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tideflow.graph.building import apply_op
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import overload
 from tideflow.ops.math import reducing as reduce
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.rows import expand_dims
-from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.ops.ragged.tensor import RaggedTensor, rows_of
 from tideflow.wire import dtypes
 
 
-def _by_segments(op_name: str, data: object, ids: TensorLike, count: TensorLike) -> Any:
+def _by_segments(
+    op_name: str, data: object, ids: TensorLike, count: TensorLike, **attrs: Any
+) -> Any:
     """Return the rows with the same id reduced to one; columns reduce each for itself."""
     if not isinstance(data, RaggedTensor):
-        return apply_op(op_name, data, ids, count)
+        return apply_op(op_name, data, ids, count, **attrs)
     kind = data.row_splits.dtype
     ids, count = partition.number(ids, kind), partition.number(count, kind)
     longest = apply_op("UnsortedSegmentMax", data.row_lengths(), ids, count)
@@ -35,24 +37,31 @@ def _by_segments(op_name: str, data: object, ids: TensorLike, count: TensorLike)
     at = apply_op("Sub", partition.up_to(partition.count_of(rows, kind)), begins)
     places = apply_op("AddV2", starts, at)
     size = apply_op("StridedSlice", splits, [-1], [0], [1], shrink_axis_mask=1)
-    return RaggedTensor(_by_segments(op_name, data.values, places, size), splits)
+    return rows_of(_by_segments(op_name, data.values, places, size, **attrs), splits)
 
 
-def _along(data: RaggedTensor, axis: int, segments: str, dense: Callable[..., Any]) -> Any:
+def _along(
+    data: RaggedTensor, axis: int, segments: str, dense: Callable[..., Any], **attrs: Any
+) -> Any:
     if axis == 0:
         kind = data.row_splits.dtype
         ids = apply_op("ZerosLike", data.row_lengths())
-        return _by_segments(segments, data, ids, partition.number(1, kind))[0]
+        return _by_segments(segments, data, ids, partition.number(1, kind), **attrs)[0]
     if axis == 1:
-        return _by_segments(segments, data.values, data.value_rowids(), data.nrows())
+        return _by_segments(segments, data.values, data.value_rowids(), data.nrows(), **attrs)
     inner = data.values
     if isinstance(inner, RaggedTensor):
-        return data.with_values(_along(inner, axis - 1, segments, dense))
+        return data.with_values(_along(inner, axis - 1, segments, dense, **attrs))
     return data.with_values(dense(inner, axis - 1))
 
 
 def _reduced(
-    data: Any, axis: Any, keepdims: bool | None, segments: str, dense: Callable[..., Any]
+    data: Any,
+    axis: Any,
+    keepdims: bool | None,
+    segments: str,
+    dense: Callable[..., Any],
+    **attrs: Any,
 ) -> Any:
     rank = data.shape.rank
     if axis is None:
@@ -66,7 +75,7 @@ def _reduced(
         found = data
         for at in reversed(axes):
             if isinstance(found, RaggedTensor):
-                found = _along(found, at, segments, dense)
+                found = _along(found, at, segments, dense, **attrs)
             else:
                 found = dense(found, at)
     for at in axes if keepdims else ():
@@ -138,9 +147,117 @@ def _reduce_mean(
         _reduced(x, axis, keepdims, "UnsortedSegmentSum", reduce.reduce_sum)
         for x in (input_tensor, ones)
     ]
-    if not isinstance(parts[0], RaggedTensor):
-        return _quotient(*parts)
-    return parts[0].with_flat_values(_quotient(*(part.flat_values for part in parts)))
+    return _each(_quotient, *parts)
+
+
+def _each(function: Callable[..., Any], *values: Any) -> Any:
+    """Return a function of dense tensors, or of the innermost values of ragged ones."""
+    if not isinstance(values[0], RaggedTensor):
+        return function(*values)
+    return values[0].with_flat_values(function(*(each.flat_values for each in values)))
+
+
+def _less_square(mean_of_square: Tensor, mean: Tensor) -> Any:
+    """Return the mean of squares less the square of the mean, which rounding keeps from 0."""
+    return apply_op("Sub", mean_of_square, apply_op("Square", mean))
+
+
+@overload("math.reduce_variance")
+def _reduce_variance(
+    input_tensor: Any, axis: Any = None, keepdims: bool | None = False, name: str | None = None
+) -> Any:
+    if input_tensor.dtype.is_integer:
+        as_float = apply_op("Cast", input_tensor.flat_values, DstT=dtypes.float64)
+        input_tensor = input_tensor.with_flat_values(as_float)
+    squares = _each(lambda x: apply_op("Square", x), input_tensor)
+    return _each(
+        _less_square,
+        _reduce_mean(squares, axis, keepdims),
+        _reduce_mean(input_tensor, axis, keepdims),
+    )
+
+
+@overload("math.reduce_std")
+def _reduce_std(
+    input_tensor: Any, axis: Any = None, keepdims: bool | None = False, name: str | None = None
+) -> Any:
+    return _each(
+        lambda x: apply_op("Sqrt", x), _reduce_variance(input_tensor, axis, keepdims, name)
+    )
+
+
+# ---- text
+
+
+@overload("strings.reduce_join")
+def _reduce_join(
+    inputs: Any,
+    axis: Any = None,
+    keepdims: bool = False,
+    separator: str = "",
+    name: str | None = None,
+) -> Any:
+    def joined(value: Tensor, at: Any = None) -> Any:
+        axes = list(range(len(value.dims or ()))) if at is None else at
+        return apply_op("ReduceJoin", value, axes, separator=separator)
+
+    return _reduced(inputs, axis, keepdims, "UnsortedSegmentJoin", joined, separator=separator)
+
+
+# ---- segments
+
+
+def _overload_segments(name: str, op_name: str) -> None:
+    @overload(f"math.{name}")
+    def reduction(
+        data: Any, segment_ids: Any, num_segments: TensorLike, name: str | None = None
+    ) -> Any:
+        return _segments(op_name, data, segment_ids, num_segments)
+
+
+def _segments(op_name: str, data: Any, segment_ids: Any, num_segments: TensorLike) -> Any:
+    """Return rows with the same id reduced; ids may be ragged as the first axes of the data."""
+    if isinstance(segment_ids, RaggedTensor):
+        if not isinstance(data, RaggedTensor):
+            raise ValueError("data must be ragged where segment_ids are")
+        alike = apply_op("Equal", data.row_splits, segment_ids.row_splits)
+        values = data.values
+        checked = partition.require(
+            segment_ids.row_splits, (alike, "segment_ids.shape must be a prefix of data.shape")
+        )
+        ids = rows_of(segment_ids.values, checked).values
+        return _segments(op_name, values, ids, num_segments)
+    ids = convert_to_tensor(segment_ids)
+    return _by_segments(op_name, data, ids, convert_to_tensor(num_segments))
+
+
+for _name, _op in (
+    ("unsorted_segment_sum", "UnsortedSegmentSum"),
+    ("unsorted_segment_prod", "UnsortedSegmentProd"),
+    ("unsorted_segment_max", "UnsortedSegmentMax"),
+    ("unsorted_segment_min", "UnsortedSegmentMin"),
+):
+    _overload_segments(_name, _op)
+
+
+def _sums_and_counts(data: Any, ids: Any, count: TensorLike) -> tuple[Any, Any]:
+    ones = data.with_flat_values(apply_op("OnesLike", data.flat_values))
+    return tuple(_segments("UnsortedSegmentSum", each, ids, count) for each in (data, ones))
+
+
+@overload("math.unsorted_segment_mean")
+def _segment_mean(
+    data: Any, segment_ids: Any, num_segments: TensorLike, name: str | None = None
+) -> Any:
+    return _each(_quotient, *_sums_and_counts(data, segment_ids, num_segments))
+
+
+@overload("math.unsorted_segment_sqrt_n")
+def _segment_sqrt_n(
+    data: Any, segment_ids: Any, num_segments: TensorLike, name: str | None = None
+) -> Any:
+    total, count = _sums_and_counts(data, segment_ids, num_segments)
+    return _each(lambda x, n: apply_op("RealDiv", x, apply_op("Sqrt", n)), total, count)
 
 
 def _quotient(total: Tensor, count: Tensor) -> Any:

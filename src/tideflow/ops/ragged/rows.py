@@ -21,8 +21,9 @@ from tideflow.ops.array import shapes as array
 from tideflow.ops.export import export, overload
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.makers import from_row_lengths, from_tensor
-from tideflow.ops.ragged.tensor import RaggedTensor
+from tideflow.ops.ragged.tensor import RaggedTensor, rows_of
 from tideflow.wire import dtypes
+from tideflow.wire.errors import InvalidArgumentError
 
 
 def _axis(axis: object, rank: int | None) -> Any:
@@ -56,17 +57,16 @@ def gather(
     """
     at = batch_dims if axis is None else axis
     if at != batch_dims or batch_dims not in (0, 1):
-        raise ValueError(
-            f"of ragged tensors gather takes rows, along axis 0 or 1 with as many batch_dims; "
-            f"found axis {at}, batch_dims {batch_dims}"
-        )
+        return _gather_further(params, indices, at, batch_dims)
     if batch_dims:
         return _gather_in_rows(params, indices)
     if isinstance(indices, RaggedTensor):
         return indices.with_values(gather(params, indices.values))
     if not isinstance(params, RaggedTensor):
         return array_gather.gather(params, indices)
-    wanted = convert_to_tensor(indices, None if isinstance(indices, Tensor) else dtypes.int64)
+    wanted = convert_to_tensor(indices)
+    if not wanted.dtype.is_integer:
+        raise InvalidArgumentError(f"indices of gather are integers; found {wanted.dtype.name}")
     if wanted.dims == ():
         return _row(params, wanted)
     if wanted.dims is None:
@@ -79,8 +79,40 @@ def gather(
         OUTPUT_RAGGED_RANK=len(wanted.dims) + params.ragged_rank - 1,
     )
     for each in reversed(splits):
-        values = RaggedTensor(values, each)
+        values = rows_of(values, each)
     return values
+
+
+def _gather_further(params: Any, indices: Any, axis: Any, batch_dims: int) -> Any:
+    """Return what is gathered along an inner axis, or in batches of several dimensions."""
+    rank = params.shape.rank
+    at = _axis(axis, rank)
+    batch = batch_dims if batch_dims >= 0 else batch_dims + indices.shape.rank
+    if not 0 <= batch <= at:
+        raise ValueError(f"batch_dims {batch_dims} must not be above the axis, {axis}")
+    if batch:
+        outer = [x if isinstance(x, RaggedTensor) else from_tensor(x) for x in (params, indices)]
+        values, inner = (each.values for each in outer)
+        return outer[0].with_values(gather(values, inner, axis=at - 1, batch_dims=batch - 1))
+    if not isinstance(params, RaggedTensor):
+        return array_gather.gather(params, indices, axis=at)
+    if at > 1:
+        return params.with_values(gather(params.values, indices, axis=at - 1))
+    wanted = convert_to_tensor(indices)
+    if wanted.dims is None or len(wanted.dims) > 1:
+        raise ValueError("gather along axis 1 of a ragged tensor takes a scalar or a vector")
+    vector = wanted if wanted.dims else apply_op("ExpandDims", wanted, 0)
+    count = apply_op("ExpandDims", params.nrows(dtypes.int64), 0)
+    one = convert_to_tensor([1], dtypes.int64)
+    each = apply_op(
+        "Tile", apply_op("ExpandDims", vector, 0), apply_op("ConcatV2", [count, one], 0)
+    )
+    found = _gather_in_rows(params, each)
+    if wanted.dims:
+        return found
+    return (
+        found.values if isinstance(found, RaggedTensor) else dense_getitem(found, (slice(None), 0))
+    )
 
 
 def _gather_in_rows(params: object, indices: object) -> Any:
@@ -124,6 +156,8 @@ def _all_ragged(values: Sequence[Any]) -> list[RaggedTensor]:
 
 def _one_after_other(parts: Sequence[Any]) -> Any:
     """Return the rows of all parts; those of tensors as tensors."""
+    if len(parts) == 1:
+        return parts[0]
     if not any(isinstance(part, RaggedTensor) for part in parts):
         return array_join.concat(list(parts), 0)
     ragged = _all_ragged(parts)
@@ -134,7 +168,7 @@ def _one_after_other(parts: Sequence[Any]) -> Any:
         if part.row_splits.dims == (1,):
             splits.pop()
             offset = dense_getitem(splits[-1], -1)
-    return RaggedTensor(
+    return rows_of(
         _one_after_other([part.values for part in ragged]), apply_op("ConcatV2", splits, 0)
     )
 
@@ -144,7 +178,7 @@ def _same_rows(parts: Sequence[RaggedTensor], what: str) -> RaggedTensor:
     first = parts[0]
     alike = [apply_op("Equal", first.row_splits, each.row_splits) for each in parts[1:]]
     splits = partition.require(first.row_splits, *((each, what) for each in alike))
-    return RaggedTensor(first.values, splits, first.uniform_row_length)
+    return rows_of(first.values, splits, first.uniform_row_length)
 
 
 def _in_turns(parts: Sequence[RaggedTensor]) -> RaggedTensor:
@@ -175,7 +209,7 @@ def concat(values: TensorLike, axis: TensorLike, name: str | None = None) -> Any
     if at == 1:
         mixed = _in_turns(ragged)
         splits = dense_getitem(mixed.row_splits, slice(None, None, len(ragged)))
-        return RaggedTensor(mixed.values, splits)
+        return rows_of(mixed.values, splits)
     first = _same_rows(ragged, "rows before the axis have the same lengths")
     inner = [part.values for part in (first, *ragged[1:])]
     if any(isinstance(part, RaggedTensor) for part in inner):
@@ -208,7 +242,7 @@ def stack(values: Any, axis: int = 0, name: str | None = None) -> Any:
     if at == 1:
         size = partition.number(len(ragged), ragged[0].row_splits.dtype)
         splits = partition.uniform_splits(ragged[0].nrows(), size)
-        return RaggedTensor(_in_turns(ragged), splits)
+        return rows_of(_in_turns(ragged), splits)
     first = _same_rows(ragged, "rows before the axis have the same lengths")
     return first.with_values(stack([part.values for part in (first, *ragged[1:])], at - 1))
 
@@ -227,8 +261,8 @@ def expand_dims(input: RaggedTensor, axis: object, name: str | None = None) -> R
         return input.with_values(array.expand_dims(inner, at - 1))
     rows = input.nrows()
     if at == 0:
-        return RaggedTensor(input, apply_op("Pack", [partition.number(0, kind), rows]), rows)
-    return RaggedTensor(input, partition.uniform_splits(rows, one), one)
+        return rows_of(input, apply_op("Pack", [partition.number(0, kind), rows]), rows)
+    return rows_of(input, partition.uniform_splits(rows, one), one)
 
 
 @overload("reverse")
@@ -274,6 +308,7 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
     if chosen.shape.rank == 1:
         if not isinstance(given, RaggedTensor):
             return dense_boolean_mask(given, chosen)
+        given.shape[:1].assert_is_compatible_with(chosen.shape)
         places = apply_op("Squeeze", apply_op("Where", chosen), squeeze_dims=[1])
         return gather(given, places)
     which = (
@@ -289,7 +324,7 @@ def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
     which = _same_rows([which, rows], "data and mask have rows of the same lengths")
     kept = boolean_mask(rows.values, which.values)
     if isinstance(which.values, RaggedTensor):
-        return RaggedTensor(kept, which.row_splits)
+        return rows_of(kept, which.row_splits)
     ones = apply_op("Cast", which.values, DstT=which.row_splits.dtype)
     counts = apply_op("UnsortedSegmentSum", ones, which.value_rowids(), which.nrows())
     return from_row_lengths(kept, counts, validate=False)
@@ -350,7 +385,7 @@ def _columns(ragged: RaggedTensor, part: slice) -> RaggedTensor:
         apply_op("AddV2", starts, x) for x in (bound(part.start, first), bound(part.stop, last))
     )
     splits, places = apply_op("RaggedRange", begin, end, partition.number(step, kind), Tsplits=kind)
-    return RaggedTensor(gather(ragged.values, places), splits)
+    return rows_of(gather(ragged.values, places), splits)
 
 
 def getitem(ragged: Any, key: object) -> Any:
@@ -412,7 +447,7 @@ def _deeper(rows: RaggedTensor, keys: list[Any]) -> Any:
     """Return rows with keys applied to what is within them."""
     if not keys:
         return rows
-    return RaggedTensor(
+    return rows_of(
         _item(rows.values, [slice(None), *keys]), rows.row_splits, rows.uniform_row_length
     )
 

@@ -45,12 +45,17 @@ class RaggedTensor:
     def __init__(
         self,
         values: Any,
-        row_splits: Tensor,
-        uniform_row_length: Tensor | None = None,
+        row_partition: Tensor,
+        internal: bool = False,
     ) -> None:
+        if not internal:
+            raise ValueError(
+                "RaggedTensor constructor is private; please use one of the factory methods "
+                "instead, such as RaggedTensor.from_row_lengths"
+            )
         self.values = values
-        self.row_splits = row_splits
-        self.uniform_row_length = uniform_row_length
+        self.row_splits = row_partition
+        self.uniform_row_length: Tensor | None = None
 
     # ---- what it is
 
@@ -163,7 +168,7 @@ class RaggedTensor:
         values = (
             new_values if isinstance(new_values, RaggedTensor) else convert_to_tensor(new_values)
         )
-        return RaggedTensor(values, self.row_splits, self.uniform_row_length)
+        return rows_of(values, self.row_splits, self.uniform_row_length)
 
     def with_flat_values(self, new_values: object) -> RaggedTensor:
         """Return the same rows of other innermost values."""
@@ -275,6 +280,15 @@ class RaggedTensor:
         return f"tf.RaggedTensor(values={self.values}, row_splits={self.row_splits})"
 
 
+def rows_of(
+    values: Any, row_splits: Tensor, uniform_row_length: Tensor | None = None
+) -> RaggedTensor:
+    """Return the rows of values that splits tell, without a check."""
+    made = RaggedTensor(values, row_splits, internal=True)
+    made.uniform_row_length = uniform_row_length
+    return made
+
+
 def _cut(flat: Any, splits: Any) -> list[Any]:
     return [flat[begin:end] for begin, end in itertools.pairwise(splits.numpy().tolist())]
 
@@ -282,6 +296,8 @@ def _cut(flat: Any, splits: Any) -> list[Any]:
 def _shown(value: object) -> str:
     """Return rows in brackets, as NumPy breaks and shortens them."""
     if not isinstance(value, np.ndarray):
+        if isinstance(value, np.floating):
+            return str(value)
         return repr(value.item()) if isinstance(value, np.generic) else repr(value)
     if not value.size:
         return repr(value.tolist())
@@ -302,9 +318,9 @@ def _merged(value: object, axis: int) -> Any:
         return inner
     if isinstance(inner, RaggedTensor):
         splits = apply_op("GatherV2", inner.row_splits, value.row_splits, 0)
-        return RaggedTensor(inner.values, splits)
+        return rows_of(inner.values, splits)
     width = partition.number(getitem(apply_op("Shape", inner), 1), value.row_splits.dtype)
-    return RaggedTensor(_merged(inner, 0), apply_op("Mul", value.row_splits, width))
+    return rows_of(_merged(inner, 0), apply_op("Mul", value.row_splits, width))
 
 
 def rebuilt(like: RaggedTensor, parts: Sequence[Any]) -> RaggedTensor:
@@ -314,7 +330,7 @@ def rebuilt(like: RaggedTensor, parts: Sequence[Any]) -> RaggedTensor:
     made = rebuilt(inner, [values, *rest]) if isinstance(inner, RaggedTensor) else values
     width = like.uniform_row_length
     known = None if width is None else static_value(*width.edge)
-    return RaggedTensor(
+    return rows_of(
         made, outer, None if known is None else partition.number(int(known), like.row_splits.dtype)
     )
 

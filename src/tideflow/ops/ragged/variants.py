@@ -48,6 +48,19 @@ class RaggedValue:
         self.values = values
         self.dtype = dtype
 
+    def zeros_like(self) -> RaggedValue:
+        """Return zeros in the same rows."""
+        return RaggedValue(self.splits, np.zeros_like(self.values), self.dtype)
+
+    def __add__(self, other: RaggedValue) -> RaggedValue:
+        """Return the sum of both.  Raises: InvalidArgumentError for other types and rows."""
+        if not isinstance(other, RaggedValue):
+            return NotImplemented
+        alike = len(self.splits) == len(other.splits) and self.dtype is other.dtype
+        if not alike or not all(map(np.array_equal, self.splits, other.splits)):
+            raise _invalid("only ragged tensors of one type and the same rows add up")
+        return RaggedValue(self.splits, self.values + other.values, self.dtype)
+
     def to_variant(self) -> Variant:
         """Return the form in which it travels."""
         parts = [encode_tensor(splits) for splits in self.splits]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideflow.ops.sparse.cross import cross_bucket, joined_by, sparse_rows
 from tideflow.ops.sparse.segment import (
     sparse_segment_mean,
     sparse_segment_sqrt_n,
@@ -18,9 +19,12 @@ from tideflow.ops.sparse.tensor import (
 __all__ = [
     "SparseTensor",
     "SparseTensorValue",
+    "cross_bucket",
     "fill_empty_rows",
+    "joined_by",
     "reshape",
     "retain",
+    "sparse_rows",
     "sparse_segment_mean",
     "sparse_segment_sqrt_n",
     "sparse_segment_sum",

@@ -43,7 +43,7 @@ def _invalid(what: str) -> errors.InvalidArgumentError:
 Rows = list[list[Any]]
 
 
-def _sparse_rows(indices: Array, values: Array, shape: Sequence[int]) -> Rows:
+def sparse_rows(indices: Array, values: Array, shape: Sequence[int]) -> Rows:
     """Return the values of each row of a sparse column."""
     if np.ndim(indices) != 2 or indices.shape[1] != 2:
         raise _invalid(f"indices must be [n, 2]; they are {list(np.shape(indices))}")
@@ -67,7 +67,7 @@ def _columns(indices: list[Any], values: list[Any], sizes: list[Any], dense: lis
             f"as many indices, values and shapes are needed; found {len(indices)}, {len(values)} "
             f"and {len(sizes)}"
         )
-    columns = [_sparse_rows(*parts) for parts in zip(indices, values, sizes)]
+    columns = [sparse_rows(*parts) for parts in zip(indices, values, sizes)]
     for given in dense:
         if np.ndim(given) != 2:
             raise _invalid(f"dense inputs must be matrices; one is {list(np.shape(given))}")
@@ -99,7 +99,9 @@ def _cross(columns: Sequence[Rows], join: Callable[[Any], Any], kind: Any) -> An
     )
 
 
-def _joined_by(separator: bytes) -> Callable[[Any], bytes]:
+def joined_by(separator: bytes) -> Callable[[Any], bytes]:
+    """Return what joins the values of a cross as text."""
+
     def join(values: Any) -> bytes:
         return separator.join(v if isinstance(v, bytes) else b"%d" % v for v in values)
 
@@ -108,6 +110,18 @@ def _joined_by(separator: bytes) -> Callable[[Any], bytes]:
 
 def _bucket(value: int, count: int) -> int:
     return value % (count or _MOST)
+
+
+def cross_bucket(hash_key: int, num_buckets: int) -> Callable[[Any], int]:
+    """Return what gives the bucket of the fingerprints of features; 0 for no limit of buckets."""
+
+    def bucket(features: Any) -> int:
+        found = hash_key & _MASK
+        for value in features:
+            found = _join_prints(found, _print_of(value))
+        return _bucket(found, num_buckets)
+
+    return bucket
 
 
 def _cross_shape(c: ShapeContext) -> list[Dims]:
@@ -149,15 +163,9 @@ def sparse_cross_kernel(
         raise _invalid("inputs must be strings where internal_type is string; one is int64")
     columns = _columns(indices, values, sizes, dense)
 
-    def bucket(features: Any) -> int:
-        found = hash_key & _MASK
-        for value in features:
-            found = _join_prints(found, _print_of(value))
-        return _bucket(found, num_buckets)
-
     if out_type is dtypes.int64:
-        return _cross(columns, bucket, np.int64)
-    return _cross(columns, _joined_by(b"_X_"), object)
+        return _cross(columns, cross_bucket(hash_key, num_buckets), np.int64)
+    return _cross(columns, joined_by(b"_X_"), object)
 
 
 def _print_of(value: Any) -> int:
@@ -188,7 +196,7 @@ def sparse_cross_v2_kernel(
     if np.ndim(separator):
         raise _invalid(f"sep must be a scalar; its shape is {list(np.shape(separator))}")
     given = separator.item() if isinstance(separator, np.ndarray) else separator
-    return _cross(columns, _joined_by(given), object)
+    return _cross(columns, joined_by(given), object)
 
 
 @op(

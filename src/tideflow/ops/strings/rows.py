@@ -23,7 +23,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.array import getitem
 from tideflow.ops.export import export, export_v2
-from tideflow.ops.ragged import RaggedTensor, from_tensor, from_value_rowids, partition
+from tideflow.ops.ragged import RaggedTensor, from_tensor, from_value_rowids, partition, rows_of
 from tideflow.ops.sparse import SparseTensor
 from tideflow.ops.strings.strings import encoded
 from tideflow.wire import dtypes
@@ -147,7 +147,7 @@ def bytes_split(input: TensorLike, name: str | None = None) -> Any:
         found = apply_op(
             "Substr", apply_op("GatherV2", vector, ids, 0), within, apply_op("OnesLike", within)
         )
-        return RaggedTensor(found, splits) if given.dims else found
+        return rows_of(found, splits) if given.dims else found
 
 
 # ---- ngrams
@@ -256,7 +256,7 @@ def _ngrams(data: TensorLike, attrs: dict[str, Any]) -> Any:
         if isinstance(data.values, RaggedTensor):
             return data.with_values(_ngrams(data.values, attrs))
         found, splits = apply_op("StringNGrams", data.values, data.row_splits, **attrs)
-        return RaggedTensor(found, splits)
+        return rows_of(found, splits)
     given = convert_to_tensor(data, dtypes.string)
     if not given.dims:
         raise ValueError(f"ngrams needs strings of rank 1 at least; found {given.shape}")

@@ -20,7 +20,7 @@ from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.ragged import RaggedTensor, partition
+from tideflow.ops.ragged import RaggedTensor, partition, rows_of
 from tideflow.ops.strings.strings import map_strings
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -282,7 +282,7 @@ def _characters(input: TensorLike, with_offsets: bool, attrs: dict[str, Any]) ->
     splits, *parts = apply_op(op_name, given, **attrs)
     if not given.dims:
         return list(parts)
-    return [_of_shape(RaggedTensor(values, splits), given) for values in parts]
+    return [_of_shape(rows_of(values, splits), given) for values in parts]
 
 
 def _of_shape(rows: RaggedTensor, like: Tensor) -> RaggedTensor:
@@ -293,7 +293,7 @@ def _of_shape(rows: RaggedTensor, like: Tensor) -> RaggedTensor:
     for axis in range(len(like.dims or ()) - 1, 0, -1):
         outer = apply_op("Prod", apply_op("Slice", shape, [0], [axis]), [0])
         width = apply_op("StridedSlice", shape, [axis], [axis + 1], [1], shrink_axis_mask=1)
-        made = RaggedTensor(made, partition.uniform_splits(outer, width), width)
+        made = rows_of(made, partition.uniform_splits(outer, width), width)
     return made
 
 
