@@ -17,22 +17,25 @@ from tideflow.eager.context import context
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.data import (
     Dataset,
     IteratorResource,
     Optional,
-    Spec,
     as_dataset,
     attrs_of,
     drive,
     end_of_sequence,
+    flat_specs,
     next_as_optional,
     packed,
-    spec_of,
+    set_default_kind,
 )
-from tideflow.ops.data.type_specs import type_spec
+from tideflow.ops.data.type_specs import NoneTensorSpec
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
+from tideflow.ops.ragged import RaggedTensorSpec
+from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
@@ -99,13 +102,21 @@ class DatasetV2(Dataset):
     def as_numpy_iterator(self) -> Iterator[Any]:
         """Give the elements as NumPy arrays.
 
+        Sparse tensors are given as dense arrays.
+
         Returns: an iterator over structures of arrays.
+        Raises: TypeError for elements that hold datasets and others that are no arrays.
         Example:
           >>> [x.item() for x in tf.data.Dataset.range(2).as_numpy_iterator()]
           [0, 1]
         """
-        for element in self:
-            yield nest.map_structure(lambda tensor: tensor.numpy(), element)
+        for spec in nest.flatten(self._element):
+            if not isinstance(spec, _SHOWN):
+                raise TypeError(
+                    "`tf.data.Dataset.as_numpy_iterator()` is not supported for datasets that "
+                    f"produce values of type {spec.value_type}"
+                )
+        return (nest.map_structure(_as_array, element) for element in self)
 
     def get_single_element(self, name: str | None = None) -> Any:
         """Return the only element.
@@ -140,13 +151,30 @@ class DatasetV2(Dataset):
         return f"<Dataset element_spec={self.element_spec}>"
 
 
+set_default_kind(DatasetV2)
+
+_SHOWN = (TensorSpec, SparseTensorSpec, RaggedTensorSpec, NoneTensorSpec)
+
+
+def _as_array(leaf: Any) -> Any:
+    if leaf is None:
+        return None
+    if isinstance(leaf, SparseTensor):
+        leaf = apply_op("SparseToDense", leaf.indices, leaf.dense_shape, leaf.values, _zero(leaf))
+    return leaf.numpy()
+
+
+def _zero(leaf: SparseTensor) -> Any:
+    return convert_to_tensor("" if leaf.dtype is dtypes.string else 0, leaf.dtype)
+
+
 @export_v2("data.experimental.from_variant")
 def from_variant(variant: Tensor, structure: Any) -> DatasetV2:
     """Return the dataset that a variant tensor holds.
 
     Args:
       variant: a variant scalar.
-      structure: the TensorSpecs of an element, as `Dataset.element_spec` gives them.
+      structure: the TypeSpecs of an element, as `Dataset.element_spec` gives them.
     Returns: a dataset.
     Example:
       >>> given = tf.data.Dataset.range(2)
@@ -154,7 +182,7 @@ def from_variant(variant: Tensor, structure: Any) -> DatasetV2:
       >>> [int(x) for x in tf.data.experimental.from_variant(variant, given.element_spec)]
       [0, 1]
     """
-    return DatasetV2(variant, nest.map_structure(spec_of, structure))
+    return DatasetV2(variant, structure)
 
 
 @export_v2("data.experimental.Counter")
@@ -177,14 +205,13 @@ class OwnedIterator:
 
     def __init__(self, dataset: DatasetV2) -> None:
         self._element = dataset._element
-        leaves = nest.flatten(self._element)
         self._attrs = attrs_of(self._element)
         self._resource_handle: Tensor = apply_op("AnonymousIteratorV3", **self._attrs)
         # The functions of the dataset live as long as the walk.
         self._dataset = dataset
         apply_op("MakeIterator", dataset._variant, self._resource_handle)
         self._types: list[DType] = self._attrs["output_types"]
-        self._shapes = [leaf.dims for leaf in leaves]
+        self._shapes = [spec.dims for spec in flat_specs(self._element)]
         self._turn = threading.Lock()
         # Functions keep their state, such as that of random numbers, in the walk's own context.
         self._scope = contextvars.copy_context()
@@ -220,8 +247,8 @@ class OwnedIterator:
 
     @property
     def element_spec(self) -> Any:
-        """The TensorSpecs of an element."""
-        return nest.map_structure(type_spec, self._element)
+        """The structure of TypeSpecs of an element."""
+        return self._element
 
     def __iter__(self) -> OwnedIterator:
         return self
@@ -254,13 +281,13 @@ class OwnedIterator:
         if element is None:
             raise end_of_sequence()
         tensors = [EagerTensor(value, dtype) for value, dtype in zip(element, self._types)]
-        if not nest.is_nested(self._element):
-            return self._element.given(tensors[0])
+        if type(self._element) is TensorSpec:
+            return tensors[0]
         return packed(self._element, tensors)
 
 
 def _kind_of(element: Any) -> str:
-    return repr(nest.map_structure(type_spec, element))
+    return repr(element)
 
 
 def _direct_iterator(variant: Any, handle: Any) -> IteratorResource | None:
@@ -342,7 +369,7 @@ def fixed_length_record_dataset(
     kind = convert_to_tensor(compression_type or "")
     return _of_files(
         lambda names: DatasetV2._make(
-            "FixedLengthRecordDatasetV2", [names, *sizes, kind], Spec(dtypes.string, ())
+            "FixedLengthRecordDatasetV2", [names, *sizes, kind], TensorSpec((), dtypes.string)
         ),
         filenames,
         num_parallel_reads,
@@ -388,7 +415,7 @@ def _reader(op: str, compression: str | None, buffer_size: Any) -> Callable[[Any
     def read(names: Any) -> DatasetV2:
         size = convert_to_tensor(0 if buffer_size is None else buffer_size, dtypes.int64)
         inputs = [names, convert_to_tensor(compression or ""), size]
-        return DatasetV2._make(op, inputs, Spec(dtypes.string, ()))
+        return DatasetV2._make(op, inputs, TensorSpec((), dtypes.string))
 
     return read
 

@@ -25,8 +25,8 @@ from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.op_def import registered_ops
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec, type_spec_of
 from tideflow.ops.export import export, export_v2, export_value, exports
-from tideflow.ops.ragged import RaggedTensor, RaggedTensorSpec
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import DeviceSpec
@@ -177,13 +177,14 @@ def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
 
 
 @export_v2("type_spec_from_value")
-def type_spec_from_value(value: Any) -> TensorSpec | RaggedTensorSpec:
-    """Return the spec of a tensor, a ragged one, an array, or what converts to a tensor.
+def type_spec_from_value(value: Any) -> TypeSpec:
+    """Return the spec of a tensor, of what is made of tensors, or of what converts to a tensor.
 
     Raises: TypeError for what has none.
     """
-    if isinstance(value, RaggedTensor):
-        return RaggedTensorSpec.from_value(value)
+    found = type_spec_of(value)
+    if found is not None:
+        return found
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         try:
             value = convert_to_tensor(value)

@@ -16,6 +16,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.ordering import with_dependencies
 from tideflow.ops.framework import nest
@@ -46,7 +47,7 @@ tracing = _Tracing()
 
 
 def trace(
-    function: Callable[..., Any], inputs: Sequence[Tensor | Like], name: str
+    function: Callable[..., Any], inputs: Sequence[Tensor | TensorSpec | Like], name: str
 ) -> tuple[FuncGraph, Any]:
     """Build the body of a function.
 

@@ -11,8 +11,9 @@ from tideflow.ops.data.iterators import IteratorResource, end_of_sequence
 from tideflow.ops.data.optional_api import Optional, next_as_optional
 from tideflow.ops.data.record_io import tf_record_iterator
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
-from tideflow.ops.data.structure import Spec, attrs_of, packed, spec_of
+from tideflow.ops.data.structure import attrs_of, flat_specs, packed
 from tideflow.ops.data.traced import Traced
+from tideflow.ops.data.type_specs import set_default_kind
 from tideflow.ops.data.values import as_dataset
 
 __all__ = [
@@ -20,7 +21,6 @@ __all__ = [
     "IteratorResource",
     "Optional",
     "RecordStream",
-    "Spec",
     "Traced",
     "as_dataset",
     "assert_cardinality",
@@ -28,10 +28,11 @@ __all__ = [
     "drive",
     "end_of_sequence",
     "enter_scope",
+    "flat_specs",
     "in_file_thread",
     "next_as_optional",
     "packed",
-    "spec_of",
+    "set_default_kind",
     "tf_record_iterator",
     "to_variant",
 ]

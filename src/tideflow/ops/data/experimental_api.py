@@ -10,12 +10,14 @@ from typing import Any
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.graph.types import TensorLike
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
+from tideflow.ops.data.batching_api import known_size
 from tideflow.ops.data.functions_api import AUTOTUNE, Dataset
-from tideflow.ops.data.structure import Spec, int64
+from tideflow.ops.data.structure import int64
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import nest
+from tideflow.wire import dtypes
 
 Transformation = Callable[[Any], Any]
 
@@ -110,6 +112,22 @@ def bucket_by_sequence_length(
     )
 
 
+@export("data.experimental.dense_to_ragged_batch")
+def dense_to_ragged_batch(
+    batch_size: TensorLike,
+    drop_remainder: bool = False,
+    row_splits_dtype: DTypeLike = dtypes.int64,
+) -> Transformation:
+    """Return the transformation Dataset.ragged_batch."""
+    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
+
+
+@export("data.experimental.dense_to_sparse_batch")
+def dense_to_sparse_batch(batch_size: TensorLike, row_shape: ShapeLike) -> Transformation:
+    """Return the transformation Dataset.sparse_batch."""
+    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
+
 @export("data.experimental.map_and_batch")
 def map_and_batch(
     map_func: Callable[..., Any],
@@ -132,15 +150,13 @@ def map_and_batch(
 
     def transform(dataset: Dataset) -> Dataset:
         traced = Traced(map_func, dataset._element, "Dataset_map_and_batch")
-        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
-        element = nest.map_structure(
-            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
-            traced.element,
-        )
+        size = int64(batch_size)
+        known = known_size(size, drop_remainder)
+        element = nest.map_structure(lambda leaf: leaf.batched(known), traced.element)
         inputs = [
             dataset,
             traced.captured,
-            int64(batch_size),
+            size,
             int64(calls),
             convert_to_tensor(drop_remainder),
         ]
@@ -193,7 +209,7 @@ def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transfo
 
 @export("data.experimental.get_structure")
 def get_structure(dataset_or_iterator: Any) -> Any:
-    """Return the structure of TensorSpecs of an element."""
+    """Return the structure of TypeSpecs of an element."""
     return dataset_or_iterator.element_spec
 
 

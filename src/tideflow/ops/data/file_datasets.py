@@ -6,9 +6,10 @@ Source: tensorflow/python/data/ops/readers.py.
 from __future__ import annotations
 
 from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.data.session_iterators import DatasetV1
-from tideflow.ops.data.structure import Spec, int64
+from tideflow.ops.data.structure import int64
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 
@@ -62,4 +63,4 @@ def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None
 def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> DatasetV1:
     names = convert_to_tensor(filenames, dtypes.string)
     inputs = [names, convert_to_tensor(compression_type or ""), int64(0)]
-    return DatasetV1._make(op, inputs, Spec(dtypes.string, ()))
+    return DatasetV1._make(op, inputs, TensorSpec((), dtypes.string))

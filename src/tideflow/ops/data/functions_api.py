@@ -12,14 +12,23 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.graph.shapes import TensorShape
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.data.generator import generator_parts, generator_specs
 from tideflow.ops.data.grouping_api import GroupingTransformations
-from tideflow.ops.data.structure import Spec, int64, make, specs_of, variant_of
+from tideflow.ops.data.structure import (
+    attrs_of,
+    check_rows,
+    flat_rows,
+    flat_tensors,
+    int64,
+    make,
+    packed,
+    specs_of,
+)
 from tideflow.ops.data.structure import tensors as as_tensors
-from tideflow.ops.data.traced import Traced
+from tideflow.ops.data.traced import Traced, traced_state
 from tideflow.ops.data.transformations_api import order_text
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import Assert, nest
@@ -55,7 +64,8 @@ class Dataset(GroupingTransformations):
         """Return a dataset of one element.
 
         Args:
-          tensors: a structure of tensors: tuples and dicts stay, a list is one tensor.
+          tensors: a structure of tensors, sparse and ragged ones, datasets and None: tuples and
+            dicts stay, a list is one tensor.
           name: accepted for programs that give it.
         Returns: a dataset.
         Example:
@@ -63,28 +73,26 @@ class Dataset(GroupingTransformations):
           [[1, 2]]
         """
         made = as_tensors(tensors)
-        element = specs_of(made)
-        flat = nest.flatten(nest.map_structure(variant_of, made))
-        return cls._make("TensorDataset", [flat], element, "Toutput_types")
+        return cls._make("TensorDataset", [flat_tensors(made)], specs_of(made), "Toutput_types")
 
     @classmethod
     def from_tensor_slices(cls, tensors: TensorLike, name: str | None = None) -> Self:
         """Return a dataset of the rows of tensors.
 
         Args:
-          tensors: a structure of tensors [n, ...], all with the same n; a list is one tensor.
+          tensors: a structure of tensors [n, ...], sparse and ragged ones too, all with the same n;
+            a list is one tensor, but one of datasets is a component itself.
           name: accepted for programs that give it.
         Returns: a dataset of n elements, of shapes [...].
+        Raises: ValueError for scalars, components of different n, or none at all.
         Example:
           >>> [int(x) for x in tf.data.Dataset.from_tensor_slices([1, 2, 3])]
           [1, 2, 3]
         """
         made = as_tensors(tensors)
-        element = nest.map_structure(
-            lambda tensor: Spec(tensor.dtype, None if tensor.dims is None else tensor.dims[1:]),
-            made,
-        )
-        flat = nest.flatten(made)
+        flat = flat_rows(made)
+        check_rows(flat)
+        element = nest.map_structure(lambda spec: spec.unbatched(), specs_of(made))
         return cls._make("TensorSliceDataset", [flat], element, "Toutput_types")
 
     @classmethod
@@ -108,7 +116,7 @@ class Dataset(GroupingTransformations):
             raise ValueError(f"range takes one to three numbers; found {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         inputs = [int64(value) for value in (start, stop, step)]
-        return cls._make("RangeDataset", inputs, Spec(wanted, ()))
+        return cls._make("RangeDataset", inputs, TensorSpec((), wanted))
 
     @classmethod
     def counter(
@@ -146,7 +154,7 @@ class Dataset(GroupingTransformations):
           generator: called with args, as NumPy arrays; gives an iterable.
           output_types, output_shapes: the types and shapes of an element; or give output_signature.
           args: tensors.
-          output_signature: a structure of TensorSpecs for an element.
+          output_signature: a structure of TypeSpecs for an element.
           name: accepted for programs that give it.
         Returns: a dataset.
         Raises: TypeError for something that cannot be called or without a signature; when walked
@@ -162,8 +170,7 @@ class Dataset(GroupingTransformations):
             raise TypeError("`generator` must be a Python callable")
         specs = generator_specs(output_types, output_shapes, output_signature)
         inputs, attrs = generator_parts(generator, specs, args)
-        element = nest.map_structure(lambda spec: Spec(spec.dtype, spec.dims), specs)
-        return cls._make("GeneratorDataset", inputs, element, **attrs)
+        return cls._make("GeneratorDataset", inputs, specs, **attrs)
 
     @classmethod
     def list_files(
@@ -335,7 +342,10 @@ class Dataset(GroupingTransformations):
           [0, 1, 0, 1]
         """
         traced, element = self._nested(map_func)
-        lengths = [-1 if cycle_length is None else cycle_length, block_length or 1]
+        lengths = [
+            -1 if cycle_length is None else cycle_length,
+            1 if block_length is None else block_length,
+        ]
         inputs: list[Any] = [self, traced.captured, *map(int64, lengths)]
         attrs: dict[str, Any] = {"f": traced.ref}
         if num_parallel_calls is None:
@@ -357,28 +367,24 @@ class Dataset(GroupingTransformations):
         """Return the last state that a function makes of the state before and an element.
 
         Args:
-          initial_state: a structure of tensors.
+          initial_state: a structure of tensors, and of what elements may be.
           reduce_func: called with the state and the element; gives the next state, of the same
-            types.
+            types; its shapes may become less known.
           name: accepted for programs that give it.
         Returns: the state, a structure of tensors.
+        Raises: TypeError for a function that gives a state of other types.
         Example:
           >>> add = lambda total, x: total + x
           >>> int(tf.data.Dataset.range(5).reduce(tf.constant(0, tf.int64), add))
           10
         """
-        state = nest.map_structure(convert_to_tensor, initial_state)
-        specs = specs_of(state)
-        traced = Traced(reduce_func, (specs, self._element), "Dataset_reduce")
-        flat = nest.flatten(state)
-        op = make(
-            "ReduceDataset",
-            [self._variant, flat, traced.captured],
-            f=traced.ref,
-            output_types=[tensor.dtype for tensor in flat],
-            output_shapes=[TensorShape(tensor.dims) for tensor in flat],
+        state = as_tensors(initial_state)
+        traced, specs = traced_state(
+            reduce_func, specs_of(state), self._element, "Dataset_reduce", lambda found: found
         )
-        return nest.pack_sequence_as(state, op.outputs)
+        inputs = [self._variant, flat_tensors(state), traced.captured]
+        op = make("ReduceDataset", inputs, f=traced.ref, **attrs_of(specs))
+        return packed(specs, op.outputs)
 
 
 @export("data.experimental.to_variant")

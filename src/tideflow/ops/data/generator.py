@@ -13,20 +13,31 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor, to_array
 from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec
 from tideflow.ops.control_flow import register_function
 from tideflow.ops.data.padding import flat_shapes
-from tideflow.ops.data.structure import Spec
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
 
 def generator_specs(types: Any, shapes: Any, signature: Any) -> Any:
-    """Return the TensorSpecs of an element from one of the two ways to say them.
+    """Return the TypeSpecs of an element from one of the two ways to say them.
 
-    Raises: TypeError where neither is given.
+    Raises: TypeError where neither is given, or both.
     """
     if signature is not None:
+        if types is not None or shapes is not None:
+            raise TypeError(
+                "The `output_types` and `output_shapes` arguments can not be used together with "
+                "the `output_signature` argument."
+            )
+        for spec in nest.flatten(signature):
+            if not isinstance(spec, TypeSpec):
+                raise TypeError(
+                    "`output_signature` must contain objects that are subclass of `tf.TypeSpec` "
+                    f"but found {type(spec)} which is not."
+                )
         return signature
     if types is None:
         raise TypeError("Either `output_types` or `output_signature` must be specified")
@@ -42,7 +53,8 @@ def generator_parts(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return the inputs and attrs of the op that makes a generator's dataset."""
     flat = nest.flatten(specs)
-    types = [spec.dtype for spec in flat]
+    tensors = [part for spec in flat for part in spec.parts]
+    types = [part.dtype for part in tensors]
     running: dict[int, Iterator[Any]] = {}
     keys = itertools.count()
 
@@ -52,8 +64,9 @@ def generator_parts(
         return np.int64(key)
 
     def proceed(key: Any) -> list[Any]:
-        parts = _parts(specs, next(running[int(key)]))
-        return [_as_specified(value, spec) for value, spec in zip(parts, flat)]
+        found = _parts(specs, next(running[int(key)]))
+        parts = [one for value, spec in zip(found, flat) for one in _tensors_of(value, spec)]
+        return [_as_specified(value, part) for value, part in zip(parts, tensors, strict=True)]
 
     def end(key: Any) -> Any:
         running.pop(int(key), None)
@@ -61,10 +74,17 @@ def generator_parts(
 
     def element(key: Any) -> Any:
         found = apply_op("PyFunc", [key], token=register_function(proceed), Tout=types)
-        return tuple(found) if isinstance(found, list) else (found,)
+        given = iter(found if isinstance(found, list) else [found])
+        made = []
+        for spec in flat:
+            parts = [next(given) for _ in spec.parts]
+            for part, known in zip(parts, spec.parts):
+                part.set_shape(known.shape)
+            made.append(spec.from_parts(parts))
+        return nest.pack_sequence_as(specs, made) if nest.is_nested(specs) else made[0]
 
     given = [convert_to_tensor(arg) for arg in args or ()]
-    key_spec = Spec(dtypes.int64, ())
+    key_spec = TensorSpec((), dtypes.int64)
     start = Traced(lambda *ignored: _number(begin, given), (), "generator_init")
     proceeding = Traced(element, key_spec, "generator")
     ending = Traced(lambda key: _number(end, [key]), key_spec, "generator_end")
@@ -81,6 +101,24 @@ def _number(function: Callable[..., Any], inputs: list[Any]) -> Any:
     """Return the int64 that a Python function gives, called by the graph that is being built."""
     found = apply_op("PyFunc", inputs, token=register_function(function), Tout=[dtypes.int64])
     return found[0] if isinstance(found, list) else found
+
+
+def _tensors_of(value: Any, spec: TypeSpec) -> list[Any]:
+    """Return the tensors that a value of a generator has.
+
+    Raises: TypeError for a value that is not of the class of the spec.
+    """
+    if isinstance(spec, TensorSpec):
+        return [value]
+    if value is None:
+        found: list[Any] = []
+    elif nest.is_composite(value):
+        found = nest.flatten(value, expand_composites=True)
+    else:
+        found = list(value) if isinstance(value, tuple) else [value]
+    if len(found) != len(spec.parts):
+        raise TypeError(f"`generator` yielded {value!r} where a value of {spec!r} was expected")
+    return [one.numpy() if hasattr(one, "numpy") else one for one in found]
 
 
 def _as_specified(value: Any, spec: Any) -> Any:

@@ -11,18 +11,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from tideflow.graph import shapes as static_shapes
-from tideflow.graph.building import apply_op
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.ops.control_flow import with_dependencies
+from tideflow.ops.data.batching_api import BatchTransformations
 from tideflow.ops.data.padding import flat_shapes
-from tideflow.ops.data.structure import NestedSpec, Spec, int64, specs_of, tensors
-from tideflow.ops.data.traced import Traced
-from tideflow.ops.data.transformations_api import Transformations
-from tideflow.ops.framework import get_seed, nest
+from tideflow.ops.data.structure import flat_tensors, int64, relaxed, specs_of, tensors
+from tideflow.ops.data.traced import Traced, traced_state
+from tideflow.ops.data.type_specs import DatasetSpec
+from tideflow.ops.framework import Assert, get_seed, nest
 from tideflow.wire import dtypes
 
 
-class GroupingTransformations(Transformations):
+class GroupingTransformations(BatchTransformations):
     """A dataset, with the transformations that group, mix and scan."""
 
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Self:
@@ -50,7 +52,7 @@ class GroupingTransformations(Transformations):
         """Return what a function gives of each element and the state that it gave before.
 
         Args:
-          initial_state: a structure of tensors.
+          initial_state: a structure of tensors, and of what elements may be.
           scan_func: called with the state and the element; gives the next state and an output.
           name: accepted for programs that give it.
         Returns: a dataset of the outputs.
@@ -66,13 +68,15 @@ class GroupingTransformations(Transformations):
             found = scan_func(*args)
             if not isinstance(found, (tuple, list)) or len(found) != 2:
                 raise TypeError(
-                    "The scan function must return a pair comprising the new state and "
-                    "the output value."
+                    "Invalid `scan_func`. `scan_func` should return a pair consisting of new state "
+                    f"and the output value but it gives {found!r}."
                 )
             return tuple(found)
 
-        traced = Traced(call, (specs_of(state), self._element), "Dataset_scan")
-        inputs = [self, nest.flatten(state), traced.captured]
+        traced, _ = traced_state(
+            call, specs_of(state), self._element, "Dataset_scan", lambda found: found[0]
+        )
+        inputs = [self, flat_tensors(state), traced.captured]
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
         return self._make("ScanDataset", inputs, traced.element[1], **attrs)
 
@@ -106,18 +110,23 @@ class GroupingTransformations(Transformations):
                 "specified."
             )
         size = window_size_func or (lambda key: int64(window_size))  # type: ignore[arg-type]
-        number = Spec(dtypes.int64, ())
+        number = TensorSpec((), dtypes.int64)
         keys = Traced(
-            lambda *parts: apply_op("Cast", key_func(*parts), DstT=dtypes.int64),
+            lambda *parts: convert_to_tensor(key_func(*parts), dtypes.int64),
             self._element,
             "group_key",
         )
-        made = Traced(reduce_func, (number, NestedSpec(type(self), self._element)), "group_reduce")
+        if keys.element != number:
+            raise ValueError(
+                "Invalid `key_func`. Expected `key_func` to return a scalar tf.int64 tensor, but "
+                f"it gives {keys.element!r}."
+            )
+        made = Traced(
+            reduce_func, (number, DatasetSpec(self._element, kind=type(self))), "group_reduce"
+        )
         if made.dataset is None:
             raise TypeError(f"`reduce_func` must return a dataset; it gave {made.result!r}")
-        sizes = Traced(
-            lambda key: apply_op("Cast", size(key), DstT=dtypes.int64), number, "group_size"
-        )
+        sizes = Traced(lambda key: convert_to_tensor(size(key), dtypes.int64), number, "group_size")
         return self._make(
             "GroupByWindowDataset",
             [self, keys.captured, made.captured, sizes.captured],
@@ -152,7 +161,8 @@ class GroupingTransformations(Transformations):
           drop_remainder: whether a last batch that is smaller is left out.
           name: accepted for programs that give it.
         Returns: a dataset.
-        Raises: ValueError for another number of sizes.
+        Raises: ValueError for another number of sizes; when walked over, InvalidArgumentError for
+          an element that is longer than what its batch is padded to.
         Example:
           >>> rows = tf.data.Dataset.range(1, 4).map(lambda n: tf.fill([n], n))
           >>> batches = rows.bucket_by_sequence_length(lambda x: tf.shape(x)[0], [3], [2, 2])
@@ -178,8 +188,17 @@ class GroupingTransformations(Transformations):
                 return window.batch(size, drop_remainder=drop_remainder)
             shapes = padded_shapes
             if shapes is None:
-                shapes = nest.map_structure(lambda leaf: TensorShape(leaf.dims), self._element)
+                shapes = nest.map_structure(lambda leaf: leaf.shape, self._element)
             if pad_to_bucket_boundary:
+                fits = Assert(
+                    apply_op("Less", key, np.int64(len(bucket_boundaries))),
+                    [
+                        "When pad_to_bucket_boundary=True, elements must have length < "
+                        "max(bucket_boundaries)."
+                    ],
+                )
+                if fits is not None:
+                    key = with_dependencies([fits], key)
                 limits = np.array([*bucket_boundaries, 0], np.int64) - 1
                 most = apply_op("GatherV2", limits, key, 0)
                 shapes = self._filled(shapes, most)
@@ -269,7 +288,11 @@ class GroupingTransformations(Transformations):
         if not datasets:
             raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
         choice = choice_dataset._element
-        if not isinstance(choice, Spec) or choice.dtype is not dtypes.int64 or choice.dims != ():
+        if (
+            not isinstance(choice, TensorSpec)
+            or choice.dtype is not dtypes.int64
+            or choice.dims != ()
+        ):
             raise TypeError(
                 "Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` "
                 "tensors."
@@ -297,7 +320,7 @@ class GroupingTransformations(Transformations):
         """
         first, second = (0 if one is None else one for one in get_seed(seed))
         inputs: list[Any] = [int64(first), int64(second)]
-        spec = Spec(dtypes.int64, ())
+        spec = TensorSpec((), dtypes.int64)
         if not rerandomize_each_iteration:
             return cls._make("RandomDataset", inputs, spec)
         inputs.append(apply_op("DummySeedGenerator"))
@@ -307,11 +330,7 @@ class GroupingTransformations(Transformations):
     def _directed(cls, selector: Any, datasets: Sequence[Any], stop_on_empty: bool) -> Self:
         element = datasets[0]._element
         for other in datasets[1:]:
-            element = nest.map_structure(
-                lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
-                element,
-                other._element,
-            )
+            element = relaxed(element, other._element)
         inputs = [selector, list(datasets)]
         attrs: dict[str, Any] = {"stop_on_empty_dataset": stop_on_empty}
         return cls._make("DirectedInterleaveDataset", inputs, element, **attrs)

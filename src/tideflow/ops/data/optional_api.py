@@ -5,24 +5,17 @@ Source: tensorflow/python/data/ops/optional_ops.py.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor
-from tideflow.ops.data.structure import attrs_of, packed, spec_of, specs_of, tensors, variant_of
-from tideflow.ops.data.type_specs import type_spec
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec, register_type_spec
+from tideflow.ops.data.structure import attrs_of, flat_tensors, packed, specs_of, tensors
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
-
-
-class OptionalSpec:
-    """What is known of an optional: the structure of its value."""
-
-    def __init__(self, value_structure: Any) -> None:
-        self.value_structure = value_structure
-
-    def __repr__(self) -> str:
-        return f"OptionalSpec({self.value_structure!r})"
+from tideflow.wire import dtypes
 
 
 @export("experimental.Optional", "data.experimental.Optional")
@@ -46,13 +39,12 @@ class Optional:
     def from_value(value: Any) -> Optional:
         """Return an optional that has a structure of tensors as its value."""
         made = tensors(value)
-        flat = [variant_of(leaf) for leaf in nest.flatten(made)]
-        return Optional(apply_op("OptionalFromValue", flat), specs_of(made))
+        return Optional(apply_op("OptionalFromValue", flat_tensors(made)), specs_of(made))
 
     @staticmethod
     def empty(element_spec: Any) -> Optional:
-        """Return an optional without a value, for values of a structure of TensorSpecs."""
-        return Optional(apply_op("OptionalNone"), nest.map_structure(spec_of, element_spec))
+        """Return an optional without a value, for values of a structure of TypeSpecs."""
+        return Optional(apply_op("OptionalNone"), element_spec)
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Return whether there is a value, a bool scalar."""
@@ -66,8 +58,8 @@ class Optional:
 
     @property
     def element_spec(self) -> Any:
-        """The structure of TensorSpecs of the value."""
-        return nest.map_structure(type_spec, self._element)
+        """The structure of TypeSpecs of the value."""
+        return self._element
 
     def __repr__(self) -> str:
         return f"<_OptionalImpl element_spec={self.element_spec}>"
@@ -81,3 +73,41 @@ def next_as_optional(handle: Tensor, element: Any) -> Optional:
 nest.register_composite(
     Optional, lambda given: [given._variant], lambda like, parts: Optional(parts[0], like._element)
 )
+
+
+@export("OptionalSpec", "experimental.OptionalSpec", "data.experimental.OptionalStructure")
+class OptionalSpec(TypeSpec):
+    """What is known of an optional: the structure of its value."""
+
+    def __init__(self, element_spec: Any) -> None:
+        self.element_spec = element_spec
+
+    @classmethod
+    def from_value(cls, value: Optional) -> OptionalSpec:
+        """Return the spec of an optional."""
+        return cls(value.element_spec)
+
+    @property
+    def value_type(self) -> type:
+        """The class of optionals."""
+        return Optional
+
+    def _stated(self) -> tuple[Any, ...]:
+        return (self.element_spec,)
+
+    @property
+    def parts(self) -> Sequence[TensorSpec]:
+        """The tensor that holds the optional."""
+        return (TensorSpec((), dtypes.variant),)
+
+    def from_parts(self, parts: Sequence[Any]) -> Optional:
+        """Return the optional that a tensor holds."""
+        (held,) = parts
+        return Optional(held, self.element_spec)
+
+    def to_tensors(self, value: Optional) -> list[Any]:
+        """Return the tensor that holds the optional."""
+        return [value._variant]
+
+
+register_type_spec(Optional, OptionalSpec.from_value)

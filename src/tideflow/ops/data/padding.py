@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.shapes import Dims, TensorShape, format_dims
+from tideflow.graph.static_value import static_value
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
@@ -31,25 +35,63 @@ def is_shape(value: Any) -> bool:
     )
 
 
+def tensor_leaves(element: Any) -> list[TensorSpec]:
+    """Return the specs of an element's components.  Raises: TypeError for what are no tensors."""
+    leaves = nest.flatten(element)
+    for leaf in leaves:
+        if not isinstance(leaf, TensorSpec):
+            raise TypeError(
+                "`padded_batch` is only supported for datasets that produce tensor elements but "
+                "type spec of elements in the input dataset is not a subclass of TensorSpec: "
+                f"`{leaf!r}`."
+            )
+    return leaves
+
+
 def padded_dims(element: Any, shapes: Any) -> list[Any]:
     """Return the shape, or the tensor that says it, to which each component is padded.
 
-    Raises: ValueError for components of unknown rank where no shapes are given, or another number
-    of shapes.
+    Raises: ValueError for components of unknown rank where no shapes are given, another number of
+    shapes, or shapes that cannot hold what is padded.
     """
     leaves = nest.flatten(element)
     if shapes is None:
-        if any(leaf.dims is None for leaf in leaves):
-            raise ValueError(
-                "You must provide `padded_shapes` where the rank of a component is unknown."
-            )
+        for i, leaf in enumerate(leaves):
+            if leaf.dims is None:
+                raise ValueError(
+                    f"You must provide `padded_shapes` argument because component {i} has unknown "
+                    "rank."
+                )
         return [TensorShape(leaf.dims) for leaf in leaves]
     flat = flat_shapes(shapes, len(leaves) if not isinstance(shapes, (tuple, dict)) else 1)
     if len(flat) != len(leaves):
         raise ValueError(
             f"the elements have {len(leaves)} components; {len(flat)} shapes are given"
         )
+    for leaf, shape in zip(leaves, flat):
+        _check_fit(leaf.dims, shape)
     return flat
+
+
+def _check_fit(dims: Dims, shape: Any) -> None:
+    if isinstance(shape, Tensor):
+        if not shape.dtype.is_integer:
+            raise TypeError(
+                f"Padded shape {shape} must be a `tf.int64` vector tensor, but its type was "
+                f"{shape.dtype}."
+            )
+        if shape.dims == ():
+            raise ValueError(f"Padded shape {shape} must be a vector, but it is a scalar.")
+    wanted = static_dims(shape)
+    if dims is None or wanted is None:
+        return
+    if len(dims) != len(wanted) or any(
+        most is not None and size is not None and most < size for most, size in zip(wanted, dims)
+    ):
+        raise ValueError(
+            f"The padded shape {format_dims(wanted)} is not compatible with the shape "
+            f"{format_dims(dims)} of the corresponding input component."
+        )
 
 
 def padded_sizes(shape: Any) -> Tensor:
@@ -63,6 +105,11 @@ def padded_sizes(shape: Any) -> Tensor:
 def static_dims(shape: Any) -> Dims:
     """Return what is known of a shape: -1 stands for a size that is not."""
     if isinstance(shape, Tensor):
+        known = static_value(*shape.edge)
+        if known is not None:
+            # Of some sizes nothing may be known.
+            sizes = list(np.reshape(np.asarray(known, object), -1))
+            return tuple(None if size is None or size == -1 else int(size) for size in sizes)
         rank = None if shape.dims is None else shape.dims[0]
         return None if rank is None else (None,) * rank
     dims = TensorShape(

@@ -32,11 +32,19 @@ from tideflow.wire.dtypes import DType
 
 
 class _Scanned:
-    __slots__ = ("_ended", "_function", "_preserves", "_source", "_state")
+    """Gives what a function makes; given: how many components that has beside the state."""
+
+    __slots__ = ("_ended", "_function", "_given", "_preserves", "_source", "_state")
 
     def __init__(
-        self, source: Iterator, state: Sequence[Any], function: Function, preserves: bool
+        self,
+        source: Iterator,
+        state: Sequence[Any],
+        function: Function,
+        preserves: bool,
+        given: int,
     ) -> None:
+        self._given = given
         self._source = source
         self._state = tuple(state)
         self._function = function
@@ -55,6 +63,11 @@ class _Scanned:
         if found is None:
             self._ended = True
             return None
+        if len(found) != len(self._state) + self._given:
+            raise fail(
+                "Incorrect number of components returned from function body. Expected at least "
+                f"{len(self._state) + self._given}, got {len(found)}."
+            )
         self._state, element = found[: len(self._state)], found[len(self._state) :]
         return element
 
@@ -75,11 +88,13 @@ def scan_dataset(
     initial_state: list[Any],
     f: CapturedFunction,
     preserve_cardinality: bool,
+    output_types: list[DType],
 ) -> Elements:
     """Return what a function makes of each element and of a state, which it also renews."""
     state = [owned(value) for value in initial_state]
+    keeps, given = preserve_cardinality, len(output_types)
     return Elements(
-        lambda: _Scanned(input_dataset.iterator(), state, f.instantiate(), preserve_cardinality),
+        lambda: _Scanned(input_dataset.iterator(), state, f.instantiate(), keeps, given),
         input_dataset.cardinality if preserve_cardinality else UNKNOWN,
     )
 
@@ -118,7 +133,13 @@ async def reduce_dataset(
     state = list(initial_state)
     turns = Turns()
     while (element := await iterator.next()) is not None:
-        state = await function(*state, *element)
+        found = await function(*state, *element)
+        if len(found) != len(state):
+            raise fail(
+                "The number of components of the initial state and the reduce function output "
+                f"does not match. (initial_state={len(state)}, output={len(found)})."
+            )
+        state = found
         await turns.pause()
     return state
 

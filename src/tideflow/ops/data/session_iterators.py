@@ -5,21 +5,25 @@ Source: tensorflow/python/data/ops/{dataset_ops,iterator_ops}.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import finish, trace
 from tideflow.ops.data.functions_api import Dataset
-from tideflow.ops.data.optional_api import Optional, next_as_optional
+from tideflow.ops.data.optional_api import Optional, OptionalSpec, next_as_optional
 from tideflow.ops.data.padding import flat_shapes
-from tideflow.ops.data.structure import NestedSpec, Spec, attrs_of, make, packed
-from tideflow.ops.data.type_specs import type_spec
+from tideflow.ops.data.structure import attrs_of, make, packed
+from tideflow.ops.data.type_specs import DatasetSpec, NoneTensorSpec
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
+from tideflow.ops.ragged import RaggedTensor, RaggedTensorSpec
+from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
@@ -165,7 +169,7 @@ class Iterator:
           output_types: a structure of types, one for each component of an element.
           output_shapes: a structure of shapes; None where they are not known.
           shared_name: sessions that name the same one share the iterator.
-          output_classes: accepted; components are tensors.
+          output_classes: a structure of classes; None where all components are tensors.
         Returns: an Iterator without an `initializer` of its own.
         Example:
           >>> iterator = tf.data.Iterator.from_structure(tf.int64, [])
@@ -175,7 +179,7 @@ class Iterator:
           ...     int(session.run(iterator.get_next()))
           0
         """
-        element = _element(output_types, output_shapes)
+        element = _element(output_types, output_shapes, output_classes)
         name = shared_name or ""
         made = make("IteratorV2", [], shared_name=name, container="", **attrs_of(element))
         return Iterator(made.outputs[0], None, element)
@@ -193,7 +197,7 @@ class Iterator:
           string_handle: a string scalar, such as a placeholder.
           output_types: a structure of types, one for each component of an element.
           output_shapes: a structure of shapes; None where they are not known.
-          output_classes: accepted; components are tensors.
+          output_classes: a structure of classes; None where all components are tensors.
         Returns: an Iterator without an `initializer`.
         Example:
           >>> name = tf.placeholder(tf.string, [])
@@ -203,7 +207,7 @@ class Iterator:
           ...     int(session.run(following, {name: session.run(one.string_handle())}))
           0
         """
-        element = _element(output_types, output_shapes)
+        element = _element(output_types, output_shapes, output_classes)
         text = convert_to_tensor(string_handle, dtypes.string)
         made = make("IteratorFromStringHandleV2", [text], **attrs_of(element))
         return Iterator(made.outputs[0], None, element)
@@ -239,12 +243,17 @@ class Iterator:
         nest.assert_same_structure(self._element, dataset._element)
         pairs = zip(nest.flatten(self._element), nest.flatten(dataset._element))
         for wanted, found in pairs:
-            if wanted.dtype is not found.dtype:
+            if wanted.value_type is not found.value_type:
+                raise TypeError(
+                    f"Expected output classes {self.output_classes!r} but got dataset with output "
+                    f"classes {_classes(dataset._element)!r}."
+                )
+            if _types(wanted) != _types(found):
                 raise TypeError(
                     f"Expected output types {self.output_types!r} but got dataset with output "
                     f"types {_types(dataset._element)!r}."
                 )
-            if not TensorShape(wanted.dims).is_compatible_with(TensorShape(found.dims)):
+            if not wanted.is_compatible_with(found):
                 raise TypeError(
                     "Expected output shapes compatible with "
                     f"{self.output_shapes!r} but got dataset with output shapes "
@@ -300,8 +309,8 @@ class Iterator:
 
     @property
     def element_spec(self) -> Any:
-        """The structure of TensorSpecs of an element."""
-        return nest.map_structure(type_spec, self._element)
+        """The structure of TypeSpecs of an element."""
+        return self._element
 
     @property
     def output_types(self) -> Any:
@@ -319,37 +328,40 @@ class Iterator:
         return _classes(self._element)
 
 
-def _element(output_types: Any, output_shapes: Any) -> Any:
-    """Return specs for a structure of types, and one of shapes."""
+def _element(output_types: Any, output_shapes: Any, output_classes: Any) -> Any:
+    """Return specs for a structure of types, one of shapes and one of classes."""
     types = nest.flatten(output_types)
     shapes: list[Any] = [None] * len(types)
     if output_shapes is not None:
         shapes = flat_shapes(output_shapes, len(types))
     if len(shapes) != len(types):
         raise TypeError(f"there are {len(types)} types, and {len(shapes)} shapes")
-    leaves = [Spec(as_dtype(t), TensorShape(s).sizes) for t, s in zip(types, shapes)]
+    classes = [Tensor] * len(types) if output_classes is None else nest.flatten(output_classes)
+    specs = {SparseTensor: SparseTensorSpec, RaggedTensor: RaggedTensorSpec}
+    leaves = [
+        specs.get(kind, TensorSpec)(TensorShape(s), as_dtype(t))
+        for t, s, kind in zip(types, shapes, classes, strict=True)
+    ]
     return nest.pack_sequence_as(output_types, leaves)
 
 
 def _types(element: Any) -> Any:
-    return nest.map_structure(
-        lambda leaf: _types(leaf.element) if isinstance(leaf, NestedSpec) else leaf.dtype, element
-    )
+    return nest.map_structure(lambda leaf: _of_leaf(leaf, "dtype", _types), element)
 
 
 def _shapes(element: Any) -> Any:
-    return nest.map_structure(
-        lambda leaf: (
-            _shapes(leaf.element) if isinstance(leaf, NestedSpec) else TensorShape(leaf.dims)
-        ),
-        element,
-    )
+    return nest.map_structure(lambda leaf: _of_leaf(leaf, "shape", _shapes), element)
+
+
+def _of_leaf(leaf: Any, what: str, within: Callable[[Any], Any]) -> Any:
+    """Return type or shape of a component: of the elements, where it is a dataset."""
+    if isinstance(leaf, DatasetSpec | OptionalSpec):
+        return within(leaf.element_spec)
+    return None if isinstance(leaf, NoneTensorSpec) else getattr(leaf, what)
 
 
 def _classes(element: Any) -> Any:
-    return nest.map_structure(
-        lambda leaf: leaf.kind if isinstance(leaf, NestedSpec) else Tensor, element
-    )
+    return nest.map_structure(lambda leaf: leaf.value_type, element)
 
 
 @export("data.make_one_shot_iterator")

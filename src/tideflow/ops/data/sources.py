@@ -47,6 +47,8 @@ def range_dataset(start: int, stop: int, step: int, output_types: list[DType]) -
     """Return the dataset of the integers from start up to stop."""
     if not step:
         raise fail("step must be a non-zero integer.")
+    if not output_types[0].is_integer and not output_types[0].is_floating:
+        raise fail(f"a range has numbers; {output_types[0].name} was asked for")
     numbers = range(start, stop, step)
     kind = output_types[0].as_numpy_dtype
     return Elements(lambda: Listed((kind(i),) for i in numbers), len(numbers))

@@ -1,7 +1,8 @@
 """The structure of a dataset's elements, and a dataset as the tensor that holds it.
 
-An element is a structure of tuples and dicts.  Its leaves are tensors, or datasets, which travel as
-variant tensors.
+An element is a structure of tuples and dicts.  At its leaves are tensors, and what has a TypeSpec:
+sparse and ragged tensors, datasets and others, which travel as variant tensors.  The spec at a leaf
+says which tensors stand for it; the ops know these alone.
 """
 
 from __future__ import annotations
@@ -9,48 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from tideflow.graph.building import convert_to_tensor, make_op
+from tideflow.graph.building import apply_op, convert_to_tensor, make_op
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import get_op_def
-from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec, type_spec_of
 from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import nest
+from tideflow.ops.sparse import SparseTensor, SparseTensorValue
 from tideflow.wire import dtypes
-from tideflow.wire.dtypes import DType
-
-
-class Spec:
-    """Type and shape of a component."""
-
-    __slots__ = ("dims", "dtype")
-
-    def __init__(self, dtype: DType, dims: Dims) -> None:
-        self.dtype = dtype
-        self.dims = dims
-
-    def given(self, tensor: Any) -> Any:
-        """Return what a program gets for a tensor of the component."""
-        return tensor
-
-
-class NestedSpec(Spec):
-    """A component that is a dataset itself.
-
-    Args:
-      kind: the class of the dataset.
-      element: the structure of its elements.
-    """
-
-    __slots__ = ("element", "kind")
-
-    def __init__(self, kind: type[StructuredVariant], element: Any) -> None:
-        super().__init__(dtypes.variant, ())
-        self.kind = kind
-        self.element = element
-
-    def given(self, tensor: Any) -> Any:
-        """Return the dataset that a tensor holds."""
-        return self.kind(tensor, self.element)
 
 
 class StructuredVariant:
@@ -58,7 +26,7 @@ class StructuredVariant:
 
     Args:
       variant: a variant scalar that holds the dataset.
-      element: the structure of the elements, with a Spec at each leaf.
+      element: the structure of the elements, with a TypeSpec at each leaf.
     """
 
     def __init__(self, variant: Tensor, element: Any) -> None:
@@ -77,12 +45,12 @@ class StructuredVariant:
         **attrs: Any,
     ) -> Self:
         """Return the dataset that an op makes; among its inputs may be datasets."""
-        leaves = nest.flatten(element)
         known = get_op_def(op).attrs
+        flat = flat_specs(element)
         if types in known:
-            attrs[types] = [leaf.dtype for leaf in leaves]
+            attrs[types] = [spec.dtype for spec in flat]
         if "output_shapes" in known:
-            attrs["output_shapes"] = [TensorShape(leaf.dims) for leaf in leaves]
+            attrs["output_shapes"] = [spec.shape for spec in flat]
         variants = nest.map_structure(variant_of, list(inputs))
         made = cls(make(op, variants, **attrs).outputs[0], element)
         made._made_of = op, inputs, attrs
@@ -125,37 +93,116 @@ def variant_of(leaf: object) -> Any:
 
 
 def tensors(value: Any) -> Any:
-    """Return a structure of tuples and dicts with tensors as leaves; a list is one tensor."""
+    """Return a structure of tuples and dicts with tensors, or what has a spec, as leaves.
+
+    A list is one tensor, unless it is one of datasets.
+    Raises: TypeError or ValueError for what becomes no tensor.
+    """
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
     if isinstance(value, dict):
         return {key: tensors(item) for key, item in value.items()}
     if isinstance(value, tuple):
         items = [tensors(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return value if isinstance(value, StructuredVariant) else convert_to_tensor(value)
+    if isinstance(value, list) and value and isinstance(value[0], StructuredVariant):
+        return VariantBatch.of(value)
+    has_spec = not isinstance(value, Tensor) and type_spec_of(value) is not None
+    return value if has_spec else convert_to_tensor(value)
 
 
-def spec_of(leaf: Any) -> Spec:
-    """Return what is known of a leaf of an element: a tensor, or a dataset."""
-    if isinstance(leaf, StructuredVariant):
-        return NestedSpec(type(leaf), leaf._element)
-    return Spec(leaf.dtype, leaf.dims)
+class VariantBatch:
+    """Datasets as the elements of a tensor.
+
+    Attributes:
+      variant: the tensor that holds them.
+      spec: the spec of one of them.
+    """
+
+    def __init__(self, variant: Tensor, spec: TypeSpec) -> None:
+        self.variant = variant
+        self.spec = spec
+
+    @classmethod
+    def of(cls, datasets: Sequence[StructuredVariant]) -> VariantBatch:
+        """Return datasets of one structure as a batch."""
+        return cls(apply_op("Pack", [one._variant for one in datasets]), spec_of(datasets[0]))
+
+
+def spec_of(leaf: Any) -> TypeSpec:
+    """Return what is known of a leaf of an element.  Raises: TypeError for what has no spec."""
+    found = type_spec_of(leaf)
+    if found is None:
+        raise TypeError(f"{type(leaf).__name__} has no type spec")
+    return found
 
 
 def specs_of(structure: Any) -> Any:
-    """Return the specs of a structure of tensors and datasets."""
+    """Return the specs of a structure of tensors and what has a spec."""
     return nest.map_structure(spec_of, structure)
 
 
+def flat_specs(element: Any) -> list[TensorSpec]:
+    """Return what is known of the tensors that stand for an element."""
+    return [spec for leaf in nest.flatten(element) for spec in leaf.flat]
+
+
+def flat_tensors(structure: Any) -> list[Tensor]:
+    """Return the tensors that stand for an element."""
+    return [one for leaf in nest.flatten(structure) for one in spec_of(leaf).to_tensors(leaf)]
+
+
+def flat_rows(structure: Any) -> list[Tensor]:
+    """Return tensors whose rows stand for the rows of an element.
+
+    Raises: TypeError or ValueError for a component without rows.
+    """
+    return [one for leaf in nest.flatten(structure) for one in spec_of(leaf).to_rows(leaf)]
+
+
+def check_rows(rows: Sequence[Tensor]) -> None:
+    """Check that there are tensors, and that they have rows, all as many where that is known.
+
+    Raises: ValueError.
+    """
+    if not rows:
+        raise ValueError("Invalid `element`. `element` should not be empty.")
+    counts = [tensor.dims[0] for tensor in rows if tensor.dims]
+    known = [count for count in counts if count is not None]
+    if len(set(known)) > 1:
+        raise ValueError(f"Dimensions {known[0]} and {known[1]} are not compatible")
+
+
 def packed(element: Any, flat: Sequence[Any]) -> Any:
-    """Return tensors as an element: the datasets among them as datasets."""
-    leaves = [spec.given(one) for spec, one in zip(nest.flatten(element), flat, strict=True)]
+    """Return the element that tensors stand for."""
+    given = iter(flat)
+    leaves = []
+    for spec in nest.flatten(element):
+        if isinstance(spec, TensorSpec):
+            leaves.append(next(given))
+        else:
+            leaves.append(spec.from_tensors([next(given) for _ in spec.flat]))
     return nest.pack_sequence_as(element, leaves)
+
+
+def relaxed(one: Any, other: Any) -> Any:
+    """Return the structure of specs for the elements of both.
+
+    Raises: TypeError where they are of other types or structures.
+    """
+    try:
+        found = nest.map_structure(lambda a, b: a.relaxed(b), one, other)
+    except (TypeError, ValueError):
+        found = None
+    if any(leaf is None for leaf in nest.flatten(found)):
+        raise TypeError(f"Incompatible dataset elements:\n  {one!r} vs.   {other!r}")
+    return found
 
 
 def attrs_of(element: Any) -> dict[str, Any]:
     """Return the attrs that say the types and shapes of an element."""
-    leaves = nest.flatten(element)
+    flat = flat_specs(element)
     return {
-        "output_types": [leaf.dtype for leaf in leaves],
-        "output_shapes": [TensorShape(leaf.dims) for leaf in leaves],
+        "output_types": [spec.dtype for spec in flat],
+        "output_shapes": [spec.shape for spec in flat],
     }

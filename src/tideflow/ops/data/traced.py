@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from tideflow.graph.graph import Tensor
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import finish, trace, tracing
 from tideflow.ops.data.structure import (
-    Spec,
     StructuredVariant,
+    flat_specs,
+    flat_tensors,
     packed,
-    spec_of,
+    specs_of,
     tensors,
-    variant_of,
 )
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -27,6 +28,10 @@ class Traced:
       function: called with the parts of an element.
       element: the specs of an element.
       name: of the function, made unique.
+    Attributes:
+      result: what the function gave, in its own structure.
+      element: the specs of that.
+    Raises: TypeError for a function that gives what cannot be an element.
     """
 
     def __init__(self, function: Callable[..., Any], element: TensorLike, name: str) -> None:
@@ -41,31 +46,75 @@ class Traced:
             self.dataset = result if isinstance(result, StructuredVariant) else None
             if isinstance(result, list):
                 result = tuple(result)
-            if isinstance(result, (tuple, dict)):
-                result = tensors(result)
-            structure.append(result)
-            return nest.map_structure(variant_of, result)
+            try:
+                made = tensors(result)
+                structure.append((made, specs_of(made)))
+            except (TypeError, ValueError) as error:
+                raise TypeError(
+                    f"Unsupported return value from function passed to Dataset: {result!r}: {error}"
+                ) from error
+            return flat_tensors(made)
 
-        graph, _ = trace(call, nest.flatten(element), name)
-        self.result = structure[0]
+        graph, _ = trace(call, flat_specs(element), name)
+        [(self.result, self.element)] = structure
         self.ref = finish(graph).ref()
         self.captured = graph.captured_inputs
-        flat = nest.flatten(self.result)
-        leaves = [
-            spec_of(leaf if isinstance(leaf, StructuredVariant) else tensor)
-            for leaf, tensor in zip(flat, graph.outputs)
-        ]
-        self.element = nest.pack_sequence_as(self.result, leaves)
 
     def require_truth(self) -> None:
         """Raise ValueError for a predicate that gives no bool scalar."""
         found = self.element
         if (
-            not isinstance(found, Spec)
+            not isinstance(found, TensorSpec)
             or found.dtype is not dtypes.bool_
             or found.dims not in (None, ())
         ):
             raise ValueError(
                 "Invalid `predicate`. `predicate` must return a `tf.bool` scalar tensor, but its "
-                f"return type is {nest.map_structure(lambda leaf: leaf.dtype.name, found)}."
+                f"return type is {found!r}."
             )
+
+
+def traced_state(
+    function: Callable[..., Any],
+    state: Any,
+    element: Any,
+    name: str,
+    new_state: Callable[[Any], Any],
+) -> tuple[Traced, Any]:
+    """Trace a function of a state and an element, which gives the next state.
+
+    Args:
+      state: the specs of the first state; their shapes become less known until all states fit.
+      element: the specs of an element.
+      name: of the function, made unique.
+      new_state: takes the specs of the next state from those of what the function gives.
+    Returns: the function, and the specs of all states.
+    Raises: TypeError for a next state of another structure, or of other classes or types.
+    """
+    while True:
+        traced = Traced(function, (state, element), name)
+        found = new_state(traced.element)
+        wider = _widened(state, found)
+        if wider == state:
+            return traced, state
+        state = wider
+
+
+def _widened(state: Any, found: Any) -> Any:
+    """Return the specs for a state and the one after it."""
+    pairs = list(zip(nest.flatten(state), nest.flatten(found)))
+    for one, other in pairs:
+        if one.value_type is not other.value_type:
+            raise TypeError(
+                "The element classes for the new state must match the initial state. Expected "
+                f"{one.value_type}, got {other.value_type}."
+            )
+        if getattr(one, "dtype", None) != getattr(other, "dtype", None):
+            raise TypeError(
+                "The element types for the new state must match the initial state. Expected "
+                f"{one.dtype}, got {other.dtype}."
+            )
+    if len(nest.flatten(state)) != len(nest.flatten(found)):
+        # The op says how many there are.
+        return state
+    return nest.pack_sequence_as(state, [one.relaxed(other) or one for one, other in pairs])

@@ -8,17 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-import numpy as np
-
-from tideflow.graph import shapes as static_shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.graph.static_value import static_value
 from tideflow.graph.types import TensorLike
 from tideflow.ops.data.options_api import Options
-from tideflow.ops.data.padding import padded_dims, padded_sizes, paddings, static_dims
-from tideflow.ops.data.structure import NestedSpec, Spec, StructuredVariant, int64
-from tideflow.ops.data.type_specs import type_spec
+from tideflow.ops.data.structure import StructuredVariant, int64, relaxed
+from tideflow.ops.data.type_specs import DatasetSpec
 from tideflow.ops.framework import get_seed, nest
 from tideflow.wire import dtypes
 
@@ -38,15 +33,12 @@ class Transformations(StructuredVariant):
           dataset: the other one, with elements of the same structure and types.
           name: accepted for programs that give it.
         Returns: a dataset.
+        Raises: TypeError for elements of another structure or of other types.
         Example:
           >>> [int(x) for x in tf.data.Dataset.range(2).concatenate(tf.data.Dataset.range(2))]
           [0, 1, 0, 1]
         """
-        element = nest.map_structure(
-            lambda a, b: Spec(a.dtype, static_shapes.relax(a.dims, b.dims)),
-            self._element,
-            dataset._element,
-        )
+        element = relaxed(self._element, dataset._element)
         return self._make("ConcatenateDataset", [self, dataset], element)
 
     def take(self, count: TensorLike, name: str | None = None) -> Self:
@@ -116,38 +108,6 @@ class Transformations(StructuredVariant):
         """
         return self._like("PrefetchDataset", int64(buffer_size))
 
-    def rebatch(
-        self, batch_size: TensorLike, drop_remainder: bool = False, name: str | None = None
-    ) -> Self:
-        """Return the rows of batches in batches of other sizes.
-
-        Args:
-          batch_size: how many rows a batch has, an integer scalar; or a vector of numbers that take
-            turns, of which zeros give empty batches.
-          drop_remainder: whether a last batch that is smaller is left out.
-          name: accepted for programs that give it.
-        Returns: a dataset.
-        Example:
-          >>> batches = tf.data.Dataset.range(6).batch(4).rebatch(3)
-          >>> [x.tolist() for x in batches.as_numpy_iterator()]
-          [[0, 1, 2], [3, 4, 5]]
-        """
-        sizes = int64(batch_size)
-        given = static_value(*sizes.edge)
-        numbers = [] if given is None else np.reshape(given, -1).tolist()
-        size = numbers[0] if len(set(numbers)) == 1 else None
-
-        def rows(leaf: Spec) -> Spec:
-            if leaf.dims is None or not leaf.dims:
-                return Spec(leaf.dtype, None)
-            before = leaf.dims[0]
-            is_known = size and (drop_remainder or (before is not None and before % size == 0))
-            return Spec(leaf.dtype, (size if is_known else None, *leaf.dims[1:]))
-
-        element = nest.map_structure(rows, self._element)
-        inputs = [self, sizes, convert_to_tensor(drop_remainder)]
-        return self._make("RebatchDatasetV2", inputs, element)
-
     def cache(self, filename: TensorLike = "", name: str | None = None) -> Self:
         """Return the elements, kept once they were made.
 
@@ -195,105 +155,6 @@ class Transformations(StructuredVariant):
             reshuffle_each_iteration=reshuffle_each_iteration is not False,
         )
 
-    def batch(
-        self,
-        batch_size: TensorLike,
-        drop_remainder: bool = False,
-        num_parallel_calls: int | None = None,
-        deterministic: bool | None = None,
-        name: str | None = None,
-    ) -> Self:
-        """Return batches of elements.
-
-        Args:
-          batch_size: how many elements a batch has, an integer scalar.
-          drop_remainder: whether a last batch that is smaller is left out.
-          num_parallel_calls: how many calls run at once; -1 (tf.data.AUTOTUNE) for as many as
-            serve, None for
-            one after the other.
-          deterministic: whether the order of elements is kept with parallel calls; None for yes.
-          name: accepted for programs that give it.
-        Returns: a dataset whose elements have one dimension more, the first.
-        Raises: InvalidArgumentError, when walked over, for elements of different shapes.
-        Example:
-          >>> [x.tolist() for x in tf.data.Dataset.range(5).batch(2).as_numpy_iterator()]
-          [[0, 1], [2, 3], [4]]
-        """
-        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
-        element = nest.map_structure(
-            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else (known, *leaf.dims)),
-            self._element,
-        )
-        inputs: list[Any] = [self, int64(batch_size)]
-        remainder = convert_to_tensor(drop_remainder)
-        if num_parallel_calls is None:
-            return self._make("BatchDatasetV2", [*inputs, remainder], element)
-        inputs += [int64(num_parallel_calls), remainder]
-        order = order_text(deterministic)
-        return self._make("ParallelBatchDataset", inputs, element, deterministic=order)
-
-    def unbatch(self, name: str | None = None) -> Self:
-        """Return the rows of each element.
-
-        Args:
-          name: accepted for programs that give it.
-        Returns: a dataset whose elements lack the first dimension.
-        Example:
-          >>> [int(x) for x in tf.data.Dataset.from_tensors([1, 2]).unbatch()]
-          [1, 2]
-        """
-        element = nest.map_structure(
-            lambda leaf: Spec(leaf.dtype, None if leaf.dims is None else leaf.dims[1:]),
-            self._element,
-        )
-        return self._make("UnbatchDataset", [self], element)
-
-    def padded_batch(
-        self,
-        batch_size: TensorLike,
-        padded_shapes: Any = None,
-        padding_values: Any = None,
-        drop_remainder: bool = False,
-        name: str | None = None,
-    ) -> Self:
-        """Return batches of elements, padded to one shape.
-
-        Args:
-          batch_size: how many elements a batch has, an integer scalar.
-          padded_shapes: a structure of shapes for an element's parts; None in a shape for the
-            largest size
-            in the batch, and for all of it by default.
-          padding_values: a structure of scalars; 0 and "" by default.
-          drop_remainder: whether a last batch that is smaller is left out.
-          name: accepted for programs that give it.
-        Returns: a dataset whose elements have one dimension more, the first.
-        Raises: DataLossError or InvalidArgumentError, when walked over, for an element larger than
-          its padded shape; ValueError for shapes of unknown rank and none given.
-        Example:
-          >>> ones = tf.data.Dataset.range(1, 3).map(lambda n: tf.fill([n], 1))
-          >>> [x.tolist() for x in ones.padded_batch(2).as_numpy_iterator()]
-          [[[1, 0], [1, 1]]]
-        """
-        leaves = nest.flatten(self._element)
-        shapes = padded_dims(self._element, padded_shapes)
-        sizes = [padded_sizes(given) for given in shapes]
-        known = batch_size if drop_remainder and isinstance(batch_size, int) else None
-        element = nest.pack_sequence_as(
-            self._element,
-            [
-                Spec(leaf.dtype, None if dims is None else (known, *dims))
-                for leaf, dims in zip(leaves, map(static_dims, shapes))
-            ],
-        )
-        inputs = [
-            self,
-            int64(batch_size),
-            sizes,
-            paddings(self._element, padding_values),
-            convert_to_tensor(drop_remainder),
-        ]
-        return self._make("PaddedBatchDatasetV2", inputs, element, "Toutput_types")
-
     def window(
         self,
         size: TensorLike,
@@ -316,7 +177,7 @@ class Transformations(StructuredVariant):
           >>> [[int(x) for x in window] for window in windows]
           [[0, 1, 2], [2, 3, 4], [4]]
         """
-        element = nest.map_structure(lambda leaf: NestedSpec(type(self), leaf), self._element)
+        element = nest.map_structure(lambda leaf: DatasetSpec(leaf, kind=type(self)), self._element)
         numbers = [size, size if shift is None else shift, stride]
         inputs = [self, *map(int64, numbers), convert_to_tensor(drop_remainder)]
         return self._make("WindowDataset", inputs, element)
@@ -407,13 +268,13 @@ class Transformations(StructuredVariant):
 
     @property
     def element_spec(self) -> Any:
-        """The structure of TensorSpecs (DatasetSpecs for datasets) of an element.
+        """The structure of TypeSpecs of an element.
 
         Example:
           >>> tf.data.Dataset.range(3).element_spec.dtype.name
           'int64'
         """
-        return nest.map_structure(type_spec, self._element)
+        return self._element
 
     def cardinality(self) -> Tensor:
         """Return how many elements there are.

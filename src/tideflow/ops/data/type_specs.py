@@ -1,41 +1,139 @@
-"""What programs are told of the elements of datasets."""
+"""What programs are told of components of elements that are datasets, or nothing.
+
+Source: tensorflow/python/data/ops/dataset_ops.py, python/data/util/structure.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.ops.data.structure import NestedSpec, Spec
+from tideflow.graph.type_spec import TypeSpec, register_type_spec
+from tideflow.ops.data.structure import StructuredVariant, VariantBatch
 from tideflow.ops.export import export
-from tideflow.ops.framework import nest
+from tideflow.wire import dtypes
+
+
+class _Made:
+    """Attributes: kind: the class of the datasets that specs make which programs made."""
+
+    kind: type[StructuredVariant] = StructuredVariant
+
+
+def set_default_kind(kind: type[StructuredVariant]) -> None:
+    """Say of which class the datasets are that specs make which programs made."""
+    _Made.kind = kind
 
 
 @export("data.DatasetSpec")
-class DatasetSpec:
+class DatasetSpec(TypeSpec):
     """What is known of a dataset: the structure of its elements.
 
     Args:
-      element_spec: a structure of TensorSpecs.
+      element_spec: a structure of TypeSpecs.
       dataset_shape: of the tensor that holds it, a scalar unless datasets were batched.
     """
 
-    def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
+    def __init__(
+        self,
+        element_spec: Any,
+        dataset_shape: Any = (),
+        *,
+        kind: type[StructuredVariant] | None = None,
+    ) -> None:
         self.element_spec = element_spec
         self.dataset_shape = TensorShape(dataset_shape)
+        self._kind = kind
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DatasetSpec) and self.element_spec == other.element_spec
+    @classmethod
+    def from_value(cls, value: StructuredVariant) -> DatasetSpec:
+        """Return the spec of a dataset."""
+        return cls(value._element, kind=type(value))
 
-    def __hash__(self) -> int:
-        return hash(repr(self))
+    @property
+    def value_type(self) -> type:
+        """The class of the datasets."""
+        return self._kind or _Made.kind
 
-    def __repr__(self) -> str:
-        return f"DatasetSpec({self.element_spec!r}, {self.dataset_shape!r})"
+    def _stated(self) -> tuple[Any, ...]:
+        return self.element_spec, self.dataset_shape
+
+    def _with_shape(self, shape: Any) -> DatasetSpec:
+        return DatasetSpec(self.element_spec, shape, kind=self._kind)
+
+    @property
+    def parts(self) -> Sequence[TensorSpec]:
+        """The tensor that holds the dataset."""
+        return (TensorSpec(self.dataset_shape, dtypes.variant),)
+
+    def from_parts(self, parts: Sequence[Any]) -> Any:
+        """Return the dataset that a tensor holds, or the batch of datasets."""
+        (held,) = parts
+        if self.dataset_shape.rank == 0:
+            return self.value_type(held, self.element_spec)
+        return VariantBatch(held, self._with_shape(()))
+
+    def to_tensors(self, value: StructuredVariant | VariantBatch) -> list[Any]:
+        """Return the tensor that holds a dataset, or a batch of datasets."""
+        return [value.variant if isinstance(value, VariantBatch) else value._variant]
+
+    def to_rows(self, value: StructuredVariant | VariantBatch) -> list[Any]:
+        """Return the tensor that holds a batch of datasets.  Raises: ValueError for one dataset."""
+        self.unbatched()
+        return self.to_tensors(value)
+
+    def batched(self, size: int | None) -> DatasetSpec:
+        """Return the spec of a batch of datasets."""
+        return self._with_shape(TensorShape([size]).concatenate(self.dataset_shape))
+
+    def unbatched(self) -> DatasetSpec:
+        """Return the spec of a row of a batch.  Raises: ValueError for one dataset."""
+        if self.dataset_shape.rank == 0:
+            raise ValueError("Slicing dataset elements is not supported for rank 0.")
+        return self._with_shape(self.dataset_shape[1:])
 
 
-def type_spec(leaf: Spec) -> Any:
-    """Return what programs are told of a component."""
-    if isinstance(leaf, NestedSpec):
-        return DatasetSpec(nest.map_structure(type_spec, leaf.element))
-    return TensorSpec(leaf.dims, leaf.dtype)
+register_type_spec(StructuredVariant, DatasetSpec.from_value)
+register_type_spec(VariantBatch, lambda batch: batch.spec.batched(None))
+
+
+@export("NoneTensorSpec")
+class NoneTensorSpec(TypeSpec):
+    """Nothing: no tensor stands for it."""
+
+    __slots__ = ()
+
+    @property
+    def value_type(self) -> type:
+        """The class of None."""
+        return type(None)
+
+    def _stated(self) -> tuple[Any, ...]:
+        return ()
+
+    @property
+    def parts(self) -> Sequence[TensorSpec]:
+        """No tensors."""
+        return ()
+
+    def from_parts(self, parts: Sequence[Any]) -> None:
+        """Return None."""
+
+    def to_tensors(self, value: None) -> list[Any]:
+        """Return no tensors."""
+        return []
+
+    to_rows = to_tensors
+
+    def batched(self, size: int | None) -> NoneTensorSpec:
+        """Return the spec of a batch of nothing."""
+        return self
+
+    def unbatched(self) -> NoneTensorSpec:
+        """Return the spec of a row of nothing."""
+        return self
+
+
+register_type_spec(type(None), lambda _: NoneTensorSpec())

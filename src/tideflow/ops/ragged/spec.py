@@ -1,24 +1,32 @@
-"""tf.RaggedTensorSpec: what is known of a ragged tensor before it exists.
+"""tf.RaggedTensorSpec: what is said of a ragged tensor that does not exist yet.
 
 Source: tensorflow/python/ops/ragged/ragged_tensor.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tideflow.graph import shapes
+from tideflow.graph.building import apply_op
+from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.graph.types import DTypeLike
+from tideflow.graph.type_spec import TypeSpec, register_type_spec
+from tideflow.graph.types import DTypeLike, ShapeLike
 from tideflow.ops.export import export, overload_for
 from tideflow.ops.ragged.tensor import RaggedTensor, rows_of
+from tideflow.ops.ragged.variants import to_variant
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 
 
 @export("RaggedTensorSpec")
-class RaggedTensorSpec:
+class RaggedTensorSpec(TypeSpec):
     """The shape, element type and ragged rank of a tensor to come.
+
+    With a ragged rank of 0 the values are plain tensors, which travel as ragged ones do.
 
     Args:
       shape: None for sizes, or a shape as a whole, that are not known.
@@ -32,7 +40,7 @@ class RaggedTensorSpec:
 
     def __init__(
         self,
-        shape: Any = None,
+        shape: ShapeLike | None = None,
         dtype: DTypeLike | None = dtypes.float32,
         ragged_rank: int | None = None,
         row_splits_dtype: DTypeLike = dtypes.int64,
@@ -59,15 +67,25 @@ class RaggedTensorSpec:
             )
         self._ragged_rank = ragged_rank
 
+    @classmethod
+    def from_value(cls, value: RaggedTensor) -> RaggedTensorSpec:
+        """Return the spec of a ragged tensor."""
+        return cls(value.shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
+
     @property
-    def shape(self) -> TensorShape:
-        """The shape; None for ragged dimensions."""
-        return self._shape
+    def value_type(self) -> type:
+        """The class of the values: tensors where the ragged rank is 0."""
+        return RaggedTensor if self._ragged_rank > 0 else Tensor
 
     @property
     def dtype(self) -> DType:
         """The element type."""
         return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape; None for ragged dimensions."""
+        return self._shape
 
     @property
     def ragged_rank(self) -> int:
@@ -76,7 +94,7 @@ class RaggedTensorSpec:
 
     @property
     def row_splits_dtype(self) -> DType:
-        """The element type of row splits."""
+        """The type of row splits."""
         return self._row_splits_dtype
 
     @property
@@ -84,66 +102,112 @@ class RaggedTensorSpec:
         """The spec of the innermost values, if it was given."""
         return self._flat_values_spec
 
-    @property
-    def value_type(self) -> type:
-        """The class of values."""
-        return RaggedTensor
+    def _stated(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype
 
-    @classmethod
-    def from_value(cls, value: RaggedTensor) -> RaggedTensorSpec:
-        """Return the spec of a ragged tensor."""
-        return cls(value.shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
+    def _with(self, shape: Any, ragged_rank: int) -> RaggedTensorSpec:
+        # A ragged rank may be negative here, as of rows that are batched again later.
+        made = object.__new__(RaggedTensorSpec)
+        made._shape = TensorShape(shape)
+        made._dtype, made._row_splits_dtype = self._dtype, self._row_splits_dtype
+        made._ragged_rank = ragged_rank
+        made._flat_values_spec = None
+        return made
 
-    def is_compatible_with(self, spec_or_value: object) -> bool:
-        """Whether a ragged tensor (or spec) may stand where this is asked for."""
-        other = spec_or_value
-        if isinstance(other, RaggedTensor):
-            other = RaggedTensorSpec.from_value(other)
-        return (
-            isinstance(other, RaggedTensorSpec)
-            and self._parts()[1:] == other._parts()[1:]
-            and self._shape.is_compatible_with(other._shape)
-        )
+    def relaxed(self, other: TypeSpec) -> RaggedTensorSpec | None:
+        """Return a spec for the ragged tensors of both; None for other types or ragged ranks."""
+        if not isinstance(other, RaggedTensorSpec) or self._stated()[1:] != other._stated()[1:]:
+            return None
+        return self._with(shapes.relax(self._shape.sizes, other.shape.sizes), self._ragged_rank)
 
     def most_specific_compatible_type(self, other: RaggedTensorSpec) -> RaggedTensorSpec:
         """Return the spec of what fits to both.  Raises: ValueError for other types and ranks."""
-        if not isinstance(other, RaggedTensorSpec) or self._parts()[1:] != other._parts()[1:]:
+        found = self.relaxed(other)
+        if found is None:
             raise ValueError(f"No TypeSpec is compatible with both {self} and {other}")
-        mine, its = self._shape.sizes, other._shape.sizes
-        known = None
-        if mine is not None and its is not None and len(mine) == len(its):
-            known = tuple(a if a == b else None for a, b in zip(mine, its))
-        return RaggedTensorSpec(known, self._dtype, self._ragged_rank, self._row_splits_dtype)
+        return found
+
+    def _admits(self, other: RaggedTensorSpec) -> bool:
+        return self._stated()[1:] == other._stated()[1:] and self._shape.is_compatible_with(
+            other.shape
+        )
+
+    @property
+    def parts(self) -> Sequence[TensorSpec]:
+        """The specs of the innermost values and of the row splits, outermost first."""
+        sizes = self._shape.sizes
+        inner = None if sizes is None else (None, *sizes[self._ragged_rank + 1 :])
+        if self._ragged_rank <= 0:
+            return (TensorSpec(sizes, self._dtype),)
+        outer = None if sizes is None or sizes[0] is None else sizes[0] + 1
+        lengths = [outer, *[None] * (self._ragged_rank - 1)]
+        splits = [TensorSpec([size], self._row_splits_dtype) for size in lengths]
+        return (self._flat_values_spec or TensorSpec(inner, self._dtype), *splits)
+
+    def from_parts(self, parts: Sequence[Any]) -> Any:
+        """Return the ragged tensor of its innermost values and row splits, outermost first."""
+        made, *splits = parts
+        for level in reversed(splits):
+            made = rows_of(made, level)
+        return made
 
     def as_composite(self) -> Any:
         """Return a ragged tensor with a TensorSpec for each of its parts."""
-        dims = self._shape.sizes
-        depth = self._ragged_rank
-        inner = None if dims is None else dims[depth + 1 :]
-        made: Any = self._flat_values_spec or TensorSpec(
-            None if inner is None else (None if depth else (dims or (None,))[0], *inner),
-            self._dtype,
+        return self.from_parts(self.parts)
+
+    @property
+    def flat(self) -> Sequence[TensorSpec]:
+        """One variant, or a vector of them for a batch."""
+        return (TensorSpec(None, dtypes.variant),)
+
+    def _split(self, value: Any) -> tuple[Sequence[Tensor], Tensor]:
+        is_ragged = isinstance(value, RaggedTensor)
+        splits = value.nested_row_splits if is_ragged else ()
+        if len(splits) != self._ragged_rank:
+            raise ValueError(
+                f"Ragged rank of value {len(splits)} does not match ragged rank of type "
+                f"{self._ragged_rank}."
+            )
+        return splits, value.flat_values if is_ragged else value
+
+    def to_tensors(self, value: Any) -> list[Any]:
+        """Return the ragged tensor as a variant.  Raises: ValueError for another ragged rank."""
+        return [to_variant(*self._split(value), batched=False)]
+
+    def to_rows(self, value: Any) -> list[Any]:
+        """Return each row as a variant.  Raises: ValueError for another ragged rank."""
+        return [to_variant(*self._split(value), batched=True)]
+
+    def from_tensors(self, tensors: Sequence[Any]) -> Any:
+        """Return the ragged tensor that variants hold.
+
+        Raises: ValueError where the values have no rows any more.
+        """
+        if self._ragged_rank < 0:
+            raise ValueError(f"ragged_rank must be non-negative; got {self._ragged_rank}.")
+        splits, values = apply_op(
+            "RaggedTensorFromVariant",
+            tensors[0],
+            input_ragged_rank=-1,
+            output_ragged_rank=self._ragged_rank,
+            Tvalues=self._dtype,
+            Tsplits=self._row_splits_dtype,
         )
-        for axis in reversed(range(depth)):
-            rows = None if dims is None or axis else dims[0]
-            splits: Any = TensorSpec((None if rows is None else rows + 1,), self._row_splits_dtype)
-            made = rows_of(made, splits)
-        return made
+        if not values.graph.is_eager:
+            for part, spec in zip([values, *splits], self.parts):
+                part.set_shape(spec.shape)
+        return self.from_parts([values, *splits])
 
-    def _parts(self) -> tuple[Any, ...]:
-        return self._shape.sizes, self._dtype, self._ragged_rank, self._row_splits_dtype
+    def batched(self, size: int | None) -> RaggedTensorSpec:
+        """Return the spec of a batch, of one ragged dimension more."""
+        shape = TensorShape([size]).concatenate(self._shape)
+        return self._with(shape, self._ragged_rank + 1)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RaggedTensorSpec) and self._parts() == other._parts()
-
-    def __hash__(self) -> int:
-        return hash(self._parts())
-
-    def __repr__(self) -> str:
-        return (
-            f"RaggedTensorSpec({self._shape!r}, tf.{self._dtype.name}, {self._ragged_rank}, "
-            f"tf.{self._row_splits_dtype.name})"
-        )
+    def unbatched(self) -> RaggedTensorSpec:
+        """Return the spec of a row, of one ragged dimension less."""
+        sizes = self._shape.sizes
+        return self._with(None if sizes is None else sizes[1:], self._ragged_rank - 1)
 
 
 overload_for(RaggedTensorSpec)
+register_type_spec(RaggedTensor, RaggedTensorSpec.from_value)

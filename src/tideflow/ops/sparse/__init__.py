@@ -8,6 +8,7 @@ from tideflow.ops.sparse.segment import (
     sparse_segment_sqrt_n,
     sparse_segment_sum,
 )
+from tideflow.ops.sparse.spec import SparseTensorSpec
 from tideflow.ops.sparse.tensor import (
     SparseTensor,
     SparseTensorValue,
@@ -18,6 +19,7 @@ from tideflow.ops.sparse.tensor import (
 
 __all__ = [
     "SparseTensor",
+    "SparseTensorSpec",
     "SparseTensorValue",
     "cross_bucket",
     "fill_empty_rows",

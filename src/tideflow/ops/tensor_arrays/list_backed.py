@@ -188,9 +188,13 @@ class ListTensorArray(TensorArray):
 
 def _choose(cls: type[TensorArray], handle: object) -> type[TensorArray]:
     """Return the class for an array that is made here."""
-    if cls is TensorArray and handle is None and get_default_graph().builds_functional_flow:
-        return ListTensorArray
-    return cls
+    if cls is not TensorArray:
+        return cls
+    if handle is None:
+        is_list = get_default_graph().builds_functional_flow
+    else:
+        is_list = getattr(handle, "dtype", None) is dtypes.variant
+    return ListTensorArray if is_list else cls
 
 
 kinds.choose = _choose

@@ -1,0 +1,131 @@
+"""What is said of a value that does not exist yet: a tensor, or what is made of several tensors.
+
+Each class of such values has a class of specs.  A value is taken apart into tensors and put
+together again in two forms: its parts, which have types of their own, and its form within an
+element of a dataset, which is one tensor at most, of variants where the value is no tensor itself.
+
+Source: tensorflow/python/framework/type_spec.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from tideflow.graph.shapes import TensorShape
+
+
+class TypeSpec:
+    """What is known of a value; subclasses say it of one class of values."""
+
+    __slots__ = ()
+
+    # ---- what it is
+
+    @property
+    def value_type(self) -> type:
+        """The class of the values."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape of the values, as far as it is known."""
+        return TensorShape(None)
+
+    def _stated(self) -> tuple[Any, ...]:
+        """Return what it says, by which specs are compared and printed."""
+        raise NotImplementedError
+
+    def relaxed(self, other: TypeSpec) -> Self | None:
+        """Return a spec for the values of both; None where there is none."""
+        return self if self == other else None
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether a value (or spec) may stand where this is asked for."""
+        given = spec_or_value
+        other = given if isinstance(given, TypeSpec) else type_spec_of(given)
+        return type(other) is type(self) and self._admits(other)
+
+    def is_subtype_of(self, other: TypeSpec) -> bool:
+        """Whether all of its values may stand where the other is asked for."""
+        return isinstance(other, type(self)) and self.relaxed(other) == other
+
+    def most_specific_common_supertype(self, others: Sequence[TypeSpec]) -> Self | None:
+        """Return the least general spec for its values and those of others; None for none."""
+        found: Self | None = self
+        for other in others:
+            found = None if found is None else found.relaxed(other)
+        return found
+
+    def _admits(self, other: Any) -> bool:
+        """Whether a spec of the same class agrees in what both say."""
+        return bool(self.relaxed(other) is not None)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._stated() == other._stated()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, repr(self._stated())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._stated()!r}"
+
+    # ---- its parts
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The TensorSpecs of the tensors that a value has."""
+        raise NotImplementedError
+
+    def from_parts(self, parts: Sequence[Any]) -> Any:
+        """Return a value of its tensors."""
+        raise NotImplementedError
+
+    # ---- its form within an element
+
+    @property
+    def flat(self) -> Sequence[Any]:
+        """The TensorSpecs of the tensors that stand for a value in an element: its parts."""
+        return self.parts
+
+    def to_tensors(self, value: Any) -> list[Any]:
+        """Return the tensors that stand for a value in an element."""
+        raise NotImplementedError
+
+    def to_rows(self, value: Any) -> list[Any]:
+        """Return tensors each row of which stands for a row of a value.
+
+        Raises: TypeError for a value without rows.
+        """
+        raise TypeError(f"{self!r} has no rows")
+
+    def from_tensors(self, tensors: Sequence[Any]) -> Any:
+        """Return the value that tensors of an element stand for."""
+        return self.from_parts(tensors)
+
+    def batched(self, size: int | None) -> TypeSpec:
+        """Return the spec of a batch; size: of the batch, None if it is not known.
+
+        Raises: TypeError for values that cannot be batched.
+        """
+        raise TypeError(f"{self!r} cannot be batched")
+
+    def unbatched(self) -> TypeSpec:
+        """Return the spec of a row.  Raises: TypeError or ValueError for values without rows."""
+        raise TypeError(f"{self!r} has no rows")
+
+
+_makers: list[tuple[type, Callable[[Any], TypeSpec]]] = []
+
+
+def register_type_spec(kind: type, make: Callable[[Any], TypeSpec]) -> None:
+    """Say how the spec of a value of a class is made."""
+    _makers.append((kind, make))
+
+
+def type_spec_of(value: Any) -> TypeSpec | None:
+    """Return the spec of a value; None for one of a class that has no specs."""
+    for kind, make in _makers:
+        if isinstance(value, kind):
+            return make(value)
+    return None
