@@ -95,6 +95,50 @@ def test_an_error_does_not_spoil_what_was_sent_with_it(workers: Workers) -> None
         assert [one.numpy() for one in made] == [i * 2.0 for i in range(20)]
 
 
+def test_a_walk_over_a_dataset_ends_where_the_dataset_is(workers: Workers) -> None:
+    with tf.device(W0):
+        inside = [x.numpy() for x in tf.data.Dataset.range(3)]
+        far = tf.data.Dataset.range(3).map(lambda x: x * 2)
+        walk = iter(tf.data.Dataset.range(1))
+        present, missing = walk.get_next_as_optional(), walk.get_next_as_optional()
+    near = tf.data.Dataset.range(2)
+    with tf.device(W1):
+        from_elsewhere = [x.numpy() for x in far], [x.numpy() for x in near]
+    assert (inside, from_elsewhere) == ([0, 1, 2], ([0, 2, 4], [0, 1]))
+    assert [one.has_value().numpy() for one in (present, missing)] == [True, False]
+    assert "task:0" in next(iter(far)).device
+
+
+def test_an_error_of_an_element_is_raised_where_the_walk_is(workers: Workers) -> None:
+    with tf.device(W0):
+        with pytest.raises(errors.InvalidArgumentError, match="division by zero"):
+            for _ in tf.data.Dataset.range(3).map(lambda x: 1 // (x - 1)):
+                pass
+        assert (tf.constant(1) + 1).numpy() == 2
+
+
+def test_assertions_of_remote_tensors_are_raised_where_they_stand(workers: Workers) -> None:
+    with tf.device(W0):
+        x = tf.constant([1, -1]) + 0
+        with pytest.raises(errors.InvalidArgumentError, match="Condition x == y did not hold"):
+            tf.debugging.assert_equal(x, 1, message="all ones")
+        with pytest.raises(errors.InvalidArgumentError, match="Condition x > 0 did not hold"):
+            tf.debugging.assert_positive(x)
+        with pytest.raises(errors.InvalidArgumentError, match="as told"):
+            tf.debugging.Assert(tf.reduce_all(x > 0), ["as told"])
+        assert (x + 1).numpy().tolist() == [2, 0]
+
+
+def test_constants_lie_where_they_are_made(workers: Workers) -> None:
+    with tf.device(W0):
+        made = [tf.constant(1.0), tf.zeros([2]), tf.eye(2), tf.convert_to_tensor([1, 2])]
+    for tensor in made:
+        assert tensor.device == tensor.backing_device
+        assert tensor.device == "/job:worker/replica:0/task:0/device:CPU:0"
+    assert (made[1] + made[0]).numpy().tolist() == [1.0, 1.0]
+    assert made[0].cpu().device == context().default_device.name
+
+
 def test_a_blocked_operation_holds_up_nobody_else_and_ends_with_its_context(
     workers: Workers,
 ) -> None:

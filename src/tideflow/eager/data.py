@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from tideflow.eager.context import context
+from tideflow.eager.remote import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
@@ -206,10 +207,12 @@ class OwnedIterator:
     def __init__(self, dataset: DatasetV2) -> None:
         self._element = dataset._element
         self._attrs = attrs_of(self._element)
-        self._resource_handle: Tensor = apply_op("AnonymousIteratorV3", **self._attrs)
+        # A dataset never leaves the task that made it.
+        with get_default_graph().colocate_with(dataset._variant):
+            self._resource_handle: Tensor = apply_op("AnonymousIteratorV3", **self._attrs)
+            apply_op("MakeIterator", dataset._variant, self._resource_handle)
         # The functions of the dataset live as long as the walk.
         self._dataset = dataset
-        apply_op("MakeIterator", dataset._variant, self._resource_handle)
         self._types: list[DType] = self._attrs["output_types"]
         self._shapes = [spec.dims for spec in flat_specs(self._element)]
         self._turn = threading.Lock()
@@ -268,6 +271,10 @@ class OwnedIterator:
                     return self._next_here(self._direct)
         handle = self._resource_handle if is_eager else self._handle
         found = apply_op("IteratorGetNext", handle, **self._attrs)
+        cluster = context().cluster
+        if cluster is not None and isinstance(handle, RemoteTensor):
+            # Whether there is another element is asked here, and not where it is used.
+            cluster.operations.wait_for([handle.device])
         flat = [found] if isinstance(found, Tensor) else list(found)
         return packed(self._element, flat)
 

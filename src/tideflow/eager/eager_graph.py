@@ -257,9 +257,9 @@ class EagerGraph(Graph):
         return home.placed(found or wanted)
 
     def _constant_device(self) -> str:
-        """Return which of the own devices a constant is on, "" for the first one.
+        """Return which device a constant is on, "" for the own first one.
 
-        One that is asked for on another task goes there with the first operation that uses it.
+        One that is on another task goes there with the first operation that uses it.
         """
         wanted = self.wanted_device()
         if not wanted:
@@ -267,7 +267,7 @@ class EagerGraph(Graph):
         home = self.context
         found = None if home.cluster is None else home.cluster.devices.find(wanted)
         if found is not None and home.cluster is not None and home.cluster.devices.is_remote(found):
-            return ""
+            return found
         return home.placed(found or wanted).name
 
     def wanted_device(self) -> str:
@@ -318,8 +318,11 @@ class EagerGraph(Graph):
         return contextlib.nullcontext()
 
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Any:
-        """Do nothing: operations go where their resources are."""
-        return contextlib.nullcontext()
+        """Run what is called inside where an operation or tensor is."""
+        wanted = "" if op is None else op.device
+        if not wanted or (not self._devices and wanted == self.default_device):
+            return contextlib.nullcontext()
+        return self.device(wanted)
 
 
 class _NameScope:

@@ -158,6 +158,10 @@ class EagerTensor(Tensor):
             return value.copy()
         return value
 
+    def cpu(self) -> EagerTensor:
+        """Return the tensor on this process's first CPU."""
+        return EagerTensor(self._value, self._dtype)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if self._dtype in _HANDLES:
             raise ValueError(f"a tensor of type {self._dtype.name} has no value for NumPy")

@@ -25,6 +25,8 @@ from tideflow.wire.errors import InvalidArgumentError
 
 
 def _known(tensor: Tensor) -> Any:
+    if get_default_graph().is_eager:
+        return np.asarray(tensor)
     found = static_value(*tensor.edge)
     return None if isinstance(found, tuple) else found
 

@@ -38,6 +38,19 @@ def a_function_reads_an_iterator(tf: Any, at: Cluster) -> Any:
 
 
 @program()
+def a_dataset_is_walked_over_where_it_is(tf: Any, at: Cluster) -> Any:
+    with tf.device(W0):
+        far = tf.data.Dataset.range(4).map(lambda x: x * 2)
+        found = [[int(x) for x in far]]
+        walk = iter(far.batch(3))
+        there = [walk.get_next_as_optional().has_value().numpy() for _ in range(3)]
+    near = tf.data.Dataset.range(2)
+    with tf.device(W1):
+        found += [[int(x) for x in far], [int(x) for x in near]]
+    return [found, there, next(iter(far)).device.partition("/device")[0]]
+
+
+@program()
 def rows_are_picked_on_a_worker(tf: Any, at: Cluster) -> Any:
     table = np.arange(12.0, dtype=np.float32).reshape(4, 3)
     with tf.device(W0):

@@ -85,6 +85,20 @@ def an_assertion_fails_in_a_function(tf: Any, at: Cluster) -> Any:
         ]
 
 
+@program()
+def assertions_stand_where_they_are_made(tf: Any, at: Cluster) -> Any:
+    with tf.device(W0):
+        x = tf.constant([1, -1])
+        return [
+            x.device,
+            tf.zeros([2]).backing_device,
+            at.attempt(lambda: tf.debugging.assert_equal(x, 1), "Condition x == y did not hold"),
+            at.attempt(lambda: tf.debugging.assert_positive(x), "Condition x > 0 did not hold"),
+            at.attempt(lambda: tf.debugging.Assert(tf.reduce_all(x > 0), ["as told"]), "as told"),
+            (x + 1).numpy(),
+        ]
+
+
 @program(["tensorflow"])
 def a_variable_refuses_other_shapes(tf: Any, at: Cluster) -> Any:
     with tf.device(W0):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec, register_type_spec
 from tideflow.ops.data.structure import attrs_of, flat_tensors, packed, specs_of, tensors
@@ -48,12 +48,16 @@ class Optional:
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Return whether there is a value, a bool scalar."""
-        found: Tensor = apply_op("OptionalHasValue", self._variant, name=name)
+        with get_default_graph().colocate_with(self._variant.op):
+            found: Tensor = apply_op("OptionalHasValue", self._variant, name=name)
         return found
 
     def get_value(self, name: str | None = None) -> Any:
         """Return the value.  Raises: InvalidArgumentError, where it is computed, without one."""
-        found = apply_op("OptionalGetValue", self._variant, name=name, **attrs_of(self._element))
+        with get_default_graph().colocate_with(self._variant.op):
+            found = apply_op(
+                "OptionalGetValue", self._variant, name=name, **attrs_of(self._element)
+            )
         return packed(self._element, list(found) if isinstance(found, (list, tuple)) else [found])
 
     @property

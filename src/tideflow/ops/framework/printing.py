@@ -66,15 +66,13 @@ def Assert(
 
     Where operations are called at once it fails at once, and else returns None.
     """
-    made = apply_op(
-        "Assert", condition, list(data), summarize=3 if summarize is None else summarize, name=name
-    )
-    return _unless_eager(made)
-
-
-def _unless_eager(made: Operation) -> Operation | None:
-    """Return an operation without results; None where it has been called already."""
-    return None if get_default_graph().is_eager else made
+    graph, most = get_default_graph(), 3 if summarize is None else summarize
+    if graph.is_eager:
+        # Another task would fail later, at an operation that has nothing to do with it.
+        with graph.device(None):
+            apply_op("Assert", condition, list(data), summarize=most)
+        return None
+    return apply_op("Assert", condition, list(data), summarize=most, name=name)
 
 
 @op(
@@ -211,7 +209,8 @@ def print_v2(
             placeholder=_PLACEHOLDER,
             summarize=summarize,
         )
-    return _unless_eager(apply_op("PrintV2", text, output_stream=stream, end=end, name=name))
+    made = apply_op("PrintV2", text, output_stream=stream, end=end, name=name)
+    return None if get_default_graph().is_eager else made
 
 
 _PLACEHOLDER = "\N{OBJECT REPLACEMENT CHARACTER}"
