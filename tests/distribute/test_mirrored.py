@@ -154,9 +154,12 @@ def test_the_wrong_context_is_named() -> None:
 
 def test_datasets_are_parted_batch_by_batch() -> None:
     strategy = tf.distribute.MirroredStrategy()
-    parts = strategy.experimental_distribute_dataset([np.arange(4), np.arange(3)])
+    data = tf.data.Dataset.range(4).batch(4).concatenate(tf.data.Dataset.range(3).batch(3))
+    parts = strategy.experimental_distribute_dataset(data)
     found = [[v.numpy().tolist() for v in element.values] for element in parts]
     assert found == [[[0, 1], [2, 3]], [[0, 1], [2]]]
+    with pytest.raises(AttributeError, match="element_spec"):
+        strategy.experimental_distribute_dataset([[1, 2]])
 
 
 def test_a_function_is_traced_once_for_a_strategy() -> None:
@@ -171,3 +174,112 @@ def test_a_function_is_traced_once_for_a_strategy() -> None:
     for _ in range(3):
         strategy.run(replica, (tf.constant(1.0),))
     assert len(traces) <= 2
+
+
+def two_batches(strategy):
+    return strategy.experimental_distribute_dataset(tf.data.Dataset.range(6).batch(4))
+
+
+def batches_of_replicas(strategy):
+    return strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.range(5).batch(2))
+
+
+def test_an_element_spec_is_a_signature_under_which_replicas_keep_their_parts() -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    data = two_batches(strategy)
+
+    @tf.function(input_signature=[data.element_spec])
+    def step(x):
+        return strategy.reduce("SUM", strategy.run(tf.reduce_sum, (x,)), axis=None)
+
+    assert repr(data.element_spec) == f"PerReplicaSpec({', '.join([SPEC] * 2)})"
+    assert iter(data).element_spec == data.element_spec
+    assert [step(x).numpy() for x in data] == [6, 9]
+    assert step.experimental_get_tracing_count() == 1
+    with pytest.raises(TypeError, match="input_signature"):
+        step(tf.constant([1], tf.int64))
+
+
+SPEC = "TensorSpec(shape=(None,), dtype=tf.int64, name=None)"
+
+
+@pytest.mark.parametrize("make", [two_batches, batches_of_replicas])
+def test_distributed_datasets_and_iterators_are_walked_over_in_functions(make) -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+    def total_of(x):
+        return strategy.reduce("SUM", strategy.run(tf.reduce_sum, (x,)), axis=None)
+
+    @tf.function
+    def by_dataset(data):
+        total = tf.constant(0, tf.int64)
+        for x in data:
+            total += total_of(x)
+        return total
+
+    @tf.function
+    def by_optionals(walk):
+        total = tf.constant(0, tf.int64)
+        found = walk.get_next_as_optional()
+        while found.has_value():
+            total += total_of(found.get_value())
+            found = walk.get_next_as_optional()
+        return total
+
+    whole = sum(total_of(x).numpy() for x in make(strategy))
+    for _ in range(2):
+        assert by_dataset(make(strategy)).numpy() == whole
+        assert by_optionals(iter(make(strategy))).numpy() == whole
+    assert by_dataset.experimental_get_tracing_count() == 1
+    assert by_optionals.experimental_get_tracing_count() == 1
+
+
+def test_optionals_end_with_the_last_replica_that_gets_something() -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    walk = iter(batches_of_replicas(strategy))
+    first, last, none = (walk.get_next_as_optional() for _ in range(3))
+    found = [[part.numpy().tolist() for part in one.get_value().values] for one in (first, last)]
+    assert found == [[[0, 1], [2, 3]], [[4], []]]
+    assert not none.has_value().numpy()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="does not have a value"):
+        none.get_value()
+
+
+def test_central_storage_keeps_one_variable_that_replicas_share() -> None:
+    make = tf.distribute.experimental.CentralStorageStrategy
+    strategy = make(["CPU:0", "CPU:1"], "CPU:1")
+    with strategy.scope():
+        total = tf.Variable(1.0, aggregation=tf.VariableAggregation.SUM)
+        plain = tf.Variable([4.0])
+    strategy.run(lambda x: total.assign_add(x), (replica_values(strategy),))
+    assert total.numpy() == 4.0
+    assert total.device == plain.device == strategy.extended.parameter_devices[0]
+    with pytest.raises(ValueError, match="must specify an aggregation method"):
+        strategy.run(lambda: plain.assign([1.0]))
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = plain * plain
+        gradient = tf.distribute.get_replica_context().all_reduce(
+            "MEAN", tape.gradient(loss, plain)
+        )
+        context = tf.distribute.get_replica_context()
+        context.merge_call(
+            lambda s, g: s.extended.update(plain, lambda v, g: v.assign_sub(0.5 * g), (g,)),
+            (gradient,),
+        )
+
+    strategy.run(tf.function(step))
+    assert plain.numpy().tolist() == [0.0]
+    assert make().num_replicas_in_sync == 1
+
+
+def test_variables_of_a_strategy_say_and_check_how_they_are_kept_equal() -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    kinds = tf.VariableSynchronization
+    with strategy.scope():
+        v = tf.Variable(1.0)
+        assert {v.synchronization, v.values[0].synchronization} == {kinds.ON_WRITE}
+        for given in ({"synchronization": "x"}, {"aggregation": "x"}):
+            with pytest.raises(ValueError, match="Invalid variable"):
+                tf.Variable(1.0, **given)

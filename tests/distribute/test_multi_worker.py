@@ -45,7 +45,7 @@ def step(x):
 train = tf.function(lambda x: strategy.reduce("MEAN", strategy.run(step, (x,)), axis=None))
 losses = []
 for _ in range(10):
-    for x in strategy.experimental_distribute_dataset([data]):
+    for x in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors(data)):
         losses.append(float(train(x)))
 print(json.dumps({
     "replicas": strategy.num_replicas_in_sync,

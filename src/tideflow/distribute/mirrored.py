@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tideflow.distribute.strategy import Strategy, StrategyExtended
+from tideflow.distribute.strategy import Strategy, StrategyExtended, modes_of
+from tideflow.distribute.variables import AggregatingVariable
 from tideflow.eager.context import context
 from tideflow.eager.scopes import device_of
 from tideflow.graph.build_scopes import with_slash
@@ -36,6 +37,53 @@ class MirroredStrategy(Strategy):
 
 class MirroredExtended(StrategyExtended):
     """What MirroredStrategy does, for libraries."""
+
+
+@export_v2("distribute.experimental.CentralStorageStrategy")
+class CentralStorageStrategy(Strategy):
+    """One replica on each of several devices, with variables on one device, which all share.
+
+    Args:
+      compute_devices: names, in full or in part; all GPUs, or the first CPU where there are none,
+        by default.
+      parameter_device: where variables are; the first CPU by default.
+    Raises: as MirroredStrategy.
+
+    Source: tensorflow/python/distribute/central_storage_strategy.py
+    Example:
+      >>> strategy = tf.distribute.experimental.CentralStorageStrategy()
+      >>> with strategy.scope():
+      ...     v = tf.Variable(1.0)
+      >>> float(strategy.run(lambda: v + 1.0))
+      2.0
+    """
+
+    def __init__(
+        self, compute_devices: Sequence[str] | None = None, parameter_device: str | None = None
+    ) -> None:
+        devices = _resolve(compute_devices) if compute_devices else worker_devices()
+        (parameters,) = _resolve([parameter_device or "CPU:0"])
+        super().__init__(_CentralStorageExtended(self, devices, parameters))
+
+
+class _CentralStorageExtended(StrategyExtended):
+    def __init__(self, strategy: Strategy, devices: Sequence[str], parameters: str) -> None:
+        super().__init__(strategy, devices)
+        self._parameters = parameters
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """Where variables are put."""
+        return (self._parameters,)
+
+    def create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
+        """Make a variable on the parameter device; a plain one where there is one replica."""
+        aggregation, _ = modes_of(kwargs)
+        with get_default_graph().device(self._parameters):
+            made = next_creator(**kwargs)
+        if len(self.worker_devices) == 1:
+            return made
+        return AggregatingVariable(self._strategy, [made], aggregation)
 
 
 @export_v2("distribute.OneDeviceStrategy")
@@ -70,8 +118,8 @@ def worker_devices() -> list[str]:
 def _resolve(devices: Sequence[str] | None) -> list[str]:
     """Return full names of devices; those that a task has not are placed softly.
 
-    Raises: ValueError for what is no name, or names a task that is nowhere; AssertionError for one
-    that is given twice.
+    Raises: ValueError for what is no name; InvalidArgumentError for one of a task that is nowhere;
+    AssertionError for one that is given twice.
     """
     if not devices:
         return local_devices()
@@ -88,9 +136,9 @@ def _resolve(devices: Sequence[str] | None) -> list[str]:
         if name is None:
             task = replace(spec, device_type=None, device_index=None)
             if not any(matches(task, n) for n in there):
-                raise ValueError(f"there is no device {wanted!r}; there are {', '.join(there)}")
+                raise InvalidArgumentError(f"{wanted} unknown device. There are {', '.join(there)}")
             name = merge(home.default_device.name, spec, override=True).to_string()
         found.append(name)
     if len(set(found)) != len(found):
-        raise AssertionError(f"All entries in devices must be different; found {found}")
+        raise AssertionError(f"No duplicates allowed in `devices` argument: {found}")
     return found

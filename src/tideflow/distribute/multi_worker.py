@@ -10,8 +10,9 @@ instances.
 
 from __future__ import annotations
 
+import enum
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.cluster.cluster_spec import ClusterSpec
@@ -34,22 +35,50 @@ _GROUP_KEY = 1
 _FIRST_INSTANCE = 100
 
 
+@export_v2(
+    "distribute.experimental.CommunicationImplementation",
+    "distribute.experimental.CollectiveCommunication",
+)
+class CommunicationImplementation(enum.Enum):
+    """By which library devices reduce; there is one here, which serves all."""
+
+    AUTO = "AUTO"
+    RING = "RING"
+    NCCL = "NCCL"
+
+
 @export_v2("distribute.experimental.CommunicationOptions")
 class CommunicationOptions:
-    """Accepted for programs that give them.
+    """How collectives are made.
 
     Attributes:
+      bytes_per_pack: accepted: what is reduced together goes together.
       timeout_seconds: how long a collective may wait for the other workers; None waits for ever.
+      implementation: accepted, a CommunicationImplementation.
+    Raises: ValueError for a negative size and for an implementation that there is not.
     """
 
     def __init__(
         self,
         bytes_per_pack: int = 0,
         timeout_seconds: float | None = None,
-        implementation: Any = None,
+        implementation: Any = CommunicationImplementation.AUTO,
     ) -> None:
-        del bytes_per_pack, implementation
+        if bytes_per_pack < 0:
+            raise ValueError(f"Argument `bytes_per_pack` must be >=0, Received {bytes_per_pack}.")
+        self.bytes_per_pack = bytes_per_pack
         self.timeout_seconds = timeout_seconds
+        self.implementation = CommunicationImplementation(
+            getattr(implementation, "value", implementation)
+        )
+
+
+@export_v2("distribute.experimental.CollectiveHints")
+def collective_hints(
+    bytes_per_pack: int = 0, timeout_seconds: float | None = None
+) -> CommunicationOptions:
+    """Return CommunicationOptions, by their earlier name."""
+    return CommunicationOptions(bytes_per_pack, timeout_seconds)
 
 
 @export_v2(
@@ -275,27 +304,22 @@ class MultiWorkerExtended(MirroredExtended):
         """Return the dataset with this worker's share of each batch."""
         if len(self._workers) == 1:
             return dataset
-        return _Shares(dataset, self._rank, len(self._workers))
+        spec, count = dataset.element_spec, len(self._workers)
+
+        def share(*element: Any) -> Any:
+            whole = element if isinstance(spec, tuple) else element[0]
+            return nest.map_structure(lambda leaf: _share(leaf, self._rank, count), whole)
+
+        return dataset.map(share)
 
 
-class _Shares:
-    """A dataset of which every batch is parted among the workers."""
-
-    def __init__(self, dataset: Any, rank: int, count: int) -> None:
-        self._dataset, self._rank, self._count = dataset, rank, count
-
-    def __iter__(self) -> Iterator[Any]:
-        for element in self._dataset:
-            yield nest.map_structure(self._share, element)
-
-    def _share(self, leaf: Any) -> Any:
-        tensor = convert_to_tensor(leaf)
-        rows = int(tensor.shape.as_list()[0] or 0)
-        begin = rows * self._rank // self._count
-        return tensor[begin : rows * (self._rank + 1) // self._count]
-
-    def __len__(self) -> int:
-        return len(self._dataset)
+def _share(leaf: Any, rank: int, count: int) -> Any:
+    """Return a worker's share of the rows of a batch."""
+    tensor = convert_to_tensor(leaf)
+    rows: Any = tensor.shape.as_list()[0]
+    if rows is None:
+        rows = apply_op("GatherV2", apply_op("Shape", tensor), 0, 0)
+    return tensor[rows * rank // count : rows * (rank + 1) // count]
 
 
 def _worker_places(spec: ClusterSpec) -> list[tuple[str, int]]:

@@ -199,14 +199,9 @@ class StrategyExtended:
 
         Raises: ValueError for a synchronization that makes no sense.
         """
-        synchronization = kwargs.get("synchronization") or VariableSynchronization.AUTO
-        aggregation = kwargs.get("aggregation") or VariableAggregation.NONE
-        if synchronization is VariableSynchronization.NONE:
-            raise ValueError(
-                "`NONE` variable synchronization mode is not supported with a distribution "
-                "strategy; use ON_WRITE or ON_READ"
-            )
-        on_read = synchronization is VariableSynchronization.ON_READ
+        aggregation, on_read = modes_of(kwargs)
+        sync = VariableSynchronization
+        kwargs["synchronization"] = sync.ON_READ if on_read else sync.ON_WRITE
         graph = get_default_graph()
         copies = make_copies(self.parameter_devices, next_creator, kwargs, graph)
         kind = SyncOnReadVariable if on_read else MirroredVariable
@@ -310,7 +305,7 @@ class Strategy:
         with self.scope():
             return self.extended.call_for_each_replica(fn, args, kwargs)
 
-    def reduce(self, reduce_op: Any, value: Any, axis: int | None = None) -> Any:
+    def reduce(self, reduce_op: Any, value: Any, axis: int | None) -> Any:
         """Return the sum or mean of a value over the replicas, and over an axis of each.
 
         Raises: ValueError for another reduction.
@@ -337,7 +332,12 @@ class Strategy:
     def gather(self, value: Any, axis: int) -> Any:
         """Return the values of the replicas, joined along an axis."""
         with self.scope():
-            return nest.map_structure(lambda leaf: self.extended.gather_to(leaf, axis), value)
+            return nest.map_structure(lambda leaf: self._gather(leaf, axis), value)
+
+    def _gather(self, value: Any, axis: int) -> Any:
+        if isinstance(value, DistributedValues) or hasattr(value, "is_distributed"):
+            return self.extended.gather_to(value, axis)
+        return convert_to_tensor(value)  # there is one, whatever the number of replicas
 
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """Return the values of this process's replicas."""
@@ -373,6 +373,30 @@ class ValueContext:
     def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1) -> None:
         self.replica_id_in_sync_group = replica_id_in_sync_group
         self.num_replicas_in_sync = num_replicas_in_sync
+
+
+def modes_of(kwargs: dict[str, Any]) -> tuple[VariableAggregation, bool]:
+    """Return the aggregation that the arguments of a variable ask for, and whether it is made
+    when the variable is read.
+
+    Raises: ValueError for what is no mode, and for the synchronization NONE.
+    """
+    synchronization = kwargs.get("synchronization") or VariableSynchronization.AUTO
+    aggregation = kwargs.get("aggregation") or VariableAggregation.NONE
+    for what, given, kind in (
+        ("synchronization", synchronization, VariableSynchronization),
+        ("aggregation", aggregation, VariableAggregation),
+    ):
+        if not isinstance(given, kind):
+            raise ValueError(
+                f"Invalid variable {what} mode: {given} for variable: {kwargs.get('name')}"
+            )
+    if synchronization is VariableSynchronization.NONE:
+        raise ValueError(
+            "`NONE` variable synchronization mode is not supported with tf.distribute strategy; "
+            "use ON_WRITE or ON_READ"
+        )
+    return aggregation, synchronization is VariableSynchronization.ON_READ
 
 
 def require_cross_replica_context_or_default(strategy: Strategy) -> None:

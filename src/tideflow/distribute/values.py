@@ -11,6 +11,7 @@ from typing import Any
 from tideflow.distribute.replica_context import current
 from tideflow.graph.building import convert_to_tensor, register_tensor_conversion
 from tideflow.graph.graph import Tensor
+from tideflow.graph.type_spec import TypeSpec, register_type_spec, type_spec_of
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
 from tideflow.wire.dtypes import DType
@@ -80,11 +81,52 @@ class PerReplica(DistributedValues):
         return getattr(self.here(), name)
 
 
+class PerReplicaSpec(TypeSpec):
+    """What is known of a value for each replica.
+
+    Args:
+      component_specs: one for each replica.
+    """
+
+    def __init__(self, *component_specs: Any) -> None:
+        self.component_specs = component_specs
+
+    @classmethod
+    def from_value(cls, value: PerReplica) -> PerReplicaSpec:
+        """Return the spec of a value for each replica."""
+        return cls(*map(type_spec_of, value.values))
+
+    @property
+    def value_type(self) -> type:
+        """The class of values for each replica."""
+        return PerReplica
+
+    def _stated(self) -> tuple[Any, ...]:
+        return self.component_specs
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The specs of the tensors of all replicas."""
+        return nest.flatten(self.as_composite(), expand_composites=True)
+
+    def from_parts(self, parts: Sequence[Any]) -> PerReplica:
+        """Return the value of its tensors."""
+        made: PerReplica = nest.pack_sequence_as(
+            self.as_composite(), list(parts), expand_composites=True
+        )
+        return made
+
+    def as_composite(self) -> PerReplica:
+        """Return a value that has the specs in the place of its parts, as functions take it."""
+        return PerReplica(self.component_specs)
+
+
 def _convert(value: Any, dtype: DType | None, name: str | None) -> Tensor:
     return convert_to_tensor(value.here(), dtype, name)
 
 
 register_tensor_conversion(PerReplica, _convert)
+register_type_spec(PerReplica, PerReplicaSpec.from_value)
 nest.register_composite(
     PerReplica,
     lambda value: nest.flatten(list(value.values), expand_composites=True),

@@ -119,6 +119,10 @@ class DistributedVariable(EagerVariable):
                 tape.watch_accessed(self)
         return copy._node
 
+    def __bool__(self) -> bool:
+        # As for TensorFlow's, which do not look at the value.
+        return True
+
     def _is_in_replica(self) -> bool:
         entry = current()
         return entry.replica is not None and entry.strategy is self._strategy
@@ -200,6 +204,27 @@ class MirroredVariable(DistributedVariable):
     def _change_all(self, method: str, value: Any, kwargs: dict[str, Any]) -> None:
         for number, copy in enumerate(self.values):
             self._apply(copy, method, _part(number, value), **kwargs)
+
+
+class AggregatingVariable(MirroredVariable):
+    """One variable that all replicas share: what they assign is aggregated first."""
+
+    def here(self) -> EagerVariable:
+        """Return the variable."""
+        return self.values[0]
+
+    def _change(self, method: str, value: Any, **kwargs: Any) -> Any:
+        replica = current().replica
+        if not self._is_in_replica() or replica is None:
+            self._apply(self.here(), method, value, **kwargs)
+            return self
+        if self._dist_aggregation is VariableAggregation.NONE:
+            raise ValueError(
+                "You must specify an aggregation method to update a AggregatingVariable in Replica "
+                "Context, such as tf.Variable(..., aggregation=tf.VariableAggregation.SUM)"
+            )
+        replica.merge_call(self._merged, args=(method, value, kwargs))
+        return self
 
 
 class SyncOnReadVariable(DistributedVariable):

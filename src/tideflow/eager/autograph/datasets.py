@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from tideflow.eager.autograph.branches import is_staged
@@ -48,9 +47,10 @@ def elements_of(value: Any) -> Elements | None:
         return _Rows(tensor)
     if isinstance(value, Dataset):
         return _DatasetElements(value)
-    part = getattr(value, "part_of_element", None)
-    if part is not None:  # a strategy's dataset
-        return _PartedElements(value.whole, part)
+    own = getattr(value, "elements_in_graph", None)
+    if own is not None:  # a strategy's dataset
+        found: Elements = own()
+        return found
     return None
 
 
@@ -117,14 +117,3 @@ class _DatasetElements:
 
     def following(self, position: Any) -> Any:
         return apply_op("IteratorGetNextAsOptional", self.iterator, **self.attrs)
-
-
-class _PartedElements(_DatasetElements):
-    """The elements of a dataset, each parted among replicas."""
-
-    def __init__(self, dataset: Dataset, part: Callable[[Any], Any]) -> None:
-        super().__init__(dataset)
-        self.part = part
-
-    def element(self, position: Any) -> Any:
-        return self.part(super().element(position))

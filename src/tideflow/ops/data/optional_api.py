@@ -5,6 +5,7 @@ Source: tensorflow/python/data/ops/optional_ops.py.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,13 +49,13 @@ class Optional:
 
     def has_value(self, name: str | None = None) -> Tensor:
         """Return whether there is a value, a bool scalar."""
-        with get_default_graph().colocate_with(self._variant.op):
+        with _beside(self._variant):
             found: Tensor = apply_op("OptionalHasValue", self._variant, name=name)
         return found
 
     def get_value(self, name: str | None = None) -> Any:
         """Return the value.  Raises: InvalidArgumentError, where it is computed, without one."""
-        with get_default_graph().colocate_with(self._variant.op):
+        with _beside(self._variant):
             found = apply_op(
                 "OptionalGetValue", self._variant, name=name, **attrs_of(self._element)
             )
@@ -67,6 +68,12 @@ class Optional:
 
     def __repr__(self) -> str:
         return f"<_OptionalImpl element_spec={self.element_spec}>"
+
+
+def _beside(variant: Tensor) -> Any:
+    """Have eager operations run where an optional is: it never leaves its task."""
+    graph = get_default_graph()
+    return graph.colocate_with(variant.op) if graph.is_eager else contextlib.nullcontext()
 
 
 def next_as_optional(handle: Tensor, element: Any) -> Optional:
