@@ -64,6 +64,19 @@ def test_a_message_over_the_limit_is_refused_with_its_size(
         assert session.run(total, {x: small}) == 4000.0
 
 
+def test_what_is_fetched_may_be_changed(make_cluster: Callable[..., LocalCluster]) -> None:
+    target = over_socket(make_cluster({"worker": 1}).target("worker"))
+    x = tf.placeholder(tf.float32, [None])
+    values = [x + 1.0, x > 0.0, tf.as_string(x), tf.zeros([0])]
+    with tf.Session(target) as session:
+        for count in (1, 5_000):
+            for found in session.run(values, {x: np.zeros(count, np.float32)}):
+                found[:1] = found[-1:]
+        session.run(values[0], {x: np.zeros(30_000, np.float32)})[0] = 3.0
+        partial = session.partial_run_setup([values[0]], [x])
+        session.partial_run(partial, values[0], {x: [1.0]})[0] = 3.0
+
+
 def test_a_step_over_two_tasks_computes_with_feeds_variables_and_targets(target: str) -> None:
     with on("ps"):
         v = tf.Variable(tf.constant([1.0, 2.0]))

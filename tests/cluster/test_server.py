@@ -57,7 +57,7 @@ def test_a_local_server_is_started_on_a_free_port(server):
     assert server.state is ServerState.STARTED
     assert server.target.startswith("grpc://localhost:")
     assert not server.target.endswith(":0")
-    assert devices(server.target) == ["/job:local/replica:0/task:0/device:CPU:0"]
+    assert devices(server.target) == ["/job:localhost/replica:0/task:0/device:CPU:0"]
 
 
 def test_a_server_can_be_made_now_and_started_later():
@@ -237,7 +237,7 @@ def test_it_listens_only_where_the_cluster_says():
 def test_a_server_tells_its_status(server):
     ask(server.target, WorkerService, "GetStatus", pb.GetStatusRequest())
     page = ask(server.target, StatusService, "GetServerStatus", pb.ServerStatusRequest())
-    assert page.task == "/job:local/replica:0/task:0"
+    assert page.task == "/job:localhost/replica:0/task:0"
     assert f"grpc://{page.address}" == server.target
     assert page.uptime_s > 0
     assert page.pid > 0
@@ -318,7 +318,11 @@ def test_the_status_tells_of_sessions_and_variables(server):
     (part,) = page.worker_session
     assert (part.handle, part.graph_count, part.step_count) == (handle, 1, 1)
     (variable,) = page.resource
-    assert (variable.name, variable.container, variable.dtype) == ("weights", "local", "float32")
+    assert (variable.name, variable.container, variable.dtype) == (
+        "weights",
+        "localhost",
+        "float32",
+    )
     assert (variable.shape, variable.size_bytes) == ("[3]", 12)
 
     ask(server.target, MasterService, "CloseSession", pb.CloseSessionRequest(session_handle=handle))

@@ -27,7 +27,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.ids import new_request_id
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.status import error_from_body
-from tideflow.wire.tensor_codec import decode_tensor
+from tideflow.wire.tensor_codec import decode_for_owner
 
 M = TypeVar("M", bound=Message)
 
@@ -124,7 +124,7 @@ class RemoteBackend:
                 f"the master at {self._target} answered a step that fetches "
                 f"{', '.join(fetches) or 'nothing'} with {', '.join(found) or 'nothing'}"
             )
-        return [decode_tensor(*found[name]) for name in fetches], response.metadata
+        return [decode_for_owner(*found[name]) for name in fetches], response.metadata
 
     def _explained(self, error: errors.OpError) -> errors.OpError:
         """Return a step's error with the node that its text names, as it travels."""

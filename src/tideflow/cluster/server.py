@@ -132,8 +132,8 @@ class Server:
 
     @staticmethod
     def create_local_server(config: pb.ConfigProto | None = None, start: bool = True) -> Server:
-        """Return a server that is a cluster of its own: job "local", on a free port."""
-        return Server({"local": ["localhost:0"]}, config=config, start=start)
+        """Return a server that is a cluster of its own: job "localhost", on a free port."""
+        return Server({"localhost": ["localhost:0"]}, config=config, start=start)
 
     @property
     def state(self) -> ServerState:

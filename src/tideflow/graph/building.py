@@ -179,7 +179,8 @@ def constant_tensor(
                 raise ValueError(
                     f"a constant of {array.size} elements cannot be given shape {list(wanted)}"
                 )
-    found = dtype or dtypes.dtype_of(array)
+    # A variable's own type, which constants beside it are asked to have, may be of a reference.
+    found = (dtype or dtypes.dtype_of(array)).base_dtype
     op = get_default_graph().create_op("Const", [], {"value": array, "dtype": found}, name)
     return op.outputs[0]
 

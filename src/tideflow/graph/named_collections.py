@@ -16,6 +16,11 @@ class NamedCollections:
         """Append a value to a named collection."""
         self._collections.setdefault(name, []).append(value)
 
+    @property
+    def collections(self) -> list[str]:
+        """The names of the collections, empty ones too."""
+        return list(self._collections)
+
     def add_to_collections(self, names: Any, value: Any) -> None:
         """Append a value to several named collections."""
         for name in [names] if isinstance(names, str) else set(names):

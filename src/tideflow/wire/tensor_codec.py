@@ -9,6 +9,7 @@ in row-major order, or a list field for each type, which is for people and for c
 constants.py and typed_fields.py).  Peers send content; both are read.
 
 Whoever decodes owns nothing: the arrays are read-only, and numeric content is viewed, not copied.
+`decode_for_owner` is for who has received a message for itself alone.
 Source: §4 of the recorded behaviour, tensor.proto of TensorFlow 2.21.
 """
 
@@ -176,6 +177,26 @@ def decode_tensor(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> V
             f"no memory for a tensor of {dtype.name} with shape {list(shape)}"
         ) from None
     return _finished(array, dtype)
+
+
+def decode_for_owner(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> Value:
+    """Return the value of a message that nobody else has, as an array that may be changed.
+
+    Only small contents are copied for that.  An array in memory that is shared with the sender
+    stays read-only: the children of this process would share it, too.
+    Args, raises: as `decode_tensor`.
+    """
+    value = decode_tensor(tensor_pb, content)
+    if not isinstance(value, np.ndarray):
+        return value
+    if content is None and value.base is not None:
+        return value.copy()
+    if not (isinstance(content, memoryview) and content.readonly):
+        try:
+            value.flags.writeable = True
+        except ValueError:  # it lies in bytes
+            return value.copy()
+    return value
 
 
 def decode_content(dtype: DType, shape: Sequence[int], content: Buffer) -> Value:

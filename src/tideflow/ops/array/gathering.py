@@ -389,6 +389,10 @@ def gather_nd(
     """
     if batch_dims:
         indices = _with_batch_indices(convert_to_tensor(indices), batch_dims)
+    elif bad_indices_policy in ("", "DEFAULT") and hasattr(params, "gather_nd"):
+        # Of a variable without reading all of it; and not after what has just been assigned.
+        sliced: Tensor = params.gather_nd(indices, name=name)
+        return sliced
     made: Tensor = apply_op(
         "GatherNd", params, indices, bad_indices_policy=bad_indices_policy, name=name
     )

@@ -67,8 +67,10 @@ def constant(
 
     With a shape that has more elements than value, the last element fills the rest (v1 rule).
     Raises: TypeError where verify_shape is set and the value has another shape; ValueError for a
-    shape with fewer elements than the value.
+    shape with fewer elements than the value, or an empty name.
     """
+    if name == "" and not get_default_graph().is_eager:
+        raise ValueError("'' is not a valid node name; leave out the name of the constant")
     wanted = None if dtype is None else as_dtype(dtype)
     if shape is None:
         return constant_tensor(value, wanted, None, name)

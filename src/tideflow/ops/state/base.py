@@ -30,6 +30,7 @@ from tideflow.graph.types import DTypeLike, ShapeLike
 from tideflow.ops.control_flow import cond
 from tideflow.ops.export import export
 from tideflow.ops.state.slices import SaveSliceInfo, without_scope
+from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, as_dtype
 
@@ -439,7 +440,10 @@ class Variable(metaclass=_VariableMeta):
         return self.value()[key]
 
     def __iter__(self) -> Iterator[Tensor]:
-        raise TypeError("a variable cannot be iterated; read it first")
+        raise errors.OperatorNotAllowedInGraphError(
+            f"Iterating over a symbolic `tf.Tensor` is not allowed: the variable {self.name!r} has "
+            "no value before its graph runs; tf.unstack gives its parts"
+        )
 
     def __bool__(self) -> bool:
         return bool(self.value())

@@ -69,6 +69,10 @@ class RefVariable(Variable):
         """Return a tensor that reads the variable where it is called."""
         return identity(self._node, name="read")
 
+    def __bool__(self) -> bool:
+        # Programs ask in this way whether there is one; a resource variable refuses.
+        return True
+
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows that indices name."""
         made: Tensor = apply_op("GatherV2", self, indices, 0, name=name)

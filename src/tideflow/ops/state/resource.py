@@ -100,6 +100,9 @@ class ResourceVariable(Variable):
             read = self.value()
         return identity(read)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise NotImplementedError("numpy() is only available when eager execution is enabled.")
+
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Tensor:
         """Return the rows that indices name, without reading the others."""
         with get_default_graph().name_scope("Gather" if name is None else name) as scope:

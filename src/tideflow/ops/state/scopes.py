@@ -302,10 +302,13 @@ def variable_scope(
     """Enter a variable scope, new by name or again by object; yields the VariableScope.
 
     A name scope is entered along with it, unless auxiliary_name_scope is False.
-    Raises: ValueError for neither name nor default_name, or reuse with a default_name.
+    Raises: TypeError for neither name nor default_name, or another kind of name; ValueError for
+    reuse with a default_name.
     """
     if name_or_scope is None and default_name is None:
-        raise ValueError("If default_name is None then name_or_scope is required")
+        raise TypeError("If default_name is None then name_or_scope is required")
+    if not isinstance(name_or_scope, (str, VariableScope, type(None))):
+        raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")
     if reuse is not None and not isinstance(reuse, (bool, _ReuseMode)):
         raise ValueError("The reuse parameter must be True or False or None or AUTO_REUSE")
     graph = get_default_graph()
@@ -320,7 +323,7 @@ def variable_scope(
         elif isinstance(name_or_scope, VariableScope):
             scope_name = name_or_scope.name.split("/")[-1]
         else:
-            scope_name = str(name_or_scope)
+            scope_name = name_or_scope
         prefix = graph.get_name_scope()
         prefix = f"{prefix}/" if prefix else ""
         if auxiliary_name_scope and scope_name:

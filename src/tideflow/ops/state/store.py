@@ -175,21 +175,18 @@ def _make(
     if initializer is None:
         initializer = default_initializer(name, dtype or dtypes.float32)
     if is_value(initializer):
-        if shape is not None and not isinstance(initializer, (Tensor, Variable)):
-            wanted = TensorShape(shape)
-            given = convert_to_tensor(initializer, dtype).shape
-            if not wanted.is_compatible_with(given):
-                raise ValueError(
-                    f"If initializer is a constant, do not specify shape: {name} has {wanted}, "
-                    f"the constant {given}."
-                )
+        if shape is not None:
+            raise ValueError(
+                f"If initializer is a constant, do not specify shape: {name} has {shape}."
+            )
         return create_variable(initial_value=initializer, name=name, dtype=dtype, **options)
     made: Any = initializer() if inspect.isclass(initializer) else initializer
     if shape is None:
         if not _takes_no_arguments(made):
             raise ValueError(
-                f"Shape of a new variable ({name}) must be fully defined, but instead was "
-                "<unknown>."
+                "The initializer passed is not valid: without a shape it must be a function "
+                f"without arguments. Shape of a new variable ({name}) must be fully defined, but "
+                "instead was <unknown>."
             )
         return create_variable(initial_value=made, name=name, dtype=dtype, **options)
     sizes = TensorShape(shape)

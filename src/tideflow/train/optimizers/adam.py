@@ -171,6 +171,6 @@ class AdamOptimizer(Optimizer):
                 with placed_with(power):
                     value = convert_to_tensor(power)
                     factor = cast(self._tensors[beta], value.dtype.base_dtype)
-                    changed = power.assign(apply_op("Mul", value, factor))
+                    changed = power.assign(apply_op("Mul", value, factor, name="mul"))
                     ending.append(as_operation(changed))
         return group_here(*ending, name=name_scope)

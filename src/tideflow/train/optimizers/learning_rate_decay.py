@@ -16,6 +16,8 @@ from tideflow.graph.types import DTypeLike, Hyperparameter, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.math import cast
 from tideflow.ops.random import random_normal
+from tideflow.wire import dtypes
+from tideflow.wire.dtypes import DType
 
 
 def _mul(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
@@ -232,14 +234,26 @@ def piecewise_constant(
     with _scope(name or "PiecewiseConstant"):
         step = convert_to_tensor(x)
         dtype = step.dtype.base_dtype
-        bounds = [cast(convert_to_tensor(b), dtype) for b in boundaries]
-        first = convert_to_tensor(values[0])
-        rates = [first, *(convert_to_tensor(v, first.dtype.base_dtype) for v in values[1:])]
+        bounds = [_bound(convert_to_tensor(b), dtype) for b in boundaries]
+        rates = [convert_to_tensor(value) for value in values]
+        if len({rate.dtype.base_dtype for rate in rates}) > 1:
+            raise ValueError(f"the values must be of one type: {rates}")
         found: Any = rates[-1]
         for bound, rate in reversed(list(zip(bounds, rates))):
             found = apply_op("SelectV2", apply_op("LessEqual", step, bound), rate, found)
         result: Tensor = apply_op("Identity", found)
         return result
+
+
+def _bound(bound: Tensor, dtype: DType) -> Any:
+    """Return a boundary to compare steps with.  Raises: ValueError for another type."""
+    is_narrow = bound.dtype.base_dtype is dtypes.int32 and dtype is dtypes.int64
+    if bound.dtype.base_dtype is not dtype and not is_narrow:
+        raise ValueError(
+            f"the boundary {bound.name} of {bound.dtype.name} must be of the step's type, "
+            f"{dtype.name}"
+        )
+    return cast(bound, dtype)
 
 
 def _fraction(global_step: TensorLike, decay_steps: TensorLike, dtype: DTypeLike) -> Any:

@@ -114,8 +114,8 @@ class Optimizer:
         if not any(grad is not None for grad, _ in grads_and_vars):
             names = ", ".join(str(v.name) for _, v in grads_and_vars)
             raise ValueError(
-                f"no gradients for any variable: {loss!r} does not depend on {names} through "
-                "differentiable operations"
+                f"No gradients provided for any variable: {loss!r} does not depend on {names} "
+                "through operations that can be differentiated"
             )
         return self.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
@@ -193,11 +193,11 @@ class Optimizer:
         """
         pairs = [(_as_gradient(grad), variable) for grad, variable in grads_and_vars]
         if not pairs:
-            raise ValueError("no variables were given to apply gradients to")
+            raise ValueError("No variables provided: there is nothing to apply gradients to")
         live = [(grad, variable) for grad, variable in pairs if grad is not None]
         if not live:
             names = ", ".join(str(v.name) for _, v in pairs)
-            raise ValueError(f"no gradients provided for any variable: {names}")
+            raise ValueError(f"No gradients provided for any variable: {names}")
         graph = get_default_graph()
         with init_scope():
             self._create_slots([variable for _, variable in live])
@@ -440,7 +440,7 @@ def _flat_variables(var_list: Any) -> list[Any]:
         given = _flatten(var_list)
     flat = [part for v in given for part in _parts(v)]
     if not flat:
-        raise ValueError("no variables to optimize; make some, or give var_list")
+        raise ValueError("No variables to optimize; make some, or give var_list")
     for v in flat:
         if not hasattr(v, "op"):
             raise TypeError(f"var_list holds {v!r}, which is no variable")

@@ -312,6 +312,6 @@ class Assembler:
         if len(into) < LARGE_BYTES:
             return bytes(into)
         if isinstance(into, memoryview):
-            return into.toreadonly()
+            return into
         view.release()
         return into
