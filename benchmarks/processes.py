@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks.figures import Load
@@ -35,9 +36,17 @@ class BenchmarkError(Exception):
 
 
 class Process:
-    """A child that answers in lines.  It is killed when it is closed, and ends when we do."""
+    """A child that answers in lines.  It is killed when it is closed, and ends when we do.
 
-    def __init__(self, *arguments: str, module: str = "benchmarks.runtimes") -> None:
+    more: variables of its environment beside ours.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        module: str = "benchmarks.runtimes",
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._name = " ".join(arguments[:2])
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the child
         self._child = subprocess.Popen(
@@ -47,7 +56,7 @@ class Process:
             stderr=self._errors,
             text=True,
             cwd=ROOT,
-            env=environment(arguments[1] if arguments[1:] else ""),
+            env={**environment(arguments[1] if arguments[1:] else ""), **more},
             # A group of its own: Ctrl-C is for us alone, and a child that is held still when we
             # die is woken and ended by the kernel.
             process_group=0,
@@ -118,7 +127,13 @@ def free_ports(count: int) -> list[int]:
 class Cluster:
     """The servers of a runtime, one process for each task."""
 
-    def __init__(self, runtime: str, jobs: Jobs, module: str = "benchmarks.runtimes") -> None:
+    def __init__(
+        self,
+        runtime: str,
+        jobs: Jobs,
+        module: str = "benchmarks.runtimes",
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         ports = iter(free_ports(sum(count for _, count in jobs)))
         self.addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in jobs}
         self._last = jobs[-1][0]
@@ -128,7 +143,7 @@ class Cluster:
             for job, count in jobs:
                 for task in range(count):
                     self.servers[job, task] = Process(
-                        "serve", runtime, spec, job, str(task), module=module
+                        "serve", runtime, spec, job, str(task), module=module, more=more
                     )
             for server in self.servers.values():
                 server.answer("ready")

@@ -1,0 +1,1 @@
+"""Models that people train, step by step, on tideflow and on TensorFlow."""
