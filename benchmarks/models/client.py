@@ -21,9 +21,6 @@ from benchmarks.models.training import SHAPES
 from benchmarks.runtimes import end_with_parent, load
 
 _TF2 = ("function", "eager")
-# The longest that hot steps are waited for, and that they are measured.
-_WARM_S = 10.0
-_HOT_S = 6.0
 
 
 def _load(runtime: str, shape: str) -> Any:
@@ -49,11 +46,19 @@ def _cpu_s(pids: list[int]) -> float:
 
 
 def train(
-    tf: Any, shape: str, model: str, target: str, steps: int, servers: list[int]
+    tf: Any,
+    shape: str,
+    model: str,
+    steps: int,
+    target: str,
+    servers: list[int],
+    warm_s: float = 10.0,
+    hot_s: float = 6.0,
 ) -> dict[str, Any]:
     """Train for so many steps from a cold start, then hot; return what was measured.
 
     servers: the ids of the processes whose time and memory count as well.
+    warm_s, hot_s: for how long steps go on until they count as hot, and are measured then.
     """
     pids = [os.getpid(), *servers]
     network = NETWORKS[model]()
@@ -70,8 +75,8 @@ def train(
         times.append(time.perf_counter() - began)
         if number == min(99, steps - 1):
             cpu_100_s = _cpu_s(pids) - used_s
-    _until(step, batches, _WARM_S)
-    hot = _until(step, batches, _HOT_S)
+    _until(step, batches, warm_s)
+    hot = _until(step, batches, hot_s)
     peaks = [peak_bytes(pid, "VmHWM") for pid in pids]
     return {
         "steps": times,
@@ -100,9 +105,7 @@ def main(arguments: list[str]) -> None:
     tf = _load(runtime, options["shape"])
     print("loaded", flush=True)
     target, *pids = sys.stdin.readline().rstrip("\n").split(" ")
-    found = train(
-        tf, options["shape"], options["model"], target, options["steps"], list(map(int, pids))
-    )
+    found = train(tf, target=target, servers=list(map(int, pids)), **options)
     print(json.dumps(found), flush=True)
     os._exit(0)  # tearing down sessions is no part of what is measured
 
