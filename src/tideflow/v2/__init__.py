@@ -25,6 +25,7 @@ import tideflow.eager.recompute
 import tideflow.eager.scopes
 import tideflow.ops
 import tideflow.train
+import tideflow.train.summaries.values_v2
 import tideflow.train.v2.checkpoint
 import tideflow.train.v2.optimizers
 import tideflow.train.v2.schedules

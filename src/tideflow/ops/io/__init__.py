@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tideflow.ops.io.event_writer import EventFileWriter
 from tideflow.ops.io.summaries import merge_all, scalar_summary_of
 
 __all__ = [
+    "EventFileWriter",
     "merge_all",
     "scalar_summary_of",
 ]

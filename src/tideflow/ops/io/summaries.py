@@ -174,6 +174,30 @@ def tensor_summary(
 
 @op(
     """
+    TensorSummary(tensor: T) -> summary: string
+    T: type
+    description: string = ''
+    labels: list(string) = []
+    display_name: string = ''
+    """,
+    shape=scalar,
+)
+def tensor_summary_of_node(
+    ctx: KernelContext,
+    tensor: Array,
+    *,
+    T: DType,
+    description: str,
+    labels: list[str],
+    display_name: str,
+) -> Any:
+    """Return a summary that holds a tensor and the node's name."""
+    value_pb = pb.Summary.Value(node_name=ctx.node.name, tensor=stored_tensor(tensor, T))
+    return _message(pb.Summary(value=[value_pb]).SerializeToString())
+
+
+@op(
+    """
     MergeSummary(inputs: N * string) -> summary: string
     N: int >= 1
     """,
@@ -319,6 +343,7 @@ def _wav(sound: np.ndarray[Any, Any], rate: float) -> bytes:
 not_differentiable(
     "ScalarSummary",
     "HistogramSummary",
+    "TensorSummary",
     "TensorSummaryV2",
     "MergeSummary",
     "ImageSummary",

@@ -15,9 +15,9 @@ from tideflow.graph.graph import Graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.data import tf_record_iterator
 from tideflow.ops.export import export, export_value
+from tideflow.ops.io import EventFileWriter
 from tideflow.platform import clock
 from tideflow.train.graphs import export_scoped_meta_graph
-from tideflow.train.summaries.event_writer import EventFileWriter
 from tideflow.wire import messages as pb
 
 

@@ -13,6 +13,7 @@ import os
 import queue
 import socket
 import threading
+import weakref
 from typing import Any, BinaryIO
 
 from tideflow.formats import file_errors, framed
@@ -57,7 +58,7 @@ class _EventFile:
         self._complain()
 
     def close(self) -> None:
-        self._events.put(None)
+        self.end()
         waits.until(self._has_ended_in)
         self._complain()
 
@@ -69,6 +70,10 @@ class _EventFile:
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
+
+    def end(self) -> None:
+        """Let the thread write what is left and end."""
+        self._events.put(None)
 
     def _run(self) -> None:
         next_flush = clock.monotonic_s() + self._flush_s
@@ -148,6 +153,11 @@ class EventFileWriter:
         """Add an event; a closed writer drops it."""
         if self._file is not None:
             self._file.add(_own_event(event))
+
+    def close_when_dropped(self) -> None:
+        """Let the file be closed once nobody holds this writer."""
+        if self._file is not None:
+            weakref.finalize(self, self._file.end)
 
     def flush(self) -> None:
         """Wait until all events are handed to the operating system."""
