@@ -24,6 +24,73 @@ def sampler(name, true=TRUE, num_sampled=5, unique=True, seeds=(1, 2), **attrs):
     return Call(name, [true], {**given, "seed": seeds[0], "seed2": seeds[1]})
 
 
+F = np.float32
+POINTS = F([[1, 1], [2, 2], [10, 10], [11, 12], [30, 1], [2, 1]])
+CENTERS = F([[0, 1], [11, 11], [20, 3]])
+
+
+def plus_plus(count, seed, retries=2, points=POINTS):
+    inputs = [points, np.int64(count), np.int64(seed), np.int64(retries)]
+    return Call("KmeansPlusPlusInitialization", inputs, id=f"plus-{count}-{seed}-{retries}")
+
+
+def sobol(dim, count, skip=0, dtype="float32"):
+    given = [np.int32(dim), np.int32(count), np.int32(skip)]
+    return Call("SobolSample", given, {"dtype": dtype}, id=f"sobol-{dim}-{count}-{skip}-{dtype}")
+
+
+def gamma_slope(a, x):
+    return Call("IgammaGradA", [a, x], rtol=2e-5, atol=1e-9)
+
+
+SHAPES = np.float64([0.5, 1, 2, 3, 10, 0.1, 50, 0, -1, 1, np.inf, 1, np.nan, 1])
+AT = np.float64([0.2, 1, 5, 1, 12, 3, 40, 1, 1, -1, 1, np.inf, 1, 0])
+ROWS = F([[3, 1, 4, 1], [5, 9, 2, 6]])
+
+CLUSTERS = [
+    *[plus_plus(count, seed) for count in (1, 3, 6) for seed in (0, 7, -5, 1 << 40)],
+    plus_plus(3, 7, 0),
+    plus_plus(4, 7, -1),
+    plus_plus(2, 3, points=F([[1, 1]] * 4)),
+    plus_plus(7, 3),
+    plus_plus(0, 3),
+    plus_plus(1, 3, points=POINTS[0]),
+    plus_plus(1, 3, points=POINTS[:0]),
+    *[Call("KMC2ChainInitialization", [F([1, 5, 2, 8, 3]), np.int64(seed)]) for seed in range(4)],
+    Call("KMC2ChainInitialization", [F([]), np.int64(1)]),
+    Call("KMC2ChainInitialization", [F([[1]]), np.int64(1)]),
+    *[Call("NearestNeighbors", [POINTS, CENTERS, np.int64(k)]) for k in (0, 1, 2, 9)],
+    Call("NearestNeighbors", [POINTS, CENTERS[:0], np.int64(1)]),
+    Call("NearestNeighbors", [POINTS[:0], CENTERS, np.int64(1)]),
+    Call("NearestNeighbors", [POINTS, CENTERS[:, :1], np.int64(1)]),
+    Call("NearestNeighbors", [POINTS[0], CENTERS, np.int64(1)]),
+    sobol(1, 9),
+    sobol(5, 17, 3, "float64"),
+    sobol(1111, 3, 100),
+    sobol(21200, 1),
+    *[sobol(*given) for given in ((0, 3), (21201, 1), (2, 0), (2, 3, -1), ([2], 3))],
+    sobol(2, 2147483647, 5),
+    gamma_slope(SHAPES, AT),
+    gamma_slope(SHAPES.astype(F), AT.astype(F)),
+    gamma_slope(F([[0.5], [2]]), F([1, 2, 3])),
+    gamma_slope(F([0.5, 2]), F([1, 2, 3])),
+    Call("SdcaFprint", [np.array([b"abc", b"", b"x" * 40], object)]),
+    Call("SdcaFprint", [np.array([], object)]),
+    *[
+        Call("ApproxTopK", [rows], {"k": k, **more}, fixed=True)
+        for rows, k, more in (
+            (ROWS, 2, {}),
+            (ROWS.astype(np.float16), 2, {"aggregate_to_topk": False}),
+            (ROWS, 0, {}),
+            (ROWS, 5, {}),
+            (ROWS, 2, {"is_max_k": False}),
+            (ROWS, 2, {"reduction_dimension": 0}),
+            (F([1, 3, 3]), 3, {"recall_target": 0.5}),
+            (F(3), 1, {}),
+        )
+    ],
+]
+
 FIXED = {"unigrams": [1.0, 5.0, 2.0, 0.5, 3.0, 1.0, 1.0, 1.0, 9.0, 2.5]}
 
 CALLS = [
@@ -46,6 +113,8 @@ CALLS = [
         for name, more in (
             ("LogUniformCandidateSampler", {}),
             ("UniformCandidateSampler", {}),
+            ("LearnedUnigramCandidateSampler", {}),
+            ("ThreadUnsafeUnigramCandidateSampler", {}),
             ("FixedUnigramCandidateSampler", FIXED),
             ("AllCandidateSampler", {}),
         )
@@ -78,6 +147,8 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call}-{sorted(call.attrs.items())}")
+@pytest.mark.parametrize(
+    "call", [*CALLS, *CLUSTERS], ids=lambda call: f"{call}-{sorted(call.attrs.items())}"
+)
 def test_a_call_ends_alike(call):
     check_ends_alike(tensorflow, call)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tideflow.formats.bundle_files import index_path
 from tideflow.formats.files import AtomicFile, file_errors, path_of
-from tideflow.formats.hashes import fingerprint64, siphash
+from tideflow.formats.hashes import fingerprint64, fingerprint128, siphash
 from tideflow.formats.png import encode_png
 from tideflow.formats.progress import FileProgress
 from tideflow.formats.records import (
@@ -37,6 +37,7 @@ __all__ = [
     "encode_png",
     "file_errors",
     "fingerprint64",
+    "fingerprint128",
     "fixed_length_records",
     "framed",
     "index_path",

@@ -18,6 +18,15 @@ def fingerprint64() -> Callable[[bytes], int]:
     return found
 
 
+@functools.cache
+def fingerprint128() -> Callable[[bytes], tuple[int, int]]:
+    """Return FarmHash's Fingerprint128: bytes to two numbers below 2**64, the low one first."""
+    import farmhash  # noqa: PLC0415 - only who hashes needs it
+
+    found: Callable[[bytes], tuple[int, int]] = farmhash.fingerprint128
+    return found
+
+
 def siphash(key: bytes) -> Callable[[bytes], int]:
     """Return SipHash-2-4 with a key of 16 bytes: bytes to a number below 2**64."""
     import siphash24  # noqa: PLC0415 - only who hashes needs it

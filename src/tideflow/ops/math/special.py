@@ -379,14 +379,17 @@ def _igamma_slope(a: Tensor, x: Tensor) -> Any:
 @gradient("Igamma")
 def _igamma_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, x = op.inputs
-    return [None, unbroadcast(a, x, None, _times(grad, _igamma_slope(a, x)))[1]]
+    by_a = _times(grad, apply_op("IgammaGradA", a, x))
+    return list(unbroadcast(a, x, by_a, _times(grad, _igamma_slope(a, x))))
 
 
 @gradient("Igammac")
 def _igammac_grad(op: Operation, grad: Tensor) -> list[Any]:
     a, x = op.inputs
-    slope = apply_op("Neg", _igamma_slope(a, x))
-    return [None, unbroadcast(a, x, None, _times(grad, slope))[1]]
+    by_a, slope = (
+        apply_op("Neg", each) for each in (apply_op("IgammaGradA", a, x), _igamma_slope(a, x))
+    )
+    return list(unbroadcast(a, x, _times(grad, by_a), _times(grad, slope)))
 
 
 def _betainc_shape(c: ShapeContext) -> list[Dims]:
@@ -436,13 +439,13 @@ def zeta(x: TensorLike, q: TensorLike, name: str | None = None) -> Any:
 
 @export("math.igamma", "igamma")
 def igamma(a: TensorLike, x: TensorLike, name: str | None = None) -> Any:
-    """Return the lower regularised incomplete gamma function.  Its gradient is to x only."""
+    """Return the lower regularised incomplete gamma function."""
     return apply_op("Igamma", a, x, name=name)
 
 
 @export("math.igammac", "igammac")
 def igammac(a: TensorLike, x: TensorLike, name: str | None = None) -> Any:
-    """Return the upper regularised incomplete gamma function.  Its gradient is to x only."""
+    """Return the upper regularised incomplete gamma function."""
     return apply_op("Igammac", a, x, name=name)
 
 

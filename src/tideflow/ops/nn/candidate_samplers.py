@@ -88,7 +88,25 @@ class Words:
         return low if bits == 32 else low | self.word() << 32
 
 
-class LogUniform:
+class SeededWords(Words):
+    """The words of a seed of 64 bits, without end."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = None
+        self._key = np.array([seed & (1 << 64) - 1], np.uint64)
+        self._counter = np.zeros(2, np.uint64)
+        self._blocks = 0
+        self._ready: list[int] = []
+
+
+class _Fixed:
+    """Classes of which true ones tell nothing new."""
+
+    def learn(self, classes: list[int]) -> None:
+        """Take no notice of true classes."""
+
+
+class LogUniform(_Fixed):
     """Small numbers are likelier: P(k) = log((k + 2) / (k + 1)) / log(range + 1)."""
 
     def __init__(self, size: int) -> None:
@@ -104,7 +122,7 @@ class LogUniform:
         return math.log((value + 2.0) / (value + 1.0)) / self._log
 
 
-class Uniform:
+class Uniform(_Fixed):
     """All classes are equally likely."""
 
     def __init__(self, size: int) -> None:
@@ -119,7 +137,7 @@ class Uniform:
         return float(np.float32(1.0 / self.size))
 
 
-class Unigram:
+class Unigram(_Fixed):
     """Classes are as likely as the weights that are given for each.
 
     Draws take two words: a class, and whether it stays or gives way to its alias.
@@ -202,12 +220,13 @@ def _check_range(true_classes: Any, size: int) -> None:
         )
 
 
-def _candidates(
+def candidates(
     ctx: KernelContext,
     true_classes: Array,
     make: Callable[[], Any],
     attrs: tuple[int, int, bool, int, int],
 ) -> tuple[Any, Any, Any]:
+    """Return candidates, and how often true classes and they are to be expected."""
     num_true, num_sampled, unique, seed, seed2 = attrs
     given = _true_classes(true_classes, num_true)
     sampler, sequence = ctx.memo(lambda: (make(), Sequence(seed, seed2)), is_random=True)
@@ -225,17 +244,21 @@ def _candidates(
             np.float32,
         )
 
-    of_true = expected(given.reshape(-1).tolist()).reshape(given.shape)
-    return np.array(chosen, np.int64), of_true, expected(chosen)
+    flat = given.reshape(-1).tolist()
+    found = np.array(chosen, np.int64), expected(flat).reshape(given.shape), expected(chosen)
+    sampler.learn(flat)
+    return found
 
 
-def _sampler_shape(c: ShapeContext) -> list[Dims]:
+def sampler_shape(c: ShapeContext) -> list[Dims]:
+    """Return the shapes of candidates and of both expected counts."""
     rows = with_rank(c.inputs[0], 2, "true_classes")[0]
     count = c.attrs["num_sampled"]
     return [(count,), (rows, c.attrs["num_true"]), (count,)]
 
 
-def _signature(name: str, *further: str) -> str:
+def sampler_signature(name: str, *further: str) -> str:
+    """Return the signature of a sampler, with its own attrs before the seeds."""
     lines = [
         f"{name}(true_classes: int64) -> sampled_candidates: int64, true_expected_count: float, "
         "sampled_expected_count: float",
@@ -250,8 +273,8 @@ def _signature(name: str, *further: str) -> str:
 
 
 @op(
-    _signature("LogUniformCandidateSampler", "range_max: int >= 1"),
-    shape=_sampler_shape,
+    sampler_signature("LogUniformCandidateSampler", "range_max: int >= 1"),
+    shape=sampler_shape,
     stateful=True,
 )
 def log_uniform_kernel(
@@ -267,12 +290,12 @@ def log_uniform_kernel(
 ) -> Any:
     """Return candidates of which small numbers are the likelier."""
     attrs = (num_true, num_sampled, unique, seed, seed2)
-    return _candidates(ctx, true_classes, lambda: LogUniform(range_max), attrs)
+    return candidates(ctx, true_classes, lambda: LogUniform(range_max), attrs)
 
 
 @op(
-    _signature("UniformCandidateSampler", "range_max: int >= 1"),
-    shape=_sampler_shape,
+    sampler_signature("UniformCandidateSampler", "range_max: int >= 1"),
+    shape=sampler_shape,
     stateful=True,
 )
 def uniform_kernel(
@@ -288,11 +311,11 @@ def uniform_kernel(
 ) -> Any:
     """Return candidates that are all equally likely."""
     attrs = (num_true, num_sampled, unique, seed, seed2)
-    return _candidates(ctx, true_classes, lambda: Uniform(range_max), attrs)
+    return candidates(ctx, true_classes, lambda: Uniform(range_max), attrs)
 
 
 @op(
-    _signature(
+    sampler_signature(
         "FixedUnigramCandidateSampler",
         "range_max: int >= 1",
         "vocab_file: string = ''",
@@ -302,7 +325,7 @@ def uniform_kernel(
         "shard: int >= 0 = 0",
         "unigrams: list(float) = []",
     ),
-    shape=_sampler_shape,
+    shape=sampler_shape,
     stateful=True,
 )
 def fixed_unigram_kernel(
@@ -339,7 +362,7 @@ def fixed_unigram_kernel(
         return Unigram(own)
 
     attrs = (num_true, num_sampled, unique, seed, seed2)
-    return _candidates(ctx, true_classes, make, attrs)
+    return candidates(ctx, true_classes, make, attrs)
 
 
 def _read_counts(path: str) -> list[float]:
@@ -354,7 +377,7 @@ def _read_counts(path: str) -> list[float]:
         raise errors.InvalidArgumentError(f"vocab_file {path}: wrong vocabulary: {error}") from None
 
 
-@op(_signature("AllCandidateSampler"), shape=_sampler_shape, stateful=True)
+@op(sampler_signature("AllCandidateSampler"), shape=sampler_shape, stateful=True)
 def all_kernel(
     ctx: KernelContext,
     true_classes: Array,
@@ -422,7 +445,10 @@ not_differentiable(
 # ---- public functions
 
 
-def _make(op_name: str, true_classes: object, name: str | None, **attrs: Any) -> tuple[Tensor, ...]:
+def make_sampler(
+    op_name: str, true_classes: object, name: str | None, **attrs: Any
+) -> tuple[Tensor, ...]:
+    """Return what an op gives that draws candidates by the seeds of the graph."""
     first, second = get_seed(attrs.pop("seed"))
     given = convert_to_tensor(true_classes, dtypes.int64)
     return tuple(apply_op(op_name, given, name=name, seed=first, seed2=second, **attrs))
@@ -443,7 +469,7 @@ def log_uniform_candidate_sampler(
     Returns: candidates [num_sampled] (int64) and how often the true classes [batch, num_true] and
       the candidates [num_sampled] are to be expected (float32).
     """
-    return _make(
+    return make_sampler(
         "LogUniformCandidateSampler",
         true_classes,
         name,
@@ -466,7 +492,7 @@ def uniform_candidate_sampler(
     name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """Return candidates in [0, range_max), equally likely; see log_uniform_candidate_sampler."""
-    return _make(
+    return make_sampler(
         "UniformCandidateSampler",
         true_classes,
         name,
@@ -501,7 +527,7 @@ def fixed_unigram_candidate_sampler(
       distortion: the power to which weights are raised.
       num_reserved_ids: so many first classes have no weight.
     """
-    return _make(
+    return make_sampler(
         "FixedUnigramCandidateSampler",
         true_classes,
         name,
@@ -529,7 +555,7 @@ def all_candidate_sampler(
     name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """Return all classes as candidates; see log_uniform_candidate_sampler."""
-    return _make(
+    return make_sampler(
         "AllCandidateSampler",
         true_classes,
         name,

@@ -40,6 +40,18 @@ def _top_k_shape(c: ShapeContext) -> list[Dims]:
     return [(*given[:-1], k)] * 2
 
 
+def _approximate_shape(c: ShapeContext) -> list[Dims]:
+    given, at = c.inputs[0], c.attrs["reduction_dimension"]
+    if given is None:
+        return [None, None]
+    if not given:
+        raise ValueError("input must have at least one dimension; it is a scalar")
+    sizes = list(given)
+    if -len(sizes) <= at < len(sizes):
+        sizes[at] = c.attrs["k"]
+    return [tuple(sizes)] * 2
+
+
 def _top_k(xp: ArrayNamespace, x: Array, k: int) -> tuple[Any, Any]:
     """Return the k greatest of each row and their columns; of equal ones the first comes first.
 
@@ -88,7 +100,45 @@ def top_k_v1_kernel(xp: ArrayNamespace, input: Array, *, k: int) -> Any:
     return values, columns.astype(xp.int32)
 
 
-@gradient("TopK", "TopKV2")
+@op(
+    """
+    ApproxTopK(input: T) -> values: T, indices: int32
+    k: int >= 0
+    reduction_dimension: int = -1
+    recall_target: float = 0.95
+    is_max_k: bool = true
+    reduction_input_size_override: int = -1
+    aggregate_to_topk: bool = true
+    T: type in {half, bfloat16, float}
+    """,
+    shape=_approximate_shape,
+)
+def approx_top_k_kernel(
+    xp: ArrayNamespace,
+    input: Array,
+    *,
+    k: int,
+    reduction_dimension: int,
+    recall_target: float,
+    is_max_k: bool,
+) -> Any:
+    """Return the k greatest of each row: as TensorFlow's kernel for CPUs, it misses none.
+
+    Raises: InvalidArgumentError for what that kernel does not offer: the least, and other
+    dimensions; and for a recall of nothing.
+    """
+    if recall_target <= 0:
+        raise errors.InvalidArgumentError(f"recall_target must be positive; found {recall_target}")
+    if reduction_dimension != -1 or not is_max_k:
+        raise errors.InvalidArgumentError(
+            "ApproxTopK on CPUs finds the greatest along the last dimension (-1) only; found "
+            f"reduction_dimension {reduction_dimension}, is_max_k {is_max_k}"
+        )
+    values, columns = _top_k(xp, input, k)
+    return values, columns.astype(xp.int32)
+
+
+@gradient("TopK", "TopKV2", "ApproxTopK")
 def top_k_gradient(op: Operation, grad: Tensor, _: Tensor) -> list[Any]:
     """Put each gradient where its element came from; columns become places in the flat input."""
     given, columns = op.inputs[0], apply_op("Cast", op.outputs[1], DstT="int32")

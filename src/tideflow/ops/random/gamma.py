@@ -141,6 +141,22 @@ def random_gamma_grad_kernel(ctx: KernelContext, alpha: Array, sample: Array) ->
     return made.astype(alpha.dtype)
 
 
+@op(
+    """
+    IgammaGradA(a: T, x: T) -> z: T
+    T: type in {float, double}
+    """,
+    shape=broadcast,
+)
+def igamma_grad_a_kernel(ctx: KernelContext, a: Array, x: Array) -> Any:
+    """Return the derivative of igamma(a, x) by a: the density times how a sample moves with a."""
+    moved = random_gamma_grad_kernel(ctx, a.astype(np.float64), x.astype(np.float64))
+    with np.errstate(all="ignore"):
+        density = np.exp(special.xlogy(a - 1.0, x) - x - special.gammaln(a))
+        made = np.where(moved == 0, 0.0, -moved * density)
+    return np.where(np.isinf(a + x) & (moved == 0), 0.0, made).astype(a.dtype)
+
+
 def _slope_by_series(a: Array, x: Array) -> Any:
     """Differentiate the power series of the distribution's function, P(a, x)."""
     term, total = np.ones_like(x), np.ones_like(x)

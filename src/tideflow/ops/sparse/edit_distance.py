@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.formats import fingerprint64
+from tideflow.formats import fingerprint64, fingerprint128
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
-from tideflow.graph.shape_rules import ShapeContext
+from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
@@ -177,4 +177,29 @@ def fingerprint(data: TensorLike, method: object = "farmhash64", name: str | Non
     """Return a fingerprint of each row as bytes, [rows, 8]."""
     method = convert_to_tensor(method, dtypes.string)
     made: Tensor = apply_op("Fingerprint", convert_to_tensor(data), method, name=name)
+    return made
+
+
+@op(
+    "SdcaFprint(input: string) -> output: int64",
+    shape=lambda c: [(with_rank(c.inputs[0], 1, "input")[0], 2)],
+)
+def sdca_fprint_kernel(ctx: KernelContext, input: Array) -> Any:
+    """Return the fingerprints of strings [n], as two numbers each [n, 2].
+
+    Raises: InvalidArgumentError for another rank.
+    """
+    if np.ndim(input) != 1:
+        raise InvalidArgumentError(f"Input must be a vector, got shape {list(np.shape(input))}")
+    prints = [fingerprint128()(text) for text in input.tolist()]
+    return np.array(prints, np.uint64).reshape(-1, 2).view(np.int64)
+
+
+not_differentiable("SdcaFprint")
+
+
+@export("train.sdca_fprint")
+def sdca_fprint(input: TensorLike, name: str | None = None) -> Tensor:
+    """Return 128 bits of a fingerprint for each string of a vector.  Returns: int64 [n, 2]."""
+    made: Tensor = apply_op("SdcaFprint", input, name=name)
     return made
