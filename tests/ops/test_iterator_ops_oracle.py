@@ -311,3 +311,23 @@ def test_deleting_what_shares_out():
         return [Run([element, deleted])]
 
     assert check(build, ops) == [0]
+
+
+def test_a_place_is_taken_over_by_another_iterator():
+    def build():
+        first, second = named("first"), named("second")
+        place = apply_op("SerializeIterator", first)
+        taken_over = apply_op("DeserializeIterator", second, place)
+        ones, others = following(first), following(second)
+        return [
+            Run([taken_over]),
+            Run([started(first, 4)]),
+            Run([taken_over]),
+            Run([started(second, 4)]),
+            *[Run([ones])] * 2,
+            Run([taken_over]),
+            *[Run([others])] * 3,
+        ]
+
+    found = check(build, ["SerializeIterator", "DeserializeIterator"])
+    assert found == [MISSING, (), MISSING, (), 0, 1, (), 2, 3, END]

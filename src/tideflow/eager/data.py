@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextvars
 import copy
+import functools
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from tideflow.eager.context import context
 from tideflow.eager.remote import RemoteTensor
@@ -34,14 +37,18 @@ from tideflow.ops.data import (
 )
 from tideflow.ops.data.type_specs import NoneTensorSpec
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import nest
+from tideflow.ops.framework import SavedPart, nest
 from tideflow.ops.ragged import RaggedTensorSpec
 from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
+from tideflow.wire.handles import read_variant
 
 INFINITE_CARDINALITY = -1
+# As Checkpoint of TensorFlow does: what functions change is not saved with the place.
+_REFUSE_STATE = 2
 UNKNOWN_CARDINALITY = -2
 
 
@@ -252,6 +259,29 @@ class OwnedIterator:
     def element_spec(self) -> Any:
         """The structure of TypeSpecs of an element."""
         return self._element
+
+    # ---- in checkpoints
+
+    name = "iterator"
+
+    @functools.cached_property
+    def saved_parts(self) -> Sequence[SavedPart]:
+        """Its place in the dataset, from which it goes on when it is restored."""
+        return (SavedPart(self, "_STATE", "", dtypes.string, self._place),)
+
+    def _place(self) -> Any:
+        handle = self._resource_handle
+        held = apply_op("SerializeIterator", handle, external_state_policy=_REFUSE_STATE).held
+        return convert_to_tensor(held[0].to_variant().to_proto().SerializeToString())
+
+    def restore_parts(self, values: Sequence[Any]) -> None:
+        """Go to a place that was saved."""
+        (saved,) = values
+        message = pb.VariantTensorDataProto.FromString(saved.numpy())
+        place = np.empty(1, object)
+        place[0] = read_variant(message)
+        given = EagerTensor(place, dtypes.variant)
+        apply_op("DeserializeIterator", self._resource_handle, given)
 
     def __iter__(self) -> OwnedIterator:
         return self

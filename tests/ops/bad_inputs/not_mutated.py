@@ -5,7 +5,7 @@ from __future__ import annotations
 _NOTHING_TO_FEED = """
     AnonymousHashTable AnonymousMutableHashTable AnonymousMutableHashTableOfTensors
     AccumulatorNumAccumulated Barrier BarrierClose BarrierIncompleteSize BarrierReadySize
-    CloseSummaryWriter FlushSummaryWriter SummaryWriter
+    CloseSummaryWriter FlushSummaryWriter SummaryWriter DeserializeIterator
     ConditionalAccumulator Const DestroyResourceOp DisableCopyOnRead DummyMemoryCache
     DummySeedGenerator FIFOQueue FakeParam HashTable HashTableV2 IsVariableInitialized
     LookupTableExport LookupTableExportV2 LookupTableSize LookupTableSizeV2 MapClear
@@ -14,7 +14,8 @@ _NOTHING_TO_FEED = """
     OrderedMapClear OrderedMapIncompleteSize OrderedMapSize PaddingFIFOQueue Placeholder
     PriorityQueue QueueClose QueueCloseV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2
     RandomShuffleQueue ResourceAccumulatorNumAccumulated ResourceConditionalAccumulator
-    SparseConditionalAccumulator StackCloseV2 StageClear StageSize StatelessRandomGetAlg
+    SerializeIterator SparseConditionalAccumulator StackCloseV2 StageClear StageSize
+    StatelessRandomGetAlg
     TensorArrayCloseV3 TensorListLength Timestamp Unstage VarHandleOp VarIsInitializedOp Variable
     VariableV2
 """

@@ -38,6 +38,7 @@ from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,
     Iterator,
+    SeedSource,
     as_dataset,
     dims_of,
     scalar,
@@ -57,6 +58,7 @@ class Elements:
       types, shapes: of an element's components, where the attrs of the op do not say them.
       options: serialized tf.data options that are set here.
       batch_size: how many elements of the input each of these has; 0 where they are no batches.
+      seeds: what gives seeds to the iterators, if anything does.
     """
 
     iterate: Callable[[], Iterator] | None = None
@@ -65,6 +67,7 @@ class Elements:
     shapes: Sequence[Dims] | None = None
     options: bytes = b""
     batch_size: int = 0
+    seeds: SeedSource | None = None
 
 
 K = TypeVar("K", bound=Callable[..., Elements])
@@ -163,8 +166,9 @@ def _kernel_of(
         arguments = read_arguments()(ctx, inputs, attrs)
         found = kernel(**arguments)
         sources = _datasets_in(arguments.values())
+        functions = [one for one in arguments.values() if isinstance(one, CapturedFunction)]
         if same_elements:
-            return _of_same_elements(kind, sources, found, direct)
+            return _of_same_elements(kind, sources, functions, found, direct)
         return Dataset(
             kind,
             attrs[types_attr] if found.types is None else found.types,
@@ -175,6 +179,8 @@ def _kernel_of(
             options=found.options,
             batch_size=found.batch_size,
             is_direct=direct,
+            stateful_ops=lambda: _stateful_ops(functions),
+            seeds=found.seeds,
         )
 
     declared = _attr_names(signature)
@@ -186,7 +192,11 @@ def _kernel_of(
 
 
 def _of_same_elements(
-    kind: str, sources: Sequence[Dataset], found: Elements, direct: bool
+    kind: str,
+    sources: Sequence[Dataset],
+    functions: Sequence[CapturedFunction],
+    found: Elements,
+    direct: bool,
 ) -> Dataset:
     source = sources[0]
     return Dataset(
@@ -199,7 +209,13 @@ def _of_same_elements(
         options=found.options,
         batch_size=source.batch_size,
         is_direct=direct,
+        stateful_ops=lambda: _stateful_ops(functions),
+        seeds=found.seeds,
     )
+
+
+def _stateful_ops(functions: Sequence[CapturedFunction]) -> list[str]:
+    return [name for function in functions for name in function.stateful_ops()]
 
 
 def _datasets_in(arguments: Any) -> list[Dataset]:

@@ -24,10 +24,11 @@ from tideflow.blocking import (
 )
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
+from tideflow.graph.op_def import get_op_def
 from tideflow.ops.control_flow import truth
 from tideflow.ops.data.values import Dataset, Element, Iterator, fail, owned
 from tideflow.platform import clock
-from tideflow.wire import errors
+from tideflow.wire import dtypes, errors
 
 T = TypeVar("T")
 
@@ -39,6 +40,11 @@ _scope: ContextVar[dict[Any, Any] | None] = ContextVar("tideflow_dataset_scope",
 def enter_scope(scope: dict[Any, Any]) -> None:
     """Let functions that are called first from here on have their state in a scope."""
     _scope.set(scope)
+
+
+def current_scope() -> dict[Any, Any] | None:
+    """Return the scope that is in force, if any is."""
+    return _scope.get()
 
 
 class OnLoop:
@@ -206,9 +212,30 @@ class CapturedFunction:
         self._ref = ref
         self._captured = tuple(owned(value) for value in captured)
 
+    def stateful_ops(self) -> list[str]:
+        """Return the ops with state that the function calls itself."""
+        definition = self._ref.definition
+        nodes = () if definition is None else definition.to_proto().node_def
+        return [node.op for node in nodes if _has_state(node.op)]
+
     def instantiate(self) -> Function:
         """Return the function for one iterator."""
         return Function(self._ctx, self._ref, self._captured)
+
+
+# They have state of their own, which no element depends on.
+_HARMLESS = frozenset({"Assert", "LookupTableFind", "LookupTableFindV2", "PrintV2", "Timestamp"})
+
+
+def _has_state(op: str) -> bool:
+    try:
+        known = get_op_def(op)
+    except errors.NotFoundError:
+        return False
+    if not known.is_stateful or op in _HARMLESS:
+        return False
+    # Datasets count as ops with state, so that none is made twice.
+    return not known.outputs or any(arg.dtype is not dtypes.variant for arg in known.outputs)
 
 
 def error_like(error: errors.OpError, text: str) -> errors.OpError:

@@ -9,9 +9,13 @@ Source: tensorflow/core/kernels/data/iterator_ops.cc; runtime behaviour of Tenso
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
+from tideflow.blocking import Turns
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
@@ -19,6 +23,8 @@ from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.ops.data.functions import enter_scope
+from tideflow.ops.data.places import Place, scope_of
+from tideflow.ops.data.sources import Listed
 from tideflow.ops.data.string_handles import declare_string_handles
 from tideflow.ops.data.values import (
     Dataset,
@@ -36,6 +42,9 @@ from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
 
+# Of the policies of options_lib.ExternalStatePolicy.
+_FAIL = 2
+
 
 class IteratorResource:
     """An iterator that handles name.
@@ -52,6 +61,8 @@ class IteratorResource:
         self._dataset: Dataset | None = None
         self._root: Iterator | None = None
         self._scope: dict[Any, Any] = {}
+        self._taken = 0
+        self._ended = False
         self._turn = asyncio.Lock()
 
     def start(self, dataset: Dataset) -> None:
@@ -60,7 +71,59 @@ class IteratorResource:
         Raises: InvalidArgumentError for one of other types or shapes.
         """
         check_structure(self.types, self.shapes, dataset.types, dataset.shapes)
-        self._root, self._dataset, self._scope = dataset.iterator(), dataset, {}
+        self._begin(dataset, scope_of(dataset))
+
+    def _begin(self, dataset: Dataset, scope: dict[Any, Any]) -> None:
+        def begin() -> Iterator:
+            enter_scope(scope)
+            return dataset.iterator()
+
+        # What asks for the iterator may be within a walk of its own.
+        self._root = contextvars.copy_context().run(begin)
+        self._dataset, self._scope = dataset, scope
+        self._taken, self._ended = 0, False
+
+    def place(self, refuses_state: bool = False) -> Place:
+        """Return the place of the iterator.
+
+        refuses_state: whether functions must have no state of their own, which no place tells.
+        Raises: FailedPreconditionError where nothing was started, or for functions with state.
+        """
+        dataset = self._check_begun("Save()", "saving it")
+        for name in dataset.stateful_ops if refuses_state else ():
+            raise errors.FailedPreconditionError(f"{name} is stateful.")
+        return Place.of(self._taken, self._ended, self._scope)
+
+    async def go_to(self, place: Place) -> None:
+        """Begin the dataset anew, and go to a place.
+
+        Raises: FailedPreconditionError where nothing was started.
+        """
+        dataset = self._check_begun("Restore()", "restoring it")
+        async with self._turn:
+            self._begin(dataset, scope_of(dataset, place))
+            root, turns = self._root, Turns()
+            enter_scope(self._scope)
+            assert root is not None
+            for _ in range(place.taken):
+                try:
+                    await root.next()
+                except errors.OpError:
+                    # It failed then, too.
+                    continue
+                finally:
+                    await turns.pause()
+            self._taken, self._ended = place.taken, place.ended
+            if place.ended:
+                self._root = Listed(iter(()))
+
+    def _check_begun(self, what: str, purpose: str) -> Dataset:
+        if self._dataset is None:
+            raise errors.FailedPreconditionError(
+                f"{what} failed because the iterator has not been initialized. Ensure that you "
+                f"have run the initializer operation for this iterator before {purpose}."
+            )
+        return self._dataset
 
     async def next(self, types: Sequence[DType], shapes: Sequence[Dims]) -> Element | None:
         """Return the next element, None after the last; callers take turns.
@@ -77,8 +140,11 @@ class IteratorResource:
         dataset, root, scope = self._dataset, self._root, self._scope
         async with self._turn:
             enter_scope(scope)
+            self._taken += 1
             element = await root.next()
-        if element is not None:
+        if element is None:
+            self._ended = True
+        else:
             check_structure(types, shapes, dataset.types, dataset.shapes)
             _check_shapes(shapes, element)
         return element
@@ -308,6 +374,55 @@ async def iterator_get_next(
 
 
 declare_like("IteratorGetNextSync", "IteratorGetNext")
+
+
+# ---- places
+
+
+@op(
+    """
+    SerializeIterator(resource_handle: resource) -> serialized: variant
+    external_state_policy: int = 0
+    """,
+    shape=lambda c: [(None,)],
+    stateful=True,
+)
+def serialize_iterator(
+    ctx: KernelContext, resource_handle: object, *, external_state_policy: int
+) -> Any:
+    """Return the place of an iterator, a vector.
+
+    external_state_policy: what is done about functions with state, which is not saved: 0 and 1
+      for nothing, 2 to refuse them.
+    """
+    refuses = external_state_policy == _FAIL
+    made = np.empty(1, object)
+    made[0] = find_iterator(ctx, resource_handle).place(refuses)
+    return made
+
+
+@op(
+    """
+    DeserializeIterator(resource_handle: resource, serialized: variant)
+    """,
+    shape=no_outputs,
+    stateful=True,
+)
+async def deserialize_iterator(
+    ctx: KernelContext, resource_handle: object, serialized: Any
+) -> None:
+    """Bring an iterator to a place.
+
+    Raises: InternalError, as TensorFlow, for what is no place, or one that TensorFlow made.
+    """
+    found = np.asarray(serialized, object).reshape(-1).tolist()
+    iterator = find_iterator(ctx, resource_handle)
+    if len(found) != 1 or not isinstance(found[0], Place):
+        kinds = sorted({getattr(one, "type_name", type(one).__name__) for one in found})
+        raise errors.InternalError(
+            f"the place of an iterator is wanted; found {len(found)} values of {kinds}"
+        )
+    await iterator.go_to(found[0])
 
 
 # ---- handles as strings

@@ -7,7 +7,8 @@ kernels/data/experimental/random_dataset_op.cc.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, ClassVar, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.types import Array
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.iterators import Deleter
+from tideflow.ops.data.places import drawn
 from tideflow.ops.data.transformations import repeated_count
 from tideflow.ops.data.values import (
     INFINITE,
@@ -26,6 +28,7 @@ from tideflow.ops.data.values import (
     Dataset,
     Element,
     Iterator,
+    SeedSource,
     fail,
     scalar,
 )
@@ -34,13 +37,6 @@ from tideflow.ops.random import Samples, seeds_of
 
 # More epochs than these do not meet in one buffer.
 _MOST_EPOCHS = 3
-
-
-class Seeds(Protocol):
-    """Gives a pair of seeds for each epoch."""
-
-    def next(self) -> tuple[int, int]:
-        """Return the seeds of the next epoch."""
 
 
 class FixedSeeds:
@@ -54,24 +50,45 @@ class FixedSeeds:
     def next(self) -> tuple[int, int]:
         return self._seeds
 
+    def state(self) -> list[int]:
+        return list(self._seeds)
+
+    def restore(self, state: Sequence[int]) -> None:
+        first, second = state
+        self._seeds = first, second
+
 
 class RandomSeeds:
     """Other seeds for each epoch, made of a pair of seeds."""
 
-    __slots__ = ("_samples",)
+    __slots__ = ("_count", "_samples", "_seeds")
 
     def __init__(self, seeds: tuple[int, int]) -> None:
+        self._seeds = seeds
         self._samples = Samples(*seeds)
+        self._count = 0
 
     def next(self) -> tuple[int, int]:
+        self._count += 1
         return self._samples.next(), self._samples.next()
+
+    def state(self) -> list[int]:
+        return [*self._seeds, self._count]
+
+    def restore(self, state: Sequence[int]) -> None:
+        *seeds, count = state
+        self._seeds = seeds[0], seeds[1]
+        self._samples = Samples(*seeds)
+        self._count = 0
+        for _ in range(count):
+            self.next()
 
 
 def _read_seeds(seed: Any, seed2: object) -> tuple[int, int]:
     return seeds_of(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")))
 
 
-def _make_seeds(seeds: tuple[int, int], reshuffle: bool) -> Seeds:
+def _make_seeds(seeds: tuple[int, int], reshuffle: bool) -> SeedSource:
     return RandomSeeds(seeds) if reshuffle else FixedSeeds(seeds)
 
 
@@ -83,16 +100,16 @@ class SeedGenerator:
 
     type_name: ClassVar[str] = "tensorflow::data::SeedGeneratorManager"
 
-    def __init__(self, seeds: Seeds) -> None:
+    def __init__(self, seeds: SeedSource) -> None:
         self.seeds = seeds
 
 
-def _new_generator(ctx: KernelContext, seeds: Seeds) -> Any:
+def _new_generator(ctx: KernelContext, seeds: SeedSource) -> Any:
     handle = add_anonymous(ctx, SeedGenerator, SeedGenerator(seeds))
     return handle, Deleter(handle)
 
 
-def _find_seeds(ctx: Any, handle: Any) -> Seeds | None:
+def _find_seeds(ctx: Any, handle: Any) -> SeedSource | None:
     found = None
     if handle is not None:
         found = ctx.resources.find(handle.container, handle.name, SeedGenerator)
@@ -172,12 +189,12 @@ class _Shuffled:
     __slots__ = ("_buffer", "_dataset", "_epoch", "_epochs", "_produced", "_samples", "_seeds",
                  "_size", "_slices", "_source", "_turns")  # fmt: skip
 
-    def __init__(self, dataset: Dataset, size: int | None, seeds: Seeds, epochs: int) -> None:
+    def __init__(self, dataset: Dataset, size: int | None, seeds: SeedSource, epochs: int) -> None:
         self._dataset = dataset
         self._size = size
         self._seeds = seeds
         self._epochs = epochs
-        self._samples = Samples(*seeds.next())
+        self._samples = Samples(*drawn(seeds))
         self._buffer: dict[int, Element] = {}
         self._slices: deque[list[int]] = deque()
         self._source: Iterator | None = None
@@ -192,7 +209,7 @@ class _Shuffled:
         while self._slices[0][0] == self._slices[0][1]:
             # The next epoch begins with numbers of its own.
             self._slices.popleft()
-            self._samples = Samples(*self._seeds.next())
+            self._samples = Samples(*drawn(self._seeds))
         first = self._slices[0]
         start = first[0]
         chosen = start + self._samples.next() % (first[1] - start)
@@ -297,6 +314,7 @@ def shuffle_dataset(
     return Elements(
         lambda: _Shuffled(input_dataset, size, seeds, count),
         lambda: repeated_count(input_dataset.cardinality(), count),
+        seeds=seeds,
     )
 
 
@@ -334,7 +352,7 @@ def random_dataset(
     """
     own = _make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
     seeds = _find_seeds(ctx, seed_generator) or own
-    return Elements(lambda: _Random(seeds.next()), INFINITE)
+    return Elements(lambda: _Random(drawn(seeds)), INFINITE, seeds=seeds)
 
 
 declare_like("ExperimentalRandomDataset", "RandomDataset", without=("metadata",))

@@ -34,6 +34,19 @@ class Iterator(Protocol):
         """Return the next element; None when there are no more, then and ever after."""
 
 
+class SeedSource(Protocol):
+    """Gives a pair of seeds whenever it is asked."""
+
+    def next(self) -> tuple[int, int]:
+        """Return the next seeds."""
+
+    def state(self) -> list[int]:
+        """Return what tells all seeds to come."""
+
+    def restore(self, state: Sequence[int]) -> None:
+        """Go to a state."""
+
+
 class Dataset:
     """A dataset.
 
@@ -43,7 +56,9 @@ class Dataset:
       inputs: the datasets that it reads.
       options: serialized tf.data options that were set here.
       batch_size: how many elements of its input each of its own has; 0 where it does not batch.
+      stateful_ops: the ops with state in functions that it and its inputs call.
       is_direct: whether its elements may be made in the calling thread, without an event loop.
+      seeds: those of its own and of its inputs that give seeds to the iterators.
 
     Args:
       iterate: makes an iterator.
@@ -52,8 +67,8 @@ class Dataset:
     """
 
     __slots__ = (
-        "_count", "_iterate", "batch_size", "inputs", "is_direct", "kind", "options", "shapes",
-        "types",
+        "_count", "_iterate", "_stateful_ops", "batch_size", "inputs", "is_direct", "kind",
+        "options", "seeds", "shapes", "types",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +83,8 @@ class Dataset:
         options: bytes = b"",
         batch_size: int = 0,
         is_direct: bool = False,
+        stateful_ops: Callable[[], Iterable[str]] = tuple,
+        seeds: SeedSource | None = None,
     ) -> None:
         self.kind = kind
         self.is_direct: bool = is_direct and all(source.is_direct for source in inputs)
@@ -78,6 +95,9 @@ class Dataset:
         self.batch_size = batch_size
         self._iterate = iterate
         self._count = count
+        self._stateful_ops = stateful_ops
+        inner = [one for source in inputs for one in source.seeds]
+        self.seeds: list[SeedSource] = inner if seeds is None else [*inner, seeds]
 
     def iterator(self) -> Iterator:
         """Return a new iterator, at the first element."""
@@ -86,6 +106,12 @@ class Dataset:
     def cardinality(self) -> int:
         """Return the number of elements; INFINITE, or UNKNOWN where only running tells."""
         return self._count if isinstance(self._count, int) else self._count()
+
+    @property
+    def stateful_ops(self) -> list[str]:
+        """The ops with state in the functions that it and its inputs call."""
+        found = [name for source in self.inputs for name in source.stateful_ops]
+        return [*found, *self._stateful_ops()]
 
     def to_variant(self) -> Variant:
         """Refuse to travel: what a dataset refers to is on the task that made it.

@@ -16,7 +16,10 @@ class Saved(Protocol):
     """
 
     name: str
-    saved_parts: Sequence[SavedPart]
+
+    @property
+    def saved_parts(self) -> Sequence[SavedPart]:
+        """Its tensors."""
 
     def restore_parts(self, values: Sequence[Any]) -> Any:
         """Take values for all parts, in their order; in a graph, return the operation for it."""
