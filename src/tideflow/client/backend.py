@@ -10,7 +10,13 @@ from tideflow.wire import messages as pb
 
 
 class Backend(Protocol):
-    """Runs the steps of one session.  All methods may be called from any user thread."""
+    """Runs the steps of one session.  All methods may be called from any user thread.
+
+    Attributes:
+      is_remote: whether values go to other tasks.
+    """
+
+    is_remote: bool
 
     def run(
         self,

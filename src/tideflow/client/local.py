@@ -50,6 +50,8 @@ class LocalBackend:
       runners: the graphs that were made ready, by signature.
     """
 
+    is_remote = False
+
     def __init__(self, config: pb.ConfigProto, settings: Settings) -> None:
         self._config = config
         self.devices = DeviceManager(make_devices("localhost", 0, config, settings))

@@ -45,6 +45,8 @@ class RemoteBackend:
       settings: of the connection, and of how long the master is waited for.
     """
 
+    is_remote = True
+
     def __init__(self, target: str, config: pb.ConfigProto, settings: Settings) -> None:
         self._target = target
         self._config = config

@@ -234,7 +234,7 @@ class Session:
             raise RuntimeError(
                 "The Session graph is empty. Add operations to the graph before calling run()."
             )
-        made = _Call(Fetches(self._graph, fetches), fetches, fed)
+        made = _Call(Fetches(self._graph, fetches), fetches, fed, self.backend.is_remote)
         if key is not None:
             with self._lock:
                 if len(self._calls) >= _MOST_CACHED_CALLS:
@@ -364,9 +364,21 @@ class InteractiveSession(Session):
 class _Call:
     """Fetches and feeds, prepared: what the backend is asked, and how to read its answer."""
 
-    __slots__ = ("_fed", "_fed_fetches", "_fetches", "held", "is_empty", "order", "signature")
+    __slots__ = (
+        "_fed",
+        "_fed_fetches",
+        "_fetches",
+        "_gives_quantized",
+        "_quantized_feeds",
+        "held",
+        "is_empty",
+        "order",
+        "signature",
+    )
 
-    def __init__(self, fetches: Fetches, given: Any, fed: tuple[Tensor, ...]) -> None:
+    def __init__(
+        self, fetches: Fetches, given: Any, fed: tuple[Tensor, ...], is_remote: bool
+    ) -> None:
         feed_index = {id(tensor): i for i, tensor in enumerate(fed)}
         self._fetches = fetches
         self._fed = fed
@@ -383,13 +395,22 @@ class _Call:
             tuple(op.name for op in fetches.targets),
         )
         self.is_empty = not asked and not fetches.targets
+        # On the way to other tasks numbers of quantised types tell their type themselves.
+        quantized = [is_remote and t.dtype.base_dtype.is_quantized for t in (*fed, *asked)]
+        self._quantized_feeds = [i for i in range(len(fed)) if quantized[i]]
+        self._gives_quantized = any(quantized[len(fed) :])
 
     def feed_values(self, given: list[Any]) -> list[Any]:
         """Return what is fed as arrays of the tensors' types (see feed_value)."""
-        return [feed_value(tensor, value) for tensor, value in zip(self._fed, given)]
+        values = [feed_value(tensor, value) for tensor, value in zip(self._fed, given)]
+        for i in self._quantized_feeds:
+            values[i] = dtypes.with_field(values[i], self._fed[i].dtype.base_dtype)
+        return values
 
     def finish(self, found: list[Any], given: list[Any]) -> Any:
         """Return the step's values in the shape of the fetches; what was fed as it was given."""
+        if self._gives_quantized:
+            found = [dtypes.without_field(v) if _has_field(v) else v for v in found]
         found = [v[()] if type(v) is np.ndarray and not v.ndim else v for v in found]
         if self._fed_fetches:
             rest = iter(found)
@@ -435,6 +456,10 @@ def _call_key(fetches: Any, fed: tuple[Tensor, ...]) -> Any:
             return type(fetches), tuple(map(id, fetches)), fed
         return None
     return (fetches, fed) if isinstance(fetches, str) else None
+
+
+def _has_field(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.names is not None
 
 
 def feed_value(tensor: Tensor, value: Any) -> Any:

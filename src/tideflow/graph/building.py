@@ -159,6 +159,9 @@ def constant_tensor(
     """
     graph = get_default_graph()
     value = _with_plain_sizes(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.names:
+        dtype = dtype or as_dtype(value.dtype)
+        value = dtypes.without_field(np.asarray(value))
     if graph.is_eager and dtype is not None and isinstance(value, bool):
         value = int(value) if dtype.is_integer or dtype.is_floating else value
     try:

@@ -19,6 +19,7 @@ from tideflow.runtime.device_kernels import bind_on_device, offer, receive
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference, reads_reference
+from tideflow.wire.dtypes import DType, with_field, without_field
 from tideflow.wire.rendezvous_key import key_prefix
 
 _WITHOUT_INSTRUCTION = frozenset(
@@ -65,11 +66,16 @@ class Binder:
     def bind_send(self, node: Node) -> Callable[[Any, str, Any], None]:
         """Return the call that puts a Send's live value into a step's rendezvous, under a key."""
         if self.accelerator is None:
+            dtype = _quantized_type(node)
+            if dtype is not None:
+                return lambda step, key, value: step.rendezvous.put(key, with_field(value, dtype))
             return lambda step, key, value: step.rendezvous.put(key, value)
         return lambda step, key, value: offer(step, key, node, value)
 
     def received(self, value: Any) -> Any:
         """Return a value that came through the rendezvous for use on the device."""
+        if type(value) is np.ndarray and value.dtype.names:
+            value = without_field(value)
         return value if self.accelerator is None else receive(value, self.accelerator)
 
     def constant(self, node: Node) -> Any:
@@ -79,6 +85,12 @@ class Binder:
         if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype != object:
             return value[()]
         return value
+
+
+def _quantized_type(node: Node) -> DType | None:
+    """Return the type of what a Send sends, where that is quantised."""
+    dtype: DType | None = node.attrs.get("T")
+    return dtype if dtype is not None and dtype.is_quantized else None
 
 
 def send_prefix(node: Node) -> str:
@@ -99,7 +111,7 @@ def transfer_prefix(attrs: Mapping[str, Any]) -> str:
 def bind_send(node: Node, binder: Binder) -> Callable[[Any, Any], None]:
     """Return the call that offers a Send's value outside loops."""
     key = send_prefix(node) + "0:0"
-    if binder.accelerator is not None:
+    if binder.accelerator is not None or _quantized_type(node) is not None:
         put = binder.bind_send(node)
         return lambda step, value: put(step, key, value)
 

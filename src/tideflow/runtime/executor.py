@@ -518,7 +518,8 @@ class _PlanRun:
             return
         value = received.value
         if type(value) is np.ndarray and not value.ndim and value.dtype != object:
-            value = value[()]  # arithmetic on NumPy's scalars is several times faster
+            # Arithmetic on NumPy's scalars is several times faster.
+            value = value if value.dtype.names else value[()]
         self._finish(one, self.executor.received(value), started)
 
     def _task_done(self, task: asyncio.Task[Any]) -> None:

@@ -174,6 +174,13 @@ _BY_NUMPY: dict[Any, DType] = {
     if not t.is_ref_dtype and not t.is_quantized and t.as_numpy_dtype is not object
 }
 _BY_NUMPY[np.dtype(object)] = string
+# TensorFlow's own NumPy types for quantised numbers: one field, which has the type's name.
+_WITH_FIELD: dict[DType, Any] = {
+    t: np.dtype([(t.name, t.as_numpy_dtype)])
+    for t in _BY_NUMBER.values()
+    if t.is_quantized and not t.is_ref_dtype
+}
+_BY_NUMPY.update((with_field, t) for t, with_field in _WITH_FIELD.items())
 _BY_PYTHON: dict[Any, DType] = {
     float: float32,
     int: int32,
@@ -211,6 +218,16 @@ def as_dtype(type_value: Any) -> DType:
 def dtype_of(value: Any) -> DType:
     """Return the DType of a runtime value: an array or an array scalar."""
     return _BY_NUMPY[value.dtype]
+
+
+def with_field(value: Any, dtype: DType) -> Any:
+    """Return numbers of a quantised type as an array that tells its type, for the way to others."""
+    return np.asarray(value).view(_WITH_FIELD[dtype])
+
+
+def without_field(array: Any) -> Any:
+    """Return an array of one of TensorFlow's own types for quantised numbers as plain numbers."""
+    return array.view(as_dtype(array.dtype).as_numpy_dtype)
 
 
 def all_dtypes() -> list[DType]:

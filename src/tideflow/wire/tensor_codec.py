@@ -1,8 +1,9 @@
 """Tensors between their run-time form and messages.
 
 At run time a tensor is a NumPy array or array scalar; strings are object arrays of bytes,
-quantised types plain integer arrays with their DType told beside, and a scalar resource or variant
-is the bare object (see handles.py).  A JAX array is welcome wherever a value is encoded.
+quantised types plain integer arrays with their DType told beside, or on the way between tasks
+arrays of TensorFlow's NumPy types for them, and a scalar resource or variant is the bare object
+(see handles.py).  A JAX array is welcome wherever a value is encoded.
 
 A message holds a tensor in one of two ways: `tensor_content`, the elements as little-endian bytes
 in row-major order, or a list field for each type, which is for people and for constants (see
@@ -199,6 +200,15 @@ def decode_for_owner(tensor_pb: pb.TensorProto, content: Buffer | None = None) -
     return value
 
 
+def decode_for_others(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> Value:
+    """Return the value of a message as `decode_tensor` does, to be handed on to other tasks.
+
+    Numbers of a quantised type tell it themselves there.
+    """
+    value, dtype = decode_tensor(tensor_pb, content), tensor_dtype(tensor_pb)
+    return dtypes.with_field(value, dtype) if dtype.is_quantized else value
+
+
 def decode_content(dtype: DType, shape: Sequence[int], content: Buffer) -> Value:
     """Return the value whose elements are the bytes `content`; numbers are viewed in place
     if they lie where numbers may.
@@ -273,6 +283,8 @@ def _as_array(value: Value, dtype: DType | None) -> tuple[np.ndarray[Any, Any], 
         array = make_array(value, dtype)
     if array.dtype == dtype.as_numpy_dtype:
         return array, dtype
+    if array.dtype.names:
+        return dtypes.without_field(array), dtype
     if dtype is dtypes.string and array.dtype.kind in "SU":
         return array.astype(object), dtype
     # The one difference that is no difference is byte order.

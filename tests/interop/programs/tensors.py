@@ -64,6 +64,26 @@ def each_element_type_goes_round(tf: Any, at: Cluster) -> Any:
 
 
 @program()
+def quantized_types_go_round(tf: Any, at: Cluster) -> Any:
+    found = {}
+    with at.session() as session:
+        for name in ("qint8", "quint8", "qint16", "quint16", "qint32"):
+            dtype = tf.as_dtype(name)
+            value = np.array([[0, 1, 3], [1, 0, 100]]).astype(dtype.as_numpy_dtype)
+            x = tf.placeholder(dtype, [None, 3])
+            with tf.device("/job:ps"):
+                y = tf.identity(x)
+                made = tf.quantization.quantize([-0.5, 0.5, 2.5], -1.0, 3.0, dtype)
+            with tf.device("/job:worker/task:1"):
+                z = tf.reshape(y, [3, 2])
+                floats = tf.quantization.dequantize(*made)
+            got = session.run([y, z, floats, *made], {x: value})
+            found[name] = [(str(g.dtype), np.asarray(g).tolist()) for g in got[:2]]
+            found[name] += [np.round(g, 4).tolist() for g in got[2:]]
+    return found
+
+
+@program()
 def strings_go_round(tf: Any, at: Cluster) -> Any:
     x = tf.placeholder(tf.string, None)
     with tf.device("/job:ps"):

@@ -155,8 +155,11 @@ def _values(a: np.ndarray[Any, Any]) -> Iterator[tuple[str, Any]]:
             yield f"all {value}", np.full_like(a, value)
     if not a.size:
         return
-    if a.dtype.kind in "fcV":
-        news: Sequence[Any] = (np.nan, np.inf, -np.inf, 0, -1)
+    if a.dtype.names:
+        # Numbers of a quantised type, which has a field for them.
+        news: Sequence[Any] = (99, *([-1] if a.dtype[0].kind == "i" else []))
+    elif a.dtype.kind in "fcV":
+        news = (np.nan, np.inf, -np.inf, 0, -1)
     elif a.dtype == object:
         news = (b"", b"\xff", b"-1", b"0 zz")
     elif a.dtype.kind == "b":

@@ -37,7 +37,7 @@ from tideflow.transport import AtOnce, Caller, current_caller
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
-from tideflow.wire.tensor_codec import Value, decode_tensor
+from tideflow.wire.tensor_codec import Value, decode_for_others
 
 _LOGGER = logging.getLogger(__name__)
 _RECENT_REQUESTS = 10_000
@@ -511,7 +511,7 @@ def _decode_feed(
             f"feed {name!r} is of type {found}; the graph has {dtypes.as_dtype(wanted).name} there"
         )
     try:
-        return decode_tensor(tensor_pb, content)
+        return decode_for_others(tensor_pb, content)
     except errors.OpError as error:
         raise error.with_message(f"feed {name!r}: {error.message}") from None
 

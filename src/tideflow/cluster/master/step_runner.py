@@ -26,7 +26,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.ids import new_request_id
 from tideflow.wire.parted import take_apart, with_tensors
 from tideflow.wire.status import aggregate, error_from_body, from_worker, is_derived
-from tideflow.wire.tensor_codec import Value, decode_tensor
+from tideflow.wire.tensor_codec import Value, decode_for_others
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -263,7 +263,7 @@ async def _run_remotely(
     if error is not None:
         raise error
     values = {
-        named.name: decode_tensor(named.tensor, contents.get(position))
+        named.name: decode_for_others(named.tensor, contents.get(position))
         for position, named in enumerate(response.recv)
     }
     return GraphResult(

@@ -1,0 +1,97 @@
+"""Quantised numbers in sessions, functions and on the way between tasks, without TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tideflow.v1 as tf
+
+# What TensorFlow's client calls the type of such numbers.
+QUINT8 = np.dtype([("quint8", np.uint8)])
+
+
+def test_floats_become_levels_and_floats_again():
+    x = tf.placeholder(tf.float32, [None])
+    made = tf.quantization.quantize(x, -1.0, 3.0, tf.quint8)
+    back = tf.quantization.dequantize(made.output, made.output_min, made.output_max)
+    with tf.Session() as session:
+        levels, floats = session.run([made.output, back], {x: [-2.0, -1.0, 0.0, 3.0, 9.0]})
+    assert made.output.dtype == tf.quint8
+    assert levels.tolist() == [0, 0, 64, 255, 255]
+    np.testing.assert_allclose(floats, [-1, -1, 64 * 4 / 255 - 1, 3, 3], rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["MIN_COMBINED", "MIN_FIRST", "SCALED"])
+@pytest.mark.parametrize("kind", ["qint8", "quint8", "qint16", "quint16", "qint32"])
+def test_every_mode_comes_back_within_one_level(kind, mode):
+    x = np.linspace(0, 2, 9, dtype=np.float32)
+    made = tf.quantization.quantize(x, 0.0, 2.0, tf.as_dtype(kind), mode=mode)
+    back = tf.quantization.dequantize(*made, mode=mode)
+    with tf.Session() as session:
+        found = session.run(back)
+    # Of 32 bits the greatest level is one too many for a float: it wraps, as in TensorFlow.
+    count = -1 if kind == "qint32" else None
+    np.testing.assert_allclose(found[:count], x[:count], atol=2.1 / 127)
+
+
+@pytest.mark.parametrize("value", [[1, 2], np.uint8([1, 2]), np.array([1, 2], QUINT8)])
+def test_plain_numbers_and_numbers_in_a_field_are_fed(value):
+    x = tf.placeholder(tf.quint8, [None])
+    with tf.Session() as session:
+        found = session.run(tf.identity(x), {x: value})
+    assert found.dtype == np.uint8
+    assert found.tolist() == [1, 2]
+
+
+def test_numbers_in_a_field_make_a_constant_of_their_type():
+    made = tf.constant(np.array([1, 200], QUINT8))
+    assert made.dtype == tf.quint8
+    assert tf.as_dtype(QUINT8) == tf.quint8
+    with tf.Session() as session:
+        assert session.run(made).tolist() == [1, 200]
+
+
+def test_a_product_of_levels_is_that_of_their_floats():
+    a, b = np.float32([[0.5, -1], [2, 0]]), np.float32([[1, 0.25], [-2, 1]])
+    left, right = (tf.quantization.quantize(x, -2.0, 2.0, tf.quint8) for x in (a, b))
+    made = tf.raw_ops.QuantizedMatMul(
+        a=left.output, b=right.output, min_a=left.output_min, max_a=left.output_max,
+        min_b=right.output_min, max_b=right.output_max,
+    )  # fmt: skip
+    small = tf.raw_ops.QuantizeDownAndShrinkRange(
+        input=made[0], input_min=made[1], input_max=made[2], out_type=tf.quint8
+    )
+    with tf.Session() as session:
+        found = session.run(tf.quantization.dequantize(*small))
+    np.testing.assert_allclose(found, a @ b, atol=0.1)
+
+
+def test_levels_are_joined_in_the_range_of_all():
+    parts = [tf.quantization.quantize([0.0, end], 0.0, end, tf.quint8) for end in (1.0, 4.0)]
+    made = tf.quantization.quantized_concat(0, *map(list, zip(*parts)))
+    with tf.Session() as session:
+        levels, low, high = session.run(list(made))
+    assert levels.tolist() == [0, 64, 0, 255]
+    assert (low, high) == (0, 4)
+
+
+def test_an_image_of_levels_is_convolved_and_pooled():
+    image = tf.constant(np.arange(16).reshape(1, 4, 4, 1), tf.quint8)
+    filter = tf.constant(np.ones((2, 2, 1, 1), np.uint8), tf.quint8)
+    made = tf.nn.quantized_conv2d(
+        image, filter, 0.0, 255.0, 0.0, 255.0, strides=[1, 1, 1, 1], padding="VALID"
+    )
+    windows = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+    most = tf.nn.quantized_max_pool(image, 0.0, 255.0, **windows)
+    mean = tf.nn.quantized_avg_pool(image, 0.0, 255.0, **windows)
+    with tf.Session() as session:
+        sums, greatest, means = session.run([made.output, most.output, mean.output])
+    assert sums.reshape(-1).tolist() == [10, 14, 18, 26, 30, 34, 42, 46, 50]
+    assert greatest.reshape(-1).tolist() == [5, 7, 13, 15]
+    assert means.reshape(-1).tolist() == [2, 4, 10, 12]
+
+
+def test_a_range_the_wrong_way_round_is_refused():
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="larger"):
+        session.run(tf.quantization.quantize([1.0], 2.0, -2.0, tf.qint8).output)
