@@ -67,7 +67,7 @@ NONE_IN_TENSORFLOW = {"ArgMax", "ArgMin", "FloorDiv"}
 # Loops and branches of Switch and Merge are differentiated as a whole (ops.control_flow_grad).
 PARTS_OF_LOOPS = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
 # Asking for these gradients is an error here.
-MISSING = {"FusedBatchNormGradV3", "OptionalFromValue", "OptionalGetValue"}
+MISSING = {"OptionalFromValue", "OptionalGetValue"}
 
 TIERS = _tiers()
 CASES: dict[str, list[Case]] = {}

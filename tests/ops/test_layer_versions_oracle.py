@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tideflow.v1 as ours
 from ops.gradients_alike import check_gradients_alike
-from ops.outcomes import Call, check_ends_alike
+from ops.outcomes import Call, check_ends_alike, make
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -113,3 +114,23 @@ EMPTY = np.zeros(0, F)
 )
 def test_gradients_agree(call: Call, at: tuple[int, ...]) -> None:
     check_gradients_alike(tf, call, at)
+
+
+@pytest.mark.parametrize("version", ["", "V2", "V3"])
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_norms_have_the_same_second_gradients(version, training):
+    moments = [np.zeros(0, F)] * 2 if training else CHANNELS
+    images = RNG.normal(size=(2, 3, 2, 3)).astype(F)
+    inputs = [images, SCALE, F([0.5, 0, -1]), *moments]
+    weights = RNG.normal(size=images.shape).astype(F)
+    found = []
+    for api in (ours, tf.compat.v1):
+        with api.Graph().as_default(), api.Session() as session:
+            given = [api.constant(each) for each in inputs]
+            call = Call(f"FusedBatchNorm{version}", inputs, {"is_training": training})
+            y = make(ours if api is ours else tf, call, given)[0]
+            first = api.gradients(api.reduce_sum(api.tanh(y) * weights), given[:3])
+            cubes = api.add_n([api.reduce_sum(one * one * one) for one in first])
+            found.append(session.run(api.gradients(cubes, given[:3])))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(other).max())

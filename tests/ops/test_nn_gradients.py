@@ -191,3 +191,30 @@ def test_first_gradient(name, known):
 def test_second_gradient(name):
     build, values = TWICE[name]
     check(build, values, 2, True)
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_second_gradients_of_batch_norms(is_training: bool, layout: str) -> None:
+    """The gradient of the gradient tells how the gradient changes with a small step."""
+    x = normal(2, 3, 2, 2).astype(np.float32)
+    size = 2 if layout == "NHWC" else 3
+    scale, offset = np.float32(1 + np.arange(size)), np.float32(0.5 * np.ones(size))
+    moments = [np.zeros(0, np.float32)] * 2 if is_training else [offset, scale]
+    attrs = {"is_training": is_training, "data_format": layout, "epsilon": 0.1}
+    with Graph().as_default():
+        given = [placeholder("float32", v.shape) for v in (x, scale, offset, *moments)]
+        y = apply_op("FusedBatchNormV3", *given, **attrs)[0]
+        first = gradients(weighted_sum(apply_op("Tanh", y)), given[:3])
+        total = apply_op("AddN", [weighted_sum(one) for one in first])
+        slopes = gradients(total, given[:3])
+        feeds: dict[Any, Any] = dict(zip(given, (x, scale, offset, *moments)))
+        values = evaluate(slopes, feeds)
+        for at, slope in enumerate(values):
+            way = normal(*slope.shape).astype(np.float32)
+            ends = []
+            for step in (-1e-2, 1e-2):
+                moved = feeds | {given[at]: feeds[given[at]] + np.float32(step) * way}
+                ends.append(float(evaluate([total], moved)[0]))
+            expected = (ends[1] - ends[0]) / 2e-2
+            np.testing.assert_allclose(np.sum(slope * way), expected, rtol=3e-2, atol=3e-2)
