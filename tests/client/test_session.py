@@ -216,6 +216,34 @@ def test_run_metadata_tells_where_a_step_ran_that_had_nothing_to_compute(graph):
         assert not metadata.step_stats.dev_stats
 
 
+def test_an_op_that_is_known_ahead_may_be_a_target(graph):
+    with tf.Session() as session:
+        assert session.run(tf.gather([1.0, 2.0], [0, 0]).op) is None
+
+
+def test_a_graph_may_hold_functions(graph):
+    v = tf.Variable(3.0, use_resource=True)
+
+    @tf.function
+    def grown(a):
+        if tf.reduce_sum(a) > 0:
+            a = a * v
+        for _ in tf.range(3):
+            a += 1.0
+        return a
+
+    x = tf.placeholder(tf.float32, [2])
+    y = grown(x)
+    slope = tf.gradients(y, [x])[0]
+    with tf.Session() as session:
+        session.run(v.initializer)
+        found = [session.run([y, slope], {x: given}) for given in ([1, 2], [-1, -2])]
+    assert [[one.tolist() for one in some] for some in found] == [
+        [[6, 9], [3, 3]],
+        [[2, 1], [1, 1]],
+    ]
+
+
 def test_who_wants_to_hear_of_allocations_gets_times_without_a_trace(graph):
     x = tf.placeholder(tf.float32, [])
     y = tf.exp(x)

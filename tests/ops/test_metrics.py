@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tideflow.v1 as tf
+from ops.metric_programs import look
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.ops.export import exports
 from tideflow.ops.framework.constants import placeholder
-from tideflow.ops.state import metrics
+from tideflow.ops.metrics import means as metrics
 
 TF = exports()
 
@@ -72,3 +74,26 @@ def test_metrics_keep_local_variables_of_their_own(graph):
 def test_shapes_that_differ_are_refused():
     with pytest.raises(ValueError, match="same shape"):
         metrics.accuracy([1, 2], [1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("precision", [0, 0.75, 0.75, 0.625, 0.625]),
+        ("recall", [0, 1, 1, 0.8333, 0.8333]),
+        ("false_negatives", [0, 0, 0, 1, 1]),
+        ("root", [0, 0.3981, 0.3981, 0.5818, 0.5818]),
+        ("precision_at_thresholds", [[0.75, 1, 1], [0.625, 0.5, 0.5]]),
+        ("by_class", [0, [0.5, 0.6667, 0], 0.3889, [0.25, 0.6667, 0], 0.3056]),
+    ],
+)
+def test_counts_and_errors_run_over_batches(name, expected):
+    found = look(tf, name, False)[-1]
+    if name == "precision_at_thresholds":
+        found = found[1::2]
+    assert found == expected
+
+
+def test_scores_of_a_curve_must_lie_between_0_and_1():
+    assert look(tf, "auc_of_no_scores", False) == "InvalidArgumentError"
+    assert look(tf, "auc", False)[-1][-1] == 0.4167

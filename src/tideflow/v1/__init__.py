@@ -7,9 +7,10 @@ functions and classes were exported (tideflow.ops.export); each namespace is a m
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tideflow.client
 import tideflow.cluster
@@ -41,6 +42,17 @@ def _open() -> None:
 
 _open()
 
-if TYPE_CHECKING:
+# Loaded when they are first asked for: most programs of graphs use none of these.
+_LATER = {
+    "GradientTape": "tideflow.eager.backprop",
+    "function": "tideflow.eager.functions",
+    "TensorSpec": "tideflow.graph.tensor_spec",
+}
 
-    def __getattr__(name: str) -> Any: ...
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(_LATER[name]), name)
+    setattr(sys.modules[__name__], name, found)
+    return found

@@ -1,4 +1,4 @@
-"""Variables and other named state: cells, assignments, updates, scopes, initializers, metrics."""
+"""Variables and other named state: cells, assignments, updates, scopes, initializers."""
 
 from __future__ import annotations
 
