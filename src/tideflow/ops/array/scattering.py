@@ -196,6 +196,29 @@ def tensor_scatter_add_kernel(
     return scatter(xp, tensor, indices, updates, "add", name, policy)
 
 
+_ADDED = (
+    "float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
+    "qint16, quint16, uint16, complex128, half, uint32, uint64, bool"
+)
+
+
+@op(
+    f"""
+    ScatterNdNonAliasingAdd(input: T, indices: Tindices, updates: T) -> output: T
+    T: type in {{{_ADDED}}}
+    Tindices: type in {{int32, int64}}
+    bad_indices_policy: string = ''
+    """,
+    shape=_tensor_scatter_shape,
+)
+def scatter_nd_non_aliasing_add_kernel(
+    xp: ArrayNamespace, tensor: Array, indices: Array, updates: Array, *, bad_indices_policy: str
+) -> Any:
+    """Return the tensor with the updates added."""
+    name, policy = "ScatterNdNonAliasingAdd", bad_indices_policy
+    return scatter(xp, tensor, indices, updates, "add", name, policy)
+
+
 @op(
     """
     TensorScatterSub(tensor: T, indices: Tindices, updates: T) -> output: T

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.building import apply_op
-from tideflow.graph.gradient_registry import not_differentiable
-from tideflow.graph.graph import Tensor
+from tideflow.graph.gradient_registry import gradient, not_differentiable
+from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
+from tideflow.graph.shape_rules import same_as
 from tideflow.graph.shapes import format_dims
-from tideflow.graph.types import ArrayNamespace, TensorLike
+from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.graph.update_rule import Update
 from tideflow.ops.array import strided_index
 from tideflow.ops.state.api import ResourceVariable, Variable
@@ -96,6 +99,45 @@ def _declare(op_name: str, ref: str, output: str, is_ref: bool) -> None:
 
 _declare("ResourceStridedSliceAssign", "resource", "", False)
 _declare("StridedSliceAssign", "Ref T", " -> output_ref: Ref T", True)
+
+
+@op(
+    "TensorStridedSliceUpdate(input: T, begin: Index, end: Index, strides: Index, value: T)"
+    " -> output: T\nT: type\nIndex: type in indices\n"
+    + "\n".join(f"{mask}: int = 0" for mask in _MASKS),
+    shape=same_as(0),
+    compiles=Compiles.NEVER,
+)
+def tensor_strided_slice_update(
+    xp: ArrayNamespace,
+    x: Array,
+    begin: Array,
+    end: Array,
+    strides: Array,
+    value: Array,
+    *,
+    begin_mask: int,
+    end_mask: int,
+    ellipsis_mask: int,
+    new_axis_mask: int,
+    shrink_axis_mask: int,
+) -> Any:
+    """Return a tensor with a value in the place of a strided slice."""
+    masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
+    made = np.array(x)
+    index = strided_index(made.shape, (begin, end, strides), *masks)
+    _put("TensorStridedSliceUpdate", made, index, value)
+    return made
+
+
+@gradient("TensorStridedSliceUpdate")
+def tensor_strided_slice_update_gradient(op: Operation, grad: Tensor) -> list[Any]:
+    """Clear the gradient where elements were replaced; give theirs to the value."""
+    _, *bounds, value = op.inputs
+    masks = {mask: op.attrs[mask] for mask in _MASKS}
+    zeros = apply_op("ZerosLike", value)
+    cleared = apply_op("TensorStridedSliceUpdate", grad, *bounds, zeros, **masks)
+    return [cleared, None, None, None, apply_op("StridedSlice", grad, *bounds, **masks)]
 
 
 class VariableSlice(Tensor):
