@@ -426,7 +426,8 @@ def _check_bounds(op_name: str, attr: AttrDef, value: Any) -> None:
         for item in value if attr.kind.startswith("list") else [value]:
             if item not in attr.allowed:
                 allowed = ", ".join(_allowed_name(a) for a in attr.allowed)
-                raise TypeError(
+                kind = TypeError if isinstance(item, DType) else ValueError
+                raise kind(
                     f"attr {attr.name!r} of {op_name} is {_allowed_name(item)}; allowed: {allowed}"
                 )
     if attr.minimum is not None:

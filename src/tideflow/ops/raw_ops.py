@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -55,7 +56,16 @@ def _call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
         if arg.name not in kwargs:
             raise TypeError(f"{op_name} needs input {arg.name!r}")
         inputs.append(kwargs.pop(arg.name))
-    return apply_op(op_name, *inputs, name=label, **kwargs)
+    found = apply_op(op_name, *inputs, name=label, **kwargs)
+    outputs = get_op_def(op_name).outputs
+    return _results(op_name)(*found) if len(outputs) > 1 else found
+
+
+@functools.cache
+def _results(op_name: str) -> Any:
+    """Return the class of the outputs of an op that has several."""
+    names = [output.name for output in get_op_def(op_name).outputs]
+    return namedtuple(op_name, names, rename=True)
 
 
 # A module finds by it what it does not hold.

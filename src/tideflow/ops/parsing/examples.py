@@ -14,7 +14,9 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import TensorLike
+from tideflow.ops.array import concat
 from tideflow.ops.export import export, export_v2, export_value
+from tideflow.ops.math import cast
 from tideflow.ops.ragged import RaggedTensor, from_row_splits
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
@@ -52,6 +54,32 @@ class FixedLenSequenceFeature(NamedTuple):
     dtype: Any
     allow_missing: bool = False
     default_value: Any = None
+
+
+@export("io.SparseFeature", "SparseFeature")
+class SparseFeature(NamedTuple):
+    """A sparse tensor of a record, whose indices and values are features of their own.
+
+    Attributes: index_key, or a list of them, one for each dimension after the batch's; value_key;
+    dtype, of the values; size, of each of these dimensions; already_sorted, whether the indices
+    rise.
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+    @property
+    def index_keys(self) -> list[str]:
+        """The keys of the indices."""
+        return [self.index_key] if isinstance(self.index_key, str) else list(self.index_key)
+
+    def parts(self) -> dict[str, VarLenFeature]:
+        """Return the features that it is made of."""
+        indices = {key: VarLenFeature(dtypes.int64) for key in self.index_keys}
+        return {**indices, self.value_key: VarLenFeature(self.dtype)}
 
 
 @export("io.RaggedFeature")
@@ -118,11 +146,36 @@ class Wanted:
         return TensorShape(self.dense[key].shape)
 
 
+def _joined(feature: SparseFeature, parts: Mapping[str, Any]) -> SparseTensor:
+    """Return the sparse tensor whose indices and values were parsed."""
+    ids = [parts[key] for key in feature.index_keys]
+    sizes = [feature.size] if isinstance(feature.size, int) else list(feature.size)
+    if len(ids) != len(sizes):
+        raise ValueError(f"{len(ids)} keys of indices need as many sizes; found {sizes}")
+    columns = [apply_op("ExpandDims", cast(each.values, dtypes.int64), 1) for each in ids]
+    made = SparseTensor(
+        concat([ids[0].indices[:, :-1], *columns], 1),
+        parts[feature.value_key].values,
+        concat([ids[0].dense_shape[:-1], np.array(sizes, np.int64)], 0),
+    )
+    if feature.already_sorted:
+        return made
+    indices, values = apply_op("SparseReorder", made.indices, made.values, made.dense_shape)
+    return SparseTensor(indices, values, made.dense_shape)
+
+
 def _parse(
     serialized: TensorLike, features: Mapping[str, Any], names: object, name: str | None
 ) -> dict[str, Any]:
     if not features:
         raise ValueError("Missing: features was None or empty")
+    joined = {k: f for k, f in features.items() if isinstance(f, SparseFeature)}
+    if joined:
+        plain = {k: f for k, f in features.items() if k not in joined}
+        parts = {key: part for f in joined.values() for key, part in f.parts().items()}
+        parsed = _parse(serialized, {**parts, **plain}, names, name)
+        whole = {key: _joined(feature, parsed) for key, feature in joined.items()}
+        return {**{key: parsed[key] for key in plain}, **whole}
     wanted = Wanted(features)
     ragged = list(wanted.ragged.values())
     shapes = [wanted.shape(key) for key in wanted.dense]

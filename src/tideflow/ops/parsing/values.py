@@ -447,7 +447,12 @@ def decode_csv(
     Args:
       record_defaults: for each column its type and default: a list of one element, or of none
         where a value is required.
+      select_cols: which columns to return, their numbers rising; all by default.
+    Raises: ValueError for other numbers of columns.
     """
+    chosen = list(select_cols or ())
+    if chosen != sorted(set(chosen)) or any(column < 0 for column in chosen):
+        raise ValueError(f"select_cols must be numbers from 0 on that rise; found {chosen}")
     return apply_op(
         "DecodeCSV",
         records,

@@ -343,6 +343,8 @@ class PriorityQueue(QueueBase):
         shared_name: str | None = None,
         name: str = "priority_queue",
     ) -> None:
+        if shapes is None:
+            raise TypeError("a PriorityQueue needs the shapes of its components")
         type_list, shape_list, name_list = _declared(types, shapes, names)
         handle = apply_op(
             "PriorityQueueV2",
