@@ -156,7 +156,7 @@ def test_every_gate_gives_the_same_step(graph, gate):
 
 
 def test_nothing_to_optimize_is_an_error(graph):
-    with pytest.raises(ValueError, match="no variables to optimize"):
+    with pytest.raises(ValueError, match="No variables to optimize"):
         GradientDescentOptimizer(0.1).minimize(constant(1.0))
     v = Variable([1.0], name="lonely")
     with pytest.raises(ValueError, match="does not depend on lonely"):
