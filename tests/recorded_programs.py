@@ -23,7 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +45,16 @@ class Collection:
       package: the name of the package, relative to the folder of the tests.
       v1: what the names of modules begin with whose programs are of the v1 shape: each is given
         the v1 API, in a graph of its own, after `disable_v2_behavior()`.
+      apart: what the names of modules begin with that have a process each, such as those that join
+        a cluster.
     """
 
-    def __init__(self, package: str, v1: tuple[str, ...] = ()) -> None:
+    def __init__(self, package: str, v1: tuple[str, ...] = (), apart: tuple[str, ...] = ()) -> None:
         self.package = package
         self.programs: dict[str, Program] = {}
         self.folder = Path(__file__).parent.joinpath(*package.split("."))
         self._v1 = v1
+        self._apart = apart
 
     @property
     def modules(self) -> list[str]:
@@ -102,12 +105,23 @@ class Collection:
         return surprising
 
     def in_process(self, library: str, names: Iterable[str] = ()) -> dict[str, Any]:
-        """Return what programs, or all of them, give in a process of their own."""
+        """Return what programs, or all of them, give in processes of their own."""
+        groups: dict[str, list[str]] = {}
+        for name in names or self.programs:
+            module = name.partition(".")[0]
+            alone = bool(self._apart) and module.startswith(self._apart)
+            groups.setdefault(module if alone else "", []).append(name)
+        found: dict[str, Any] = {}
+        for group in groups.values():
+            found |= self._in_one_process(library, group)
+        return found
+
+    def _in_one_process(self, library: str, names: Sequence[str]) -> dict[str, Any]:
         command = [sys.executable, __file__, self.package, library, *names]
         done = subprocess.run(command, capture_output=True, text=True, timeout=480, check=False)
         lines = [line for line in done.stdout.splitlines() if line.startswith("found ")]
         found = dict(json.loads(line.removeprefix("found ")) for line in lines)
-        missing = set(names or self.programs) - set(found)
+        missing = set(names) - set(found)
         assert not missing, (missing, done.stderr[-3000:])
         return found
 

@@ -10,7 +10,9 @@ from recorded_programs import Collection, Program, error
 __all__ = ["BEHAVIOURS", "COLLECTION", "Behaviour", "behaviour", "error"]
 
 # Modules of these are of the v1 shape: `tensorflow.compat.v1` and `tideflow.v1`.
-COLLECTION = Collection("tf_behaviours", v1=("client_", "training_", "framework_", "kernels_"))
+COLLECTION = Collection(
+    "tf_behaviours", v1=("client_", "training_", "framework_", "kernels_"), apart=("cluster_",)
+)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Source: tensorflow/python/distribute/coordinator/cluster_coordinator.py.
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 import weakref
@@ -20,6 +21,7 @@ from tideflow.distribute.closures import Closure, ClosureQueue, PerWorkerValues,
 from tideflow.distribute.parameter_server import ParameterServerStrategy
 from tideflow.distribute.replica_context import Entry, entered
 from tideflow.eager.context import context
+from tideflow.eager.functions import Function
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.data import Dataset
 from tideflow.ops.export import export_v2
@@ -37,6 +39,8 @@ _RETRY_S = 0.2
 _MOST_RETRY_S = 5.0
 _MOST_WAIT_S = 3600.0
 _HANDLES = ("resource", "variant")
+# By strategy, which a coordinator holds.
+_coordinators: weakref.WeakValueDictionary[int, ClusterCoordinator] = weakref.WeakValueDictionary()
 
 
 @export_v2(
@@ -44,12 +48,19 @@ _HANDLES = ("resource", "variant")
     "distribute.experimental.coordinator.ClusterCoordinator",
 )
 class ClusterCoordinator:
-    """Schedules functions on the workers of a ParameterServerStrategy.
+    """Schedules functions on the workers of a ParameterServerStrategy, which has one coordinator.
 
     Raises: ValueError for another strategy.
     """
 
+    def __new__(cls, strategy: Any) -> ClusterCoordinator:
+        """Return the strategy's coordinator, which is made once."""
+        known = _coordinators.get(id(strategy))
+        return super().__new__(cls) if known is None else known
+
     def __init__(self, strategy: Any) -> None:
+        if _coordinators.get(id(strategy)) is self:
+            return
         if not isinstance(strategy, ParameterServerStrategy):
             raise ValueError(
                 "Only `tf.distribute.experimental.ParameterServerStrategy` is supported to work "
@@ -62,6 +73,7 @@ class ClusterCoordinator:
             for number, name in enumerate(strategy.workers)
         ]
         weakref.finalize(self, _close_soon, self._queue)
+        _coordinators[id(strategy)] = self
 
     @property
     def strategy(self) -> ParameterServerStrategy:
@@ -72,10 +84,13 @@ class ClusterCoordinator:
         """Have some worker call fn(*args, **kwargs); returns its result to come.
 
         Raises: the error of an earlier closure, after which the coordinator can be used again;
-        TypeError for something that cannot be called; ValueError for RemoteValues as arguments.
+        TypeError for something that cannot be called with the arguments; ValueError for
+        RemoteValues as arguments.
         """
         if not callable(fn):
             raise TypeError(f"schedule() takes a function, not {fn!r:.80}")
+        if isinstance(fn, Function):
+            inspect.signature(fn.python_function).bind(*(args or ()), **(kwargs or {}))
         closure = Closure(fn, tuple(args or ()), dict(kwargs or {}))
         self._queue.put(closure)
         return closure.result

@@ -127,6 +127,7 @@ class _PsExtended(StrategyExtended):
     ) -> ShardedVariable:
         value = kwargs.pop("initial_value")
         name = kwargs.pop("name", None) or "Variable"
+        kwargs.pop("shape", None)  # of the whole
         parts = []
         offset = 0
         for number, rows in enumerate(split_evenly(int(value.shape.as_list()[0] or 0), count)):
@@ -154,11 +155,19 @@ class FixedShardsPartitioner:
 
 @export_v2("distribute.experimental.partitioners.MinSizePartitioner")
 class MinSizePartitioner:
-    """Parts variables into at most max_shards parts, of at least min_shard_bytes each."""
+    """Parts variables into at most max_shards parts, of at least min_shard_bytes each.
+
+    Raises: ValueError for a size or number that is not positive.
+    """
 
     def __init__(
         self, min_shard_bytes: int = 256 << 10, max_shards: int = 1, bytes_per_string: int = 16
     ) -> None:
+        _require_positive(
+            min_shard_bytes=min_shard_bytes,
+            max_shards=max_shards,
+            bytes_per_string=bytes_per_string,
+        )
         self._least, self._most, self._string = min_shard_bytes, max_shards, bytes_per_string
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:
@@ -167,15 +176,29 @@ class MinSizePartitioner:
 
 @export_v2("distribute.experimental.partitioners.MaxSizePartitioner")
 class MaxSizePartitioner:
-    """Parts variables into parts of at most max_shard_bytes each."""
+    """Parts variables into parts of at most max_shard_bytes each.
+
+    Raises: ValueError for a size or number that is not positive.
+    """
 
     def __init__(
         self, max_shard_bytes: int, max_shards: int | None = None, bytes_per_string: int = 16
     ) -> None:
+        _require_positive(
+            max_shard_bytes=max_shard_bytes,
+            max_shards=1 if max_shards is None else max_shards,
+            bytes_per_string=bytes_per_string,
+        )
         self._bytes, self._most, self._string = max_shard_bytes, max_shards, bytes_per_string
 
     def __call__(self, shape: Any, dtype: Any, axis: int = 0) -> list[int]:
         return _by_bytes(shape, dtype, axis, self._most, None, self._bytes, self._string)
+
+
+def _require_positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"Argument `{name}` must be positive. Received {size}")
 
 
 def _by_bytes(

@@ -19,10 +19,11 @@ from typing import Any
 
 from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.replica_context import Entry, ReplicaContext, entered
-from tideflow.distribute.values import regroup, select_replica_tree
+from tideflow.distribute.values import PerReplica, regroup, select_replica_tree
 from tideflow.eager.functions import Function
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Graph, get_default_graph
+from tideflow.ops.framework import nest
 from tideflow.ops.state import creators_in_force, with_creators
 from tideflow.platform import threads, waits
 
@@ -83,10 +84,18 @@ def _around_replicas(strategy: StrategyLike, fn: Function) -> Function:
         python_function = fn.python_function
 
         def in_replicas(*args: Any, **kwargs: Any) -> Any:
-            return call_for_each_replica(strategy, python_function, args, kwargs)
+            result = call_for_each_replica(strategy, python_function, args, kwargs)
+            return nest.map_structure(_values_of_copies, result)
 
         found = known[fn] = fn.around(in_replicas)
     return found
+
+
+def _values_of_copies(leaf: Any) -> Any:
+    """Return a distributed variable as a function returns it: the value of each copy."""
+    if not hasattr(leaf, "is_distributed") or len(leaf.values) == 1:
+        return leaf
+    return PerReplica([copy.read_value() for copy in leaf.values])
 
 
 def _merge(strategy: StrategyLike, replicas: Sequence[_Replica]) -> None:

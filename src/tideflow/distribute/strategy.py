@@ -24,7 +24,13 @@ from tideflow.distribute.replica_context import (
     set_default_strategy,
 )
 from tideflow.distribute.replica_threads import call_for_each_replica
-from tideflow.distribute.values import DistributedValues, PerReplica, local_results, regroup
+from tideflow.distribute.values import (
+    DistributedValues,
+    PerReplica,
+    local_results,
+    regroup,
+    select_replica_tree,
+)
 from tideflow.distribute.variables import (
     DistributedVariable,
     MirroredVariable,
@@ -318,6 +324,11 @@ class Strategy:
     def _reduce(self, op: ReduceOp, value: Any, axis: int | None) -> Any:
         if axis is not None:
             parts = [convert_to_tensor(part) for part in local_results(value)]
+            ranks = [part.shape.rank for part in parts]
+            if any(rank is not None and not -rank <= axis < rank for rank in ranks):
+                raise ValueError(
+                    f"`axis` = {axis} must be less than the rank of what is reduced ({ranks})"
+                )
             sums = [apply_op("Sum", part, axis) for part in parts]
             total = self.extended.reduce_to(ReduceOp.SUM, PerReplica(sums), None)
             if op is ReduceOp.SUM:
@@ -340,7 +351,10 @@ class Strategy:
         return convert_to_tensor(value)  # there is one, whatever the number of replicas
 
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
-        """Return the values of this process's replicas."""
+        """Return the values of this process's replicas; of a structure, one for each of them."""
+        if nest.is_nested(value):
+            count = len(self.extended.worker_devices)
+            return tuple(select_replica_tree(number, value) for number in range(count))
         return local_results(value)
 
     def experimental_distribute_values_from_function(self, value_fn: Callable[[Any], Any]) -> Any:

@@ -86,8 +86,11 @@ def set_logical_device_configuration(
 ) -> None:
     """Divide the CPU into several devices.
 
-    Raises: RuntimeError once the context has made its devices; ValueError for another device.
+    Raises: RuntimeError once the context has made its devices; ValueError for another device, and
+    for a limit on memory, which a CPU does not have.
     """
+    if any(one.memory_limit is not None for one in logical_devices):
+        raise ValueError("Setting memory limit on CPU virtual devices is currently not supported")
     home = context()
     if home.is_initialized:
         raise RuntimeError(
@@ -133,6 +136,18 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     hides = context().config.device_count.get("GPU") == 0
     found = list_physical_devices(device_type)
     return [device for device in found if device.device_type == "CPU" or not hides]
+
+
+@export_v2("debugging.set_log_device_placement")
+def set_log_device_placement(enabled: bool) -> None:
+    """Say whether sessions and functions of a cluster write where their nodes were placed."""
+    context().config.log_device_placement = enabled
+
+
+@export_v2("debugging.get_log_device_placement")
+def get_log_device_placement() -> bool:
+    """Whether set_log_device_placement is in force."""
+    return bool(context().config.log_device_placement)
 
 
 @export_v2("config.set_soft_device_placement")

@@ -205,6 +205,8 @@ def with_slash(device: str) -> str:
 def _device_string(device: Any) -> str:
     if isinstance(device, str):
         return _spelled_out(device) if device else ""
+    if not hasattr(device, "to_string"):
+        raise ValueError(f"Expected a device name, a DeviceSpec or None; found {device!r:.80}")
     text: str = device.to_string()
     return text
 

@@ -97,7 +97,7 @@ class DeviceManager:
         if found is None:
             known = ", ".join(self._by_name)
             raise errors.InvalidArgumentError(
-                f"this task has no device {name!r}; its devices are {known}"
+                f"{name} unknown device: this task has no device {name!r}; its devices are {known}"
             )
         return found
 

@@ -287,11 +287,24 @@ class Layout:
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
+    def _completed(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments by position, with defaults for those of a signature that are missing.
+
+        Raises: TypeError where one is missing that has no default.
+        """
+        assert self.python is not None
+        bound = self.python.bind(*args, **kwargs)
+        given = len(bound.args)
+        if given < count:
+            bound.apply_defaults()
+        return bound.args[: max(given, count)], bound.kwargs
+
     def _cast(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         assert self.signature is not None
-        if kwargs and self.python is not None:
-            bound = self.python.bind(*args, **kwargs)
-            args, kwargs = bound.args, bound.kwargs
+        if self.python is not None and (kwargs or len(args) < len(self.signature)):
+            args, kwargs = self._completed(args, kwargs, len(self.signature))
         if not args and not kwargs:
             args = self.signature[:0] if self.signature else ()
         if len(args) != len(self.signature) or kwargs:

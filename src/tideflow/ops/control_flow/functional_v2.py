@@ -45,7 +45,17 @@ def cond(pred: TensorLike, true_fn: Branch, false_fn: Branch, name: str | None =
     known = pred if isinstance(pred, bool) else _known(convert_to_tensor(pred))
     if known is not None:
         return true_fn() if known else false_fn()
+    _require_one_bool(convert_to_tensor(pred))
     return if_op(pred, true_fn, false_fn, name)
+
+
+def _require_one_bool(pred: Tensor) -> None:
+    """Raise InvalidArgumentError for a condition that is not one bool, as far as that is known."""
+    if pred.dtype.base_dtype is not dtypes.bool_ or pred.shape.num_elements() not in (None, 1):
+        raise errors.InvalidArgumentError(
+            f"the condition of a branch must be one bool; {pred.name} is of type "
+            f"{pred.dtype.name} and shape {pred.shape}"
+        )
 
 
 def switch_case(
