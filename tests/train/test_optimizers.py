@@ -161,7 +161,7 @@ def test_nothing_to_optimize_is_an_error(graph):
     v = Variable([1.0], name="lonely")
     with pytest.raises(ValueError, match="does not depend on lonely"):
         GradientDescentOptimizer(0.1).minimize(constant(1.0))
-    with pytest.raises(ValueError, match="no gradients provided"):
+    with pytest.raises(ValueError, match="No gradients provided"):
         GradientDescentOptimizer(0.1).apply_gradients([(None, v)])
     with pytest.raises(ValueError, match="gate_gradients is 7"):
         GradientDescentOptimizer(0.1).compute_gradients(constant(1.0), gate_gradients=7)
