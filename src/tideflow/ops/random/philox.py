@@ -117,6 +117,13 @@ class Samples:
         self._group = 0
         self._words: deque[int] = deque()
 
+    @classmethod
+    def from_counter(cls, key: Array, counter: Array) -> Samples:
+        """Return the numbers of a key, from a counter on."""
+        made = cls(0, 0)
+        made._key, made._counter = np.asarray(key), np.asarray(counter)
+        return made
+
     def next(self) -> int:
         """Return the next number."""
         if not self._words:
