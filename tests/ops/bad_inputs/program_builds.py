@@ -8,6 +8,7 @@ from ops.bad_inputs.dataset_programs import dataset_programs
 from ops.bad_inputs.file_programs import file_programs
 from ops.bad_inputs.function_programs import function_programs
 from ops.bad_inputs.iterator_programs import iterator_programs
+from ops.bad_inputs.matrix_programs import matrix_programs
 from ops.bad_inputs.other_programs import other_programs
 from ops.bad_inputs.programs import Build
 from ops.bad_inputs.state_programs import state_programs
@@ -22,4 +23,5 @@ BUILDS: dict[str, Build] = (
     | iterator_programs()
     | file_programs()
     | other_programs()
+    | matrix_programs()
 )
