@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import functools
+import re
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -45,6 +46,9 @@ from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import read_variant
+
+# What follows the name of an op's first version.
+_VERSION = re.compile(r"V\d+$")
 
 INFINITE_CARDINALITY = -1
 # As Checkpoint of TensorFlow does: what functions change is not saved with the place.
@@ -156,7 +160,8 @@ class DatasetV2(Dataset):
         return True
 
     def __repr__(self) -> str:
-        return f"<Dataset element_spec={self.element_spec}>"
+        made = "VariantDataset" if self._made_of is None else self._made_of[0]
+        return f"<_{re.sub(_VERSION, '', made)} element_spec={self.element_spec}>"
 
 
 set_default_kind(DatasetV2)

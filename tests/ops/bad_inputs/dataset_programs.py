@@ -72,6 +72,50 @@ def _sliced(op: str, feed: Feeds) -> Any:
     return first_elements(made)
 
 
+def _sampled(op: str, feed: Feeds) -> Any:
+    return first_elements(numbers(5).to(op, feed(np.float32(1)), feed(I64(2)), feed(I64(3))))
+
+
+def _slid(op: str, feed: Feeds) -> Any:
+    args = [feed(I64(2)), feed(I64(1)), feed(I64(1))]
+    return first_elements(numbers(6).to_other(op, *args, types=[dtypes.int64], shapes=[(None,)]))
+
+
+def _split(op: str, feed: Feeds) -> Any:
+    batches = numbers(6).to_other(
+        "BatchDatasetV2", I64(3), False, types=[dtypes.int64], shapes=[(None,)]
+    )
+    return first_elements(batches.to(op, feed(I64(2))))
+
+
+def _made_sparse(op: str, feed: Feeds) -> Any:
+    """Make batches, of which the size of the last one tells that they were made."""
+    args = [feed(I64(2)), feed(I64([3]))]
+    vectors = numbers(4).to_other(
+        "BatchDatasetV2", I64(2), False, types=[dtypes.int64], shapes=[(None,)]
+    )
+    made = vectors.to_other(op, *args, types=[dtypes.variant], shapes=[None])
+    return [[apply_op("DatasetCardinality", made.variant)]]
+
+
+def _listed(op: str, feed: Feeds) -> Any:
+    made = Made(None, [dtypes.int64, dtypes.float32], [None, None])
+    values = [feed(I64(1)), feed(np.float32(2)), feed(I64(3)), feed(np.float32(4))]
+    made.variant = apply_op(op, values, **made.structure)
+    return first_elements(made)
+
+
+def _sliced_sparse(op: str, feed: Feeds) -> Any:
+    made = Made(None, [dtypes.int64, dtypes.float32, dtypes.int64], [None, None, None])
+    parts = [feed(I64([[0, 1], [2, 0]])), feed(np.float32([1, 2])), feed(I64([3, 2]))]
+    made.variant = apply_op(op, *parts)
+    return first_elements(made)
+
+
+def _at(op: str, feed: Feeds) -> Any:
+    return [[apply_op(op, numbers(5).variant, feed(I64(2)), **numbers(1).structure)[0]]]
+
+
 def _cardinality(op: str, feed: Feeds) -> Any:
     return [[apply_op(op, numbers(5).to("TakeDataset", feed(I64(2))).variant)]]
 
@@ -88,6 +132,14 @@ def dataset_programs() -> dict[str, Build]:
         "PaddedBatchDatasetV2": _padded,
         "TensorSliceDataset": _sliced,
         "DatasetCardinality": _cardinality,
+        "SamplingDataset": _sampled,
+        "SlidingWindowDataset": _slid,
+        "ExperimentalSlidingWindowDataset": _slid,
+        "RebatchDataset": _split,
+        "DenseToSparseBatchDataset": _made_sparse,
+        "ListDataset": _listed,
+        "SparseTensorSliceDataset": _sliced_sparse,
+        "GetElementAtIndex": _at,
     }
     found = {op: partial(_counted, op) for op in counted.split()}
     return found | {op: partial(build, op) for op, build in others.items()}

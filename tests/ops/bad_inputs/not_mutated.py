@@ -87,6 +87,15 @@ OTHERS: dict[str, str] = {
     "PyFunc": _PYTHON,
     "PyFuncStateless": _PYTHON,
     "RaggedTensorToVariantGradient": "TensorFlow's kernel gives memory of others for other shapes",
+    **dict.fromkeys(
+        ("ChooseFastestDataset", "ExperimentalChooseFastestDataset"),
+        "it takes datasets alone, which other programs mutate",
+    ),
+    **dict.fromkeys(
+        ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"),
+        "what it writes is compared in test_dataset_access_oracle.py",
+    ),
+    "WindowOp": "TensorFlow's kernel cannot be written into a graph, which programs go by",
     "TensorArraySizeV3": "its second input only tells when it runs",
     "TopK": _NO_KERNEL,
     **dict.fromkeys(_BY_REFERENCE.split(), "its kernel is that of the op that takes a resource"),

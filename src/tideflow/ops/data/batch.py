@@ -242,7 +242,7 @@ def _padded_sizes(padded_shapes: list[Any]) -> list[list[int]]:
 # ---- rows
 
 
-def _rows(element: Element) -> int:
+def row_count(element: Element) -> int:
     """Return how many rows the components of an element have.
 
     Raises: InvalidArgumentError for a scalar, or where components differ.
@@ -275,7 +275,7 @@ class _Unbatched:
             if element is None:
                 self._source = None
                 return None
-            self._at, self._count, self._element = 0, _rows(element), element
+            self._at, self._count, self._element = 0, row_count(element), element
         found = tuple(row(value, self._at) for value in self._element)
         self._at += 1
         return found
@@ -322,7 +322,7 @@ class _Rebatched:
                 if element is None:
                     self._source = None
                     break
-                _rows(element)
+                row_count(element)
                 self._element, self._at = element, 0
             end = min(self._at + missing, len(self._element[0]))
             self._parts.append(tuple(value[self._at : end] for value in self._element))

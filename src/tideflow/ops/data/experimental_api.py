@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.data.batching_api import known_size
 from tideflow.ops.data.functions_api import AUTOTUNE, Dataset
-from tideflow.ops.data.structure import int64
+from tideflow.ops.data.structure import attrs_of, int64, packed
 from tideflow.ops.data.traced import Traced
-from tideflow.ops.export import export, export_value
+from tideflow.ops.export import export, export_v2, export_value
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
@@ -113,6 +113,7 @@ def bucket_by_sequence_length(
 
 
 @export("data.experimental.dense_to_ragged_batch")
+@export_v2("data.experimental.dense_to_ragged_batch")
 def dense_to_ragged_batch(
     batch_size: TensorLike,
     drop_remainder: bool = False,
@@ -123,6 +124,7 @@ def dense_to_ragged_batch(
 
 
 @export("data.experimental.dense_to_sparse_batch")
+@export_v2("data.experimental.dense_to_sparse_batch")
 def dense_to_sparse_batch(batch_size: TensorLike, row_shape: ShapeLike) -> Transformation:
     """Return the transformation Dataset.sparse_batch."""
     return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
@@ -205,6 +207,19 @@ def prefetch_to_device(device: str, buffer_size: TensorLike | None = None) -> Tr
 def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transformation:
     """Return the transformation that changes nothing; elements are moved where they are used."""
     return lambda dataset: dataset
+
+
+@export_v2("data.experimental.at")
+def at(dataset: Dataset, index: TensorLike) -> Any:
+    """Return the element of a dataset that has an index.
+
+    Raises: OutOfRangeError for one that is not there; FailedPreconditionError and
+      UnimplementedError for datasets that are only walked over.
+    """
+    found = apply_op(
+        "GetElementAtIndex", dataset._variant, int64(index), **attrs_of(dataset._element)
+    )
+    return packed(dataset._element, found)
 
 
 @export("data.experimental.get_structure")

@@ -33,7 +33,8 @@ from tideflow.ops.data.values import (
     scalar,
 )
 from tideflow.ops.node_resources import add_anonymous
-from tideflow.ops.random import Samples, seeds_of
+from tideflow.ops.random import Samples, bits_as_float, seeds_of
+from tideflow.wire import dtypes
 
 # More epochs than these do not meet in one buffer.
 _MOST_EPOCHS = 3
@@ -316,6 +317,38 @@ def shuffle_dataset(
         lambda: repeated_count(input_dataset.cardinality(), count),
         seeds=seeds,
     )
+
+
+# ---- samples
+
+
+class _Sampled:
+    """Gives elements for which a number in [0, 1) is drawn that is at most the rate."""
+
+    def __init__(self, source: Iterator, rate: float, seeds: SeedSource) -> None:
+        self._source = source
+        self._rate = np.float32(rate)
+        self._samples = Samples(*drawn(seeds))
+        self._turns = Turns()
+
+    async def next(self) -> Element | None:
+        while (element := await self._source.next()) is not None:
+            bits = np.array([self._samples.next()], np.uint32)
+            if bits_as_float(np, bits, dtypes.float32)[0] <= self._rate:
+                return element
+            await self._turns.pause()
+        return None
+
+
+@dataset_op(
+    "SamplingDataset(input_dataset: variant, rate: float, seed: int64, seed2: int64)",
+    metadata=False,
+)
+def sampling_dataset(input_dataset: Dataset, rate: Any, seed: int, seed2: int) -> Elements:
+    """Return elements by chance, each with the same probability."""
+    seeds = FixedSeeds(seeds_of(seed, seed2))
+    share = float(scalar(rate, "rate"))
+    return Elements(lambda: _Sampled(input_dataset.iterator(), share, seeds), seeds=seeds)
 
 
 # ---- random numbers

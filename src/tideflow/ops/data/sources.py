@@ -6,6 +6,7 @@ _dataset_op.cc.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator as PyIterator
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from tideflow.graph import shapes as static_shapes
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import CapturedFunction, Function
 from tideflow.ops.data.values import Element, fail, owned, rows
-from tideflow.wire import errors
+from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
 
@@ -85,6 +86,79 @@ def tensor_slice_dataset(components: list[Any]) -> Elements:
         lambda: Listed(zip(*map(rows, columns))),
         len(columns[0]),
         shapes=[column.shape[1:] for column in columns],
+    )
+
+
+def _groups(values: Sequence[Any], types: Sequence[DType], what: str) -> list[Element]:
+    """Return values that follow each other as elements.
+
+    Raises: InvalidArgumentError where there are no whole elements.
+    """
+    size = len(types)
+    if len(values) % size:
+        raise fail(f"{what} must be a multiple of {size} values; there are {len(values)}")
+    kept = [owned(value) for value in values]
+    return [tuple(kept[at : at + size]) for at in range(0, len(kept), size)]
+
+
+@dataset_op("ListDataset(tensors: *Tinput_types)", stateful=True)
+def list_dataset(tensors: list[Any], output_types: list[DType]) -> Elements:
+    """Return the dataset of elements that are given one after the other."""
+    elements = _groups(tensors, output_types, "tensors")
+    return Elements(lambda: Listed(iter(elements)), len(elements))
+
+
+@dataset_op("WindowOp(inputs: *Tinputs)", metadata=False)
+def window_op(inputs: list[Any], output_types: list[DType]) -> Elements:
+    """Return the dataset of the elements of a window, given one after the other."""
+    elements = _groups(inputs, output_types, "inputs")
+    return Elements(lambda: Listed(iter(elements)), len(elements))
+
+
+def _sparse_rows(indices: Any, values: Any, rows: int) -> PyIterator[Element]:
+    starts = np.searchsorted(indices[:, 0], np.arange(rows + 1))
+    for start, end in itertools.pairwise(starts):
+        yield indices[start:end, 1:], values[start:end]
+
+
+@dataset_op(
+    """
+    SparseTensorSliceDataset(indices: int64, values: Tvalues, dense_shape: int64)
+    Tvalues: type
+    """,
+    structure=False,
+    metadata=False,
+    stateful=True,
+)
+def sparse_tensor_slice_dataset(
+    indices: Any, values: Any, dense_shape: Any, Tvalues: DType
+) -> Elements:
+    """Return the dataset of the rows of a sparse tensor: indices, values and dense shape."""
+    for value, rank, what in ((indices, 2, "indices"), (values, 1, "values")):
+        if np.ndim(value) != rank:
+            raise fail(f"Input {what} must be of rank {rank}; its rank is {np.ndim(value)}")
+    if np.ndim(dense_shape) != 1 or not len(dense_shape):
+        raise fail("Input shape must be a vector that is not empty")
+    if min(dense_shape) < 0:
+        raise fail(f"Input shape must not be negative; it is {list(dense_shape)}")
+    if len(indices) != len(values) or indices.shape[1] != len(dense_shape):
+        raise fail(
+            f"Number of values and of sizes must match the indices {indices.shape}; there are "
+            f"{len(values)} and {len(dense_shape)}"
+        )
+    if (np.diff(indices[:, 0]) < 0).any():
+        raise errors.UnimplementedError(
+            "The SparseTensor must be ordered in the batch dimension; handling arbitrarily ordered "
+            "input is not currently supported."
+        )
+    where, given, rows = owned(indices), owned(values), int(dense_shape[0])
+    shape = np.array(dense_shape[1:], np.int64)
+    rank = len(shape)
+    return Elements(
+        lambda: Listed((*row, shape) for row in _sparse_rows(where, given, rows)),
+        rows,
+        types=[dtypes.int64, Tvalues, dtypes.int64],
+        shapes=[(None, rank), (None,), (rank,)],
     )
 
 

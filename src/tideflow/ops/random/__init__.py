@@ -5,12 +5,13 @@ All of them draw from Philox counters (`philox`)."""
 from __future__ import annotations
 
 from tideflow.ops.random.draws import Sequence, random_normal, random_shuffle, random_uniform
-from tideflow.ops.random.philox import Samples, random_words, seeds_of
+from tideflow.ops.random.philox import Samples, bits_as_float, random_words, seeds_of
 from tideflow.ops.random.stateless import stateless_random_uniform
 
 __all__ = [
     "Samples",
     "Sequence",
+    "bits_as_float",
     "random_normal",
     "random_shuffle",
     "random_uniform",

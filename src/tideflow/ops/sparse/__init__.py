@@ -8,6 +8,7 @@ from tideflow.ops.sparse.segment import (
     sparse_segment_sqrt_n,
     sparse_segment_sum,
 )
+from tideflow.ops.sparse.serialized import TensorElement
 from tideflow.ops.sparse.spec import SparseTensorSpec
 from tideflow.ops.sparse.tensor import (
     SparseTensor,
@@ -21,6 +22,7 @@ __all__ = [
     "SparseTensor",
     "SparseTensorSpec",
     "SparseTensorValue",
+    "TensorElement",
     "cross_bucket",
     "fill_empty_rows",
     "joined_by",
