@@ -186,3 +186,19 @@ def test_gradients_of_maps() -> None:
         return [Run(found, {x: 3.0, y: 4.0})]
 
     assert [float(x) for x in check_both_run(build, ["TensorMapLookup"])[0]] == [6, 0, 6]
+
+
+def test_a_critical_section_is_run_by_one_step_after_the_other() -> None:
+    def build() -> list[Run]:
+        total = tf.get_variable("total", initializer=F(1), use_resource=True)
+        x = tf.placeholder(tf.float32, [])
+        section = tf.CriticalSection(name="section", shared_name="shared")
+        first = section.execute(lambda: total.assign_add(6 / tf.check_numerics(x, "x")).op)
+        second = section.execute(lambda: total.read_value() + 1)
+        feed = {x: 2.0}
+        wrong = {x: np.nan}
+        runs = [Run([first], feed), Run([second]), Run([first], wrong), Run([second])]
+        return [Run([total.initializer]), *runs]
+
+    found = check_both_run(build, ["MutexV2", "MutexLock", "ConsumeMutexLock"])
+    assert [found[2], found[4]] == [[5], [5]]

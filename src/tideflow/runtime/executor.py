@@ -271,6 +271,7 @@ class _PlanRun:
 
     async def finish(self) -> list[Any]:
         """Run everything and return the results."""
+        is_done = False
         try:
             while True:
                 self._advance()
@@ -283,9 +284,13 @@ class _PlanRun:
                     self.changed = self.loop.create_future()
                     await self.changed
                 else:
+                    is_done = True
                     return self.executor.results(self.slots)
         finally:
             await self._stop()
+            if not is_done:
+                # The traceback keeps this run; what its values hold, such as locks, goes now.
+                self.slots.clear()
 
     async def _stop(self) -> None:
         """Leave nothing behind: cancel what still waits and see it end."""

@@ -13,7 +13,8 @@ _NOTHING_TO_FEED = """
     MutableHashTableOfTensorsV2 MutableHashTableV2 NoOp OneShotIterator
     OrderedMapClear OrderedMapIncompleteSize OrderedMapSize PaddingFIFOQueue Placeholder
     PriorityQueue QueueClose QueueCloseV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2
-    EmptyTensorMap FakeQueue Stack StackClose TensorMapSize TensorMapStackKeys
+    ConsumeMutexLock MutexLock MutexV2 EmptyTensorMap FakeQueue Stack StackClose TensorMapSize
+    TensorMapStackKeys
     RandomShuffleQueue ResourceAccumulatorNumAccumulated ResourceConditionalAccumulator
     SerializeIterator SparseConditionalAccumulator StackCloseV2 StageClear StageSize
     StatelessRandomGetAlg
