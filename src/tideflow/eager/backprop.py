@@ -155,7 +155,10 @@ class GradientTape:
     def stop_recording(self) -> Iterator[None]:
         """Take no notes inside `with`."""
         if not self._recording:
-            raise ValueError("the tape is not recording; stop_recording belongs inside its `with`")
+            raise RuntimeError(
+                "Trying to stop recording a tape which is not recording; stop_recording belongs "
+                "inside its `with`"
+            )
         self._stop()
         try:
             yield
@@ -163,7 +166,12 @@ class GradientTape:
             self._start()
 
     def reset(self) -> None:
-        """Forget everything; recording goes on.  What the user watched must be watched again."""
+        """Forget everything; recording goes on.  What the user watched must be watched again.
+
+        Raises: ValueError outside of the tape's `with`.
+        """
+        if not self._recording:
+            raise ValueError("Tape is not recording.")
         self._notes.clear()
         self._known.clear()
         self._variables.clear()
@@ -191,7 +199,12 @@ class GradientTape:
                 "A non-persistent GradientTape can only be used to compute one set of gradients; "
                 "use tf.GradientTape(persistent=True) to ask for more"
             )
-        unconnected = UnconnectedGradients(unconnected_gradients)
+        try:
+            unconnected = UnconnectedGradients(unconnected_gradients)
+        except ValueError:
+            raise ValueError(
+                f"Unknown value for unconnected_gradients: {unconnected_gradients!r}"
+            ) from None
         was_recording = self._recording
         # A persistent tape goes on: gradients of gradients are taken of its own notes.
         if was_recording and not self.is_persistent:
