@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -97,6 +98,14 @@ class At:
         if isinstance(returned, bytes):
             found = _read_summary(self.tf.Summary.FromString(returned))
         self.notes.append(found)
+
+    def events(self, directory: str) -> list[Any]:
+        """Return the steps and tags of the events that a folder holds, without those that say of
+        which version a file is: TensorFlow makes a file with its first event."""
+        files = sorted(os.path.join(directory, name) for name in os.listdir(directory))
+        events = [event for file in files for event in self.tf.train.summary_iterator(file)]
+        told = [one for one in events if not one.file_version]
+        return [[one.step, [value.tag for value in one.summary.value]] for one in told]
 
     def note_all(self, call: Callable[..., Any], *arguments: Any, most: int = 12) -> None:
         """Note what calls return until one fails."""

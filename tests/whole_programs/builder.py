@@ -15,6 +15,8 @@ FLOATS = ("float32", "float64")
 INTS = ("int32", "int64")
 NUMBERS = FLOATS + INTS
 SHAPES: tuple[tuple[int, ...], ...] = ((), (2,), (3,), (2, 3), (3, 2))
+# How much more often a rule is drawn that is looked at.
+_FOCUS = 20
 _WORDS = ("", "a", "bc", "x y", "dé")
 
 
@@ -49,6 +51,11 @@ class Rule:
     make: Callable[[Builder], None]
     weight: float
 
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.make.__name__
+
 
 class Rules(list[Rule]):
     """The rules of a grammar's part."""
@@ -70,10 +77,12 @@ class Builder:
     Attributes:
       values: the names that may be used where the builder stands.
       facts: what the rules note of states, such as how many elements a queue has.
+      focus: the name of a rule that is drawn more often than the others; "" for none.
     """
 
     seed: int
     shape: str
+    focus: str = ""
     random: random.Random = field(init=False)
     values: list[Value] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -83,6 +92,7 @@ class Builder:
         self.random = random.Random(f"{self.shape} {self.seed}")
         self._blocks: list[list[Statement]] = [[]]
         self._count = 0
+        self._rules: dict[str, None] = {}
 
     # ---- chances
 
@@ -96,12 +106,13 @@ class Builder:
 
     def apply(self, rules: Rules, times: int) -> None:
         """Apply rules that are drawn by weight; those that cannot be applied are passed over."""
-        weights = [rule.weight for rule in rules]
+        weights = [rule.weight * (_FOCUS if rule.name == self.focus else 1) for rule in rules]
         for _ in range(times):
             for _ in range(5):
                 rule = self.random.choices(rules, weights)[0]
                 try:
                     rule.make(self)
+                    self._rules[rule.name] = None
                     break
                 except SkipError:
                     continue
@@ -163,7 +174,7 @@ class Builder:
 
     def program(self) -> Program:
         """Return what was made."""
-        return Program(self.seed, self.shape, tuple(self._blocks[0]))
+        return Program(self.seed, self.shape, tuple(self._blocks[0]), tuple(self._rules))
 
     # ---- what is drawn from
 

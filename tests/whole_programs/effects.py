@@ -20,6 +20,7 @@ class Effects:
       needs: placeholders that must be fed.
       reads: states, such as variables, that it reads.
       writes: states that it changes, each with the statement that does.
+      draws: what gives the next random numbers of a row each time that it runs.
       after: names whose values are there before any of its changes.
       may_fail: whether a step may fail there, and leave other changes of the step made or not.
     """
@@ -27,6 +28,7 @@ class Effects:
     needs: frozenset[str] = _NONE
     reads: frozenset[str] = _NONE
     writes: frozenset[tuple[str, str]] = frozenset()
+    draws: frozenset[str] = _NONE
     after: frozenset[str] = _NONE
     may_fail: bool = False
 
@@ -35,9 +37,15 @@ class Effects:
             self.needs | other.needs,
             self.reads | other.reads,
             self.writes | other.writes,
+            self.draws | other.draws,
             self.after | other.after,
             self.may_fail or other.may_fail,
         )
+
+    @property
+    def lasts(self) -> bool:
+        """Whether a later step can tell that it ran."""
+        return bool(self.writes or self.draws)
 
     @property
     def touches(self) -> frozenset[str]:
@@ -62,7 +70,9 @@ def _disturbs(writer: tuple[str, Effects], other: tuple[str, Effects]) -> bool:
     name, effects = other
     if name in writer[1].after:
         return False
-    if effects.may_fail and not writer[1].writes <= effects.writes:
+    if effects.may_fail and not (
+        writer[1].writes <= effects.writes and writer[1].draws <= effects.draws
+    ):
         return True
     for state, statement in writer[1].writes:
         by_same = (state, statement) in effects.writes

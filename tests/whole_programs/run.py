@@ -3,6 +3,7 @@
     make programs SEEDS=20000
     make programs SEEDS=100 FIRST=5000
     PYTHONPATH=src:tests python -m whole_programs.run seeds --first 0 --seeds 200 --pairs tideflow
+    PYTHONPATH=src:tests python -m whole_programs.run seeds --rule queue_runners
     PYTHONPATH=src:tests python -m whole_programs.run show 17
     PYTHONPATH=src:tests python -m whole_programs.run replay 17 --client tideflow --cluster tideflow
     PYTHONPATH=src:tests python -m whole_programs.run shrink 17
@@ -65,7 +66,13 @@ def _kind(text: str) -> str:
     return "values"
 
 
+_with_rule = click.option(
+    "--rule", default="", help="A rule of the grammars that is drawn more often than the others."
+)
+
+
 @main.command()
+@_with_rule
 @click.option("--first", default=0, show_default=True, help="The first seed.")
 @click.option("--seeds", default=300, show_default=True, help="How many seeds.")
 @click.option("--every", is_flag=True, help="Run each seed on every pair, not on two of them.")
@@ -80,6 +87,7 @@ def _kind(text: str) -> str:
 )
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
 def seeds(
+    rule: str,
     first: int,
     seeds: int,
     every: bool,
@@ -95,12 +103,13 @@ def seeds(
     \b
     Examples: run seeds --first 1000 --seeds 500
               run seeds --pairs "tensorflow client on tideflow" --fresh
+              run seeds --rule queue_runners --seeds 50
     Exit status: 0 if nothing differs, 1 if something does.
     """
     if fresh:
         results.unlink(missing_ok=True)
     pairs_of = _chosen_pairs(words, every)
-    done = _read(results, pairs_of)
+    done = _read(results, pairs_of, rule)
     wanted = [seed for seed in range(first, first + seeds) if seed not in done]
     bench = Bench()
     since_s = time.monotonic()
@@ -108,7 +117,7 @@ def seeds(
         for start in range(0, len(wanted), _CHUNK):
             chunk = wanted[start : start + _CHUNK]
             with results.open("a") as file:
-                for row in run_seeds(bench, chunk, pairs_of, lanes):
+                for row in run_seeds(bench, chunk, pairs_of, lanes, rule):
                     print(json.dumps(row), file=file)
                     done[row["seed"]] = row
             spent_s = time.monotonic() - since_s
@@ -126,11 +135,15 @@ def seeds(
 
 
 def run_seeds(
-    bench: Bench, some: Iterable[int], pairs_of: Callable[[int], list[Pair]], lanes: int
+    bench: Bench,
+    some: Iterable[int],
+    pairs_of: Callable[[int], list[Pair]],
+    lanes: int,
+    rule: str = "",
 ) -> list[dict[str, Any]]:
     """Return a row for each seed: which pairs differ, how, and whether TensorFlow differs from
     itself, so that nothing can be said."""
-    programs = {seed: generate(seed) for seed in some}
+    programs = {seed: generate(seed, rule) for seed in some}
     rows = []
     for outcome in bench.run_all(programs.values(), pairs_of, lanes):
         differing = outcome.differing()
@@ -146,6 +159,8 @@ def run_seeds(
         rows.append(
             {
                 "seed": outcome.seed,
+                "rule": rule,
+                "rules": program.rules,
                 "pairs": [str(pair) for pair in pairs_of(outcome.seed)],
                 "differs": {str(one): texts[0] for one, texts in differing.items()},
                 "unstable": unstable,
@@ -155,8 +170,10 @@ def run_seeds(
     return rows
 
 
-def _read(results: Path, pairs_of: Callable[[int], list[Pair]]) -> dict[int, dict[str, Any]]:
-    """Return the rows of earlier runs on the same pairs, by seed."""
+def _read(
+    results: Path, pairs_of: Callable[[int], list[Pair]], rule: str
+) -> dict[int, dict[str, Any]]:
+    """Return the rows of earlier runs of the same programs on the same pairs, by seed."""
     if not results.exists():
         return {}
     rows = [json.loads(line) for line in results.read_text().splitlines()]
@@ -164,6 +181,8 @@ def _read(results: Path, pairs_of: Callable[[int], list[Pair]]) -> dict[int, dic
         row["seed"]: row
         for row in rows
         if row["pairs"] == [str(pair) for pair in pairs_of(row["seed"])]
+        and row.get("rule") == rule
+        and tuple(row["rules"]) == generate(row["seed"], rule).rules
     }
 
 
@@ -182,6 +201,10 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     kinds = Counter(_kind(next(iter(row["differs"].values()))) for row in differing)
     for kind, number in kinds.most_common():
         _console.print(f"  {number:5} {kind}")
+    used = Counter(rule for row in rows for rule in row["rules"])
+    blamed = Counter(rule for row in differing for rule in row["rules"])
+    for rule, number in blamed.most_common(8):
+        _console.print(f"  {number:5} of {used[rule]} programs that use {rule}")
     per = 1000 * len(differing) / max(1, len(rows))
     _console.print(
         f"{len(differing)} of {len(rows)} programs differ on some pair: {per:.1f} per 1000. "
@@ -197,13 +220,14 @@ def _pair(client: str, cluster: str) -> Pair:
 
 @main.command()
 @click.argument("seed", type=int)
-def show(seed: int) -> None:
+@_with_rule
+def show(seed: int, rule: str) -> None:
     """Print the program of a seed as a script that runs by itself.
 
     \b
     Example: run show 17 > p.py; PYTHONPATH=src:tests python p.py tideflow
     """
-    click.echo(render_script(generate(seed), f"The program of seed {seed}."))
+    click.echo(render_script(generate(seed, rule), f"The program of seed {seed}."))
 
 
 _on_pair = [
@@ -226,9 +250,10 @@ def _with_pair(command: Any) -> Any:
 @main.command()
 @click.argument("seed", type=int)
 @_with_pair
-def replay(seed: int, client: str, cluster: str) -> None:
+@_with_rule
+def replay(seed: int, client: str, cluster: str, rule: str) -> None:
     """Print the program of a seed, and run it on a pair and on what the pair is compared with."""
-    program, pair = generate(seed), _pair(client, cluster)
+    program, pair = generate(seed, rule), _pair(client, cluster)
     bench = Bench()
     try:
         click.echo(render(program))
@@ -248,13 +273,14 @@ def replay(seed: int, client: str, cluster: str) -> None:
     "--tries", default=400, show_default=True, help="How many programs are tried at most."
 )
 @_with_pair
-def shrink_seeds(seeds: tuple[int, ...], tries: int, client: str, cluster: str) -> None:
+@_with_rule
+def shrink_seeds(seeds: tuple[int, ...], tries: int, client: str, cluster: str, rule: str) -> None:
     """Print the least program that differs as the program of a seed does."""
     pair = _pair(client, cluster)
     bench = Bench()
     try:
         for seed in seeds:
-            small = smallest(bench, generate(seed), pair, tries)
+            small = smallest(bench, generate(seed, rule), pair, tries)
             if small is None:
                 click.echo(f"# seed {seed}: no difference on {pair}")
                 continue

@@ -65,11 +65,13 @@ class Program:
 
     Attributes:
       shape: "v1" for graphs and sessions, "v2" for eager operations.
+      rules: the names of the rules that made it.
     """
 
     seed: int
     shape: str
     statements: tuple[Statement, ...]
+    rules: tuple[str, ...] = ()
 
     def with_statements(self, statements: Iterable[Statement]) -> Program:
         """Return the program with other statements."""

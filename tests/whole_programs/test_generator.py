@@ -30,6 +30,13 @@ def test_a_seed_gives_the_same_program_again_and_others_give_others() -> None:
     assert len({render(generate(seed)) for seed in SEEDS}) > 295
 
 
+def test_a_rule_that_is_looked_at_is_drawn_more_often() -> None:
+    def count(rule: str) -> int:
+        return sum("while_loop" in generate(seed, rule).rules for seed in range(60))
+
+    assert count("while_loop") > 2 * count("")
+
+
 def test_programs_combine_what_tutorials_do() -> None:
     text = "".join(render(generate(seed)) for seed in range(600))
     found = Counter(word for word in WORDS if word in text)
@@ -43,6 +50,10 @@ WORDS = (
     "InteractiveSession", "make_callable", "partial_run", "RunOptions", "@tf.function",
     "GradientTape", "mirrored_strategy()", "Checkpoint(", "tf.control_dependencies",
     "get_variable", "tf.gradients", "tf.scan", "tf.TensorArray", "tf.custom_gradient",
+    "one_shot_iterator", "from_string_handle", "PriorityQueue", "start_queue_runners",
+    "StaticHashTable", "SparseTensor", "tf.metrics.mean_rel", "shape_invariants", "import_meta_graph",
+    "FileWriter", "Supervisor", "latest_checkpoint", "tf.Module", "tf.switch_case", "py_function",
+    "TFRecordWriter", "CheckpointManager", "experimental_distribute_dataset",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Generated programs do the same on TensorFlow and tideflow: 120 of them, on every pair of client
+"""Generated programs do the same on TensorFlow and tideflow: 300 of them, on every pair of client
 and cluster (see run.py for more of them)."""
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from whole_programs.bench import Bench, differ, some_pairs
 from whole_programs.generate import generate
 from whole_programs.syntax import render
 
-CHUNK = 40
+SEEDS = 300
+CHUNK = 60
 
 pytestmark = [
     pytest.mark.tensorflow,
@@ -32,7 +33,7 @@ def bench() -> Iterator[Bench]:
     made.close()
 
 
-@pytest.mark.parametrize("first", range(0, 120, CHUNK))
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_generated_programs_give_what_they_give_on_tensorflow(bench: Bench, first: int) -> None:
     programs = {seed: generate(seed) for seed in range(first, first + CHUNK)}
     found = {}

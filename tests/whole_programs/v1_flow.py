@@ -14,14 +14,12 @@ from whole_programs.builder import (
 )
 from whole_programs.effects import Effects
 from whole_programs.syntax import Type
+from whole_programs.v1_state import DEVICES, change
 from whole_programs.v1_state import RULES as STATE
-from whole_programs.v1_state import change
 from whole_programs.v1_values import RULES as VALUES
 from whole_programs.v1_values import tensor_type
 
 RULES = Rules()
-
-DEVICES = ("/job:ps", "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:1/cpu:0")
 
 
 def formula(g: Builder, leaf: str, dtype: str, depth: int = 2) -> str:
@@ -140,6 +138,81 @@ def while_with_changes(g: Builder) -> None:
 
 
 @RULES.add(1)
+def while_with_more_inside(g: Builder) -> None:
+    operand = g.pick(
+        lambda one: (
+            one.type.kind == "tensor"
+            and one.dtype in FLOATS
+            and len(one.shape) > 0
+            and None not in one.shape
+            and not one.name.startswith("u")
+            and not one.effects.may_fail
+        )
+    )
+    body = formula(g, "a", operand.dtype)
+    rows = g.random.randrange(1, 4)
+    open_ = f"[tf.TensorShape([]), tf.TensorShape([None, *{list(operand.shape[1:])}])]"
+    text, shape = g.choice(
+        [
+            (
+                "tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.while_loop("
+                f"lambda j, b: j < i, lambda j, b: (j + 1, b * 0.5), [0, {body}])[1]), "
+                f"[0, {operand}])[1]",
+                operand.shape,
+            ),
+            (
+                "tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, tf.cond("
+                f"tf.equal(i, 1), lambda: {body}, lambda: a * 2.0)), [0, {operand}])[1]",
+                operand.shape,
+            ),
+            (
+                f"tf.while_loop(lambda i, a: i < {rows}, lambda i, a: (i + 1, "
+                f"tf.concat([a, a[:1]], 0)), [0, {operand}], shape_invariants={open_})[1]",
+                (None, *operand.shape[1:]),
+            ),
+            (
+                f"tf.while_loop(lambda i, l: i < {rows}, lambda i, l: (i + 1, l.write(i, "
+                f"{operand} * tf.cast(i, tf.{operand.dtype}))), "
+                f"[0, tf.TensorArray(tf.{operand.dtype}, {rows})])[1].stack()",
+                (rows, *operand.shape),
+            ),
+            (
+                # With a limit, TensorFlow's loop of version 1 takes no tuple for a list.
+                "tf.while_loop(lambda i, a: tf.reduce_sum(tf.abs(a)) < 20.0, lambda i, a: "
+                f"[i + 1, a * 2.0], [0, {operand}], maximum_iterations=4)[1]",
+                operand.shape,
+            ),
+        ]
+    )
+    g.make("t", text, tensor_type(operand.dtype, shape), operand.effects)
+
+
+_FUNCTIONS = (
+    "return {f}",
+    "if tf.reduce_sum(a) > 0:\n    a = {f}\nreturn a",
+    "for i in tf.range(3):\n    a = {f}\nreturn a",
+    "while tf.reduce_sum(tf.abs(a)) < 10 and tf.reduce_sum(tf.abs(a)) > 1:\n    a = a * 2\nreturn a",
+    "return tf.cond(tf.reduce_sum(a) > 0, lambda: {f}, lambda: a)",
+)
+
+
+@RULES.add(1)
+def function_in_a_graph(g: Builder) -> None:
+    # TensorFlow's functions take no references into branches.
+    operand = g.pick(
+        lambda one: (
+            one.type.kind == "tensor" and one.dtype in FLOATS and not one.name.startswith("u")
+        )
+    )
+    function = Value(g.name("f"), Type("function"))
+    body = g.choice(_FUNCTIONS).format(f=formula(g, "a", operand.dtype))
+    with g.function(function, f"@tf.function\ndef {function.name}(a):", []):
+        g.say(body)
+    type_ = tensor_type(operand.dtype, operand.shape)
+    g.make("t", f"{function}({operand})", type_, operand.effects)
+
+
+@RULES.add(1)
 def functional(g: Builder) -> None:
     operand = g.tensor(NUMBERS)
     if not operand.shape or None in operand.shape:
@@ -223,8 +296,10 @@ def placed(g: Builder) -> None:
             "with tf.device(tf.train.replica_device_setter("
             'ps_tasks=at.ps_tasks(), worker_device=at.device("/job:worker/task:1"))):'
         )
+    g.facts["device"] = device if device in text else "by what is placed"
     with g.block(text):
         g.apply(g.choice((VALUES, STATE, STATE)), 1 + g.random.randrange(3))
+    g.facts["device"] = ""
 
 
 @RULES.add(0.3)

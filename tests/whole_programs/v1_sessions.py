@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whole_programs.builder import Builder, Rules, SkipError, Value, together
 from whole_programs.effects import Effects
 from whole_programs.syntax import Type, optional
 from whole_programs.v1_state import OP
 
 RULES = Rules()
-_FETCHED = ("tensor", "placeholder", "variable", "op", "partitioned")
+_FETCHED = ("tensor", "placeholder", "variable", "op", "partitioned", "structure")
 
 
 # ---- what a step fetches and is fed
 
 
+def _step_effects(g: Builder, *fetches: Value) -> Effects:
+    """Return what a step does with what the hooks of its session add to it.
+
+    Raises: SkipError where two of them would race.
+    """
+    # A session of TensorFlow's master gives an empty array for what an earlier step was fed.
+    if any(one.name in g.facts.get("fed", ()) for one in fetches):
+        raise SkipError
+    return together(*fetches, *g.facts.get("hooks", ()))
+
+
 def _accept(g: Builder, effects: Effects) -> None:
     """Take note of a step.  Raises: SkipError where it would wait for ever."""
-    if g.facts.get("uninitialized") and effects.writes:
+    if g.facts.get("uninitialized") and effects.lasts:
         raise SkipError
     moves = g.facts.get("moves", {})
     queues = dict(g.facts.get("queues", {}))
@@ -91,11 +104,13 @@ def _feeds(g: Builder, effects: Effects, fetches: list[Value]) -> str:
     items = []
     placeholders = {one.name: one for one in g.values if one.type.kind == "placeholder"}
     for name in sorted(effects.needs):
-        if name in placeholders and not g.chance(0.03):
+        # A step that fails for want of a value has made its changes by then, or not.
+        if name in placeholders and (effects.lasts or not g.chance(0.03)):
             items.append(optional(f"{placeholders[name]}: {_value_of(g, placeholders[name])}, "))
     if g.chance(0.1):
         other = g.pick(lambda one: one.type.kind == "tensor" and not one.effects.writes)
         items.append(optional(f"{other}: {_value_of(g, other)}, "))
+        g.facts["fed"] = {*g.facts.get("fed", ()), other.name}
     elif g.chance(0.02) and placeholders:
         other = g.choice(list(placeholders.values()))
         items.append(optional(f"{other}: {g.literal(other.dtype, (5, 1, 1))}, "))
@@ -104,7 +119,7 @@ def _feeds(g: Builder, effects: Effects, fetches: list[Value]) -> str:
 
 def step(g: Builder, session: str, fetches: list[Value], options: str = "") -> str:
     """Return a call that runs a step.  Raises: SkipError where it must not be."""
-    effects = together(*fetches)
+    effects = _step_effects(g, *fetches)
     feeds = _feeds(g, effects, fetches)
     _accept(g, effects)
     shown = f", {feeds}" if feeds else ""
@@ -124,7 +139,7 @@ def run_racing(g: Builder) -> None:
     """A change and a read of what it changes, whose values depend on timing."""
     changed = g.pick(lambda one: bool(one.effects.writes) and one.type.kind in _FETCHED)
     read = g.pick(lambda one: one.type.kind == "variable")
-    effects = changed.effects | read.effects
+    effects = changed.effects | read.effects | _step_effects(g)
     feeds = _feeds(g, effects, [])
     _accept(g, effects)
     shown = f", {feeds}" if feeds else ""
@@ -144,9 +159,7 @@ def run_with_options(g: Builder) -> None:
         f", options=tf.RunOptions(trace_level=tf.RunOptions.{level}{extra}), run_metadata={metadata}",
     )
     g.say(f"{metadata} = tf.RunMetadata()\nat.note({text})")
-    effects = together(*fetches)
-    if effects.touches or effects.needs:  # else all may be known before the step
-        g.say(f"at.note(lambda: len({metadata}.step_stats.dev_stats) > 0)")
+    g.say(f"at.note(lambda: len({metadata}.step_stats.dev_stats) > 0)")
 
 
 @RULES.add(1.5)
@@ -164,8 +177,9 @@ def train_in_a_loop(g: Builder) -> None:
 @RULES.add(1)
 def evaluate(g: Builder) -> None:
     one = g.pick(lambda one: one.type.kind in ("tensor", "variable"))
-    feeds = _feeds(g, one.effects, [one])
-    _accept(g, one.effects)
+    effects = _step_effects(g, one)
+    feeds = _feeds(g, effects, [one])
+    _accept(g, effects)
     shown = f"{feeds}, " if feeds and one.type.kind == "tensor" else ""
     if feeds and not shown:
         raise SkipError
@@ -175,8 +189,9 @@ def evaluate(g: Builder) -> None:
 @RULES.add(0.7)
 def run_an_op(g: Builder) -> None:
     one = g.pick(lambda one: one.type == OP)
-    feeds = _feeds(g, one.effects, [one])
-    _accept(g, one.effects)
+    effects = _step_effects(g, one)
+    feeds = _feeds(g, effects, [one])
+    _accept(g, effects)
     shown = f", {feeds}" if feeds else ", None"
     g.say(f"at.note({one}.run{shown}, {g.facts['session']})")
 
@@ -186,7 +201,9 @@ def all_elements(g: Builder) -> None:
     if not g.facts.get("elements"):
         raise SkipError
     initializer, element = g.choice(g.facts["elements"])
-    if g.chance(0.9):
+    if _step_effects(g, element).needs:
+        raise SkipError
+    if initializer is not None and g.chance(0.9):
         g.say(f"at.note({g.facts['session']}.run, {initializer})")
     g.say(f"at.note_all({g.facts['session']}.run, {element})")
 
@@ -194,16 +211,18 @@ def all_elements(g: Builder) -> None:
 @RULES.add(1)
 def summary(g: Builder) -> None:
     one = g.of_kind("summary")
-    feeds = _feeds(g, one.effects, [one])
-    _accept(g, one.effects)
+    effects = _step_effects(g, one)
+    feeds = _feeds(g, effects, [one])
+    _accept(g, effects)
     g.say(f"at.note_summary({g.facts['session']}.run, {one}{', ' + feeds if feeds else ''})")
 
 
 @RULES.add(0.7)
 def gradient(g: Builder) -> None:
     one = g.of_kind("gradient")
-    feeds = _feeds(g, one.effects, [one])
-    if one.effects.writes:
+    effects = _step_effects(g, one)
+    feeds = _feeds(g, effects, [one])
+    if effects.writes:
         raise SkipError
     g.say(f"at.note({g.facts['session']}.run, [{one}]{', ' + feeds if feeds else ''})")
 
@@ -303,6 +322,108 @@ def save_and_restore(g: Builder) -> None:
     g.say(f"at.note({session}.run, {variable})")
 
 
+@PLAIN.add(1)
+def meta_graph(g: Builder) -> None:
+    """The graph and its variables, brought back from files into another session."""
+    # Functions of Python and iterators stay with their graph.
+    if g.facts.get("uninitialized") or g.all(lambda one: one.type.kind == "iterator"):
+        raise SkipError
+    variable = g.pick(lambda one: one.type.kind == "variable" and None not in one.shape)
+    saver, path = g.name("sv"), g.name("path")
+    session = g.facts["session"]
+    name = g.name("n")
+    g.say(f"{saver} = tf.train.Saver()\n{path} = {saver}.save({session}, at.directory + '/g')")
+    g.say(f"{name} = {variable}.name")
+    with g.block("with tf.Graph().as_default():"):
+        g.say(f"{saver} = tf.train.import_meta_graph({path} + '.meta')")
+        with g.block("with tf.Session(at.target(), config=at.config()) as other:"):
+            g.say(f"{saver}.restore(other, {path})")
+            found = f"[v for v in tf.global_variables() if v.name == {name}]"
+            g.say(f"at.note(lambda: other.run({found}))")
+            g.say("at.note(lambda: sorted(v.name for v in tf.global_variables()))")
+
+
+@PLAIN.add(0.7)
+def saver_of_some(g: Builder) -> None:
+    variable = g.of_kind("variable")
+    if g.facts.get("uninitialized"):
+        raise SkipError
+    session, saver, path = g.facts["session"], g.name("sv"), g.name("path")
+    given = g.choice((f"[{variable}]", f"{{'k': {variable}}}"))
+    g.say(f"{saver} = tf.train.Saver({given})")
+    g.say(f"{path} = {saver}.save({session}, at.directory + '/s{g.random.randrange(9)}')")
+    g.say(f"at.note(lambda: sorted(tf.train.list_variables({path})))")
+    g.say("at.note(lambda: tf.train.latest_checkpoint(at.directory)[len(at.directory):])")
+    g.say(f"at.note(lambda: tf.train.checkpoint_exists({path}))")
+    g.say(f"{saver}.restore({session}, {path})\nat.note({session}.run, {variable})")
+
+
+@PLAIN.add(0.7)
+def written_summaries(g: Builder) -> None:
+    one = g.of_kind("summary")
+    feeds = _feeds(g, one.effects, [one])
+    _accept(g, one.effects)
+    writer, directory = g.name("fw"), g.name("dir")
+    g.say(f"{directory} = at.directory + '/{directory}'")
+    g.say(f"{writer} = tf.summary.FileWriter({directory})")
+    shown = f"{g.facts['session']}.run({one}{', ' + feeds if feeds else ''})"
+    step = g.random.randrange(5)
+    g.say(f"at.note(lambda: {writer}.add_summary({shown}, {step}))\n{writer}.close()")
+    g.say(f"at.note(at.events, {directory})")
+
+
+@PLAIN.add(1)
+def queue_runners(g: Builder) -> None:
+    produced = g.facts.get("produced")
+    if not produced or g.facts.get("uninitialized"):
+        raise SkipError
+    g.facts["produced"] = []
+    session, coordinator = g.facts["session"], g.name("coord")
+    g.say(f"{coordinator} = tf.train.Coordinator()")
+    g.say(f"threads = tf.train.start_queue_runners({session}, {coordinator})")
+    for one in produced:
+        g.say(f"at.note_all({session}.run, {one})")
+    g.say(f"{coordinator}.request_stop()\nat.note({coordinator}.join, threads)")
+
+
+@PLAIN.add(0.7)
+def feedable_iterator(g: Builder) -> None:
+    if not g.facts.get("elements") or g.facts.get("uninitialized"):
+        raise SkipError
+    iterator = g.of_kind("iterator")
+    if iterator.dtype == "":
+        raise SkipError
+    session, handle = g.facts["session"], g.name("h")
+    g.say(f"{handle} = {session}.run({iterator}.string_handle())")
+    kinds = f"{iterator}.output_types, {iterator}.output_shapes"
+    g.say(f"x{handle} = tf.placeholder(tf.string, [])")
+    text = f"tf.data.Iterator.from_string_handle(x{handle}, {kinds}).get_next()"
+    g.say(f"e{handle} = {text}")
+    g.say(f"at.note_all({session}.run, e{handle}, {{x{handle}: {handle}}})")
+
+
+@PLAIN.add(0.7)
+def fetches_of_other_kinds(g: Builder) -> None:
+    session = g.facts["session"]
+    one = g.pick(lambda one: one.type.kind == "tensor" and one.effects == Effects())
+    form = g.choice(
+        [
+            f"{one}.op",
+            f"[{one}.op, {one}]",
+            f"{one}.op.name",
+            "[]",
+            "{}",
+            "None",
+            "'absent:0'",
+            f"[[{one}], [], ({one},)]",
+            "tf.IndexedSlices(tf.constant([1.0]), tf.constant([2]))",
+            f"{{'a': {{'b': {one}}}, 'c': [{one}]}}",
+            "3",
+        ]
+    )
+    g.say(f"at.note(lambda: {session}.run({form}))")
+
+
 @PLAIN.add(0.7)
 def another_session(g: Builder) -> None:
     outer, mine = g.facts["session"], g.name("sess")
@@ -329,7 +450,11 @@ def uninitialized(g: Builder) -> None:
 
 
 def _initializers(g: Builder) -> str:
-    wanted = ["tf.global_variables_initializer()", "tf.local_variables_initializer()"]
+    wanted = [
+        "tf.global_variables_initializer()",
+        "tf.local_variables_initializer()",
+        "tf.tables_initializer()",
+    ]
     return "[" + "".join(optional(one + ", ") for one in wanted) + "]"
 
 
@@ -352,6 +477,7 @@ def interactive_session(g: Builder) -> None:
     g.facts.update({"session": "sess", "uninitialized": False, "is interactive": True})
     g.say("sess = tf.InteractiveSession(at.target(), config=at.config())")
     g.say("tf.global_variables_initializer().run()\ntf.local_variables_initializer().run()")
+    g.say("tf.tables_initializer().run()")
     g.apply(PLAIN, 3 + g.random.randrange(5))
     evaluated = g.all(lambda one: one.type.kind == "tensor" and one.effects == Effects())
     if evaluated:
@@ -376,6 +502,7 @@ def monitored_session(g: Builder) -> None:
     kept = [hook.format(g.random.randrange(1, 4)) for hook in _HOOKS if g.chance(0.25)]
     trains = g.all(lambda one: one.type == OP and bool(one.effects.after))
     losses = [one for one in g.values for train in trains if one.name in train.effects.after]
+    watched = losses[:1]
     hooks = "".join(
         optional(hook.replace("[]", f"[{losses[0]}]" if losses else "[]") + ", ")
         for hook in kept
@@ -384,6 +511,14 @@ def monitored_session(g: Builder) -> None:
     if losses and g.chance(0.3):
         hooks += optional(f"tf.train.NanTensorHook({losses[0]}), ")
     directory = g.choice(("", "checkpoint_dir=at.directory, "))
+    summaries = g.all(lambda one: one.type.kind == "summary")
+    if any(one.effects.writes or one.effects.may_fail for one in summaries):
+        directory = ""  # its hook would add to the first step what changes states
+    added = [*(watched if "Tensor" in hooks else []), *(summaries if directory else [])]
+    # What a hook reads while the step changes it is compared with nothing.
+    g.facts["hooks"] = [
+        Value(one.name, one.type, replace(one.effects, reads=frozenset())) for one in added
+    ]
     text = f"tf.train.MonitoredTrainingSession(at.target(), {optional(directory) if directory else ''}hooks=[{hooks}], config=at.config())"
     if g.chance(0.3):
         text = f"tf.train.SingularMonitoredSession(hooks=[{hooks}], master=at.target(), config=at.config())"
@@ -393,6 +528,25 @@ def monitored_session(g: Builder) -> None:
             _train_until_stopped(g, trains, losses)
             g.apply(RULES, 1 + g.random.randrange(4))
         g.facts = facts
+
+
+def supervised_session(g: Builder) -> None:
+    """A session that a Supervisor makes."""
+    g.facts.update(session="sess", uninitialized=False, hooks=[])
+    options = "summary_op=None, save_model_secs=0"
+    directory = g.choice(("", "logdir=at.directory, "))
+    if g.chance(0.3):
+        options += ", init_op=tf.global_variables_initializer()"
+    g.say(f"sv = tf.train.Supervisor({directory}{options})")
+    managed = "sv.managed_session(at.target(), config=at.config())"
+    with g.block(f"with {managed} as sess:"):
+        for one in g.facts.pop("produced", ()):
+            g.say(f"at.note_all(sess.run, {one})")
+        g.apply(RULES, 2 + g.random.randrange(4))
+        g.say("at.note(sv.should_stop)")
+        if directory and g.chance(0.5):
+            g.say("sv.saver.save(sess, sv.save_path)")
+            g.say("at.note(lambda: tf.train.latest_checkpoint(at.directory)[len(at.directory):])")
 
 
 def _train_until_stopped(g: Builder, trains: list[Value], losses: list[Value]) -> None:
@@ -412,7 +566,8 @@ def _train_until_stopped(g: Builder, trains: list[Value], losses: list[Value]) -
 
 def sessions(g: Builder) -> None:
     """Add the sessions of a program."""
-    kind = g.random.choices((plain_session, interactive_session, monitored_session), (6, 1, 2))[0]
+    kinds = (plain_session, interactive_session, monitored_session, supervised_session)
+    kind = g.random.choices(kinds, (12, 2, 4, 1))[0]
     kind(g)
     # Without a cluster queues are new in each session, and with one they are those of before.  An
     # average that is initialised anew takes the old or the new value of its variable.

@@ -10,6 +10,7 @@ from whole_programs.v1_values import draw_dtype, tensor_type
 RULES = Rules()
 
 OP = Type("op")
+DEVICES = ("/job:ps", "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:1/cpu:0")
 OPTIMIZERS = (
     "GradientDescentOptimizer(0.1)",
     "MomentumOptimizer(0.1, 0.9)",
@@ -20,6 +21,8 @@ OPTIMIZERS = (
     "RMSPropOptimizer(0.01, momentum=0.5, centered=True)",
     "AdadeltaOptimizer(1.0)",
     "FtrlOptimizer(0.1)",
+    "ProximalAdagradOptimizer(0.1)",
+    "AdamOptimizer(0.1, epsilon=1.0)",
     "ProximalGradientDescentOptimizer(0.1)",
 )
 _RATES = (
@@ -47,7 +50,14 @@ def reading(g: Builder, prefix: str, text: str, type_: Type) -> Value:
     """Add a state, which whoever uses it reads."""
     made = g.make(prefix, text, type_)
     g.values[-1] = Value(made.name, made.type, Effects(reads=frozenset([made.name])))
+    g.facts.setdefault("devices", {})[made.name] = g.facts.get("device", "")
     return g.values[-1]
+
+
+def _is_beside(g: Builder, states: frozenset[str]) -> bool:
+    """Whether what is made now is on the devices of variables, as far as is known."""
+    here = g.facts.get("device", "")
+    return here in ("", *DEVICES) and all(g.facts["devices"].get(one) == here for one in states)
 
 
 def draw_kind(g: Builder) -> str:
@@ -107,7 +117,13 @@ def ordered_read(g: Builder) -> None:
     target = g.of_kind("variable")
     changed = {state for state, _ in first.effects.writes}
     reads = Effects() if target.effects.reads <= changed else target.effects
-    form = g.choice([f"tf.identity({target})", f"{target}.read_value()", f"{target} + 0"])
+    forms = [f"{target}.read_value()", f"tf.identity({target})", f"{target} + 0"]
+    if reads == Effects() and not target.effects.reads <= g.facts.get("resources", set()):
+        # A reference is read where it is: for another device before the change, or after it.
+        if not _is_beside(g, target.effects.reads):
+            raise SkipError
+        forms = forms[:1]
+    form = g.choice(forms)
     with g.block(f"with tf.control_dependencies([{first}]):"):
         g.make("t", form, tensor_type(target.dtype, target.shape), first.effects | reads)
 
@@ -171,11 +187,12 @@ def queue(g: Builder) -> None:
     )
     made = g.make("q", form, Type("queue", dtype, shape))
     g.facts.setdefault("queues", {})[made.name] = 0
-    _moves(g, made, f"{made}.enqueue_many([{g.literal(dtype, (3, *shape))}])", OP, 3)
-    _moves(g, made, f"{made}.dequeue()", tensor_type(dtype, shape), -1)
+    move(g, made, f"{made}.enqueue_many([{g.literal(dtype, (3, *shape))}])", OP, 3)
+    move(g, made, f"{made}.dequeue()", tensor_type(dtype, shape), -1)
 
 
-def _moves(g: Builder, queue: Value, text: str, type_: Type, delta: int, *operands: Value) -> None:
+def move(g: Builder, queue: Value, text: str, type_: Type, delta: int, *operands: Value) -> None:
+    """Add what changes how many elements a queue has."""
     made = change(g, [queue.name], text, type_, *operands)
     for move in made.effects.writes - together(*operands).writes:
         g.facts.setdefault("moves", {})[move] = delta
@@ -189,18 +206,16 @@ def use_of_a_queue(g: Builder) -> None:
         source = g.tensor([queue.dtype], queue.shape)
         if source.effects.writes:
             raise SkipError
-        _moves(g, queue, f"{queue}.enqueue({source})", OP, 1, source)
+        move(g, queue, f"{queue}.enqueue({source})", OP, 1, source)
     elif kind == 1:
-        _moves(
-            g, queue, f"{queue}.dequeue_many(2)", tensor_type(queue.dtype, (2, *queue.shape)), -2
-        )
+        move(g, queue, f"{queue}.dequeue_many(2)", tensor_type(queue.dtype, (2, *queue.shape)), -2)
     elif kind == 2:
         effects = Effects(reads=frozenset([queue.name]))
         g.make("t", f"{queue}.size()", tensor_type("int32", ()), effects)
     elif kind == 3:
-        _moves(g, queue, f"{queue}.dequeue()", tensor_type(queue.dtype, queue.shape), -1)
+        move(g, queue, f"{queue}.dequeue()", tensor_type(queue.dtype, queue.shape), -1)
     else:
-        _moves(g, queue, f"{queue}.close()", OP, 0)
+        move(g, queue, f"{queue}.close()", OP, 0)
         g.facts.setdefault("closing", set()).update(g.values[-1].effects.writes)
 
 
@@ -251,10 +266,40 @@ def metric(g: Builder) -> None:
         operands.append(second)
         name = g.choice(("mean_squared_error", "mean_absolute_error", "accuracy"))
         text = f"tf.metrics.{name}({first}, {second})"
+    _metric(g, text, (), (), *operands)
+
+
+def _metric(
+    g: Builder, text: str, shape: tuple[int, ...], updated: tuple[int, ...], *operands: Value
+) -> None:
+    """Add a metric: its value of a shape, and what updates it, which gives another."""
     state, statement = g.name("m"), g.name("w")
     effects = together(*operands) | Effects(writes=frozenset([(state, statement)]))
-    form = tensor_type("float32", ())
-    g.make_several(text, [("t", form, Effects(reads=frozenset([state]))), ("u", form, effects)])
+    reads = Effects(reads=frozenset([state]))
+    value = ("t", tensor_type("float32", shape), reads)
+    g.make_several(text, [value, ("u", tensor_type("float32", updated), effects)])
+
+
+@RULES.add(1)
+def metric_of_classes(g: Builder) -> None:
+    first = g.tensor(["float32"], (3,))
+    second = g.tensor(["float32"], (3,))
+    form, shape, updated = g.choice(
+        [
+            ("precision({0} > 0.0, {1} > 0.0)", (), ()),
+            ("recall({0} > 0.0, {1} > 0.0)", (), ()),
+            ("true_positives({0} > 0.0, {1} > 0.0)", (), ()),
+            ("root_mean_squared_error({0}, {1})", (), ()),
+            ("percentage_below({0}, 0.5, weights=tf.abs({1}))", (), ()),
+            ("mean({0}, weights=tf.square({1}))", (), ()),
+            ("mean_tensor({0} + {1})", (3,), (3,)),
+            ("auc({0} > 0.0, tf.sigmoid({1}), num_thresholds=10)", (), ()),
+            ("mean_iou(tf.cast({0} > 0.0, tf.int32), tf.cast({1} > 0.0, tf.int32), 2)", (), (2, 2)),
+            ("mean_relative_error({0}, {1}, tf.abs({1}) + 1.0)", (), ()),
+            ("mean_per_class_accuracy({0} > 0.0, {1} > 0.0, 2)", (), (2,)),
+        ]
+    )
+    _metric(g, f"tf.metrics.{form.format(first, second)}", shape, updated, first, second)
 
 
 # ---- training
@@ -297,6 +342,25 @@ def training(g: Builder) -> None:
     _train(g, loss, [weights, bias])
 
 
+@RULES.add(0.7)
+def training_of_an_embedding(g: Builder) -> None:
+    """A table of which a step changes some rows."""
+    kind, number = draw_kind(g), g.random.randrange(10000)
+    table = reading(
+        g,
+        "v",
+        f'tf.get_variable("e{number}", [4, 2], initializer=tf.ones_initializer(){kind})',
+        Type("variable", "float32", (4, 2)),
+    )
+    rows = g.choice(("[1, 3, 1]", "tf.constant([0, 2], tf.int64)", "tf.constant([[0], [3]])"))
+    looked_up = f"tf.nn.embedding_lookup({table}, {rows})"
+    if g.chance(0.5):
+        looked_up = f"tf.gather({table}, {rows})"
+    text = f"tf.reduce_sum(tf.square({looked_up}))"
+    loss = g.make("loss", text, tensor_type("float32", ()), table.effects)
+    _train(g, loss, [table])
+
+
 def _train(g: Builder, loss: Value, variables: list[Value]) -> None:
     states = [one.name for one in variables]
     step = ""
@@ -313,10 +377,14 @@ def _train(g: Builder, loss: Value, variables: list[Value]) -> None:
         pairs = g.make("gv", f"{made}.compute_gradients({loss})", Type("gradients"))
         clip = "[(tf.clip_by_norm(d, 0.5), v) for d, v in {} if d is not None]"
         text = f"{made}.apply_gradients({clip.format(pairs)}{named})"
+        if g.chance(0.3):
+            norm = f"tf.clip_by_global_norm([d for d, _ in {pairs}], 1.0)[0]"
+            text = f"{made}.apply_gradients(zip({norm}, [v for _, v in {pairs}]){named})"
     elif kind == 1 and len(variables) > 1:
         text = f"{made}.minimize({loss}, var_list=[{variables[0]}]{named})"
     else:
-        text = f"{made}.minimize({loss}{named})"
+        more = g.choice(("", "", ", colocate_gradients_with_ops=True", ', name="trains"'))
+        text = f"{made}.minimize({loss}{named}{more})"
     train = change(g, states, text, OP, loss, after=loss.name)
     if (
         g.chance(0.2) and g.facts["control flow"] == 1

@@ -316,7 +316,8 @@ def layers_of_networks(g: Builder) -> None:
             (f"tf.nn.moments({operand}, [0])[1]", (columns,)),
         ]
     )
-    compute(g, text, tensor_type("float32", shape), operand)
+    draws = drawing(g) if "dropout" in text else Effects()
+    g.make("t", text, tensor_type("float32", shape), operand.effects | draws)
 
 
 @RULES.add(0.7)
@@ -340,7 +341,13 @@ def random_values(g: Builder) -> None:
             (f"tf.random.stateless_uniform({list(shape)}, [1, {seed}])", "float32"),
         ]
     )
-    g.make("t", text, tensor_type(dtype, shape))
+    draws = Effects() if "stateless" in text else drawing(g)
+    g.make("t", text, tensor_type(dtype, shape), draws)
+
+
+def drawing(g: Builder) -> Effects:
+    """Return the effects of an op that draws random numbers."""
+    return Effects(draws=frozenset([g.name("draw")]))
 
 
 @RULES.add(0.5)
