@@ -51,7 +51,7 @@ WORDS = (
     "GradientTape", "mirrored_strategy()", "Checkpoint(", "tf.control_dependencies",
     "get_variable", "tf.gradients", "tf.scan", "tf.TensorArray", "tf.custom_gradient",
     "one_shot_iterator", "from_string_handle", "PriorityQueue", "start_queue_runners",
-    "StaticHashTable", "SparseTensor", "tf.metrics.mean_rel", "shape_invariants", "import_meta_graph",
+    "StaticHashTable", "SparseTensor", "shape_invariants", "import_meta_graph",
     "FileWriter", "Supervisor", "latest_checkpoint", "tf.Module", "tf.switch_case", "py_function",
     "TFRecordWriter", "CheckpointManager", "experimental_distribute_dataset",
 )  # fmt: skip

@@ -106,7 +106,8 @@ def second_derivatives(g: Builder) -> None:
 @RULES.add(0.7)
 def branch_of_several(g: Builder) -> None:
     operand, function = _float(g), Value(g.name("f"), Type("switch"))
-    cases = ", ".join(f"lambda: {formula(g, 'a', operand.dtype)}" for _ in range(3))
+    # Of a branch `a + a + 2.0` TensorFlow makes an empty array.
+    cases = ", ".join(f"lambda: {formula(g, 'a', operand.dtype, 1)}" for _ in range(3))
     with g.function(function, f"@tf.function\ndef {function.name}(i, a):", []):
         g.say(f"return tf.switch_case(i, [{cases}], default=lambda: a)")
     for i in (g.random.randrange(3), 7):

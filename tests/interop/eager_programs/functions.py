@@ -26,6 +26,20 @@ def a_function_runs_on_a_worker(tf: Any, at: Cluster) -> Any:
 
 
 @program()
+def a_function_on_a_worker_changes_a_variable_of_the_client(tf: Any, at: Cluster) -> Any:
+    v = tf.Variable(2)
+
+    @tf.function
+    def f(x: Any) -> Any:
+        v.assign_add(3)
+        return x + v
+
+    with tf.device(W1):
+        found = f(tf.constant([1, 2])).numpy()
+    return [found, v.numpy()]
+
+
+@program()
 def a_function_over_two_workers(tf: Any, at: Cluster) -> Any:
     with tf.device(W0):
         v = tf.Variable([1.0, 2.0])

@@ -36,7 +36,7 @@ from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import new_step_id
-from tideflow.wire.tensor_codec import Value
+from tideflow.wire.tensor_codec import Value, encode_tensor
 
 _RUN = "/tensorflow.eager.EagerService/RunComponentFunction"
 
@@ -104,9 +104,13 @@ class FunctionPart:
             device=next(d for d in home.cluster_devices if task_name(d) == self.task),
         )
         for given in args:
-            handle_pb = operation.op_inputs.add().remote_handle
-            handle_pb.op_id, handle_pb.output_num = given.op_id, given.output_num
-            handle_pb.device = handle_pb.op_device = given.device
+            input_pb = operation.op_inputs.add()
+            if isinstance(given, Remote):
+                handle_pb = input_pb.remote_handle
+                handle_pb.op_id, handle_pb.output_num = given.op_id, given.output_num
+                handle_pb.device = handle_pb.op_device = given.device
+            else:  # what a client of TensorFlow sends as a value: the handle of its own variable
+                input_pb.tensor.CopyFrom(encode_tensor(given))
         request = pb.RunComponentFunctionRequest(
             context_id=home.context_id, operation=operation, output_num=self.results
         ).SerializeToString()
