@@ -60,8 +60,11 @@ class GraphElements:
     def get_tensor_by_name(self, name: str) -> Tensor:
         """Return the tensor `operation:index`.
 
-        Raises: ValueError for a name without an index; KeyError when there is no such tensor.
+        Raises: TypeError for no string, ValueError for a name without an index; KeyError when there
+        is no such tensor.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a tensor must be a string; found {name!r}")
         op_name, colon, port = name.rpartition(":")
         if not colon or not port.isdigit():
             raise ValueError(f"{name!r} is no tensor's name; write {name + ':0'!r} for an output")

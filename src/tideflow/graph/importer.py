@@ -54,6 +54,9 @@ def import_graph_def(
             op_def = op_defs[node_pb.name]
             importer.add(node_pb, op_def, _attrs(node_pb, op_def, reader))
         importer.close_loops()
+        for element in return_elements or ():
+            if not isinstance(element, str):
+                raise TypeError(f"return_elements must hold strings; found {element!r}")
         found = [importer.element(element) for element in return_elements or ()]
     except Exception:
         graph._discard(importer.made.values())

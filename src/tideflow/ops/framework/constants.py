@@ -139,8 +139,8 @@ def constant_v2(
 def placeholder_kernel(ctx: KernelContext, *, dtype: DType, shape: TensorShape) -> Any:
     """Refuse: a placeholder has no value of its own."""
     raise errors.InvalidArgumentError(
-        f"placeholder {ctx.node.name!r} must be fed: a value of type {dtype.name} and shape "
-        f"{format_dims(shape.sizes)}; give one in feed_dict"
+        f"You must feed a value for placeholder tensor {ctx.node.name!r}, of type {dtype.name} and "
+        f"shape {format_dims(shape.sizes)}; give one in feed_dict"
     )
 
 

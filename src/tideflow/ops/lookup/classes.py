@@ -157,7 +157,12 @@ class LookupInterface:
         )
 
     def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
-        """Return the values of keys; the default for keys that are not there."""
+        """Return the values of keys; the default for keys that are not there.
+
+        Raises: TypeError for keys of another type.
+        """
+        if isinstance(keys, Tensor) and keys.dtype.base_dtype != self.key_dtype:
+            raise TypeError(f"keys are {self.key_dtype.name}; found {keys.dtype.name}")
         wanted = convert_to_tensor(keys, self.key_dtype)
         found: Tensor = apply_op(
             "LookupTableFindV2", self.resource_handle, wanted, self.default_value, name=name

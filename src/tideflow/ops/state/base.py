@@ -266,6 +266,8 @@ class Variable(metaclass=_VariableMeta):
             raise ValueError("a variable needs an initial_value")
         if constraint is not None and not callable(constraint):
             raise ValueError("constraint must be a function of the new value")
+        if not isinstance(collections, (list, tuple, set, type(None))):
+            raise ValueError(f"collections must be a list, tuple or set; found {collections!r}")
         self._synchronization = synchronization
         self._aggregation = aggregation
         on_read = self._synchronization is VariableSynchronization.ON_READ
@@ -306,8 +308,9 @@ class Variable(metaclass=_VariableMeta):
             return TensorShape(None)
         if not initial.shape.is_fully_defined():
             raise ValueError(
-                f"the shape {initial.shape} of the initial value {initial.name!r} is not fully "
-                "known; set it, or make the variable with validate_shape=False"
+                f"initial_value must have a shape specified: the shape {initial.shape} of "
+                f"{initial.name!r} is not fully known; set it, or make the variable with "
+                "validate_shape=False"
             )
         return initial.shape
 

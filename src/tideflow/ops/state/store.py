@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.graph.building import convert_to_tensor
@@ -59,7 +59,7 @@ class VariableStore:
         """
         wanted = None if dtype is None else as_dtype(dtype)
         if partitioner is not None and shape is not None:
-            parts = list(partitioner(shape=TensorShape(shape), dtype=wanted or dtypes.float32))
+            parts = _counts_of_parts(partitioner, TensorShape(shape), wanted or dtypes.float32)
             if any(count > 1 for count in parts) or name + "/part_0" in self.variables:
                 return self._get_partitioned(
                     name,
@@ -161,6 +161,21 @@ def _checked(found: Any, name: str, shape: Any, dtype: DType | None, reuse: obje
             f"{found.dtype.name}."
         )
     return found
+
+
+def _counts_of_parts(partitioner: Any, shape: TensorShape, dtype: DType) -> list[int]:
+    """Return in how many parts each dimension is cut.  Raises: ValueError for what says no such."""
+    if not callable(partitioner):
+        raise ValueError(f"the partitioner must be a function; found {partitioner!r}")
+    found = partitioner(shape=shape, dtype=dtype)
+    if not isinstance(found, Sequence):
+        raise ValueError(f"the partitioner must give a list; it gave {found!r}")
+    if len(found) != shape.rank or any(count < 1 for count in found):
+        raise ValueError(
+            "the partitioner must give a count of parts, at least 1, for each dimension of "
+            f"{shape}; it gave {list(found)}"
+        )
+    return list(found)
 
 
 def _make(
