@@ -89,3 +89,33 @@ CALLS = [
 @pytest.mark.parametrize("each", CALLS, ids=str)
 def test_records_become_what_tensorflow_makes_of_them(each: Call) -> None:
     check_ends_alike(tensorflow, each)
+
+
+def _json(*features):
+    return ('{"features":{"feature":{' + ",".join(features) + "}}}").encode()
+
+
+JSON = [
+    _json(
+        '"b":{"int64List":{"value":[1,"-2"]}}',
+        '"a":{"floatList":{"value":[1.5,2]}}',
+        '"c":{"bytesList":{"value":["YWI=",""]}}',
+    ),
+    _json('"b":{"int64_list":{"value":[1]}}', '"d":{}', '"e":{"floatList":{"value":[]}}'),
+    _json('"b":{"int64List":{"value":[1.5]}}'),
+    _json('"b":{"bytesList":{"value":["%%"]}}'),
+    _json('"b":{"floatList":{"value":["NaN","Infinity"]}}'),
+    *(b"{}", b"", b'{"features":{}}', b'{"features":null}', b'{"nope":1}', b"[1]", b"{"),
+]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *[Call("DecodeJSONExample", [text]) for text in JSON],
+        Call("DecodeJSONExample", [np.array([[JSON[0], b"{}"]], object)]),
+    ],
+    ids=lambda call: str(call.inputs[0])[:60],
+)
+def test_json_becomes_the_same_records(call):
+    check_ends_alike(tensorflow, call)

@@ -224,3 +224,11 @@ def test_a_sequence_of_a_cell_is_its_steps():
     )
     found, steps = run(whole[6]), run([first[6], second[6]])
     np.testing.assert_allclose(found, steps, rtol=1e-6)
+
+
+def test_json_becomes_a_record():
+    text = '{"features": {"feature": {"a": {"int64List": {"value": [3, "-4"]}}}}}'
+    record = tf.train.Example.FromString(run(tf.io.decode_json_example(text)))
+    assert list(record.features.feature["a"].int64_list.value) == [3, -4]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="JSON"):
+        run(tf.io.decode_json_example("{"))
