@@ -206,7 +206,9 @@ def test_what_is_no_number(dtype, wrong):
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
-@pytest.mark.parametrize(("send", "receive"), [("_Send", "_Recv"), ("_HostSend", "_HostRecv")])
+@pytest.mark.parametrize(
+    ("send", "receive"), [("_Send", "_Recv"), ("_HostSend", "_HostRecv"), ("Send", "Recv")]
+)
 @pytest.mark.parametrize("dtype", [*TYPES, np.object_])
 def test_a_value_that_is_sent(send, receive, dtype):
     def build():

@@ -44,8 +44,8 @@ _ADDRESS = """
         client_terminated: bool = false
 """
 
-# Those of the host's memory stay there.
-for _name, _any_device in (("_Send", True), ("_HostSend", False)):
+# Those of the host's memory stay there; those without an underscore are what graphs of users hold.
+for _name, _any_device in (("_Send", True), ("_HostSend", False), ("Send", True)):
     declare(
         f"""
         {_name}(tensor: T)
@@ -58,7 +58,7 @@ for _name, _any_device in (("_Send", True), ("_HostSend", False)):
         any_device=_any_device,
     )
 
-for _name, _any_device in (("_Recv", True), ("_HostRecv", False)):
+for _name, _any_device in (("_Recv", True), ("_HostRecv", False), ("Recv", True)):
     declare(
         f"""
         {_name}() -> tensor: tensor_type
