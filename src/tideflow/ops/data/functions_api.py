@@ -16,7 +16,7 @@ from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.data.generator import generator_parts, generator_specs
-from tideflow.ops.data.grouping_api import GroupingTransformations
+from tideflow.ops.data.saving_api import SavedTransformations
 from tideflow.ops.data.structure import (
     attrs_of,
     check_rows,
@@ -40,7 +40,7 @@ export_value("data.AUTOTUNE", AUTOTUNE)
 export_value("data.experimental.AUTOTUNE", AUTOTUNE)
 
 
-class Dataset(GroupingTransformations):
+class Dataset(SavedTransformations):
     """Elements to come, each a structure of tensors.
 
     Datasets are made by the class methods below and by transformations of other datasets, never by
