@@ -95,3 +95,15 @@ def test_an_image_of_levels_is_convolved_and_pooled():
 def test_a_range_the_wrong_way_round_is_refused():
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="larger"):
         session.run(tf.quantization.quantize([1.0], 2.0, -2.0, tf.qint8).output)
+
+
+def test_floats_pass_through_scales_and_zero_points_of_slices():
+    x = np.float32([[1, -2], [0.5, 60]])
+    ends = {"quantization_min_val": -128, "quantization_max_val": 127, "quantization_axis": 1}
+    steps = {"scales": np.float32([0.5, 1]), "zero_points": np.int32([0, -3])}
+    levels = tf.raw_ops.UniformQuantize(input=x, Tout=tf.qint8, **steps, **ends)
+    back = tf.raw_ops.UniformDequantize(input=levels, Tout=tf.float32, **steps, **ends)
+    with tf.Session() as session:
+        found, floats = session.run([levels, back])
+    assert found.tolist() == [[2, -5], [1, 57]]
+    assert floats.tolist() == x.tolist()

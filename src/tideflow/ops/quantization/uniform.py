@@ -1,0 +1,109 @@
+"""Quantised numbers by scales and zero points, the same for all or one for each slice.
+
+A number stands for (number - zero point) * scale.
+Source: tensorflow/core/kernels/uniform_quant_ops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph import shapes
+from tideflow.graph.kernel import KernelContext
+from tideflow.graph.op_def import op
+from tideflow.graph.shape_rules import ShapeContext
+from tideflow.graph.shapes import Dims
+from tideflow.graph.types import Array
+from tideflow.wire import errors
+from tideflow.wire.dtypes import DType
+
+_F: Any = np.float32
+
+
+def _check(x: Any, scales: Any, zeros: Any, axis: int) -> None:
+    """Check the scales and zero points of numbers.  Raises: InvalidArgumentError."""
+    if not -1 <= axis < x.ndim:
+        raise errors.InvalidArgumentError(
+            f"quantization_axis must be from -1 to below {x.ndim}; found {axis}"
+        )
+    wanted = () if axis == -1 else (x.shape[axis],)
+    for what, one in (("scales", scales), ("zero_points", zeros)):
+        if one.shape != wanted:
+            raise errors.InvalidArgumentError(
+                f"{what} must be {list(wanted)}; its shape is {list(one.shape)}"
+            )
+
+
+def _over(values: Any, x: Any, axis: int) -> Any:
+    return values.reshape([-1 if at == axis else 1 for at in range(x.ndim)])
+
+
+def _quantized(x: Any, scales: Any, zeros: Any, axis: int, least: int, most: int) -> Any:
+    inverse = _F(1) / _over(scales, x, axis)
+    at = np.floor(x * inverse + _F(0.5)) + _over(zeros, x, axis).astype(_F)
+    return np.clip(at, _F(least), _F(most))
+
+
+def _shape(c: ShapeContext) -> list[Dims]:
+    limits = [c.shape(1), c.shape(2)]
+    shapes.merge(*limits)
+    return [c.inputs[0]]
+
+
+@op(
+    """
+    UniformQuantize(input: Tin, scales: float, zero_points: int32) -> output: Tout
+    Tin: type in {float}
+    Tout: type in {qint8, quint8, qint32}
+    quantization_axis: int = -1
+    quantization_min_val: int
+    quantization_max_val: int
+    """,
+    shape=_shape,
+)
+def uniform_quantize_kernel(
+    ctx: KernelContext,
+    input: Array,
+    scales: Array,
+    zero_points: Array,
+    *,
+    Tout: DType,
+    quantization_axis: int,
+    quantization_min_val: int,
+    quantization_max_val: int,
+) -> Any:
+    """Return floats as quantised numbers, each the nearest."""
+    _check(input, scales, zero_points, quantization_axis)
+    made = _quantized(
+        input, scales, zero_points, quantization_axis, quantization_min_val, quantization_max_val
+    )
+    return made.astype(np.int32).astype(Tout.as_numpy_dtype)
+
+
+@op(
+    """
+    UniformDequantize(input: Tin, scales: float, zero_points: int32) -> output: Tout
+    Tin: type in {qint8, quint8, qint32}
+    Tout: type in {float}
+    quantization_axis: int = -1
+    quantization_min_val: int
+    quantization_max_val: int
+    """,
+    shape=_shape,
+)
+def uniform_dequantize_kernel(
+    ctx: KernelContext,
+    input: Array,
+    scales: Array,
+    zero_points: Array,
+    *,
+    quantization_axis: int,
+) -> Any:
+    """Return the floats that quantised numbers stand for."""
+    _check(input, scales, zero_points, quantization_axis)
+    if not np.all(scales > 0):
+        raise errors.InvalidArgumentError("scales elements must be all positive")
+    from_zero = input.astype(np.int32) - _over(zero_points, input, quantization_axis)
+    return from_zero.astype(_F) * _over(scales, input, quantization_axis)
