@@ -69,6 +69,7 @@ _PYTHON = "it calls a Python function of the process that made it"
 OTHERS: dict[str, str] = {
     "Abort": "it ends the process",
     "Empty": "what it holds without init is not defined; see test_passed_on_state_oracle.py",
+    "GenerateVocabRemapping": "it takes files alone; see test_vocabularies_oracle.py",
     "ImmutableConst": "it takes a file alone; see test_passed_on_state_oracle.py",
     "AccumulateNV2": "TensorFlow's rewriting replaces it before it runs",
     "AnonymousRandomSeedGenerator": "TensorFlow's kernel asks for an input that it does not have",
