@@ -60,6 +60,9 @@ def main() -> None:
             os.mkdir(directory)
             try:
                 if cluster is not None and cluster != joined:
+                    # TensorFlow's client has functions removed from the servers that it is with by
+                    # then, which fail, later, for those that only earlier ones were given.
+                    gc.collect()
                     tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster))
                     joined = cluster
                 at = At(tf, unique, directory, targets)
