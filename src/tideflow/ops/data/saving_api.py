@@ -99,7 +99,7 @@ class SavedTransformations(GroupingTransformations):
                 element_spec = value_of(
                     pb.StructuredValue.FromString((directory / _SPEC).read_bytes())
                 )
-        shards: Any = DatasetSpec(DatasetSpec(element_spec, kind=cls), kind=cls)
+        shards: Any = DatasetSpec._of(DatasetSpec._of(element_spec, cls), cls)
         read = reader_func or (lambda given: given.interleave(lambda shard: shard))
         traced = Traced(read, shards, "Dataset_reader")
         if traced.dataset is None:

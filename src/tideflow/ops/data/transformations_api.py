@@ -177,7 +177,7 @@ class Transformations(StructuredVariant):
           >>> [[int(x) for x in window] for window in windows]
           [[0, 1, 2], [2, 3, 4], [4]]
         """
-        element = nest.map_structure(lambda leaf: DatasetSpec(leaf, kind=type(self)), self._element)
+        element = nest.map_structure(lambda leaf: DatasetSpec._of(leaf, type(self)), self._element)
         numbers = [size, size if shift is None else shift, stride]
         inputs = [self, *map(int64, numbers), convert_to_tensor(drop_remainder)]
         return self._make("WindowDataset", inputs, element)

@@ -36,21 +36,24 @@ class DatasetSpec(TypeSpec):
       dataset_shape: of the tensor that holds it, a scalar unless datasets were batched.
     """
 
-    def __init__(
-        self,
-        element_spec: Any,
-        dataset_shape: Any = (),
-        *,
-        kind: type[StructuredVariant] | None = None,
-    ) -> None:
+    def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
         self.element_spec = element_spec
         self.dataset_shape = TensorShape(dataset_shape)
-        self._kind = kind
+        self._kind: type[StructuredVariant] | None = None
+
+    @classmethod
+    def _of(
+        cls, element_spec: Any, kind: type[StructuredVariant] | None, shape: Any = ()
+    ) -> DatasetSpec:
+        """Return the spec of datasets of a class."""
+        made = cls(element_spec, shape)
+        made._kind = kind
+        return made
 
     @classmethod
     def from_value(cls, value: StructuredVariant) -> DatasetSpec:
         """Return the spec of a dataset."""
-        return cls(value._element, kind=type(value))
+        return cls._of(value._element, type(value))
 
     @property
     def value_type(self) -> type:
@@ -61,7 +64,7 @@ class DatasetSpec(TypeSpec):
         return self.element_spec, self.dataset_shape
 
     def _with_shape(self, shape: Any) -> DatasetSpec:
-        return DatasetSpec(self.element_spec, shape, kind=self._kind)
+        return DatasetSpec._of(self.element_spec, self._kind, shape)
 
     @property
     def parts(self) -> Sequence[TensorSpec]:

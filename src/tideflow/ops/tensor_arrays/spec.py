@@ -55,6 +55,10 @@ class TensorArraySpec(TypeSpec):
     def _stated(self) -> tuple[Any, ...]:
         return self._element_shape, self.dtype, self._dynamic_size, self._infer_shape
 
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether a TensorArray (or spec) may stand where this is asked for."""
+        return TypeSpec.is_compatible_with(self, other)
+
     @property
     def parts(self) -> Sequence[TensorSpec]:
         """The list that holds the elements."""
