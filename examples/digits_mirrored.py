@@ -56,8 +56,8 @@ def main(argv: list[str]) -> None:
 
     for epoch in range(EPOCHS.value):
         order = np.random.default_rng(SEED.value + epoch).permutation(len(train_images))
-        chosen = [order[i : i + BATCH_SIZE] for i in range(0, len(order) - BATCH_SIZE, BATCH_SIZE)]
-        data = [(train_images[rows], train_labels[rows]) for rows in chosen]
+        data = tf.data.Dataset.from_tensor_slices((train_images[order], train_labels[order]))
+        data = data.batch(BATCH_SIZE, drop_remainder=True)
         for images, labels in strategy.experimental_distribute_dataset(data):
             loss = step(images, labels)
         if epoch % 5 == 4:

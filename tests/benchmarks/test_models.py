@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,6 +15,17 @@ from benchmarks.processes import Process
 
 import tideflow as tf2
 import tideflow.v1 as tf1
+from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
+
+# Importing the front door has made operations eager.
+disable_eager_execution()
+
+
+@pytest.fixture
+def eager() -> Iterator[None]:
+    enable_eager_execution()
+    yield
+    disable_eager_execution()
 
 
 def losses(model: str, shape: str, steps: int = 3) -> list[float]:
@@ -28,6 +40,7 @@ def losses(model: str, shape: str, steps: int = 3) -> list[float]:
     return [step(one) for one in batches]
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("model", ["small-mlp", "lenet", "lstm", "recommender"])
 def test_sessions_functions_and_eager_programs_have_the_same_losses(model: str) -> None:
     found = {shape: losses(model, shape) for shape in ("session", "function", "eager")}

@@ -123,7 +123,9 @@ def train_in_step(chaos: dict[str, Any]) -> None:
     def make_step(x: Any) -> Any:
         return strategy.reduce("MEAN", strategy.run(replica_step, (x,)), axis=None)
 
-    data = [batch_of(step) for step in range(first, chaos["steps"])]
+    batches = [batch_of(step) for step in range(first, chaos["steps"])]
+    # None are left where the steps have been taken.
+    data = tf.data.Dataset.from_tensor_slices(np.reshape(batches, (-1, *batch_of(0).shape)))
     try:
         for step, x in enumerate(strategy.experimental_distribute_dataset(data), first):
             if step == chaos["dies_at"]:

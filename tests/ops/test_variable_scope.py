@@ -84,7 +84,7 @@ def test_default_names_are_made_unique():
         with tf.variable_scope(None, "layer"):
             names.append(tf.get_variable("w", [1]).name)
     assert names == ["layer/w:0", "layer_1/w:0", "layer_2/w:0"]
-    with pytest.raises(ValueError, match="name_or_scope"), tf.variable_scope(None):
+    with pytest.raises(TypeError, match="name_or_scope"), tf.variable_scope(None):
         pass
 
 

@@ -100,7 +100,8 @@ def decode_json_example(json_examples: TensorLike, name: str | None = None) -> T
     Raises: InvalidArgumentError, when run, for text that is no JSON of a record.
     Example:
       >>> text = '{"features": {"feature": {"a": {"int64List": {"value": [3]}}}}}'
-      >>> record = tf.train.Example.FromString(tf.io.decode_json_example(text).numpy())
+      >>> read = tf.Session().run(tf.io.decode_json_example(text))
+      >>> record = tf.train.Example.FromString(read)
       >>> list(record.features.feature["a"].int64_list.value)
       [3]
     """
