@@ -340,3 +340,21 @@ def test_a_meta_graph_that_is_not_there_is_an_oserror(tmp_path):
     with pytest.raises(OSError, match="does not exist") as raised:
         tf.train.import_meta_graph(tmp_path / "none.meta")
     assert type(raised.value) is OSError
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_checkpoint_of_the_first_version_is_restored(graph, tmp_path, sharded):
+    v = tf.get_variable("v", initializer=tf.constant([[1.0, 2.0], [3.0, 4.0]]))
+    n = tf.get_variable("n", initializer=tf.constant(b"text"))
+    saver = tf.train.Saver(write_version=tf.train.SaverDef.V1, sharded=sharded)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "model"), global_step=3)
+        assert tf.train.checkpoint_exists(path)
+        assert tf.train.latest_checkpoint(str(tmp_path)) == path
+        session.run([v.assign([[0.0, 0.0], [0.0, 0.0]]), n.assign(b"")])
+        saver.restore(session, path)
+        assert session.run(v).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+        assert session.run(n) == b"text"
+        tf.train.Saver().restore(session, path)
+    assert not list(tmp_path.glob("*.index"))

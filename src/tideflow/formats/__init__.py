@@ -5,6 +5,7 @@ Everything here raises the protocol's errors (tideflow.wire.errors) and knows no
 from __future__ import annotations
 
 from tideflow.formats.bundle_files import index_path
+from tideflow.formats.checkpoint_files import is_slice_file, open_checkpoint
 from tideflow.formats.files import AtomicFile, file_errors, path_of
 from tideflow.formats.hashes import fingerprint64, fingerprint128, siphash
 from tideflow.formats.png import encode_png
@@ -21,6 +22,7 @@ from tideflow.formats.records import (
     text_lines,
     tf_records,
 )
+from tideflow.formats.slice_file import SliceFiles, SliceFileWriter
 from tideflow.formats.tensor_bundle import BundleReader, BundleWriter, merge_bundles
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "FileRecords",
     "RecordFile",
     "RecordWriter",
+    "SliceFileWriter",
+    "SliceFiles",
     "check_fixed_length",
     "encode_png",
     "file_errors",
@@ -41,7 +45,9 @@ __all__ = [
     "fixed_length_records",
     "framed",
     "index_path",
+    "is_slice_file",
     "merge_bundles",
+    "open_checkpoint",
     "path_of",
     "siphash",
     "text_lines",

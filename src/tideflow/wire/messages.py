@@ -11,6 +11,10 @@ from tideflow.wire.proto.checkpoint_pb2 import BundleEntryProto as BundleEntryPr
 from tideflow.wire.proto.checkpoint_pb2 import BundleHeaderProto as BundleHeaderProto
 from tideflow.wire.proto.checkpoint_pb2 import CheckpointState as CheckpointState
 from tideflow.wire.proto.checkpoint_pb2 import RegisteredSaver as RegisteredSaver
+from tideflow.wire.proto.checkpoint_pb2 import SavedSlice as SavedSlice
+from tideflow.wire.proto.checkpoint_pb2 import SavedSliceMeta as SavedSliceMeta
+from tideflow.wire.proto.checkpoint_pb2 import SavedTensorSliceMeta as SavedTensorSliceMeta
+from tideflow.wire.proto.checkpoint_pb2 import SavedTensorSlices as SavedTensorSlices
 from tideflow.wire.proto.checkpoint_pb2 import TrackableObjectGraph as TrackableObjectGraph
 from tideflow.wire.proto.cluster_pb2 import ClusterDef as ClusterDef
 from tideflow.wire.proto.cluster_pb2 import ClusterDeviceFilters as ClusterDeviceFilters

@@ -62,6 +62,20 @@ def _restored_as(dtypes: Sequence[Any], op: str, feed: Feeds) -> Runs:
     return [[_save(feed)], list(apply_op(op, *given, dtypes=dtypes))]
 
 
+def _saved_in_slices(op: str, feed: Feeds) -> Runs:
+    tensors = [feed(X), feed(np.arange(4))]
+    slices = [feed(_SLICES)] if op == "SaveSlices" else []
+    saved = apply_op(op, feed.beside("s"), feed(_NAMES), *slices, tensors)
+    return [[saved], [apply_op("Restore", feed.beside("s"), "n", dt=I64)]]
+
+
+def _restored_from_slices(op: str, feed: Feeds) -> Runs:
+    saved = apply_op("SaveSlices", feed.beside("s"), _NAMES, _SLICES, [X, np.arange(4)])
+    if op == "Restore":
+        return [[saved], [apply_op(op, feed.path("s"), feed("n"), dt=I64)]]
+    return [[saved], [apply_op(op, feed.path("s"), feed("x"), feed("4 2 1,2:-"), dt=F)]]
+
+
 def _merged(op: str, feed: Feeds) -> Runs:
     one, two = (
         apply_op("SaveV2", feed.beside(name), [name], [""], [tf.constant(X)]) for name in ("x", "n")
@@ -225,6 +239,8 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_saved, "SaveV2"),
     (_restored, "RestoreV2"),
     (_merged, "MergeV2Checkpoints"),
+    (_saved_in_slices, "Save SaveSlices"),
+    (_restored_from_slices, "Restore RestoreSlice"),
     (_sharded_name, "ShardedFilename"),
     (_file, "WriteFile"),
     (

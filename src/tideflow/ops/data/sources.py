@@ -101,14 +101,26 @@ def _groups(values: Sequence[Any], types: Sequence[DType], what: str) -> list[El
     return [tuple(kept[at : at + size]) for at in range(0, len(kept), size)]
 
 
-@dataset_op("ListDataset(tensors: *Tinput_types)", stateful=True)
+@dataset_op(
+    """
+    ListDataset(tensors: *Tinput_types)
+    Tinput_types: list(type) >= 1
+    """,
+    stateful=True,
+)
 def list_dataset(tensors: list[Any], output_types: list[DType]) -> Elements:
     """Return the dataset of elements that are given one after the other."""
     elements = _groups(tensors, output_types, "tensors")
     return Elements(lambda: Listed(iter(elements)), len(elements))
 
 
-@dataset_op("WindowOp(inputs: *Tinputs)", metadata=False)
+@dataset_op(
+    """
+    WindowOp(inputs: *Tinputs)
+    Tinputs: list(type) >= 1
+    """,
+    metadata=False,
+)
 def window_op(inputs: list[Any], output_types: list[DType]) -> Elements:
     """Return the dataset of the elements of a window, given one after the other."""
     elements = _groups(inputs, output_types, "inputs")

@@ -17,6 +17,8 @@ from tideflow.formats import (
     BundleReader,
     BundleWriter,
     FileProgress,
+    SliceFiles,
+    is_slice_file,
     merge_bundles,
     path_of,
 )
@@ -57,7 +59,7 @@ def _arguments(
     return path_of(prefix, "prefix"), *found
 
 
-def _watched(flag: StopFlag, progress: FileProgress) -> Callable[[int], None]:
+def watched(flag: StopFlag, progress: FileProgress) -> Callable[[int], None]:
     """Return what is called after each piece of a file."""
 
     def check(count: int) -> None:
@@ -100,7 +102,7 @@ async def save_v2(
         size = sum(getattr(tensor, "nbytes", 0) for tensor in tensors)
         with (
             FileProgress("saving", path, size) as progress,
-            BundleWriter(path, _watched(flag, progress)) as writer,
+            BundleWriter(path, watched(flag, progress)) as writer,
         ):
             for name, spec, value, dtype in zip(given_names, given_slices, tensors, dtypes):
                 if not spec:
@@ -148,7 +150,7 @@ async def restore_v2(
     *,
     dtypes: list[DType],
 ) -> list[Any]:
-    """Read tensors of a bundle, or slices of them.
+    """Read tensors of a bundle, or slices of them; of a checkpoint of the first version, too.
 
     Raises: NotFoundError that names the tensors which are not there; InvalidArgumentError for
     other types or shapes than those stored; DataLossError for damaged files.
@@ -156,12 +158,16 @@ async def restore_v2(
     path, given_names, given_slices = _arguments(prefix, names, slices, len(dtypes))
 
     def work(flag: StopFlag) -> list[Any]:
+        if is_slice_file(path):
+            files = SliceFiles(path)
+            wanted = zip(given_names, given_slices, dtypes)
+            return [files.tensor(name, spec, dtype) for name, spec, dtype in wanted]
         progress = FileProgress("restoring", path)
         # Files stay open until no part reads them any more.
         parts = Parts(FILE_PARTS, flag)
         with (
             progress,
-            BundleReader(path, _watched(flag, progress), parts) as reader,
+            BundleReader(path, watched(flag, progress), parts) as reader,
             parts,
         ):
             _check_all_there(reader, given_names, dtypes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from tideflow.formats import BundleReader
+from tideflow.formats import open_checkpoint
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
@@ -19,7 +19,7 @@ def read_object_graph(prefix: str) -> pb.TrackableObjectGraph | None:
 
     Raises: DataLossError where they cannot be read.
     """
-    with BundleReader(prefix) as reader:
+    with open_checkpoint(prefix) as reader:
         if OBJECT_GRAPH_KEY not in reader:
             return None
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tideflow import logging
-from tideflow.formats import BundleReader
+from tideflow.formats import open_checkpoint
 from tideflow.ops.export import export
 from tideflow.platform import clock
 from tideflow.train.checkpoints.state import latest_checkpoint
@@ -25,7 +25,7 @@ class CheckpointReader:
     """
 
     def __init__(self, filepattern: Any) -> None:
-        self._reader = BundleReader(os.fspath(filepattern))
+        self._reader = open_checkpoint(os.fspath(filepattern))
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Return the shapes of all tensors by their names."""

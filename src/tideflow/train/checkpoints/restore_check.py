@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tideflow.formats import BundleReader
+from tideflow.formats import open_checkpoint
+from tideflow.formats.checkpoint_files import CheckpointFiles
 from tideflow.graph import roles
 from tideflow.graph.graph import Graph, Operation
 from tideflow.graph.shapes import num_elements
@@ -65,11 +66,11 @@ class Differences:
 def find_differences(items: Iterable[Wanted], prefix: str) -> Differences:
     """Compare what is to be restored with the index of a checkpoint.
 
-    Raises: as BundleReader, for an index that cannot be read.
+    Raises: as open_checkpoint.
     """
     found = Differences(prefix)
     wanted: set[str] = set()
-    with BundleReader(prefix) as reader:
+    with open_checkpoint(prefix) as reader:
         for item in items:
             wanted.add(item.name)
             _compare(found, reader, item)
@@ -79,12 +80,12 @@ def find_differences(items: Iterable[Wanted], prefix: str) -> Differences:
     return found
 
 
-def _stored(reader: BundleReader, name: str) -> str:
+def _stored(reader: CheckpointFiles, name: str) -> str:
     dtype, shape = reader.describe(name)
     return f"{dtype.name} {list(shape)}"
 
 
-def _compare(found: Differences, reader: BundleReader, item: Wanted) -> None:
+def _compare(found: Differences, reader: CheckpointFiles, item: Wanted) -> None:
     name, spec, dtype, dims, reshaped = item
     if spec:
         dims, reshaped = parse_shape_and_slice(spec)[0], False

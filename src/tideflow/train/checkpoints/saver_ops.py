@@ -48,7 +48,7 @@ class BaseSaverBuilder:
 
     def __init__(self, write_version: int = pb.SaverDef.V2) -> None:
         if write_version not in (pb.SaverDef.V1, pb.SaverDef.V2):
-            raise RuntimeError(f"write_version is {write_version}; V2 is the format to write")
+            raise RuntimeError(f"write_version is {write_version}; it must be V1 or V2")
         self._write_version = write_version
 
     # ---- saving
@@ -57,6 +57,10 @@ class BaseSaverBuilder:
         """Return an operation that saves."""
         specs = [spec for saveable in saveables for spec in saveable.specs]
         tensors = [spec.tensor for spec in specs]
+        if self._write_version == pb.SaverDef.V1:
+            names = _names_and_slices(specs)
+            first: Operation = apply_op("SaveSlices", filename_tensor, *names, tensors, name="save")
+            return first
         with get_default_graph().name_scope("SaveV2") as scope:
             names = _names_and_slices(specs)
             made: Operation = apply_op("SaveV2", filename_tensor, *names, tensors, name=scope)
@@ -72,6 +76,8 @@ class BaseSaverBuilder:
     def _add_sharded_save(
         self, prefix: Tensor, per_device: Sequence[tuple[str, list[SaveableObject]]]
     ) -> Tensor:
+        if self._write_version == pb.SaverDef.V1:
+            return self._add_sharded_save_of_v1(prefix, per_device)
         graph = get_default_graph()
         with graph.device("/device:CPU:*"):
             # In an object store nothing can be renamed; the parts are then named beside.
@@ -89,6 +95,21 @@ class BaseSaverBuilder:
                 merged = _merge(parts, prefix)
                 with graph.control_dependencies([merged]):
                     return identity(prefix)
+
+    def _add_sharded_save_of_v1(
+        self, prefix: Tensor, per_device: Sequence[tuple[str, list[SaveableObject]]]
+    ) -> Tensor:
+        """Save in a file for each device; the tensor is the pattern that they match."""
+        graph = get_default_graph()
+        count = constant(len(per_device), name="num_shards")
+        saved = []
+        for shard, (device, saveables) in enumerate(per_device):
+            with graph.device(on_cpu(device)):
+                name = _sharded_filename(prefix, shard, count)
+                saved.append(self._add_save(name, saveables))
+        with graph.control_dependencies([tensor.op for tensor in saved]):
+            pattern: Tensor = apply_op("ShardedFilespec", prefix, count)
+            return pattern
 
     # ---- restoring
 
