@@ -45,7 +45,7 @@ def kernel_kind(op_def: OpDef) -> str:
     """Return in a word how an op is carried out."""
     if op_def.kernel is None:
         return "runtime"
-    if op_def.updates:
+    if op_def.update is not None:
         return "update"
     if op_def.is_async:
         return "async"

@@ -100,6 +100,12 @@ def traced_state(
         state = wider
 
 
+def _base_dtype(spec: Any) -> Any:
+    """Return the type of a spec's values; the spec of a reference is that of what it refers to."""
+    dtype = getattr(spec, "dtype", None)
+    return None if dtype is None else dtype.base_dtype
+
+
 def _widened(state: Any, found: Any) -> Any:
     """Return the specs for a state and the one after it."""
     pairs = list(zip(nest.flatten(state), nest.flatten(found)))
@@ -109,7 +115,7 @@ def _widened(state: Any, found: Any) -> Any:
                 "The element classes for the new state must match the initial state. Expected "
                 f"{one.value_type}, got {other.value_type}."
             )
-        if getattr(one, "dtype", None) != getattr(other, "dtype", None):
+        if _base_dtype(one) != _base_dtype(other):
             raise TypeError(
                 "The element types for the new state must match the initial state. Expected "
                 f"{one.dtype}, got {other.dtype}."
