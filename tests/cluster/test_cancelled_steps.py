@@ -128,7 +128,11 @@ async def test_an_extension_that_was_given_up_can_be_made_again(turns: int) -> N
         created = await master.CreateSession(pb.CreateSessionRequest(graph_def=large_graph("a", 2)))
         handle = created.session_handle
         request = pb.ExtendSessionRequest(
-            session_handle=handle, graph_def=large_graph("b"), current_graph_version=0
+            # So large that it is not made within the turns, in which a thread may hold the lock of
+            # the interpreter for 5 ms each.
+            session_handle=handle,
+            graph_def=large_graph("b", 20_000),
+            current_graph_version=0,
         )
         for _ in range(3):
             extending = asyncio.ensure_future(master.ExtendSession(request))
@@ -142,8 +146,8 @@ async def test_an_extension_that_was_given_up_can_be_made_again(turns: int) -> N
                 await extending
         response = await master.ExtendSession(request)
         assert response.new_graph_version == 1
-        step = pb.RunStepRequest(session_handle=handle, fetch=["b_3999:0"])
-        assert (await master.RunStep(step)).tensor[0].name == "b_3999:0"
+        step = pb.RunStepRequest(session_handle=handle, fetch=["b_19999:0"])
+        assert (await master.RunStep(step)).tensor[0].name == "b_19999:0"
         await master.CloseSession(pb.CloseSessionRequest(session_handle=handle))
     finally:
         await asyncio.to_thread(cluster.stop)
