@@ -352,7 +352,8 @@ class Pair:
 async def test_large_bodies_do_not_cross_the_socket(pool: SegmentPool) -> None:
     async with Pair() as pair:
         before = pair.socket_bytes
-        for size in (LEAST_BYTES, MIB, 20 * MIB):
+        # The service writes its answer on the loop, as one of plain messages does.
+        for size in (LEAST_BYTES, MIB, 8 * MIB):
             body = bytes([size & 0xFF ^ 0x5A]) * size
             assert (await pair.stub.One(BytesValue(value=body))).value == body
         assert pair.socket_bytes - before < 2000
