@@ -71,10 +71,16 @@ def test_what_is_fetched_may_be_changed(make_cluster: Callable[..., LocalCluster
     with tf.Session(target) as session:
         for count in (1, 5_000):
             for found in session.run(values, {x: np.zeros(count, np.float32)}):
-                found[:1] = found[-1:]
-        session.run(values[0], {x: np.zeros(30_000, np.float32)})[0] = 3.0
+                assert found.flags.writeable
+        found = session.run(values[0], {x: np.zeros(30_000, np.float32)})
+        found[0] = 3.0
+        assert found[:2].tolist() == [3.0, 1.0]
         partial = session.partial_run_setup([values[0]], [x])
-        session.partial_run(partial, values[0], {x: [1.0]})[0] = 3.0
+        found = session.partial_run(partial, values[0], {x: [1.0]})
+        found[0] = 3.0
+        assert found.tolist() == [3.0]
+        # It was changed for who fetched it alone.
+        assert session.run(values[0], {x: [1.0]}).tolist() == [2.0]
 
 
 def test_a_step_over_two_tasks_computes_with_feeds_variables_and_targets(target: str) -> None:

@@ -44,12 +44,22 @@ def test_a_step_that_fails_lets_go_of_the_mutex() -> None:
 def test_a_lock_is_waited_for_until_it_is_dropped() -> None:
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         mutex = apply_op("MutexV2", shared_name="m")
-        locks = [apply_op("MutexLock", mutex) for _ in range(2)]
-        with tf.control_dependencies([apply_op("ConsumeMutexLock", locks[0])]):
-            later = apply_op("MutexLock", mutex)
-        done = apply_op("ConsumeMutexLock", later)
-        session.run(done)
-        session.run(done)
+        first = apply_op("MutexLock", mutex)
+        held = tf.Variable(0.0)
+        session.run(held.initializer)
+        with tf.control_dependencies([first.op]):
+            added = held.assign_add(1.0)
+        with tf.control_dependencies([added]):
+            dropped = apply_op("ConsumeMutexLock", first)
+        # Asked for at the same time, but made to wait for what the first holder does.
+        later = apply_op("MutexLock", mutex)
+        with tf.control_dependencies([later.op]):
+            seen = held.read_value()
+        with tf.control_dependencies([seen]):
+            done = apply_op("ConsumeMutexLock", later)
+        for count in (1, 2):
+            session.run([dropped, done])
+            assert session.run(held) == count
 
 
 def test_sections_of_functions_and_eager_calls() -> None:

@@ -54,6 +54,9 @@ class TensorSpec(TypeSpec):
 
     from_spec = from_tensor
 
+    def _stated(self) -> tuple[Any, ...]:
+        return self.dims, self._dtype, self._name
+
     def is_compatible_with(self, spec_or_tensor: Any) -> bool:
         """Whether a tensor (or spec) may stand where this is asked for."""
         other = spec_or_tensor

@@ -9,13 +9,14 @@ Source: tensorflow/python/framework/type_spec.py.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from tideflow.graph.shapes import TensorShape
 
 
-class TypeSpec:
+class TypeSpec(abc.ABC):
     """What is known of a value; subclasses say it of one class of values."""
 
     __slots__ = ()
@@ -23,18 +24,18 @@ class TypeSpec:
     # ---- what it is
 
     @property
+    @abc.abstractmethod
     def value_type(self) -> type:
         """The class of the values."""
-        raise NotImplementedError
 
     @property
     def shape(self) -> TensorShape:
         """The shape of the values, as far as it is known."""
         return TensorShape(None)
 
+    @abc.abstractmethod
     def _stated(self) -> tuple[Any, ...]:
         """Return what it says, by which specs are compared and printed."""
-        raise NotImplementedError
 
     def relaxed(self, other: TypeSpec) -> Self | None:
         """Return a spec for the values of both; None where there is none."""
@@ -73,13 +74,13 @@ class TypeSpec:
     # ---- its parts
 
     @property
+    @abc.abstractmethod
     def parts(self) -> Sequence[Any]:
         """The TensorSpecs of the tensors that a value has."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def from_parts(self, parts: Sequence[Any]) -> Any:
         """Return a value of its tensors."""
-        raise NotImplementedError
 
     # ---- its form within an element
 
@@ -89,8 +90,11 @@ class TypeSpec:
         return self.parts
 
     def to_tensors(self, value: Any) -> list[Any]:
-        """Return the tensors that stand for a value in an element."""
-        raise NotImplementedError
+        """Return the tensors that stand for a value in an element.
+
+        Raises: TypeError for a value that cannot be a component of an element.
+        """
+        raise TypeError(f"{self!r} cannot be a component of an element")
 
     def to_rows(self, value: Any) -> list[Any]:
         """Return tensors each row of which stands for a row of a value.

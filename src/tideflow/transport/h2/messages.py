@@ -38,6 +38,9 @@ COMPRESSED, SHARED = 1, 2
 
 # A few KiB may expand to GiBs: without a limit of the caller's, this is the most.
 _MOST_EXPANDED_BYTES = 256 << 20
+# How much is expanded at once, and how much that may give at once.
+_PIECE_BYTES = 64 * 1024
+_EXPANDED_PIECE_BYTES = 1 << 20
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
@@ -89,7 +92,7 @@ class Packed:
     def __len__(self) -> int:
         return len(self._data)
 
-    def unpack(self) -> bytes:
+    def unpack(self) -> Buffer:
         """Return the message, which takes long if it is large.
 
         Raises: OpError for one that is too large or cannot be decompressed.
@@ -101,9 +104,8 @@ class Packed:
             )
         inflater = zlib.decompressobj(bits)
         most = self._most_bytes if self._most_bytes < MOST_MESSAGE_BYTES else _MOST_EXPANDED_BYTES
-        # A byte more than allowed tells a message that is too large.
         try:
-            found = inflater.decompress(self._data, most + 1)
+            found = _expanded(inflater, self._data, most)
         except zlib.error as error:
             raise errors.InternalError(f"a message cannot be decompressed: {error}") from None
         if len(found) > most:
@@ -114,6 +116,27 @@ class Packed:
         if not inflater.eof:
             raise errors.InternalError("a compressed message is cut short")
         return found
+
+
+def _expanded(inflater: zlib._Decompress, packed: Buffer, most: int) -> bytearray:
+    """Return what packed bytes expand to, cut off one byte after `most`, which tells it is more.
+
+    In pieces: zlib's own blocks, joined at the end, would hold twice what is allowed.
+    """
+    found = bytearray()
+    view = memoryview(packed)
+    for start in range(0, len(view), _PIECE_BYTES):
+        piece: Buffer = view[start : start + _PIECE_BYTES]
+        while True:
+            room = min(_EXPANDED_PIECE_BYTES, most + 1 - len(found))
+            expanded = inflater.decompress(piece, room)
+            found += expanded
+            if inflater.eof or len(found) > most:
+                return found
+            piece = inflater.unconsumed_tail
+            if not piece and len(expanded) < room:
+                break
+    return found
 
 
 # What came of a message: its bytes, or what they are packed in.
