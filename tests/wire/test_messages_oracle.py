@@ -20,10 +20,12 @@ pytestmark = pytest.mark.tensorflow
 MODULES = [
     "tensorflow.compiler.xla.tsl.protobuf.distributed_runtime_payloads_pb2",
     "tensorflow.core.example.example_pb2",
+    "tensorflow.core.framework.dataset_pb2",
     "tensorflow.core.framework.device_attributes_pb2",
     "tensorflow.core.framework.op_def_pb2",
     "tensorflow.core.framework.tensor_slice_pb2",
     "tensorflow.core.framework.variable_pb2",
+    "tensorflow.core.protobuf.data_service_pb2",
     "tensorflow.core.protobuf.meta_graph_pb2",
     "tensorflow.core.protobuf.named_tensor_pb2",
     "tensorflow.core.protobuf.queue_runner_pb2",
@@ -108,7 +110,16 @@ def test_only_the_services_own_messages_lack_a_python_module_to_compare_with():
     # TensorFlow has no status page and no peer extensions at all, and its wheel no modules of the
     # other ones.
     ours_alone = (
-        *("coordination", "eager", "master", "peer", "reader", "snapshot", "status_page"),
+        *(
+            "coordination",
+            "data_service",
+            "eager",
+            "master",
+            "peer",
+            "reader",
+            "snapshot",
+            "status_page",
+        ),
         "worker",
     )
     assert uncompared <= {f"tideflow/wire/proto/{name}.proto" for name in ours_alone}

@@ -6,6 +6,11 @@ from __future__ import annotations
 
 from tideflow.formats.bundle_files import index_path
 from tideflow.formats.checkpoint_files import is_slice_file, open_checkpoint
+from tideflow.formats.compressed_element import (
+    CompressedElement,
+    compress_element,
+    uncompress_element,
+)
 from tideflow.formats.files import AtomicFile, file_errors, path_of
 from tideflow.formats.hashes import fingerprint64, fingerprint128, siphash
 from tideflow.formats.png import encode_png
@@ -31,6 +36,7 @@ __all__ = [
     "AtomicFile",
     "BundleReader",
     "BundleWriter",
+    "CompressedElement",
     "FileProgress",
     "FileRecords",
     "RecordFile",
@@ -38,6 +44,7 @@ __all__ = [
     "SliceFileWriter",
     "SliceFiles",
     "check_fixed_length",
+    "compress_element",
     "encode_png",
     "file_errors",
     "fingerprint64",
@@ -52,4 +59,5 @@ __all__ = [
     "siphash",
     "text_lines",
     "tf_records",
+    "uncompress_element",
 ]

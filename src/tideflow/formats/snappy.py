@@ -1,4 +1,4 @@
-"""Snappy: the compression that blocks of sorted tables may have.
+"""Snappy: the compression that blocks of sorted tables and elements of datasets may have.
 
 A block says how long it will be, then literals and copies of what was written before.
 
@@ -8,6 +8,27 @@ Source: the format description of google/snappy (format_description.txt).
 from __future__ import annotations
 
 from tideflow.wire.errors import DataLossError
+from tideflow.wire.fields import varint
+
+# From this size on, a literal says its size in bytes after the tag.
+_SHORT = 60
+
+
+def compress(data: bytes) -> bytes:
+    """Return a block that holds the bytes as they are, as one literal.
+
+    Looking for repetitions byte by byte takes Python longer than a network takes to carry them.
+    """
+    size = len(data)
+    header = varint(size)
+    if size:
+        last = size - 1
+        width = (last.bit_length() + 7) // 8
+        if last < _SHORT:
+            header += bytes([last << 2])
+        else:
+            header += bytes([(_SHORT - 1 + width) << 2]) + last.to_bytes(width, "little")
+    return header + data
 
 
 def decompress(data: bytes, name: str) -> bytes:

@@ -87,6 +87,89 @@ from tideflow.wire.proto.coordination_pb2 import TryGetKeyValueResponse as TryGe
 from tideflow.wire.proto.coordination_pb2 import WaitForAllTasksRequest as WaitForAllTasksRequest
 from tideflow.wire.proto.coordination_pb2 import WaitForAllTasksResponse as WaitForAllTasksResponse
 from tideflow.wire.proto.cost_graph_pb2 import CostGraphDef as CostGraphDef
+from tideflow.wire.proto.data_service_pb2 import ClientHeartbeatRequest as ClientHeartbeatRequest
+from tideflow.wire.proto.data_service_pb2 import ClientHeartbeatResponse as ClientHeartbeatResponse
+from tideflow.wire.proto.data_service_pb2 import (
+    CrossTrainerCacheOptions as CrossTrainerCacheOptions,
+)
+from tideflow.wire.proto.data_service_pb2 import DataServiceConfig as DataServiceConfig
+from tideflow.wire.proto.data_service_pb2 import DataServiceMetadata as DataServiceMetadata
+from tideflow.wire.proto.data_service_pb2 import DatasetDef as DatasetDef
+from tideflow.wire.proto.data_service_pb2 import DataTransferServerInfo as DataTransferServerInfo
+from tideflow.wire.proto.data_service_pb2 import (
+    DataWorkerHeartbeatRequest as DataWorkerHeartbeatRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    DataWorkerHeartbeatResponse as DataWorkerHeartbeatResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import DeploymentMode as DeploymentMode
+from tideflow.wire.proto.data_service_pb2 import (
+    DisableCompressionAtRuntimeRequest as DisableCompressionAtRuntimeRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    DisableCompressionAtRuntimeResponse as DisableCompressionAtRuntimeResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetDataServiceConfigRequest as GetDataServiceConfigRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetDataServiceConfigResponse as GetDataServiceConfigResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetDataServiceMetadataRequest as GetDataServiceMetadataRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetDataServiceMetadataResponse as GetDataServiceMetadataResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import GetDatasetDefRequest as GetDatasetDefRequest
+from tideflow.wire.proto.data_service_pb2 import GetDatasetDefResponse as GetDatasetDefResponse
+from tideflow.wire.proto.data_service_pb2 import GetElementRequest as GetElementRequest
+from tideflow.wire.proto.data_service_pb2 import GetElementResponse as GetElementResponse
+from tideflow.wire.proto.data_service_pb2 import (
+    GetOrCreateIterationRequest as GetOrCreateIterationRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetOrCreateIterationResponse as GetOrCreateIterationResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import GetOrCreateJobRequest as GetOrCreateJobRequest
+from tideflow.wire.proto.data_service_pb2 import GetOrCreateJobResponse as GetOrCreateJobResponse
+from tideflow.wire.proto.data_service_pb2 import (
+    GetOrRegisterDatasetRequest as GetOrRegisterDatasetRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetOrRegisterDatasetResponse as GetOrRegisterDatasetResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import GetSplitRequest as GetSplitRequest
+from tideflow.wire.proto.data_service_pb2 import GetSplitResponse as GetSplitResponse
+from tideflow.wire.proto.data_service_pb2 import GetVersionRequest as GetVersionRequest
+from tideflow.wire.proto.data_service_pb2 import GetVersionResponse as GetVersionResponse
+from tideflow.wire.proto.data_service_pb2 import GetWorkersRequest as GetWorkersRequest
+from tideflow.wire.proto.data_service_pb2 import GetWorkersResponse as GetWorkersResponse
+from tideflow.wire.proto.data_service_pb2 import GetWorkerTasksRequest as GetWorkerTasksRequest
+from tideflow.wire.proto.data_service_pb2 import GetWorkerTasksResponse as GetWorkerTasksResponse
+from tideflow.wire.proto.data_service_pb2 import MaybeRemoveTaskRequest as MaybeRemoveTaskRequest
+from tideflow.wire.proto.data_service_pb2 import MaybeRemoveTaskResponse as MaybeRemoveTaskResponse
+from tideflow.wire.proto.data_service_pb2 import ProcessingModeDef as ProcessingModeDef
+from tideflow.wire.proto.data_service_pb2 import ProcessTaskRequest as ProcessTaskRequest
+from tideflow.wire.proto.data_service_pb2 import ProcessTaskResponse as ProcessTaskResponse
+from tideflow.wire.proto.data_service_pb2 import (
+    ReleaseIterationClientRequest as ReleaseIterationClientRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    ReleaseIterationClientResponse as ReleaseIterationClientResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import TargetWorkers as TargetWorkers
+from tideflow.wire.proto.data_service_pb2 import TaskDef as TaskDef
+from tideflow.wire.proto.data_service_pb2 import TaskInfo as TaskInfo
+from tideflow.wire.proto.data_service_pb2 import TaskProgress as TaskProgress
+from tideflow.wire.proto.data_service_pb2 import WorkerInfo as WorkerInfo
+from tideflow.wire.proto.data_service_pb2 import WorkerUpdateRequest as WorkerUpdateRequest
+from tideflow.wire.proto.data_service_pb2 import WorkerUpdateResponse as WorkerUpdateResponse
+from tideflow.wire.proto.dataset_pb2 import (
+    CompressedComponentMetadata as CompressedComponentMetadata,
+)
+from tideflow.wire.proto.dataset_pb2 import CompressedElement as CompressedElement
+from tideflow.wire.proto.dataset_pb2 import UncompressedElement as UncompressedElement
 from tideflow.wire.proto.debug_pb2 import DebugOptions as DebugOptions
 from tideflow.wire.proto.debug_pb2 import DebugTensorWatch as DebugTensorWatch
 from tideflow.wire.proto.device_pb2 import DeviceAttributes as DeviceAttributes
