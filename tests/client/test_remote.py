@@ -47,6 +47,22 @@ def until_running(target: str, count: int) -> None:
 # ---- steps
 
 
+def test_what_is_fetched_belongs_to_the_caller(target: str) -> None:
+    with on("worker/task:0"):
+        v = tf.get_variable("v", initializer=np.zeros(3, np.float32), use_resource=True)
+        x = tf.placeholder(tf.float32, [3])
+        assign = v.assign(x)
+    with tf.Session(target) as session:
+        session.run(v.initializer)
+        found = session.run(v)
+        found[:] = 9
+        assert session.run(v).tolist() == [0, 0, 0]
+        given = np.ones(3, np.float32)
+        session.run(assign.op, {x: given})
+        given[:] = 7
+        assert session.run(v).tolist() == [1, 1, 1]
+
+
 def test_a_message_over_the_limit_is_refused_with_its_size(
     make_cluster: Callable[..., LocalCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:

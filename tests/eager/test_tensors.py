@@ -105,3 +105,8 @@ def test_each_thread_calls_at_once_and_a_graph_still_builds() -> None:
     thread.start()
     thread.join()
     assert found == [2, False]
+
+
+def test_tensors_are_kept_by_sessions_alone() -> None:
+    with pytest.raises(tf.errors.FailedPreconditionError, match="called on null session state"):
+        tf.raw_ops.GetSessionHandle(value=tf.constant(3))

@@ -63,6 +63,15 @@ def test_a_program_gives_what_it_gives_on_tensorflow_without_a_cluster(
     assert not list(differences(expected, bench.run_on(name, "tideflow", {})))
 
 
+@pytest.mark.parametrize("client", ["tensorflow", "tideflow"])
+def test_servers_keep_tensors_as_local_sessions_do(bench: Bench, client: str) -> None:
+    name = "keeps_tensors_in_the_session"
+    expected = bench.run_on(name, "tensorflow", {})
+    assert not list(differences(expected, bench.run(name, client, "tideflow")))
+    with pytest.raises(Exception, match="FailedPreconditionError"):
+        bench.run(name, client, "tensorflow")
+
+
 @pytest.mark.parametrize("cluster", ["tideflow", "tensorflow-leads", "tideflow-leads"])
 def test_a_missing_op_is_named(bench: Bench, cluster: str) -> None:
     with pytest.raises(Exception, match=r"NotFoundError.*ParameterizedTruncatedNormal"):

@@ -1,4 +1,5 @@
-"""Partial runs, lists of devices, timelines, and clusters given with a session."""
+"""Partial runs, tensors that sessions keep, lists of devices, timelines, and clusters given with a
+session."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 from tf_behaviours.registry import behaviour, error
 
 PARTIAL = "python/client/session_partial_run_test.py"
+KEPT = "python/kernel_tests/session_ops_test.py"
 DEVICES = "python/client/session_list_devices_test.py"
 TIMELINE = "python/client/timeline_test.py"
 PROPAGATION = "python/client/session_clusterspec_prop_test.py"
@@ -133,3 +135,87 @@ def clusters_of_configs(tf: Any) -> Any:
     with tf.Session(server.target, config=config) as session:
         names = [d.name for d in session.list_devices() if "CPU" in d.name]
         return [session.run(c), sorted(names)]
+
+
+@behaviour(KEPT, "A kept tensor is read by its handle in later steps, and by the handle itself.")
+def kept_tensors(tf: Any) -> Any:
+    product = tf.constant(10) * tf.constant(5)
+    keep = tf.get_session_handle(product)
+    with tf.Session() as session:
+        kept, value = session.run([keep, product])
+        holder, read = tf.get_session_tensor(kept.handle, tf.int32)
+        found = [session.run(read * 10, {holder: kept.handle}), kept.eval(), value]
+        return [*found, str(kept), keep.dtype.name, holder.dtype.name, read.op.device]
+
+
+@behaviour(KEPT, "A tensor is kept again and again while it changes, without being fetched.")
+def kept_over_and_over(tf: Any) -> Any:
+    first = tf.get_session_handle(tf.constant(0.0))
+    with tf.Session() as session:
+        kept = session.run(first)
+        holder, read = tf.get_session_tensor(kept.handle, tf.float32)
+        grown = tf.get_session_handle(read + 1)
+        for _ in range(25):
+            kept = session.run(grown, {holder: kept.handle})
+        return kept.eval()
+
+
+@behaviour(
+    KEPT, "A handle is fed in the place of any tensor, and is fetched as what it stands for."
+)
+def handles_that_are_fed(tf: Any) -> Any:
+    product = tf.constant(10) * tf.constant(5)
+    x = tf.placeholder(tf.int32, [3])
+    y = tf.placeholder(tf.float32)
+    with tf.Session() as session:
+        kept, other = session.run([tf.get_session_handle(t) for t in (product, product + 1)])
+        found = session.run([product, product * 2], {product: other})
+        return [
+            *found,
+            session.run([x + 0, product + x], {x: kept, product: other}),
+            error(lambda: session.run(y * 1, {y: kept})),
+        ]
+
+
+@behaviour(KEPT, "What was deleted, by its name or by its handle, is kept no more.")
+def kept_no_more(tf: Any) -> Any:
+    keep = tf.get_session_handle(tf.constant([1.0, 2.0]))
+    with tf.Session() as session:
+        kept, other = session.run(keep), session.run(keep)
+        name = other.get_raw_handle()
+        doomed, delete = tf.delete_session_tensor(name)
+        holder, read = tf.get_session_tensor(name, tf.float32)
+        before = session.run(read, {holder: name})
+        session.run(delete, {doomed: name})
+        kept.delete()
+        return [
+            before,
+            error(lambda: session.run(read, {holder: name})),
+            error(lambda: session.run(delete, {doomed: name})),
+            error(lambda: session.run(read, {holder: kept.handle})),
+            *[error(call) for call in (kept.eval, kept.delete, other.eval)],
+        ]
+
+
+@behaviour(KEPT, "A session keeps nothing of another's.")
+def kept_by_one_session(tf: Any) -> Any:
+    one = tf.constant(1.0)
+    with tf.Session() as session, tf.Session() as other:
+        kept = session.run(tf.get_session_handle(one))
+        holder, read = tf.get_session_tensor(kept.handle, tf.float32)
+        return [
+            error(lambda: other.run(read, {holder: kept.handle})),
+            error(lambda: other.run(one + 1, {one: kept})),
+        ]
+
+
+@behaviour(KEPT, "Types that differ, what is no tensor and names without a device are refused.")
+def kept_in_vain(tf: Any) -> Any:
+    with tf.Session() as session:
+        kept = session.run(tf.get_session_handle(tf.constant(3)))
+        holder, read = tf.get_session_tensor(kept.handle, tf.float32)
+        return [
+            error(lambda: session.run(read, {holder: kept.handle})),
+            error(lambda: tf.get_session_handle([1, 2])),
+            error(lambda: tf.get_session_tensor("abc", tf.int32)),
+        ]

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from tideflow.compile.prune import Signature
 from tideflow.graph.graph import Graph
+from tideflow.ops.state import SessionTensors
 from tideflow.wire import messages as pb
 
 
@@ -14,9 +15,11 @@ class Backend(Protocol):
 
     Attributes:
       is_remote: whether values go to other tasks.
+      session_tensors: what the session keeps between its steps, where that is in this process.
     """
 
     is_remote: bool
+    session_tensors: SessionTensors | None
 
     def run(
         self,

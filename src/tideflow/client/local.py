@@ -21,7 +21,7 @@ from tideflow.compile.prune import ClientGraph, Signature, prune
 from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Graph
-from tideflow.ops.state import held_only_here
+from tideflow.ops.state import SessionTensors, held_only_here
 from tideflow.platform.settings import Settings
 from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
 from tideflow.runtime.context import KernelState, Step
@@ -48,6 +48,7 @@ class LocalBackend:
     Attributes:
       devices: those of the session.
       runners: the graphs that were made ready, by signature.
+      session_tensors: what the session keeps between its steps.
     """
 
     is_remote = False
@@ -55,12 +56,15 @@ class LocalBackend:
     def __init__(self, config: pb.ConfigProto, settings: Settings) -> None:
         self._config = config
         self.devices = DeviceManager(make_devices("localhost", 0, config, settings))
+        kept = SessionTensors()
+        self.session_tensors: SessionTensors | None = kept
         self._state = KernelState(
             CollectiveEngine(
                 task_name(self.devices.client_device.name),
                 lambda name: self.devices.get(name).attributes(),
                 NoRemoteMembers(),
-            )
+            ),
+            kept,
         )
         self._library: dict[str, Any] = {}
         self._rewrites = Rewrites.asked(config.graph_options)
@@ -105,7 +109,7 @@ class LocalBackend:
         step = local_step(next(self._steps))
         collector = _collector(options)
         step.observer = collector
-        feeds = _lent(feeds)
+        feeds = lent(feeds)
         if runner.is_synchronous:
             found = runner.run(step, feeds)
         else:
@@ -114,7 +118,7 @@ class LocalBackend:
             _fill_metadata(metadata, options, collector, runner)
         if self._placed is not None:
             found = to_host(found)
-        _give_away(found)
+        give_away(found)
         return found
 
     @collection_paused()
@@ -259,12 +263,12 @@ class _OpenRun:
         self.task = task
 
 
-def _lent(feeds: list[Any]) -> list[Any]:
+def lent(feeds: list[Any]) -> list[Any]:
     """Return the caller's arrays as views: who keeps one beyond the step copies it."""
     return [value.view() if type(value) is np.ndarray else value for value in feeds]
 
 
-def _give_away(found: list[Any]) -> None:
+def give_away(found: list[Any]) -> None:
     """Let results belong to the caller: copy what a variable or a constant holds, too."""
     for i, is_free in enumerate(held_only_here(found)):
         if not is_free and type(found[i]) is np.ndarray:

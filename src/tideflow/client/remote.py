@@ -14,12 +14,14 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from tideflow.client.local import give_away, lent
 from tideflow.client.master_channel import MasterChannel
 from tideflow.client.session import register_remote
 from tideflow.cluster.master import Master
 from tideflow.compile.prune import Signature
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_def import nodes_to_graph_def
+from tideflow.ops.state import SessionTensors
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
@@ -46,6 +48,7 @@ class RemoteBackend:
     """
 
     is_remote = True
+    session_tensors: SessionTensors | None = None
 
     def __init__(self, target: str, config: pb.ConfigProto, settings: Settings) -> None:
         self._target = target
@@ -74,8 +77,9 @@ class RemoteBackend:
         local = self._channel.local
         try:
             if isinstance(local, Master):
-                step = local.run_step(self._handle, signature, feeds, options)
+                step = local.run_step(self._handle, signature, lent(feeds), options)
                 values, found_pb = run_sync(self._channel.await_local(step, timeout_s))
+                give_away(values)
             else:
                 request = self._step_request(signature, feeds, options)
                 values, found_pb = self._run_step(request, signature.fetches, timeout_s)

@@ -18,6 +18,14 @@ import numpy as np
 from tideflow.client.backend import Backend
 from tideflow.client.fetches import Fetches, parts_of_feed, values_of_parts
 from tideflow.client.local import LocalBackend
+from tideflow.client.tensor_handles import (
+    SessionHandles,
+    TensorHandle,
+    delete_dropped,
+    kept_type,
+    moved,
+    read_type,
+)
 from tideflow.compile.prune import Signature
 from tideflow.graph.building import to_array
 from tideflow.graph.graph import Graph, Operation, Tensor, default_sessions, get_default_graph
@@ -66,6 +74,7 @@ class Session:
 
     Attributes:
       backend: what runs the steps, for tools that look into it (see tideflow.client.backend).
+      handles: what the session knows of handles to tensors that it keeps.
 
     `run` may be called from many threads.  Use it as a context manager: the session is then the
     default one and is closed at the end.
@@ -89,6 +98,7 @@ class Session:
         self._graph = graph if graph is not None else get_default_graph()
         self._config = config if config is not None else pb.ConfigProto()
         self.backend = self._connect(settings or process_settings())
+        self.handles = SessionHandles(self._graph)
         # A session that is dropped ends as one that is closed does.
         self._dropped = weakref.finalize(self, _close_aside, self.backend)
         self._dropped.atexit = False
@@ -234,7 +244,7 @@ class Session:
             raise RuntimeError(
                 "The Session graph is empty. Add operations to the graph before calling run()."
             )
-        made = _Call(Fetches(self._graph, fetches), fetches, fed, self.backend.is_remote)
+        made = _Call(Fetches(self._graph, fetches), fetches, fed, self)
         if key is not None:
             with self._lock:
                 if len(self._calls) >= _MOST_CACHED_CALLS:
@@ -365,11 +375,15 @@ class _Call:
     """Fetches and feeds, prepared: what the backend is asked, and how to read its answer."""
 
     __slots__ = (
+        "_backend",
         "_fed",
         "_fed_fetches",
         "_fetches",
         "_gives_quantized",
+        "_handle_feeds",
+        "_handles",
         "_quantized_feeds",
+        "_session",
         "held",
         "is_empty",
         "order",
@@ -377,11 +391,14 @@ class _Call:
     )
 
     def __init__(
-        self, fetches: Fetches, given: Any, fed: tuple[Tensor, ...], is_remote: bool
+        self, fetches: Fetches, given: Any, fed: tuple[Tensor, ...], session: Session
     ) -> None:
         feed_index = {id(tensor): i for i, tensor in enumerate(fed)}
         self._fetches = fetches
         self._fed = fed
+        # Sessions keep calls, and one that is dropped ends at once.
+        self._session = weakref.ref(session)
+        self._backend = session.backend
         # Objects whose identities are the cache key stay alive with the entry.
         self.held = (given, fed)
         # A fetch that is fed needs no step.
@@ -396,22 +413,45 @@ class _Call:
         )
         self.is_empty = not asked and not fetches.targets
         # On the way to other tasks numbers of quantised types tell their type themselves.
+        is_remote = self._backend.is_remote
         quantized = [is_remote and t.dtype.base_dtype.is_quantized for t in (*fed, *asked)]
         self._quantized_feeds = [i for i in range(len(fed)) if quantized[i]]
         self._gives_quantized = any(quantized[len(fed) :])
+        kept = {i: kept_type(t) for i, t in enumerate(asked)}
+        self._handles = {i: dtype for i, dtype in kept.items() if dtype is not None}
+        read = {i: read_type(t) for i, t in enumerate(fed) if t.dtype is dtypes.string}
+        self._handle_feeds = {i: dtype for i, dtype in read.items() if dtype is not None}
 
     def feed_values(self, given: list[Any]) -> list[Any]:
         """Return what is fed as arrays of the tensors' types (see feed_value)."""
-        values = [feed_value(tensor, value) for tensor, value in zip(self._fed, given)]
+        backend = self._backend
+        values = [feed_value(tensor, value, backend) for tensor, value in zip(self._fed, given)]
         for i in self._quantized_feeds:
             values[i] = dtypes.with_field(values[i], self._fed[i].dtype.base_dtype)
+        if self._handle_feeds:
+            self._move(values, given)
         return values
+
+    def _move(self, values: list[Any], given: list[Any]) -> None:
+        """Feed handles to tensors where they are read, copied there if need be."""
+        session = self._session()
+        assert session is not None
+        for i, dtype in self._handle_feeds.items():
+            handle = values[i].item()
+            if not isinstance(handle, bytes):
+                continue
+            copy = moved(session, self._fed[i], handle.decode(errors="replace"), dtype)
+            if copy is not None:
+                values[i] = to_array(copy.handle, dtypes.string)
+                given.append(copy)  # held until the step has ended
 
     def finish(self, found: list[Any], given: list[Any]) -> Any:
         """Return the step's values in the shape of the fetches; what was fed as it was given."""
         if self._gives_quantized:
             found = [dtypes.without_field(v) if _has_field(v) else v for v in found]
         found = [v[()] if type(v) is np.ndarray and not v.ndim else v for v in found]
+        if self._handles:
+            self._take_handles(found)
         if self._fed_fetches:
             rest = iter(found)
             found = [
@@ -422,7 +462,18 @@ class _Call:
             ]
         return self._fetches.build(found)
 
+    def _take_handles(self, found: list[Any]) -> None:
+        """Put TensorHandles in the place of what names kept tensors."""
+        session = self._session()
+        assert session is not None
+        for i, dtype in self._handles.items():
+            name = found[i].decode() if isinstance(found[i], bytes) else found[i].name
+            found[i] = TensorHandle(name, dtype, session)
+        delete_dropped(session)
+
     def _fed_value(self, at: int, given: list[Any]) -> Any:
+        if isinstance(given[at], TensorHandle):
+            return given[at].eval()
         dtype = self._fed[at].dtype.base_dtype
         if dtype in (dtypes.resource, dtypes.variant):
             return given[at]
@@ -462,11 +513,13 @@ def _has_field(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.names is not None
 
 
-def feed_value(tensor: Tensor, value: Any) -> Any:
+def feed_value(tensor: Tensor, value: Any, backend: Backend) -> Any:
     """Return a fed value as an array of the tensor's type.
 
+    A handle gives the tensor that the backend's session keeps, whatever its shape.
+
     Raises: TypeError for a tensor, or a value that does not fit the type; ValueError for a shape
-    that the tensor cannot have.
+    that the tensor cannot have; InvalidArgumentError for a handle of another type, or to nothing.
     """
     if isinstance(value, Tensor):
         raise TypeError(
@@ -478,6 +531,8 @@ def feed_value(tensor: Tensor, value: Any) -> Any:
     if dtype in (dtypes.resource, dtypes.variant):
         return value
     if type(value) is not np.ndarray or value.dtype != wanted or wanted is object:
+        if isinstance(value, TensorHandle):
+            return value.value_for(tensor, backend)
         value = _convert(tensor, value, dtype)
     if not value.ndim:
         # Arithmetic on NumPy's scalars is several times faster than on arrays without dimensions.

@@ -105,6 +105,13 @@ class KernelContext(Protocol):
     def collectives(self) -> Any:
         """The other devices that collective ops compute with (see ops.collective_calls)."""
 
+    @property
+    def session_tensors(self) -> Any:
+        """What the session keeps of tensors between its steps (see ops.state.session_tensors).
+
+        None where there is no session.
+        """
+
     def function(self, ref: FunctionRef, device: str = "") -> KernelFunction:
         """Return a function of the library: `await f(step, *args)` gives its list of results.
 

@@ -10,6 +10,7 @@ from tideflow.blocking import GRAPHS, StopFlag, run_blocking
 from tideflow.graph.kernel import KernelFunction, Resources
 from tideflow.graph.node import FunctionRef, Node, OwnFunctionRef
 from tideflow.ops.collectives import Collectives
+from tideflow.ops.state import SessionTensors
 from tideflow.runtime.device import Device
 from tideflow.runtime.program import Observer
 from tideflow.runtime.rendezvous import Rendezvous, RendezvousLike
@@ -31,10 +32,17 @@ class KernelState:
 
     Args:
       collectives: the other devices that its collective ops compute with.
+      session_tensors: what the session keeps of tensors between its steps; None where it is no
+        session's.
     """
 
-    def __init__(self, collectives: Collectives | None = None) -> None:
+    def __init__(
+        self,
+        collectives: Collectives | None = None,
+        session_tensors: SessionTensors | None = None,
+    ) -> None:
         self.collectives = collectives
+        self.session_tensors = session_tensors
         self._lock = threading.Lock()
         self._entries: dict[tuple[str, str], Any] = {}
         self._random: set[tuple[str, str]] = set()
@@ -66,6 +74,12 @@ class KernelState:
         """Drop everything; private queues and the like go with their sessions."""
         with self._lock:
             self._entries.clear()
+        if self.session_tensors is not None:
+            self.session_tensors.clear()
+
+    def of_a_call(self) -> KernelState:
+        """Return state of its own for functions that are called in the same session."""
+        return KernelState(self.collectives, self.session_tensors)
 
 
 class NodeContext:
@@ -104,6 +118,11 @@ class NodeContext:
                 f"{self.node.op} {self.node.name!r} cannot run here: there are no other devices"
             )
         return found
+
+    @property
+    def session_tensors(self) -> SessionTensors | None:
+        """The tensors that the session keeps between its steps, None where there is no session."""
+        return self._state.session_tensors
 
     def function(self, ref: FunctionRef, device: str = "") -> Function:
         """Return a function of the library, ready to be awaited with the step and its arguments.

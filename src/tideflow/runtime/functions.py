@@ -203,7 +203,7 @@ class FunctionRuntime:
 
     def _with(self, library: MutableMapping[str, FunctionDefinition]) -> FunctionRuntime:
         """Return a runtime of other functions, or of the same, with kernel state of its own."""
-        state = KernelState(self._state.collectives)
+        state = self._state.of_a_call()
         return FunctionRuntime(library, self._devices, state, self._resources, self._jit)
 
 

@@ -319,3 +319,28 @@ def a_session_that_is_closed_is_of_no_use(tf: Any, at: Cluster) -> Any:
     except RuntimeError as error:
         found.append(type(error).__name__)
     return found
+
+
+@program([])
+def keeps_tensors_in_the_session(tf: Any, at: Cluster) -> Any:
+    """TensorFlow's servers keep none; its local sessions do."""
+    found = []
+    with at.device("/job:ps"):
+        total = tf.constant([1, 2]) * 3
+        keep = tf.get_session_handle(total)
+    with at.session("worker:0") as session, at.session("worker:1") as other:
+        kept = session.run(keep)
+        with at.device("/job:worker/task:1"):
+            far = tf.get_session_handle(total + 1)
+        holder, read = tf.get_session_tensor(kept.handle, tf.int32)
+        second = session.run(far)
+        found += [kept.eval(), second.eval(), session.run(read * 2, {holder: kept.handle})]
+        # What lies on another task is moved to where it is read.
+        found.append(session.run(read * 2, {holder: second.handle}))
+        found.append(at.attempt(lambda: other.run(read, {holder: kept.handle}))["error"])
+        for _ in range(12):
+            found.append(session.run(keep).eval())
+        name = kept.handle
+        kept.delete()
+        found.append(at.attempt(lambda: session.run(read, {holder: name}))["error"])
+    return found

@@ -83,6 +83,10 @@ OTHERS: dict[str, str] = {
     "EagerPyFunc": _PYTHON,
     "ExperimentalMapDataset": _NO_KERNEL,
     "FilterByLastComponentDataset": _NO_KERNEL,
+    **dict.fromkeys(
+        ("DeleteSessionTensor", "GetSessionHandle", "GetSessionHandleV2", "GetSessionTensor"),
+        "it needs what a session keeps; see tests/tf_behaviours/client_others.py",
+    ),
     "InitializeTableFromDataset": "TensorFlow ends its process on a dataset that does not fit",
     "MutableDenseHashTable": "TensorFlow's kernel asks for an input that it does not have",
     "NonDeterministicInts": "no two of its draws agree",

@@ -17,6 +17,7 @@ from tideflow.graph.functions import FunctionDefinition, add_to_library, library
 from tideflow.graph.graph_def import nodes_to_graph_def, read_nodes
 from tideflow.graph.node import Node
 from tideflow.ops.collectives import Collectives
+from tideflow.ops.state import SessionTensors
 from tideflow.runtime.context import KernelState
 from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.functions import FunctionRuntime
@@ -73,7 +74,7 @@ class WorkerSession:
         self.isolated = isolated
         self.master_task = master_task
         self.master_incarnation = master_incarnation
-        self.state = KernelState(collectives)
+        self.state = KernelState(collectives, SessionTensors())
         self.graphs: dict[str, RegisteredGraph] = {}
         self.run_count = 0
         self._owns_workers = owns_workers

@@ -47,6 +47,14 @@ from tideflow.ops.state.initializers import Ones, Zeros
 from tideflow.ops.state.partitioners import PartitionedVariable
 from tideflow.ops.state.resource_state import ANONYMOUS_NAME
 from tideflow.ops.state.scopes import get_variable, variable_scope
+from tideflow.ops.state.session_tensors import (
+    KEEPING_OPS,
+    SessionTensors,
+    delete_session_tensor,
+    device_of_handle,
+    get_session_tensor,
+    not_kept,
+)
 from tideflow.ops.state.step_counter import (
     READ_KEY,
     get_global_step,
@@ -58,6 +66,7 @@ from tideflow.ops.state.updates import bind_update
 
 __all__ = [
     "ANONYMOUS_NAME",
+    "KEEPING_OPS",
     "READ_KEY",
     "Ones",
     "OwnMemory",
@@ -65,6 +74,7 @@ __all__ = [
     "RefVariable",
     "ResourceVariable",
     "ResourceVariableState",
+    "SessionTensors",
     "Template",
     "Variable",
     "VariableAggregation",
@@ -75,10 +85,13 @@ __all__ = [
     "assign",
     "bind_update",
     "creators_in_force",
+    "delete_session_tensor",
+    "device_of_handle",
     "disable_resource_variables",
     "enable_resource_variables",
     "get_global_step",
     "get_or_create_global_step_read",
+    "get_session_tensor",
     "get_variable",
     "global_step",
     "global_variables",
@@ -91,6 +104,7 @@ __all__ = [
     "local_resources",
     "local_variables_initializer",
     "moving_average_variables",
+    "not_kept",
     "outermost_graph",
     "report_uninitialized_resources",
     "report_uninitialized_variables",
