@@ -107,3 +107,70 @@ def test_floats_pass_through_scales_and_zero_points_of_slices():
         found, floats = session.run([levels, back])
     assert found.tolist() == [[2, -5], [1, 57]]
     assert floats.tolist() == x.tolist()
+
+
+def steps(scale, zero=0):
+    return np.float32(scale), np.int32(zero)
+
+
+def limits(**bits):
+    found = {}
+    for what, count in bits.items():
+        found[f"{what}_quantization_min_val"] = -(2 ** (count - 1))
+        found[f"{what}_quantization_max_val"] = 2 ** (count - 1) - 1
+    return found
+
+
+def test_numbers_by_scales_are_added_multiplied_and_brought_to_other_scales():
+    a, b = np.int8([[2, -4], [6, 8]]), np.int8([[1, 0], [2, -3]])
+    (half, zero), (quarter, one), (tenth, two) = steps(0.5), steps(0.25, 1), steps(0.1, 2)
+    product = tf.raw_ops.UniformQuantizedDot(
+        lhs=tf.constant(a, tf.qint8), rhs=tf.constant(b, tf.qint8), Tout=tf.qint32,
+        lhs_scales=half, lhs_zero_points=zero, rhs_scales=quarter, rhs_zero_points=one,
+        output_scales=tenth, output_zero_points=two, **limits(lhs=8, rhs=8, output=32),
+    )  # fmt: skip
+    twice = tf.raw_ops.UniformQuantizedAdd(
+        lhs=product, rhs=product, lhs_scales=tenth, lhs_zero_points=two, rhs_scales=tenth,
+        rhs_zero_points=two, output_scales=half, output_zero_points=zero,
+        **limits(lhs=32, rhs=32, output=32),
+    )  # fmt: skip
+    small = tf.raw_ops.UniformRequantize(
+        input=product, input_scales=tenth, input_zero_points=two, output_scales=half,
+        output_zero_points=one, Tout=tf.qint8, **limits(input=32, output=8),
+    )  # fmt: skip
+    floats = (a * 0.5) @ ((b - 1) * 0.25)
+    with tf.Session() as session:
+        found = session.run([product, twice, small])
+    assert found[0].tolist() == [[-3, 19], [12, -45]]
+    np.testing.assert_allclose((found[0] - 2) * 0.1, floats, atol=0.05001)
+    np.testing.assert_allclose(found[1] * 0.5, floats * 2, atol=0.5)
+    np.testing.assert_allclose((found[2] - 1) * 0.5, floats, atol=0.3)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_images_by_scales_are_convolved_as_their_floats(groups):
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-1, 1, (2, 4, 5, 6)).astype(np.float32)
+    w = rng.integers(-100, 100, (6, 4 // groups, 2, 3)).astype(np.int8)
+    made = tf.raw_ops.UniformQuantizedConvolutionHybrid(
+        lhs=x, rhs=tf.constant(w, tf.qint8), rhs_scales=np.float32(0.01),
+        rhs_zero_points=np.int32(0), Tout=tf.float32, padding="SAME", window_strides=[2, 1],
+        feature_group_count=groups, **limits(rhs=8),
+    )  # fmt: skip
+    wanted = tf.nn.conv2d(
+        x.transpose(0, 2, 3, 1), np.float32(w.transpose(2, 3, 1, 0) * 0.01),
+        strides=[1, 2, 1, 1], padding="SAME",
+    )  # fmt: skip
+    with tf.Session() as session:
+        found, exact = session.run([made, wanted])
+    np.testing.assert_allclose(found, exact.transpose(0, 3, 1, 2), atol=0.1)
+
+
+def test_a_scale_that_is_not_positive_is_refused():
+    (nothing, zero), (one, _) = steps(0), steps(1)
+    made = tf.raw_ops.UniformRequantize(
+        input=tf.constant([1], tf.qint8), input_scales=nothing, input_zero_points=zero,
+        output_scales=one, output_zero_points=zero, Tout=tf.qint8, **limits(input=8, output=8),
+    )  # fmt: skip
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="positive"):
+        session.run(made)

@@ -333,6 +333,9 @@ from tideflow.wire.proto.training_pb2 import VariableAggregation as VariableAggr
 from tideflow.wire.proto.training_pb2 import VariableDef as VariableDef
 from tideflow.wire.proto.training_pb2 import VariableSynchronization as VariableSynchronization
 from tideflow.wire.proto.types_pb2 import DataType as DataType
+from tideflow.wire.proto.uniform_quantized_pb2 import (
+    UniformQuantizedConvolutionDimensionNumbersAttr as UniformQuantizedConvolutionDimensionNumbersAttr,  # noqa: E501
+)
 from tideflow.wire.proto.worker_pb2 import CleanupAllRequest as CleanupAllRequest
 from tideflow.wire.proto.worker_pb2 import CleanupAllResponse as CleanupAllResponse
 from tideflow.wire.proto.worker_pb2 import CleanupGraphRequest as CleanupGraphRequest

@@ -6,6 +6,7 @@ Source: tensorflow/core/kernels/uniform_quant_ops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,13 @@ from tideflow.wire.dtypes import DType
 _F: Any = np.float32
 
 
-def _check(x: Any, scales: Any, zeros: Any, axis: int) -> None:
-    """Check the scales and zero points of numbers.  Raises: InvalidArgumentError."""
-    if not -1 <= axis < x.ndim:
+def check_steps(sizes: Sequence[int], scales: Any, zeros: Any, axis: int) -> None:
+    """Check the scales and zero points of numbers of that shape.  Raises: InvalidArgumentError."""
+    if not -1 <= axis < len(sizes):
         raise errors.InvalidArgumentError(
-            f"quantization_axis must be from -1 to below {x.ndim}; found {axis}"
+            f"quantization_axis must be from -1 to below {len(sizes)}; found {axis}"
         )
-    wanted = () if axis == -1 else (x.shape[axis],)
+    wanted = () if axis == -1 else (sizes[axis],)
     for what, one in (("scales", scales), ("zero_points", zeros)):
         if one.shape != wanted:
             raise errors.InvalidArgumentError(
@@ -36,13 +37,20 @@ def _check(x: Any, scales: Any, zeros: Any, axis: int) -> None:
             )
 
 
-def _over(values: Any, x: Any, axis: int) -> Any:
-    return values.reshape([-1 if at == axis else 1 for at in range(x.ndim)])
+def require_positive(*scales: Any) -> None:
+    """Refuse scales that are not above zero.  Raises: InvalidArgumentError."""
+    if not all(np.all(one > 0) for one in scales):
+        raise errors.InvalidArgumentError("scales elements must be all positive")
+
+
+def along(values: Any, rank: int, axis: int) -> Any:
+    """Return values, one for all or one for each slice along an axis, to broadcast with."""
+    return values.reshape([-1 if at == axis else 1 for at in range(rank)])
 
 
 def _quantized(x: Any, scales: Any, zeros: Any, axis: int, least: int, most: int) -> Any:
-    inverse = _F(1) / _over(scales, x, axis)
-    at = np.floor(x * inverse + _F(0.5)) + _over(zeros, x, axis).astype(_F)
+    inverse = _F(1) / along(scales, x.ndim, axis)
+    at = np.floor(x * inverse + _F(0.5)) + along(zeros, x.ndim, axis).astype(_F)
     return np.clip(at, _F(least), _F(most))
 
 
@@ -75,7 +83,7 @@ def uniform_quantize_kernel(
     quantization_max_val: int,
 ) -> Any:
     """Return floats as quantised numbers, each the nearest."""
-    _check(input, scales, zero_points, quantization_axis)
+    check_steps(input.shape, scales, zero_points, quantization_axis)
     made = _quantized(
         input, scales, zero_points, quantization_axis, quantization_min_val, quantization_max_val
     )
@@ -102,8 +110,7 @@ def uniform_dequantize_kernel(
     quantization_axis: int,
 ) -> Any:
     """Return the floats that quantised numbers stand for."""
-    _check(input, scales, zero_points, quantization_axis)
-    if not np.all(scales > 0):
-        raise errors.InvalidArgumentError("scales elements must be all positive")
-    from_zero = input.astype(np.int32) - _over(zero_points, input, quantization_axis)
-    return from_zero.astype(_F) * _over(scales, input, quantization_axis)
+    check_steps(input.shape, scales, zero_points, quantization_axis)
+    require_positive(scales)
+    from_zero = input.astype(np.int32) - along(zero_points, input.ndim, quantization_axis)
+    return from_zero.astype(_F) * along(scales, input.ndim, quantization_axis)
