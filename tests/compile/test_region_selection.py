@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.compile.region_selection import may_compile, number_nodes
+from tideflow.compile.region_selection import may_compile, number_nodes, sized_by_values
 from tideflow.graph.node import topological_order
 
 
@@ -101,3 +101,18 @@ def test_excluded_nodes_are_left_out(graph):
     found = number_nodes(nodes, [id(by_name["a"])])
     assert found[id(by_name["a"])] % 2 == 0
     assert found[id(by_name["b"])] % 2 == 1
+
+
+def test_what_has_a_row_for_each_distinct_index_is_told(graph):
+    ids = tf.placeholder(tf.int32, [None])
+    distinct, at = tf.unique(ids, name="distinct")
+    rows = tf.unsorted_segment_sum(
+        tf.ones([4, 2]), at, tf.size(distinct, name="count"), name="rows"
+    )
+    tf.multiply(rows, 2.0, name="scaled")
+    tf.identity(at, name="numbers")
+    tf.exp(tf.cast(ids, tf.float32), name="beside")
+    nodes = topological_order(tf.get_default_graph().get_operations())
+    found = {node.name for node in nodes if id(node) in sized_by_values(nodes)}
+    assert {"count", "rows", "scaled"} <= found
+    assert not found & {"distinct", "numbers", "beside"}

@@ -372,6 +372,20 @@ def test_regions_that_share_a_changing_tensor_warn_together(graph, caplog):
     assert sum("shapes of images:0" in record.getMessage() for record in caplog.records) == 1
 
 
+def test_a_number_of_distinct_indices_that_keeps_changing_leaves_the_rest_compiled(graph, caplog):
+    ids = tf.placeholder(tf.int32, [12])
+    table = tf.get_variable("table", initializer=np.ones((12, 4), np.float32), use_resource=True)
+    scale = tf.get_variable("scale", initializer=np.ones(4, np.float32), use_resource=True)
+    loss = tf.reduce_sum(tf.exp(tf.nn.embedding_lookup(table, ids) * scale))
+    step = tf.train.AdamOptimizer(0.1).minimize(loss)
+    with tf.Session(config=ALWAYS) as session, caplog.at_level(logging.WARNING):
+        session.run(tf.global_variables_initializer())
+        for count in range(1, 13):
+            session.run(step, {ids: np.arange(12) % count})
+        assert compiled_regions(session)
+    assert "shapes of" not in caplog.text
+
+
 def test_nothing_is_traced_while_the_program_ends(graph, monkeypatch):
     monkeypatch.setattr(jit_compile, "is_leaving", lambda: True)
     x = tf.placeholder(tf.float32, [3])

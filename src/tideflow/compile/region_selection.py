@@ -18,7 +18,7 @@ from typing import TypeAlias
 from tideflow.compile.plan import FORWARDING, forwards
 from tideflow.graph import roles
 from tideflow.graph.node import Node
-from tideflow.graph.op_traits import Compiles
+from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.wire.dtypes import DType
 
 VariableKey: TypeAlias = "tuple[str, ...] | tuple[int, int]"
@@ -193,6 +193,21 @@ def number_nodes(
             if changes:
                 changed[key] = max(number, changed.get(key, 0))
     return numbers
+
+
+def sized_by_values(nodes: Sequence[Node]) -> set[int]:
+    """Return the ids of nodes that get, or count, a row for each of distinct indices.
+
+    How many rows these have is another number in each step.  A region that held one of them would
+    be compiled anew for each number.
+    """
+    found: set[int] = set()
+    for node in nodes:
+        for source, port in node.edges:
+            if id(source) in found or (port == 0 and source.op_def.rows is Rows.DISTINCT):
+                found.add(id(node))
+                break
+    return found
 
 
 def _drop_needless_reads(nodes: Sequence[Node], taken: set[int]) -> None:

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tideflow.runtime.jax_internals import (
+    compile_for_cpu,
     from_bytes,
     load_jax,
     make_synchronous_cpu,
@@ -187,9 +188,8 @@ def _compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> 
             jax.ShapeDtypeStruct(shape, dtype, sharding=cpu_sharding()) for dtype, shape in types
         ]
         function = make_traceable(plan, jax, traced, is_leaving)
-        call = (
-            jax.jit(function, donate_argnums=tuple(range(plan.changed))).lower(*arguments).compile()
-        )
+        lowered = jax.jit(function, donate_argnums=tuple(range(plan.changed))).lower(*arguments)
+        call = compile_for_cpu(lowered)
     _LOGGER.debug("compiled a region of %d nodes", len(plan.actions))
     position = {slot: i for i, slot in enumerate(plan.outputs)}
     return Executable(

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tideflow.blocking import StopFlag
-from tideflow.compile.region_selection import number_nodes
+from tideflow.compile.region_selection import number_nodes, sized_by_values
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
 from tideflow.platform import clock
@@ -137,7 +137,7 @@ class JitProgram(Program):
         with self._lock:
             self._must_form = False
             self.is_untried = False
-            numbers = number_nodes(self._nodes, self._excluded)
+            numbers = number_nodes(self._nodes, self._excluded | sized_by_values(self._nodes))
             runs: dict[int, list[Instruction]] = {}
             for one in self.instructions:
                 number = numbers[id(one.node)]

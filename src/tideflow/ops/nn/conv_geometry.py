@@ -36,6 +36,16 @@ class Window:
     after: int
     out: int
 
+    @property
+    def is_tiling(self) -> bool:
+        """Whether each position of the input lies in exactly one window, and no padding does."""
+        return (
+            self.kernel == self.stride
+            and self.dilation == 1
+            and not self.before
+            and self.out * self.stride == self.size
+        )
+
 
 class GeometryError(ValueError):
     """Windows that cannot be laid over an input."""
