@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import tideflow.v1 as tf
 
@@ -111,3 +112,37 @@ def test_bad_arguments() -> None:
         draws(tf.random_uniform([2], 5, 5, tf.int32), 1)
     with pytest.raises(ValueError, match="alg"):
         tf.random.stateless_uniform([2], [1, 2], alg="dice")
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation", "least", "most"),
+    [(0, 1, -0.1, 0.2), (5, 3, -20, 6), (0, 1, 3, 5), (0, 1, -5, -3), (1, 2, 4, np.inf)],
+)
+def test_normal_values_between_bounds(
+    mean: float, deviation: float, least: float, most: float
+) -> None:
+    parameters = [np.float64(one) for one in (mean, deviation, least, most)]
+    stateless = tf.random.stateless_parameterized_truncated_normal([4000], [3, 4], *parameters)
+    stateful = tf.raw_ops.ParameterizedTruncatedNormal(
+        shape=[4000],
+        **dict(zip(("means", "stdevs", "minvals", "maxvals"), parameters)),
+        seed=5,
+        seed2=6,
+    )
+    a, b = (least - mean) / deviation, (most - mean) / deviation
+    expected = scipy.stats.truncnorm(a, b, mean, deviation)
+    for values in (*draws(stateless, 1), *draws(stateful, 2)):
+        assert ((values >= least) & (values <= most)).all()
+        assert scipy.stats.kstest(values, expected.cdf).pvalue > 1e-4
+    np.testing.assert_array_equal(*draws(stateless, 2))
+
+
+def test_bounds_that_leave_nothing_are_refused() -> None:
+    draw = tf.random.stateless_parameterized_truncated_normal
+    for least, most in ((2.0, -2.0), (1.0, 1.0), (-np.inf, np.inf)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid parameters"):
+            draws(draw([3], [1, 2], minvals=least, maxvals=most), 1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must end with broadcasted shape"):
+        draws(draw([5], [1, 2], [0.0, 1.0]), 1)
+    with pytest.raises(tf.errors.InternalError, match="failed to accept a sample"):
+        draws(draw([5], [1, 2], np.nan), 1)

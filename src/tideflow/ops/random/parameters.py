@@ -42,11 +42,15 @@ def layout(samples: int, parameters: int) -> tuple[Any, Any]:
     return at.reshape(-1), which.reshape(-1)
 
 
-def stateful_source(ctx: KernelContext, seed: int, seed2: int, count: int) -> Source:
-    sequence: Sequence = ctx.memo(
+def stateful_sequence(ctx: KernelContext, seed: int, seed2: int) -> Sequence:
+    found: Sequence = ctx.memo(
         lambda: Sequence(seed or _chance(seed, seed2), seed2), is_random=True
     )
-    return Source(*sequence.reserve(count * PER_ELEMENT))
+    return found
+
+
+def stateful_source(ctx: KernelContext, seed: int, seed2: int, count: int) -> Source:
+    return Source(*stateful_sequence(ctx, seed, seed2).reserve(count * PER_ELEMENT))
 
 
 def _chance(seed: int, seed2: int) -> int:
