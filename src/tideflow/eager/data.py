@@ -35,6 +35,7 @@ from tideflow.ops.data import (
     next_as_optional,
     packed,
     set_default_kind,
+    sql_parts,
 )
 from tideflow.ops.data.type_specs import NoneTensorSpec
 from tideflow.ops.export import export_v2
@@ -449,6 +450,31 @@ def tf_record_dataset(
     """
     read = _reader("TFRecordDataset", compression_type, buffer_size)
     return _of_files(read, filenames, num_parallel_reads)
+
+
+@export_v2("data.experimental.SqlDataset")
+def sql_dataset(
+    driver_name: Any, data_source_name: Any, query: Any, output_types: Any
+) -> DatasetV2:
+    """Return a dataset of the rows that a query of a database gives.
+
+    Args:
+      driver_name: the kind of database, "sqlite".
+      data_source_name: the database's file.
+      query: what is asked of it, in SQL; of several statements the first counts.
+      output_types: the structure of the types of a row's columns.
+    Returns: a dataset of scalars.
+    Raises: InvalidArgumentError for another kind of database and for types that columns cannot
+      have; when walked over, for another number of columns; UnknownError, when walked over, for
+      what the database refuses.
+    Example:
+      >>> types = (tf.int32, tf.string)
+      >>> rows = tf.data.experimental.SqlDataset("sqlite", ":memory:", "select 3, 'a'", types)
+      >>> [(int(number), text.numpy()) for number, text in rows]
+      [(3, b'a')]
+    """
+    parts = sql_parts(driver_name, data_source_name, query, output_types)
+    return DatasetV2._make("SqlDataset", *parts)
 
 
 def _reader(op: str, compression: str | None, buffer_size: Any) -> Callable[[Any], DatasetV2]:

@@ -83,7 +83,9 @@ def _pieces(value: Any, dtype: DType) -> list[bytes]:
         return list(np.asarray(value, object).reshape(-1))
     if dtype.as_numpy_dtype is object:
         return [encode_tensor(value, dtype).SerializeToString()]
-    return [np.asarray(value, dtype.as_numpy_dtype).tobytes()]
+    # An array without elements has no piece.
+    data = np.asarray(value, dtype.as_numpy_dtype).tobytes()
+    return [data] if data else []
 
 
 def uncompress_element(message: pb.CompressedElement) -> list[Any]:
@@ -128,6 +130,8 @@ def _value(metadata: pb.CompressedComponentMetadata, pieces: list[bytes]) -> Any
         strings = np.empty(len(pieces), object)
         strings[:] = pieces
         return strings.reshape(dims)
+    if not pieces and not count_elements(dims) and dtype.as_numpy_dtype is not object:
+        pieces = [b""]
     if len(pieces) != 1:
         raise errors.InternalError(f"a component in {len(pieces)} pieces; one is expected")
     if dtype.as_numpy_dtype is object:

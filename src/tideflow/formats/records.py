@@ -251,9 +251,16 @@ def framed(data: bytes) -> bytes:
     return head + data + _CHECKSUM.pack(checksum.masked(data))
 
 
-def tf_records(file: RecordFile) -> PyIterator[bytes]:
-    """Read records: length, its checksum, the bytes, their checksum."""
-    at = 0
+def tf_records(file: RecordFile, start: int = 0) -> PyIterator[bytes]:
+    """Read records: length, its checksum, the bytes, their checksum.
+
+    start: where the first one is, in bytes of the unpacked file.
+    Raises: InvalidArgumentError for a negative start; DataLossError for what was changed or cut.
+    """
+    if start < 0:
+        raise errors.InvalidArgumentError(f"Can't skip a negative number of bytes: {start}")
+    file.read(start)
+    at = start
     while head := file.read(_HEAD.size):
         if len(head) < _HEAD.size:
             # TensorFlow takes a length that is cut off for the end, too.

@@ -17,6 +17,7 @@ _NOTHING_TO_FEED = """
     TensorMapStackKeys
     RandomShuffleQueue ResourceAccumulatorNumAccumulated ResourceConditionalAccumulator
     SerializeIterator SparseConditionalAccumulator StackCloseV2 StageClear StageSize
+    IteratorGetModelProto
     StatelessRandomGetAlg
     TensorArrayCloseV3 TensorListLength Timestamp Unstage VarHandleOp VarIsInitializedOp Variable
     VariableV2

@@ -11,6 +11,7 @@ from tideflow.ops.data.iterators import IteratorResource, end_of_sequence
 from tideflow.ops.data.optional_api import Optional, next_as_optional
 from tideflow.ops.data.record_io import tf_record_iterator
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
+from tideflow.ops.data.sql import sql_parts
 from tideflow.ops.data.structure import attrs_of, flat_specs, packed
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.data.type_specs import set_default_kind
@@ -33,6 +34,7 @@ __all__ = [
     "next_as_optional",
     "packed",
     "set_default_kind",
+    "sql_parts",
     "tf_record_iterator",
     "to_variant",
 ]

@@ -1,7 +1,7 @@
 """What is done with whole datasets: elements by their index, the choice among datasets, records.
 
 Source: tensorflow/core/kernels/data/experimental/{random_access_ops,choose_fastest_dataset_op,
-to_tf_record_op}.cc.
+choose_fastest_branch_dataset_op,to_tf_record_op}.cc.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import numpy as np
 from tideflow.blocking import Turns
 from tideflow.formats import WINDOW_BITS, RecordWriter
 from tideflow.graph.kernel import KernelContext
+from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import Array
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.functions import enter_scope
+from tideflow.ops.data.functions import CapturedFunction, enter_scope
+from tideflow.ops.data.nested import MadeOf
 from tideflow.ops.data.readers import compression_of
 from tideflow.ops.data.record_stream import in_file_thread
 from tideflow.ops.data.values import (
@@ -28,6 +30,7 @@ from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,
     as_dataset,
+    check_positive,
     check_structure,
     component_shapes,
     dims_of,
@@ -119,6 +122,48 @@ def choose_fastest_dataset(input_datasets: list[Dataset]) -> Elements:
 
 
 declare_like("ExperimentalChooseFastestDataset", "ChooseFastestDataset")
+
+
+@dataset_op(
+    """
+    ChooseFastestBranchDataset(
+        input_dataset: variant, ratio_numerator: int64, ratio_denominator: int64,
+        other_arguments: *Targuments
+    )
+    num_elements_per_branch: int >= 1
+    branches: list(func) >= 1
+    other_arguments_lengths: list(int) >= 1
+    """,
+    metadata=False,
+)
+def choose_fastest_branch_dataset(
+    ctx: KernelContext,
+    input_dataset: Dataset,
+    ratio_numerator: int,
+    ratio_denominator: int,
+    other_arguments: list[Any],
+    num_elements_per_branch: int,
+    branches: list[FunctionRef],
+    other_arguments_lengths: list[int],
+) -> Elements:
+    """Return the elements of what the first of functions that do the same makes of a dataset.
+
+    ratio_numerator, ratio_denominator: how many elements of the dataset become how many.
+    """
+    check_positive(ratio_numerator, "`ratio_numerator`")
+    check_positive(ratio_denominator, "`ratio_denominator`")
+    if num_elements_per_branch % ratio_denominator:
+        raise fail("`num_elements_per_branch` must be divisible by `ratio_denominator`.")
+    if len(other_arguments_lengths) != len(branches):
+        raise fail(
+            "branches and other_arguments_lengths must have the same length; they have "
+            f"{len(branches)} and {len(other_arguments_lengths)}"
+        )
+    captured = other_arguments[: other_arguments_lengths[0]]
+    branch = CapturedFunction(ctx, branches[0], captured)
+    known = input_dataset.cardinality()
+    count = known if known < 0 else known * ratio_numerator // ratio_denominator
+    return Elements(lambda: MadeOf(branch.instantiate(), input_dataset), count)
 
 
 @op(

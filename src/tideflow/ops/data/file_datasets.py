@@ -5,10 +5,13 @@ Source: tensorflow/python/data/ops/readers.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.data.session_iterators import DatasetV1
+from tideflow.ops.data.sql import sql_parts
 from tideflow.ops.data.structure import int64
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
@@ -58,6 +61,32 @@ def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None
       b'one'
     """
     return _of_files("TFRecordDataset", filenames, compression_type)
+
+
+@export("data.experimental.SqlDataset")
+def sql_dataset(
+    driver_name: TensorLike, data_source_name: TensorLike, query: TensorLike, output_types: Any
+) -> DatasetV1:
+    """Return a dataset of the rows that a query of a database gives.
+
+    Args:
+      driver_name: the kind of database, "sqlite".
+      data_source_name: the database's file.
+      query: what is asked of it, in SQL; of several statements the first counts.
+      output_types: the structure of the types of a row's columns.
+    Returns: a dataset of scalars.
+    Raises: InvalidArgumentError for another kind of database and for types that columns cannot
+      have; when walked over, for another number of columns; UnknownError, when walked over, for
+      what the database refuses.
+    Example:
+      >>> rows = tf.data.experimental.SqlDataset("sqlite", ":memory:", "select 3", tf.int32)
+      >>> with tf.Session() as session:
+      ...     print(session.run(tf.data.make_one_shot_iterator(rows).get_next()))
+      3
+    """
+    return DatasetV1._make(
+        "SqlDataset", *sql_parts(driver_name, data_source_name, query, output_types)
+    )
 
 
 def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> DatasetV1:

@@ -89,7 +89,7 @@ class IteratorResource:
         refuses_state: whether functions must have no state of their own, which no place tells.
         Raises: FailedPreconditionError where nothing was started, or for functions with state.
         """
-        dataset = self._check_begun("Save()", "saving it")
+        dataset = self.check_begun("Save()", "saving it")
         for name in dataset.stateful_ops if refuses_state else ():
             raise errors.FailedPreconditionError(f"{name} is stateful.")
         return Place.of(self._taken, self._ended, self._scope)
@@ -99,7 +99,7 @@ class IteratorResource:
 
         Raises: FailedPreconditionError where nothing was started.
         """
-        dataset = self._check_begun("Restore()", "restoring it")
+        dataset = self.check_begun("Restore()", "restoring it")
         async with self._turn:
             self._begin(dataset, scope_of(dataset, place))
             root, turns = self._root, Turns()
@@ -117,7 +117,8 @@ class IteratorResource:
             if place.ended:
                 self._root = Listed(iter(()))
 
-    def _check_begun(self, what: str, purpose: str) -> Dataset:
+    def check_begun(self, what: str, purpose: str) -> Dataset:
+        """Return the dataset.  Raises: FailedPreconditionError where nothing was started."""
         if self._dataset is None:
             raise errors.FailedPreconditionError(
                 f"{what} failed because the iterator has not been initialized. Ensure that you "
@@ -445,3 +446,23 @@ def iterator_get_device(ctx: KernelContext, resource: object) -> Any:
 
 
 declare_like("ExperimentalIteratorGetDevice", "IteratorGetDevice")
+
+
+@op(
+    """
+    IteratorGetModelProto(iterator: resource) -> model_proto: string
+    """,
+    shape=scalar,
+    stateful=True,
+)
+def iterator_get_model_proto(ctx: KernelContext, iterator: object) -> Any:
+    """Refuse: no iterator has a model by which it is tuned.
+
+    Raises: NotFoundError, as in TensorFlow where tuning is off; FailedPreconditionError where
+      nothing was started.
+    """
+    find_iterator(ctx, iterator).check_begun("GetModelProto()", "getting the next element")
+    raise errors.NotFoundError(
+        "Cannot find this iterator's analytical model. Did you disable autotune for the dataset "
+        "used to create this iterator?"
+    )

@@ -35,6 +35,28 @@ async def made_dataset(function: Function, *args: Any) -> Dataset | None:
     return as_dataset(found[0])
 
 
+class MadeOf:
+    """Gives the elements of the dataset that a function makes of what it is given."""
+
+    __slots__ = ("_args", "_ended", "_function", "_source")
+
+    def __init__(self, function: Function, *args: Any) -> None:
+        self._function = function
+        self._args = args
+        self._source: Iterator | None = None
+        self._ended = False
+
+    async def next(self) -> Element | None:
+        if self._ended:
+            return None
+        if self._source is None:
+            made = await made_dataset(self._function, *self._args)
+            self._source = None if made is None else made.iterator()
+        element = None if self._source is None else await self._source.next()
+        self._ended = element is None
+        return element
+
+
 class _FlatMapped:
     __slots__ = ("_current", "_function", "_source", "_turns")
 

@@ -129,17 +129,44 @@ def fixed_length_record_dataset(
 
 @dataset_op(
     "TFRecordDataset(filenames: string, compression_type: string, buffer_size: int64)",
+    """
+    TFRecordDatasetV2(
+        filenames: string, compression_type: string, buffer_size: int64, byte_offsets: int64
+    )
+    """,
     structure=False,
     stateful=True,
 )
 def tf_record_dataset(
-    filenames: Sequence[bytes], compression_type: bytes, buffer_size: int
+    filenames: Sequence[bytes],
+    compression_type: bytes,
+    buffer_size: int,
+    byte_offsets: Sequence[int] = (),
 ) -> Elements:
-    """Return the records of TFRecord files."""
+    """Return the records of TFRecord files.
+
+    byte_offsets: where the first record of each file is; empty for the beginnings.
+    """
     # Records are read with -1 for the default; what is no compression that is known is none.
     _check_buffer_size(buffer_size, -1)
     given = compression_type.decode("utf-8", "replace")
-    return _records(filenames, given if given in WINDOW_BITS else "", tf_records)
+    compression = given if given in WINDOW_BITS else ""
+    if not byte_offsets:
+        return _records(filenames, compression, tf_records)
+    if len(byte_offsets) < len(filenames):
+        raise fail(
+            f"byte_offsets must have one number for each file; there are {len(byte_offsets)} for "
+            f"{len(filenames)} files"
+        )
+
+    def iterate() -> RecordStream:
+        starts = iter(byte_offsets)
+        read = FileRecords(
+            paths_of(filenames), compression, lambda file: tf_records(file, next(starts))
+        )
+        return RecordStream(read)
+
+    return Elements(iterate, types=[dtypes.string], shapes=[()])
 
 
 # ---- names

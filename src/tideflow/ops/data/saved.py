@@ -43,7 +43,7 @@ from tideflow.ops.data.functions import (
     Function,
     enter_scope,
 )
-from tideflow.ops.data.nested import made_dataset
+from tideflow.ops.data.nested import MadeOf
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
 from tideflow.ops.data.sources import Listed
 from tideflow.ops.data.values import (
@@ -286,26 +286,6 @@ def _component(record: bytes, path: str) -> Any:
         raise errors.DataLossError(f"{path} has a record that is no tensor") from None
 
 
-class _Loaded:
-    """Gives the elements of the dataset that a function makes of a dataset of shards."""
-
-    def __init__(self, reader: Function, shards: Dataset) -> None:
-        self._reader = reader
-        self._shards = shards
-        self._source: Iterator | None = None
-        self._ended = False
-
-    async def next(self) -> Element | None:
-        if self._ended:
-            return None
-        if self._source is None:
-            made = await made_dataset(self._reader, self._shards)
-            self._source = None if made is None else made.iterator()
-        element = None if self._source is None else await self._source.next()
-        self._ended = element is None
-        return element
-
-
 @dataset_op(
     """
     LoadDataset(path: string, reader_func_other_args: *Treader_func_args)
@@ -346,4 +326,4 @@ def load_dataset(
         lambda: Listed((shard(place),) for place in places),
         len(places),
     )
-    return Elements(lambda: _Loaded(reader_func.instantiate(), shards), metadata.num_elements)
+    return Elements(lambda: MadeOf(reader_func.instantiate(), shards), metadata.num_elements)
