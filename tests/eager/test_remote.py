@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator
 
@@ -393,3 +394,47 @@ def test_a_model_trains_on_a_worker(workers: Workers) -> None:
 
     losses = [float(step(tf.constant(x), tf.constant(y))) for _ in range(40)]
     assert losses[-1] < 1e-3 * losses[0]
+
+
+def test_python_functions_run_in_the_program_whatever_calls_them(workers: Workers) -> None:
+    def numbers() -> Iterator[int]:
+        yield from (3, 5)
+
+    def own(x: np.int64) -> np.int64:
+        here.append(os.getpid())
+        return np.int64(x + 1)
+
+    def refuse(x: np.int64) -> np.int64:
+        raise ValueError(f"no {x}")
+
+    def double(x: tf.Tensor) -> tf.Tensor:
+        return tf.py_function(lambda v: v * 2.0, [x], tf.float32)
+
+    here: list[int] = []
+    Data = tf.data.Dataset
+    with tf.device(W0):
+        made = Data.from_generator(numbers, output_signature=tf.TensorSpec([], tf.int64))
+        mapped = Data.range(3).map(lambda x: tf.numpy_function(own, [x], tf.int64))
+        assert [int(x) for x in made.concatenate(mapped)] == [3, 5, 1, 2, 3]
+        assert "worker" in next(iter(made)).device
+        slices = Data.from_tensor_slices([1.0, 2.0])
+        assert [float(x) for x in slices.map(double, num_parallel_calls=2)] == [2.0, 4.0]
+        with pytest.raises(errors.InvalidArgumentError, match="no 0"):
+            next(iter(Data.range(1).map(lambda x: tf.numpy_function(refuse, [x], tf.int64))))
+
+        @tf.function
+        def total(x: tf.Tensor) -> tf.Tensor:
+            found = tf.numpy_function(own, [x], tf.int64)
+            for element in Data.from_generator(
+                numbers, output_signature=tf.TensorSpec([], tf.int64)
+            ):
+                found += element
+            return found
+
+        assert int(total(tf.constant(1, tf.int64))) == 10
+        assert int(tf.numpy_function(own, [tf.constant(6, tf.int64)], tf.int64)) == 7
+        x = tf.Variable(3.0)
+        with tf.GradientTape() as tape:
+            y = tf.function(double)(x.read_value()) * x
+        assert float(tape.gradient(y, x)) == 12.0
+    assert here == [os.getpid()] * 5

@@ -72,6 +72,12 @@ class EagerGraph(Graph):
         """Full name of the device of operations that ask for none."""
         return self.context.default_device.name
 
+    @property
+    def program_task(self) -> str:
+        """The task that the program is of the cluster that it is connected to; "" for none."""
+        cluster = self.context.cluster
+        return "" if cluster is None else cluster.own_task
+
     # ---- calling
 
     def call_op(

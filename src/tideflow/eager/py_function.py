@@ -16,9 +16,9 @@ import numpy as np
 from tideflow.eager.backprop import GradientTape, no_tapes
 from tideflow.eager.context import eager_mode
 from tideflow.eager.tensor import EagerTensor
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops.control_flow import errors_of_ops, register_function
+from tideflow.ops.control_flow import call_in_program, errors_of_ops, register_function
 from tideflow.ops.control_flow.python_functions import py_func
 from tideflow.ops.export import export_v2
 from tideflow.wire import dtypes, errors
@@ -50,7 +50,7 @@ def py_function(
     else:
         body = _Body(func, [tensor.dtype.base_dtype for tensor in inputs], types)
         token = register_function(body, body.backward)
-        made = apply_op("EagerPyFunc", inputs, token=token, Tout=types, name=name)
+        made = call_in_program("EagerPyFunc", inputs, token, types, name)
         found = made if isinstance(made, list) else [made]
         if not types:
             return made

@@ -353,6 +353,11 @@ class FuncGraph(Graph):
         # By the id of an argument for a capture: what was captured, as it was first known.
         self._origins: dict[int, Tensor] = {}
 
+    @property
+    def program_task(self) -> str:
+        """As of the graph around it."""
+        return self.outer_graph.program_task
+
     def add_input(self, dtype: dtypes.DType, shape: Any = None, name: str = "arg") -> Tensor:
         """Add an argument.  Arguments must come before captures."""
         attrs = {"T": dtype.base_dtype, "index": len(self.inputs)}

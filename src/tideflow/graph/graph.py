@@ -127,6 +127,12 @@ class Graph(BuildScopes, NamedCollections):
         self.version += 1
 
     @property
+    def program_task(self) -> str:
+        """The task that the program is of a cluster, where other tasks may run what is built;
+        "" elsewhere.  Python functions are known there alone."""
+        return ""
+
+    @property
     def builds_functional_flow(self) -> bool:
         """Whether branches and loops become functions here: If, Case and While."""
         return behavior.control_flow or self.body_class is not None

@@ -80,6 +80,8 @@ class ReadyFunction:
 # What has kernel state of its own, such as an iterator: its runtimes by those of the sessions.
 FunctionScope: TypeAlias = "dict[FunctionRuntime, FunctionRuntime]"
 
+Elsewhere: TypeAlias = Callable[[FunctionRef, Sequence[Node], Device], Function | None]
+
 
 class FunctionRuntime:
     """The functions of one session on one task.
@@ -90,6 +92,8 @@ class FunctionRuntime:
       state: the session's kernel state.
       resources: gives a device's named state as the session sees it.
       jit: when regions of pure nodes are compiled; None for what the environment asks for.
+      elsewhere: given a function, its nodes and a device, returns how to call one that other tasks
+        have to run a part of; None for one that this task runs alone.
     """
 
     def __init__(
@@ -99,12 +103,14 @@ class FunctionRuntime:
         state: KernelState,
         resources: Callable[[Device], Resources],
         jit: JitMode | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self._library = library
         self._devices = devices
         self._state = state
         self._resources = resources
         self._jit = jit
+        self._elsewhere = elsewhere
         # With the definition that it is of, which it does not hold.
         self._ready: dict[Any, tuple[weakref.ref[FunctionDefinition], Function]] = {}
         self._lock = threading.RLock()
@@ -173,6 +179,9 @@ class FunctionRuntime:
                 f"function {ref.name!r} is not in the graph's library; it has {known}"
             )
         nodes = definition.instantiate(ref.attrs)
+        found = None if self._elsewhere is None else self._elsewhere(ref, nodes, device)
+        if found is not None:
+            return definition, found
         for node in nodes:
             if node.device not in self._devices:
                 away = device.accelerator is not None and not runs_on_accelerator(node)
@@ -191,7 +200,7 @@ class FunctionRuntime:
 
     def with_state(self, state: KernelState) -> FunctionRuntime:
         """Return a runtime of the same functions that keeps another kernel state."""
-        return FunctionRuntime(self._library, self._devices, state, self._resources, self._jit)
+        return self._beside(self._library, state)
 
     def _in(self, scope: FunctionScope) -> FunctionRuntime:
         """Return the runtime of the same functions in a scope."""
@@ -203,8 +212,14 @@ class FunctionRuntime:
 
     def _with(self, library: MutableMapping[str, FunctionDefinition]) -> FunctionRuntime:
         """Return a runtime of other functions, or of the same, with kernel state of its own."""
-        state = self._state.of_a_call()
-        return FunctionRuntime(library, self._devices, state, self._resources, self._jit)
+        return self._beside(library, self._state.of_a_call())
+
+    def _beside(
+        self, library: MutableMapping[str, FunctionDefinition], state: KernelState
+    ) -> FunctionRuntime:
+        return FunctionRuntime(
+            library, self._devices, state, self._resources, self._jit, self._elsewhere
+        )
 
 
 def _key(ref: FunctionRef, device: Device) -> tuple[str, str, str]:

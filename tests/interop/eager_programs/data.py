@@ -38,6 +38,30 @@ def a_function_reads_an_iterator(tf: Any, at: Cluster) -> Any:
 
 
 @program()
+def elements_come_from_the_program(tf: Any, at: Cluster) -> Any:
+    def numbers() -> Any:
+        yield from (3, 5)
+
+    @tf.function
+    def total() -> Any:
+        found = tf.constant(1, tf.int64)
+        for x in tf.data.Dataset.from_generator(numbers, output_signature=spec):
+            found += x
+        return found
+
+    spec = tf.TensorSpec([], tf.int64)
+    with tf.device(W0):
+        far = tf.data.Dataset.from_generator(numbers, output_signature=spec)
+        found = [[int(x) for x in far.batch(2).unbatch()]]
+    with tf.device(W1):
+        counted = tf.data.Dataset.range(3)
+        mapped = counted.map(lambda x: tf.numpy_function(lambda v: v + 1, [x], tf.int64))
+        found.append([int(x) for x in mapped])
+        mapped = counted.map(lambda x: tf.py_function(lambda v: v * 2, [x], tf.int64))
+        return [*found, [int(x) for x in mapped], int(total())]
+
+
+@program()
 def a_dataset_is_walked_over_where_it_is(tf: Any, at: Cluster) -> Any:
     with tf.device(W0):
         far = tf.data.Dataset.range(4).map(lambda x: x * 2)

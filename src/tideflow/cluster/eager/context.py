@@ -13,19 +13,21 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from tideflow.blocking import GRAPHS, run_blocking
-from tideflow.cluster.eager.spanning import SpanningFunction, remove_function
+from tideflow.cluster.eager.spanning import SpanningFunction, place_of, remove_function
 from tideflow.cluster.services import EagerService
-from tideflow.cluster.worker import WorkerSession
+from tideflow.cluster.worker import StepTable, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.graph.attr_value import decode_attr
 from tideflow.graph.functions import FunctionDefinition, library_lookup
-from tideflow.graph.node import FunctionRef
+from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import OpDef, get_op_def, is_registered
 from tideflow.platform import clock
 from tideflow.runtime.bound_op import BoundOp, keeps_nothing
+from tideflow.runtime.context import Function, Step
 from tideflow.runtime.device import Device
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.jit_mode import jit_mode
+from tideflow.runtime.loop import spawn
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -38,6 +40,8 @@ _EAGER_REMOTE_MANAGER = b"\x08\x05"
 # An attr of `_Send`, and of functions, with which tideflow's clients ask for tensors in the answer,
 # as far as they are small; `_Send` sends nothing then.
 ANSWERED = "_tideflow_answered"
+# The number of a call whose results no client asks for.
+_NO_OPERATION = -1
 
 
 class EagerContext:
@@ -49,6 +53,8 @@ class EagerContext:
       session: devices, named state and the workers of the cluster.
       keep_alive_s: how long it stays unused; None for ever.
       cluster_devices: incarnations of all devices of the cluster, this task's first, by name.
+      steps: of this task.
+      library: functions by name, where the context is the client's own.
 
     Attributes:
       tensors: what the client's operations gave, by (operation, output).
@@ -61,22 +67,26 @@ class EagerContext:
         session: WorkerSession,
         keep_alive_s: float | None,
         cluster_devices: dict[str, int],
+        steps: StepTable,
+        library: MutableMapping[str, FunctionDefinition] | None = None,
     ) -> None:
         self.context_id = context_id
         self.view_id = view_id
         self.session = session
         self.keep_alive_s = keep_alive_s
         self.tensors: dict[tuple[int, int], Value] = {}
-        self.library: MutableMapping[str, FunctionDefinition] = {}
+        self.library = {} if library is None else library
         self.function_runtime = FunctionRuntime(
             self.library,
             session.devices,
             session.state,
             session.resources,
             jit_mode(None, session.workers.settings),
+            self._elsewhere,
         )
         self.functions = self.function_runtime.get
         self.cluster_devices = cluster_devices
+        self.steps = steps
         self._bound: dict[Any, BoundOp] = {}
         self._spanning: dict[Any, SpanningFunction] = {}
         # By the name of a function: the tasks that have it for their parts of others.
@@ -222,16 +232,21 @@ class EagerContext:
         """Names of the functions that other tasks were given for their parts."""
         return list(self._given)
 
+    def _elsewhere(
+        self, ref: FunctionRef, nodes: Sequence[Node], device: Device
+    ) -> Function | None:
+        """Return how to call a function that calls Python functions of another task, its client;
+        None for any other one."""
+        own = self.session.workers.own_task
+        if all(is_on(node.device, own) for node in nodes if node.op_def.blocks == "functions"):
+            return None
+        return _CallOverTasks(self, ref, device.name)
+
     async def spanning(
-        self,
-        name: str,
-        attrs_pb: Mapping[str, pb.AttrValue],
-        default_device: str,
-        arg_devices: Sequence[str],
+        self, ref: FunctionRef, default_device: str, arg_devices: Sequence[str]
     ) -> SpanningFunction:
         """Return a function ready to be called with arguments that lie on the devices given."""
-        ref = self.function(name, attrs_pb)
-        key = (name, repr(sorted(ref.attrs.items())), default_device, *arg_devices)
+        key = (ref.name, repr(sorted(ref.attrs.items())), default_device, *arg_devices)
         found = self._spanning.get(key)
         if found is None:
             async with self._cutting:
@@ -269,6 +284,33 @@ class EagerContext:
             name,
             {n: decode_attr(attrs_pb[n]) for n in op_def.attrs if n in attrs_pb},
         )
+
+
+class _CallOverTasks:
+    """A function that kernels of this task call, and that other tasks run a part of."""
+
+    is_synchronous = False
+    blocks = False
+
+    def __init__(self, home: EagerContext, ref: FunctionRef, device: str) -> None:
+        self._home = home
+        self._ref = ref
+        self._device = device
+
+    def anew(self, scope: Any) -> Function:
+        """Return the same: its kernel state is with the tasks that run it."""
+        return self
+
+    def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
+        """It waits for other tasks, so it is to be awaited."""
+        raise errors.InternalError(f"{self._ref.name} cannot run on one thread")
+
+    async def __call__(self, step: Step, *args: Any) -> list[Any]:
+        """Return its results; the error of the part that failed first is raised."""
+        places = [place_of(value, self._device) for value in args]
+        ready = await self._home.spanning(self._ref, self._device, places)
+        # As a task of its own: the end of a step cancels whoever runs it.
+        return await spawn(ready.run(self._home.steps, _NO_OPERATION, args))
 
 
 def is_on(device: str, task: str) -> bool:

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.decoding import decoded
 from tideflow.cluster.eager.context import ANSWERED, EagerContext, is_on, shape_of
-from tideflow.cluster.eager.spanning import Remote
+from tideflow.cluster.eager.spanning import Remote, place_of
 from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.services import EagerService
@@ -32,7 +32,6 @@ from tideflow.runtime.context import Step
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
-from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.ids import signed64
 from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor, value_dtype
 
@@ -68,7 +67,12 @@ class EagerWorker(EagerService):
         keep_alive_s = float(request.keep_alive_secs) or None
         incarnations = self._incarnations(request.cluster_device_attributes)
         made = EagerContext(
-            request.context_id, request.context_view_id, session, keep_alive_s, incarnations
+            request.context_id,
+            request.context_view_id,
+            session,
+            keep_alive_s,
+            incarnations,
+            self._worker.steps,
         )
         self.add(made)
         return pb.CreateContextResponse(device_attributes=self._device_attributes(made))
@@ -278,9 +282,8 @@ class EagerWorker(EagerService):
             lambda: [self._argument(context, given) for given in operation.op_inputs],
         )
         own = operation.device or context.device("").name
-        ready = await context.spanning(
-            operation.name, operation.attrs, own, [_place(a, own) for a in args]
-        )
+        ref = context.function(operation.name, operation.attrs)
+        ready = await context.spanning(ref, own, [place_of(a, own) for a in args])
         with _telling_function(operation.name):
             found = await ready.run(self._worker.steps, operation.id, args)
         response = pb.EagerQueueResponse(device=ready.result_devices)
@@ -412,10 +415,3 @@ def _if_small(value: Value | Remote) -> pb.TensorProto:
     if isinstance(value, Remote) or _size_of(value) > _MOST_WITH_ANSWER_BYTES:
         return pb.TensorProto()
     return encode_tensor(value, value_dtype(value))
-
-
-def _place(value: Value | Remote, default: str) -> str:
-    """Return where an argument lies: a handle counts as being where its resource is."""
-    if isinstance(value, Remote):
-        return value.device
-    return value.device if isinstance(value, ResourceHandle) and value.device else default

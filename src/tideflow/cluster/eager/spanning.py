@@ -35,6 +35,7 @@ from tideflow.runtime.loop import spawn
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
+from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.ids import new_step_id
 from tideflow.wire.tensor_codec import Value, encode_tensor
 
@@ -126,6 +127,13 @@ class Remote:
     device: str
     op_id: int
     output_num: int
+
+
+def place_of(value: Value | Remote, default: str) -> str:
+    """Return where an argument lies: a handle counts as being where its resource is."""
+    if isinstance(value, Remote):
+        return value.device
+    return value.device if isinstance(value, ResourceHandle) and value.device else default
 
 
 class SpanningFunction:

@@ -192,8 +192,15 @@ class Cluster:
                 server_pb, self._workers, self._own_devices
             ),
         )
-        made = EagerContext(self.context_id, self.view_id, session, None, self.devices.incarnations)
-        made.library = self._library
+        made = EagerContext(
+            self.context_id,
+            self.view_id,
+            session,
+            None,
+            self.devices.incarnations,
+            self._server.worker.steps,
+            self._library,
+        )
         self._server.eager.add(made)
         return made
 

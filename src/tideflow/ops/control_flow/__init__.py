@@ -43,7 +43,11 @@ from tideflow.ops.control_flow.primitives import (
     next_iteration,
     switch,
 )
-from tideflow.ops.control_flow.python_functions import errors_of_ops, register_function
+from tideflow.ops.control_flow.python_functions import (
+    call_in_program,
+    errors_of_ops,
+    register_function,
+)
 from tideflow.ops.control_flow.while_v1 import while_loop
 
 __all__ = [
@@ -54,6 +58,7 @@ __all__ = [
     "LoopVariable",
     "WhileContext",
     "building_in",
+    "call_in_program",
     "call_op",
     "close_variable",
     "cond",

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,23 @@ def register_function(
         _registry[token] = entry
     graph.kept_alive.append(entry)
     return token
+
+
+def call_in_program(
+    op_name: str,
+    inputs: Any,
+    token: str,
+    types: Sequence[DTypeLike],
+    name: str | None = None,
+) -> Any:
+    """Return what an op gives that calls a registered function.
+
+    A program that is connected to a cluster asks for its own task, whatever device its scopes name.
+    """
+    graph = get_default_graph()
+    task = graph.program_task
+    with graph.device(task) if task else contextlib.nullcontext():
+        return apply_op(op_name, list(inputs), token=token, Tout=list(types), name=name)
 
 
 _CODES: tuple[tuple[type[BaseException], type[errors.OpError]], ...] = (
@@ -190,8 +207,8 @@ def eager_py_func_gradient(op: Operation, *grads: Tensor) -> list[Any]:
         raise LookupError(f"no gradient is registered in this process for the function {token!r}")
     inputs = list(op.inputs)
     types = [tensor.dtype for tensor in inputs]
-    found = apply_op(
-        "EagerPyFunc", [*inputs, *grads], token=register_function(entry.backward), Tout=types
+    found = call_in_program(
+        "EagerPyFunc", [*inputs, *grads], register_function(entry.backward), types
     )
     for slope, tensor in zip(found, inputs):
         slope.set_shape(tensor.shape)
@@ -217,12 +234,12 @@ def py_func(
       stateful: whether it may give other results for the same inputs.
     """
     single = not isinstance(Tout, (list, tuple))
-    made = apply_op(
+    made = call_in_program(
         "PyFunc" if stateful else "PyFuncStateless",
-        list(inp),
-        token=register_function(func),
-        Tout=[Tout] if single else list(Tout),
-        name=name,
+        inp,
+        register_function(func),
+        [Tout] if single else Tout,
+        name,
     )
     return made[0] if single and isinstance(made, list) else made
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.building import apply_op, convert_to_tensor, to_array
+from tideflow.graph.building import convert_to_tensor, to_array
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
-from tideflow.ops.control_flow import register_function
+from tideflow.ops.control_flow import call_in_program, register_function
 from tideflow.ops.data.padding import flat_shapes
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.framework import nest
@@ -73,7 +73,7 @@ def generator_parts(
         return np.int64(0)
 
     def element(key: Any) -> Any:
-        found = apply_op("PyFunc", [key], token=register_function(proceed), Tout=types)
+        found = call_in_program("PyFunc", [key], register_function(proceed), types)
         given = iter(found if isinstance(found, list) else [found])
         made = []
         for spec in flat:
@@ -99,7 +99,7 @@ def generator_parts(
 
 def _number(function: Callable[..., Any], inputs: list[Any]) -> Any:
     """Return the int64 that a Python function gives, called by the graph that is being built."""
-    found = apply_op("PyFunc", inputs, token=register_function(function), Tout=[dtypes.int64])
+    found = call_in_program("PyFunc", inputs, register_function(function), [dtypes.int64])
     return found[0] if isinstance(found, list) else found
 
 
