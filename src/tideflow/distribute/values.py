@@ -5,6 +5,7 @@ Source: tensorflow/python/distribute/values.py, distribute_utils.py; runtime fac
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -107,18 +108,17 @@ class PerReplicaSpec(TypeSpec):
     @property
     def parts(self) -> Sequence[Any]:
         """The specs of the tensors of all replicas."""
-        return nest.flatten(self.as_composite(), expand_composites=True)
+        return [part for spec in self.component_specs for part in spec.parts]
 
     def from_parts(self, parts: Sequence[Any]) -> PerReplica:
         """Return the value of its tensors."""
-        made: PerReplica = nest.pack_sequence_as(
-            self.as_composite(), list(parts), expand_composites=True
+        following = iter(parts)
+        return PerReplica(
+            [
+                spec.from_parts(list(itertools.islice(following, len(spec.parts))))
+                for spec in self.component_specs
+            ]
         )
-        return made
-
-    def as_composite(self) -> PerReplica:
-        """Return a value that has the specs in the place of its parts, as functions take it."""
-        return PerReplica(self.component_specs)
 
 
 def _convert(value: Any, dtype: DType | None, name: str | None) -> Tensor:

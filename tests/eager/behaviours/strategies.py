@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from eager.behaviours.registry import error, program
 
 
@@ -274,3 +276,33 @@ def a_change_by_what_all_replicas_share_has_no_sum(tf: Any) -> Any:
                 found.append(told[:2] if told[0] == "ValueError" else "changed")
                 found.append(v.numpy())
     return found
+
+
+@program
+def elements_of_replicas_by_their_specs(tf: Any) -> Any:
+    strategy = mirrored(tf)
+    numbers = tf.data.Dataset.from_tensor_slices((np.arange(8.0), np.arange(8))).batch(4)
+    data = strategy.experimental_distribute_dataset(numbers)
+
+    def product(x: Any, y: Any) -> Any:
+        return tf.reduce_sum(x) * tf.cast(tf.reduce_sum(y), tf.float64)
+
+    def total(x: Any, y: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(product, (x, y)), axis=None)
+
+    traced: list[Any] = []
+
+    @tf.function(input_signature=[data.element_spec])
+    def by_signature(element: Any) -> Any:
+        traced.append(1)
+        return total(*element)
+
+    concrete = tf.function(total).get_concrete_function(*data.element_spec)
+    return [
+        str(data.element_spec),
+        [by_signature(element) for element in data],
+        len(traced),
+        [concrete(*element) for element in data],
+        str(concrete.structured_input_signature),
+        error(lambda: by_signature((tf.ones([2], tf.float64), tf.ones([2], tf.int64)))),
+    ]

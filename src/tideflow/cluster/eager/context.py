@@ -310,7 +310,8 @@ class _CallOverTasks:
         places = [place_of(value, self._device) for value in args]
         ready = await self._home.spanning(self._ref, self._device, places)
         # As a task of its own: the end of a step cancels whoever runs it.
-        return await spawn(ready.run(self._home.steps, _NO_OPERATION, args))
+        found: list[Any] = await spawn(ready.run(self._home.steps, _NO_OPERATION, args))
+        return found
 
 
 def is_on(device: str, task: str) -> bool:

@@ -25,6 +25,7 @@ from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import Dims
 from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec
 from tideflow.ops.framework import nest
 from tideflow.ops.state.base import Variable
 from tideflow.wire import errors
@@ -48,14 +49,6 @@ class StandsForHandle(Protocol):
 
     def with_handle(self, handle: Tensor) -> Any:
         """Return what stands for it in a trace."""
-
-
-@runtime_checkable
-class SpecOfParts(Protocol):
-    """The spec of a value that consists of several tensors."""
-
-    def as_composite(self) -> Any:
-        """Return the value with a TensorSpec for each tensor."""
 
 
 class Arguments:
@@ -99,8 +92,9 @@ class Arguments:
             self.tensors.append(value.argument_handle)
             self.specs.append((value.argument_handle.dtype, ()))
             return value.argument_kind
-        if isinstance(value, SpecOfParts):
-            value = value.as_composite()
+        if isinstance(value, TypeSpec):
+            inner = [self._walk(part) for part in value.parts]
+            return inner[0] if value.value_type is Tensor else (value.value_type, *inner)
         if nest.is_composite(value):
             return (type(value), *map(self._walk, nest.flatten(value, expand_composites=True)))
         try:
@@ -166,8 +160,8 @@ class Arguments:
                 made_handle = graph.add_input(dtype, dims, name)
                 made_handle.op.device = value.argument_handle.device
                 return value.with_handle(made_handle)
-            if isinstance(value, SpecOfParts):
-                value = value.as_composite()
+            if isinstance(value, TypeSpec):
+                return value.from_parts([replace(part, name) for part in value.parts])
             if nest.is_composite(value):
                 parts = nest.flatten(value, expand_composites=True)
                 made_parts = [replace(part, name) for part in parts]
@@ -188,7 +182,11 @@ def _tensors_in(given: Any, known: Any) -> list[Any]:
     """Return what is given for the tensors of one argument.  Raises: TypeError."""
     if isinstance(known, _TENSORS):
         return [] if given is _MISSING else [given]
-    parts = nest.flatten(known, expand_composites=True)
+    parts = [
+        part
+        for leaf in nest.flatten(known, expand_composites=True)
+        for part in (leaf.parts if isinstance(leaf, TypeSpec) else [leaf])
+    ]
     if len(parts) == 1 and parts[0] is known:
         if given is not _MISSING and (known is _MISSING or given != known):
             raise TypeError(f"the function was traced for {known!r:.80}; found {given!r:.80}")
@@ -219,11 +217,11 @@ class Layout:
 
     Attributes:
       python: the function's signature, None for one that has none.
-      signature: TensorSpecs (nested as the arguments are) to which all calls are cast, or None.
+      signature: TypeSpecs (nested as the arguments are) to which all calls are cast, or None.
     """
 
     def __init__(self, function: Callable[..., Any], signature: Sequence[Any] | None) -> None:
-        self.signature = None if signature is None else tuple(_of_parts(signature))
+        self.signature = None if signature is None else tuple(signature)
         try:
             self.python: inspect.Signature | None = inspect.signature(function)
         except (TypeError, ValueError):  # a built-in function
@@ -233,9 +231,9 @@ class Layout:
         self._count = len(kinds)
         self._name = getattr(function, "__name__", repr(function))
         if self.signature is not None:
-            for spec in nest.flatten(list(self.signature), expand_composites=True):
-                if not isinstance(spec, TensorSpec):
-                    raise TypeError(f"input_signature holds {spec!r}; tf.TensorSpec is wanted")
+            for spec in nest.flatten(list(self.signature)):
+                if not isinstance(spec, TypeSpec):
+                    raise TypeError(f"input_signature holds {spec!r}; tf.TypeSpecs are wanted")
 
     def bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], allow_specs: bool = False
@@ -312,37 +310,52 @@ class Layout:
                 f"{self._name} takes the {len(self.signature)} arguments of its input_signature "
                 f"{list(self.signature)}; {len(args) + len(kwargs)} were given"
             )
-        found = Arguments(
-            [_cast_to(spec, value, self._name) for spec, value in zip(self.signature, args)], {}
-        )
-        flat = nest.flatten(list(self.signature), expand_composites=True)
-        specs = [s for s in flat if isinstance(s, TensorSpec)]
-        found.specs = [(spec.dtype, spec.dims) for spec in specs]
+        found = Arguments(self.signature, {})
+        pairs = zip(self.signature, args)
+        found.tensors = [t for spec, value in pairs for t in _cast_to(spec, value, self._name)]
         found.key = tuple(found.specs)
         return found
 
 
-def _of_parts(signature: Sequence[Any]) -> Any:
-    """Return a signature in which values of several tensors have a TensorSpec for each."""
-    return nest.map_structure(
-        lambda spec: spec.as_composite() if isinstance(spec, SpecOfParts) else spec,
-        list(signature),
-    )
-
-
-def _cast_to(spec: Any, value: Any, name: str) -> Any:
-    """Return an argument as its spec says.  Raises: TypeError."""
-    if not isinstance(spec, TensorSpec):
-        try:
-            nest.assert_same_structure(spec, value, check_types=False, expand_composites=True)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: the argument differs from input_signature: {error}") from None
-        wanted = nest.flatten(spec, expand_composites=True)
-        leaves = nest.flatten(value, expand_composites=True)
-        if len(wanted) != len(leaves):
+def _cast_to(spec: Any, value: Any, name: str) -> list[Any]:
+    """Return the tensors of an argument, as its spec says.  Raises: TypeError."""
+    if isinstance(spec, TensorSpec):
+        return [_cast_tensor(spec, value, name)]
+    if isinstance(spec, TypeSpec):
+        given = _parts_of(spec, value, name)
+        if len(given) != len(spec.parts):
             raise TypeError(f"{name}: {value!r:.80} has other parts than input_signature wants")
-        parts = [_cast_to(s, v, name) for s, v in zip(wanted, leaves)]
-        return nest.pack_sequence_as(spec, parts, expand_composites=True)
+        return [_cast_tensor(part, one, name) for part, one in zip(spec.parts, given)]
+    try:
+        nest.assert_same_structure(spec, value, check_types=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: the argument differs from input_signature: {error}") from None
+    pairs = zip(nest.flatten(spec), nest.flatten(value))
+    return [tensor for inner, leaf in pairs for tensor in _cast_to(inner, leaf, name)]
+
+
+def _parts_of(spec: TypeSpec, value: Any, name: str) -> Sequence[Any]:
+    """Return the tensors of a value that is more than a tensor.  Raises: TypeError."""
+    if spec.value_type is Tensor:
+        return [value]
+    is_handle = isinstance(value, StandsForHandle)
+    if isinstance(value, TypeSpec) or is_handle:
+        fits = spec.is_compatible_with(value)
+    else:
+        fits = isinstance(value, spec.value_type)
+    if not fits:
+        raise TypeError(
+            f"Binding inputs to tf.function failed due to `Can not cast {value!r:.80} to "
+            f"{spec!r}`. "
+            f"{name} has input_signature with {spec!r}"
+        )
+    if isinstance(value, TypeSpec):
+        return value.parts
+    return [value.argument_handle] if is_handle else nest.flatten(value, expand_composites=True)
+
+
+def _cast_tensor(spec: TensorSpec, value: Any, name: str) -> Any:
+    """Return a tensor as its spec says.  Raises: TypeError."""
     if isinstance(value, TensorSpec):
         tensor: Any = value
     else:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.type_spec import TypeSpec, type_spec_of
 from tideflow.ops.framework import nest
 
 _TENSORS = (Tensor, TensorSpec, np.ndarray, np.generic)
@@ -31,7 +32,8 @@ def argument_names(python: inspect.Signature | None, count: int) -> list[str]:
 
 
 def named_specs(value: Any, name: str, next_spec: Callable[[], Any]) -> Any:
-    """Return an argument with a TensorSpec, named by its place, for each of its tensors.
+    """Return an argument with a TensorSpec, named by its place, for each of its tensors, and the
+    TypeSpec of what consists of several.
 
     next_spec: gives element type and shape of one tensor after the other.
     """
@@ -40,17 +42,23 @@ def named_specs(value: Any, name: str, next_spec: Callable[[], Any]) -> Any:
         own = value.name if isinstance(value, TensorSpec) else None
         return TensorSpec(dims, dtype, own or name)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = zip(value._fields, value)
-        return type(value)(*(named_specs(v, f"{name}_{key}", next_spec) for key, v in parts))
+        fields = zip(value._fields, value)
+        return type(value)(*(named_specs(v, f"{name}_{key}", next_spec) for key, v in fields))
     if isinstance(value, (list, tuple)):
         items = [named_specs(v, f"{name}_{i}", next_spec) for i, v in enumerate(value)]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, Mapping):
         made = {k: named_specs(value[k], f"{name}_{k}", next_spec) for k in sorted(value)}
         return {key: made[key] for key in value}
-    for _ in nest.flatten(value, expand_composites=True) if nest.is_composite(value) else ():
+    if isinstance(value, TypeSpec):
+        found, parts = value, value.parts
+    elif nest.is_composite(value):
+        found, parts = type_spec_of(value) or value, nest.flatten(value, expand_composites=True)
+    else:
+        return value
+    for _ in parts:
         next_spec()
-    return value
+    return found
 
 
 def described(value: Any) -> str:

@@ -151,10 +151,6 @@ class RaggedTensorSpec(TypeSpec):
             made = rows_of(made, level)
         return made
 
-    def as_composite(self) -> Any:
-        """Return a ragged tensor with a TensorSpec for each of its parts."""
-        return self.from_parts(self.parts)
-
     @property
     def flat(self) -> Sequence[TensorSpec]:
         """One variant, or a vector of them for a batch."""
