@@ -7,6 +7,7 @@ import pytest
 
 import tideflow.v1 as tf
 from ops.metric_programs import look
+from ops.top_k_metric_programs import look as look_at_top_k
 from tideflow.client.session import Session
 from tideflow.graph.graph import Graph
 from tideflow.graph.graph_keys import GraphKeys
@@ -97,3 +98,25 @@ def test_counts_and_errors_run_over_batches(name, expected):
 def test_scores_of_a_curve_must_lie_between_0_and_1():
     assert look(tf, "auc_of_no_scores", False) == "InvalidArgumentError"
     assert look(tf, "auc", False)[-1][-1] == 0.4167
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("recall", ["nan", "0.5", "0.5", "0.33333", "0.33333"]),
+        ("precision_of_a_class", ["nan", "0", "0", "0", "0"]),
+        ("average", ["0", "0.61111", "0.61111", "0.40278", "0.40278"]),
+        ("average_of_sparse", ["0", "0.5", "0.5", "0.25", "0.25"]),
+    ],
+)
+def test_metrics_of_the_best_classes_run_over_batches(name, expected):
+    assert look_at_top_k(tf, name, False)[3:] == expected
+
+
+def test_metrics_of_the_best_classes_refuse_what_does_not_fit():
+    assert look_at_top_k(tf, "average_of_none", False) == "ValueError"
+    assert look_at_top_k(tf, "labels_of_another_rank", False) == "ValueError"
+    with pytest.raises(ValueError, match="weights can not be broadcast"):
+        TF["metrics.recall_at_top_k"](
+            np.array([[1, 2]]), np.array([[1]]), weights=np.ones([1, 1], np.float32)
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tideflow.v1 as ours
+from ops import top_k_metric_programs
 from ops.metric_programs import METRICS, look
 
 
@@ -30,3 +31,13 @@ def references(theirs):
 def test_a_metric_gives_what_tensorflow_gives(name, theirs):
     for is_weighted in (False, True):
         assert look(ours, name, is_weighted) == look(theirs, name, is_weighted)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", top_k_metric_programs.METRICS)
+def test_a_metric_of_the_best_classes_gives_what_tensorflow_gives(name, theirs):
+    look_at = top_k_metric_programs.look
+    for is_weighted in (False, True):
+        assert look_at(ours, name, is_weighted) == look_at(theirs, name, is_weighted)
+    if "recall_of" in name:
+        assert look_at(ours, name, True, False) == look_at(theirs, name, True, False)
