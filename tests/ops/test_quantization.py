@@ -52,6 +52,17 @@ def test_numbers_in_a_field_make_a_constant_of_their_type():
         assert session.run(made).tolist() == [1, 200]
 
 
+def test_a_constant_of_levels_keeps_its_type_in_a_written_graph():
+    with tf.Graph().as_default() as graph:
+        tf.constant([1, 200], tf.quint8, name="levels")
+    value = graph.as_graph_def().node[0].attr["value"].tensor
+    assert value.dtype == tf.quint8.as_datatype_enum
+    with tf.Graph().as_default(), tf.Session() as session:
+        (made,) = tf.import_graph_def(graph.as_graph_def(), return_elements=["levels:0"])
+        assert made.dtype == tf.quint8
+        assert session.run(made).tolist() == [1, 200]
+
+
 def test_a_product_of_levels_is_that_of_their_floats():
     a, b = np.float32([[0.5, -1], [2, 0]]), np.float32([[1, 0.25], [-2, 1]])
     left, right = (tf.quantization.quantize(x, -2.0, 2.0, tf.quint8) for x in (a, b))
@@ -95,6 +106,73 @@ def test_an_image_of_levels_is_convolved_and_pooled():
 def test_a_range_the_wrong_way_round_is_refused():
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="larger"):
         session.run(tf.quantization.quantize([1.0], 2.0, -2.0, tf.qint8).output)
+
+
+def scaled(x, least, most, kind):
+    """Return floats as levels of which 0 stands for zero."""
+    wide = np.max(np.abs([least, most]))
+    return np.rint(x / wide * np.iinfo(kind).max).astype(kind)
+
+
+@pytest.mark.parametrize("by_channels", [False, True])
+def test_a_convolution_with_bias_summand_and_relu_is_that_of_floats(by_channels):
+    rng = np.random.default_rng(5)
+    x, w = rng.uniform(0, 3, (2, 6, 5, 3)), rng.uniform(-1, 1, (3, 2, 3, 4))
+    w[..., 1] *= 0.1 if by_channels else 1
+    bias, summand = rng.uniform(-2, 2, 4), rng.uniform(0, 5, (2, 6, 5, 4))
+    ends = np.abs(w).max(axis=(0, 1, 2) if by_channels else None).astype(np.float32)
+    made = tf.raw_ops.QuantizedConv2DWithBiasSumAndReluAndRequantize(
+        input=tf.constant(scaled(x, 0, 3, np.uint8), tf.quint8),
+        filter=tf.constant(scaled(w / ends, -1, 1, np.int8), tf.qint8), bias=np.float32(bias),
+        min_input=0.0, max_input=3.0, min_filter=-ends, max_filter=ends, min_freezed_output=0.0,
+        max_freezed_output=20.0, summand=tf.constant(scaled(summand, 0, 5, np.uint8), tf.quint8),
+        min_summand=0.0, max_summand=5.0, strides=[1, 1, 1, 1], padding="SAME",
+        out_type=tf.quint8,
+    )  # fmt: skip
+    wanted = tf.nn.relu(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME") + bias + summand)
+    with tf.Session() as session:
+        levels, low, high, floats = session.run([*made, wanted])
+    assert (low, high) == (0, 20)
+    np.testing.assert_allclose(levels * (20 / 255), np.minimum(floats, 20), atol=0.25)
+
+
+def test_a_convolution_by_depth_gives_a_range_for_each_channel():
+    rng = np.random.default_rng(5)
+    x, w = rng.uniform(-3, 3, (2, 6, 5, 3)), rng.uniform(-1, 1, (3, 2, 3, 2))
+    made = tf.raw_ops.QuantizedDepthwiseConv2DWithBias(
+        input=tf.constant(scaled(x, 0, 3, np.int8), tf.qint8),
+        filter=tf.constant(scaled(w, -1, 1, np.int8), tf.qint8), bias=np.zeros(6, np.float32),
+        min_input=-3.0, max_input=3.0, min_filter=-np.ones(6, np.float32),
+        max_filter=np.ones(6, np.float32), strides=[1, 2, 2, 1], padding="SAME",
+    )  # fmt: skip
+    wanted = tf.nn.depthwise_conv2d(x, w, [1, 2, 2, 1], "SAME")
+    assert [x.shape.as_list() for x in made] == [[2, 3, 3, 6], [6], [6]]
+    with tf.Session() as session:
+        levels, low, high, floats = session.run([*made, wanted])
+    np.testing.assert_allclose(levels * (high.astype(float) / 2**31), floats, atol=0.1)
+    assert (low == -high).all()
+
+
+def test_a_product_with_bias_becomes_floats_in_one_op():
+    rng = np.random.default_rng(5)
+    a, b, bias = rng.uniform(0, 2, (3, 8)), rng.uniform(-1, 1, (8, 2)), rng.uniform(-4, 4, 2)
+    made = tf.raw_ops.QuantizedMatMulWithBiasAndDequantize(
+        a=tf.constant(scaled(a, 0, 2, np.uint8), tf.quint8),
+        b=tf.constant(scaled(b, -1, 1, np.int8), tf.qint8), bias=np.float32(bias), min_a=0.0,
+        max_a=2.0, min_b=-1.0, max_b=1.0, min_freezed_output=0.0, max_freezed_output=0.0,
+        input_quant_mode="SCALED", Toutput=tf.float32,
+    )  # fmt: skip
+    with tf.Session() as session:
+        np.testing.assert_allclose(session.run(made), a @ b + bias, atol=0.1)
+
+
+def test_a_bias_that_does_not_fit_is_refused():
+    made = tf.raw_ops.QuantizedMatMulWithBias(
+        a=tf.constant([[1, 2]], tf.quint8), b=tf.constant([[1], [2]], tf.qint8),
+        bias=np.float32([1, 2]), min_a=0.0, max_a=1.0, min_b=-1.0, max_b=1.0,
+    )  # fmt: skip
+    with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="bias"):
+        session.run(made[0])
 
 
 def test_floats_pass_through_scales_and_zero_points_of_slices():

@@ -15,7 +15,7 @@ from tideflow.graph.node import Node, arg_types, topological_order
 from tideflow.graph.op_def import AttrDef, OpDef, get_op_def, is_registered
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.dtypes import DType
+from tideflow.wire.dtypes import DType, with_field
 
 # What TensorFlow 2.21 writes (tf.version.GRAPH_DEF_VERSION), and the oldest readers that its graphs
 # need: any at all, or for those with functions one that knows these.
@@ -44,6 +44,9 @@ def node_to_def(node: Node, strip_defaults: bool = False) -> pb.NodeDef:
         if attr is None:
             node_pb.attr[name].CopyFrom(attr_value.encode_unknown_attr(value))
         elif not (strip_defaults and _is_default(attr, value)):
+            if attr.kind == "tensor" and (dtype := node.attrs.get("dtype")) and dtype.is_quantized:
+                # A plain array does not tell the type of quantised numbers.
+                value = with_field(value, dtype)
             node_pb.attr[name].CopyFrom(attr_value.encode_attr(attr.kind, value))
     return node_pb
 

@@ -49,18 +49,20 @@ class Ask(Protocol):
 
 
 @contextmanager
-def asking_tensorflow() -> Iterator[Ask]:
-    """Give a function that tells how calls end on TensorFlow."""
+def asking_tensorflow(*, has_onednn: bool = False) -> Iterator[Ask]:
+    """Give a function that tells how calls end on TensorFlow, with kernels of oneDNN or without.
+
+    These answer bad input with ABORTED, or end the process.
+    """
     with subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("tensorflow_process.py"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        # Kernels of oneDNN answer bad input with ABORTED, or end the process.
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(sys.path),
-            "TF_ENABLE_ONEDNN_OPTS": "0",
+            "TF_ENABLE_ONEDNN_OPTS": str(int(has_onednn)),
             "GLIBC_TUNABLES": _FILLED_MEMORY,
         },
     ) as process:

@@ -50,6 +50,18 @@ _TO_SUMMARY_FILES = """
     WriteImageSummary WriteRawProtoSummary WriteScalarSummary WriteSummary
 """
 
+_BY_ONEDNN = """
+    QuantizedConv2DAndRelu QuantizedConv2DAndReluAndRequantize QuantizedConv2DAndRequantize
+    QuantizedConv2DPerChannel QuantizedConv2DWithBias QuantizedConv2DWithBiasAndRelu
+    QuantizedConv2DWithBiasAndReluAndRequantize QuantizedConv2DWithBiasAndRequantize
+    QuantizedConv2DWithBiasSignedSumAndReluAndRequantize QuantizedConv2DWithBiasSumAndRelu
+    QuantizedConv2DWithBiasSumAndReluAndRequantize QuantizedDepthwiseConv2D
+    QuantizedDepthwiseConv2DWithBias QuantizedDepthwiseConv2DWithBiasAndRelu
+    QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize QuantizedMatMulWithBias
+    QuantizedMatMulWithBiasAndDequantize QuantizedMatMulWithBiasAndRelu
+    QuantizedMatMulWithBiasAndReluAndRequantize QuantizedMatMulWithBiasAndRequantize
+"""
+
 _BY_REFERENCE = """
     InitializeTable InitializeTableFromTextFile LookupTableFind LookupTableImport LookupTableInsert
     QueueDequeue QueueDequeueMany QueueDequeueUpTo QueueEnqueue QueueEnqueueMany
@@ -109,6 +121,11 @@ OTHERS: dict[str, str] = {
     **dict.fromkeys(
         ("InitializeTableV2", "InitializeTableFromTextFileV2"),
         "it fills a table once; what it is given wrong is in test_older_versions_oracle.py",
+    ),
+    **dict.fromkeys(
+        _BY_ONEDNN.split(),
+        "TensorFlow has only kernels of oneDNN for it, which end bad input with ABORTED or end the "
+        "process; see test_fused_levels_oracle.py",
     ),
     **dict.fromkeys(
         _TO_SUMMARY_FILES.split(),

@@ -55,17 +55,17 @@ class _WithAttrs(ShapeContext):
         return self._attrs
 
 
-def _image_shape(c: ShapeContext, like: str) -> Dims:
-    """Return the shape of images that an op of floats would give."""
+def image_shape(c: ShapeContext, like: str, **attrs: Any) -> Dims:
+    """Return the shape of images that an op of floats would give, with attrs of its own."""
     rule = get_op_def(like).shape_rule
     assert rule is not None
-    found: Dims = rule(_WithAttrs(c, list(c.inputs), {**_PLAIN, **c.attrs}))[0]
+    found: Dims = rule(_WithAttrs(c, list(c.inputs), {**_PLAIN, **c.attrs, **attrs}))[0]
     return found
 
 
 def _conv_shape(c: ShapeContext) -> list[Dims]:
     _check_conv_attrs(c.attrs["strides"], c.attrs["dilations"])
-    found = _image_shape(c, "Conv2D")
+    found = image_shape(c, "Conv2D")
     require_scalars(c, "min_input", "max_input", "min_filter", "max_filter")
     return [found, (), ()]
 
@@ -168,7 +168,7 @@ def _inside(places: Any, size: int) -> Any:
 
 def _pool_shape(like: str) -> Any:
     def rule(c: ShapeContext) -> list[Dims]:
-        found = _image_shape(c, like)
+        found = image_shape(c, like)
         require_scalars(c, "min_input", "max_input")
         return [found, (), ()]
 

@@ -83,16 +83,6 @@ def require_scalars(c: ShapeContext, *names: str) -> None:
             raise ValueError(f"{name} must be a scalar; its shape is {shapes.format_dims(dims)}")
 
 
-def product_of_whole(a: Any, b: Any) -> Any:
-    """Return the product of matrices of int32, [m, k] and [k, n]; sums wrap as those of int32."""
-    most = [max(int(one.max(initial=0)), -int(one.min(initial=0))) for one in (a, b)]
-    if a.shape[1] * most[0] * most[1] < 1 << 53:
-        # Floats are exact here, and NumPy's product of them is much faster.
-        exact = a.astype(np.float64) @ b.astype(np.float64)
-        return exact.astype(np.int64).astype(np.int32)
-    return a @ b
-
-
 # ---- number by number
 
 

@@ -17,8 +17,9 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array
-from tideflow.ops.quantization.levels import F, product_of_whole, round_away
+from tideflow.ops.quantization.levels import F, round_away
 from tideflow.ops.quantization.uniform import along, check_steps, require_positive
+from tideflow.ops.quantization.whole_numbers import product_of_whole
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 

@@ -20,7 +20,7 @@ from tideflow.graph.op_def import op, with_attrs
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array
-from tideflow.ops.quantization.levels import F, product_of_whole
+from tideflow.ops.quantization.levels import F
 from tideflow.ops.quantization.uniform import along, check_steps, require_positive
 from tideflow.ops.quantization.uniform_arithmetic import (
     check_scalar_steps,
@@ -29,6 +29,11 @@ from tideflow.ops.quantization.uniform_arithmetic import (
     quantized_by_rows,
     require_output_like,
     rescaled,
+)
+from tideflow.ops.quantization.whole_numbers import (
+    convolution_of_whole,
+    dilated,
+    same_paddings,
 )
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -90,10 +95,6 @@ class _Convolution:
         batches = lhs[self.images.first] // self.batch_groups
         found = [batches, rhs[self.filter.first], *self.sizes]
         return tuple(found[self.result.order.index(at)] for at in range(len(found)))
-
-
-def _dilated(size: int, by: int) -> int:
-    return (size - 1) * by + 1 if size else 0
 
 
 def _layouts(text: str, rank: int) -> tuple[_Layout, _Layout, _Layout]:
@@ -160,11 +161,7 @@ def _paddings(
             f"{given}",
         )
         return list(zip(given[::2], given[1::2]))
-    total = [
-        max((-(-size // stride) - 1) * stride + taps - size, 0)
-        for size, taps, stride in zip(images, reach, strides)
-    ]
-    return [(both // 2, both - both // 2) for both in total]
+    return same_paddings(images, reach, strides)
 
 
 def _check_groups(
@@ -206,8 +203,8 @@ def _convolution(attrs: Mapping[str, Any], lhs: Sequence[int], rhs: Sequence[int
         for name in ("window_strides", "lhs_dilation", "rhs_dilation")
     )
     _check_groups(lhs, rhs, images, filter, attrs)
-    wide = [_dilated(lhs[at], by) for at, by in zip(images.space, of_images)]
-    reach = [_dilated(rhs[at], by) for at, by in zip(filter.space, of_filter)]
+    wide = [dilated(lhs[at], by) for at, by in zip(images.space, of_images)]
+    reach = [dilated(rhs[at], by) for at, by in zip(filter.space, of_filter)]
     paddings = _paddings(attrs, wide, reach, strides)
     # Cut towards zero, as whole numbers are divided there.
     sizes = [
@@ -240,63 +237,32 @@ def _shape(c: ShapeContext) -> list[Dims]:
 # ---- the sums
 
 
-def _sums(x: Any, w: Any, of: _Convolution) -> Any:
-    """Return the convolution of int32, [batch, features, *space] and [made, features, *space].
-
-    Args:
-      x: padded and dilated.
-    """
-    made, batches = w.shape[0], x.shape[0] // of.batch_groups
-    found = np.zeros((batches, made, *of.sizes), np.int32)
-    if not found.size or not w.size:
-        return found
-    rank = len(of.sizes)
-    reach = [_dilated(size, by) for size, by in zip(w.shape[2:], of.filter_dilations)]
-    windows = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(2, 2 + rank)))
-    steps = [slice(None, None, by) for by in (*of.strides, *of.filter_dilations)]
-    windows = windows[(slice(None), slice(None), *steps)]
-    # [batch, *space of the result, features, *taps]
-    windows = np.moveaxis(windows, 1, 1 + rank)
-    features = w.shape[1]
-    at = np.arange(made)
-    of_batches = at // (made // of.batch_groups)
-    of_features = at // (made // of.feature_groups)
-    for batch, group in sorted(set(zip(of_batches.tolist(), of_features.tolist()))):
-        chosen = np.flatnonzero((of_batches == batch) & (of_features == group))
-        part = windows[batch * batches : (batch + 1) * batches]
-        part = part[
-            (slice(None),) * (1 + rank) + (slice(group * features, (group + 1) * features),)
-        ]
-        rows = part.reshape(batches * int(np.prod(of.sizes)), -1)
-        sums = product_of_whole(rows, w[chosen].reshape(len(chosen), -1).T)
-        found[:, chosen] = np.moveaxis(sums.reshape(batches, *of.sizes, len(chosen)), -1, 1)
-    return found
-
-
 def _spread(x: Any, zeros: Any, of: _Convolution) -> Any:
     """Return how far images are from zero, [batch, features, *space], padded and dilated.
 
     What is put between is the zero point as a number of 8 bits.
     """
     space = [
-        before + _dilated(size, by) + behind
+        before + dilated(size, by) + behind
         for size, by, (before, behind) in zip(x.shape[2:], of.image_dilations, of.paddings)
     ]
     zeros = along(zeros, x.ndim, 0 if zeros.ndim else -1)
     wide = np.empty((*x.shape[:2], *space), np.int32)
     wide[...] = zeros.astype(np.int8)
     inside = [
-        slice(before, before + _dilated(size, by), by)
+        slice(before, before + dilated(size, by), by)
         for size, by, (before, _) in zip(x.shape[2:], of.image_dilations, of.paddings)
     ]
     wide[(slice(None), slice(None), *inside)] = x
     return wide - zeros
 
 
-def _from_zero(rhs: Any, zeros: Any, of: _Convolution) -> Any:
-    """Return how far a filter is from zero, [made, features, *space]."""
+def _sums(x: Any, rhs: Any, zeros: Any, of: _Convolution) -> Any:
+    """Return the convolution of spread images and a filter, [batch, made, *space], int32."""
     ordered = rhs.transpose(of.filter.order).astype(np.int32)
-    return ordered - along(zeros, rhs.ndim, 0 if zeros.ndim else -1)
+    w = ordered - along(zeros, rhs.ndim, 0 if zeros.ndim else -1)
+    groups = of.feature_groups, of.batch_groups
+    return convolution_of_whole(x, w, of.sizes, of.strides, of.filter_dilations, *groups)
 
 
 def _check_axis(axis: int, wanted: int, what: str) -> None:
@@ -356,7 +322,7 @@ def _convolved(
     check_steps(sizes, output_scales, output_zero_points, attrs["output_quantization_axis"])
     require_output_like(rhs_scales, output_scales)
     x = _spread(lhs.transpose(of.images.order), lhs_zero_points, of)
-    sums = _sums(x, _from_zero(rhs, rhs_zero_points, of), of)
+    sums = _sums(x, rhs, rhs_zero_points, of)
     ratio = lhs_scales.astype(np.float64) * rhs_scales / output_scales
     made = rescaled(
         sums,
@@ -387,7 +353,7 @@ def _convolved_floats(
         images.reshape(batches, int(np.prod(images.shape[1:])))
     )
     x = _spread(levels.reshape(images.shape), zeros, of)
-    sums = _sums(x, _from_zero(rhs, rhs_zero_points, of), of)
+    sums = _sums(x, rhs, rhs_zero_points, of)
     # Each group of batches makes its own features.
     count = sums.shape[0]
     groups = np.arange(made) // max(made // of.batch_groups, 1)
