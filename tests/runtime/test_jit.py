@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import gc
 import logging
 import random
@@ -470,6 +471,75 @@ def test_regions_that_differ_in_a_large_constant_alone_keep_their_own(graph):
         zeros = np.zeros(2000, np.float32)
         assert session.run(first, {fed: zeros})[0] == 1
         assert session.run(other, {fed: zeros})[0] == 5
+
+
+def test_a_long_step_waits_for_the_compiler(graph):
+    x = tf.placeholder(tf.float32, [16, 28, 28, 32])
+    filters = np.linspace(-1, 1, 5 * 5 * 32 * 64, dtype=np.float32).reshape(5, 5, 32, 64)
+    hot = tf.nn.conv2d(x, filters, strides=[1, 1, 1, 1], padding="SAME", name="waited_for")
+    hot = tf.reduce_sum(tf.nn.relu(hot), [1, 2, 3])
+    given = np.random.default_rng(0).normal(size=(16, 28, 28, 32)).astype(np.float32)
+    with tf.Session(config=AUTO) as session:
+        expected = session.run(hot, {x: given})
+        seen = []
+        for _ in range(12):
+            np.testing.assert_allclose(session.run(hot, {x: given}), expected, rtol=1e-4)
+            seen.append(any(program.is_untried for program in programs_with("waited_for")))
+    assert True in seen
+    assert not seen[-1]
+
+
+@pytest.fixture
+def held_compiler(monkeypatch):
+    """Hold the compiler up until the event that is given is set, or the test ends."""
+    may_start = threading.Event()
+    compiled = jit_compile.compile_region
+
+    def held_up(*args):
+        assert may_start.wait(60)
+        return compiled(*args)
+
+    monkeypatch.setattr(jit_compile, "compile_region", held_up)
+    yield may_start
+    may_start.set()
+
+
+def run_until_the_next_run_waits(session, name):
+    """Run tanh of a large array until it would wait for the compiler; return it and its feed."""
+    x = tf.placeholder(tf.float32, [2000, 1000])
+    hot = x
+    for _ in range(10):
+        hot = tf.tanh(hot, name=name)
+    feeds = {x: np.zeros([2000, 1000], np.float32)}
+    while not any(program.is_untried for program in programs_with(name)):
+        session.run(hot, feeds)
+    return hot, feeds
+
+
+def test_a_step_with_a_deadline_does_not_wait_for_the_compiler(graph, held_compiler):
+    with tf.Session(config=AUTO) as session:
+        hot, feeds = run_until_the_next_run_waits(session, "hurried")
+        options = tf.RunOptions(timeout_in_ms=60_000)
+        assert session.run(hot, feeds, options=options).sum() == 0
+        assert any(program.is_untried for program in programs_with("hurried"))
+
+
+def test_a_session_that_is_closed_ends_a_wait_for_the_compiler(graph, held_compiler):
+    server = tf.train.Server.create_local_server(config=AUTO)
+
+    def run():
+        with contextlib.suppress(tf.errors.OpError, RuntimeError):
+            session.run(hot, feeds)
+
+    with tf.Session(server.target, config=AUTO) as session:
+        hot, feeds = run_until_the_next_run_waits(session, "closed")
+        running = threading.Thread(target=run)
+        running.start()
+        session.close()
+        running.join(60)
+    assert not running.is_alive()
+    held_compiler.set()
+    server.stop()
 
 
 def test_the_first_call_of_compiled_code_may_take_longer_than_numpy(graph):

@@ -14,12 +14,14 @@ class StopFlag:
 
     Attributes:
       is_stopped: whether the work should end.
+      has_deadline: whether somebody said by when the work is to be done.
     """
 
-    __slots__ = ("is_stopped",)
+    __slots__ = ("has_deadline", "is_stopped")
 
     def __init__(self) -> None:
         self.is_stopped = False
+        self.has_deadline = False
 
     def stop(self) -> None:
         """Ask the work to end."""

@@ -110,10 +110,12 @@ class LocalBackend:
         collector = _collector(options)
         step.observer = collector
         feeds = lent(feeds)
-        if runner.is_synchronous:
+        timeout_s = self._timeout_s(options)
+        step.has_deadline = timeout_s is not None
+        if runner.is_synchronous and timeout_s is None:
             found = runner.run(step, feeds)
-        else:
-            found = run_sync(self._run_async(runner, step, feeds), self._timeout_s(options))
+        else:  # the caller's own thread could not be stopped
+            found = run_sync(self._run_async(runner, step, feeds), timeout_s)
         if metadata is not None and options is not None:
             _fill_metadata(metadata, options, collector, runner)
         if self._placed is not None:

@@ -10,12 +10,14 @@ import enum
 import logging
 import operator
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import StopFlag
 from tideflow.graph.kernel import Resources
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
@@ -40,7 +42,17 @@ _aval = operator.attrgetter("aval")
 
 # Each tier is timed so often before the faster one is chosen.
 _TRIALS = 9
+# Compiled code that takes so much less than NumPy's first run is chosen after so many runs.
+_CLEARLY_FASTER = 0.6
+_TRIALS_IF_CLEAR = 3
 _MOST_SIGNATURES = 8
+# From so long a run on, the next one waits for the compiler, which is done sooner when steps leave
+# it the cores and the interpreter: at most so long, and as long as so many runs take.
+_LONG_RUN_S = 3e-3
+_MOST_WAIT_S = 3.0
+_MOST_WAIT_RUNS = 200
+# How often one who waits looks whether its step goes on.
+_LOOK_S = 0.02
 
 
 class Choice(enum.Enum):
@@ -55,12 +67,19 @@ class Choice(enum.Enum):
 class _Entry:
     """What is known of a region for one set of shapes."""
 
-    __slots__ = ("choice", "compiled_s", "executable", "numpy_s", "signature")
+    __slots__ = (
+        "choice", "compiled_s", "executable", "first_s", "is_done", "may_wait", "numpy_s",
+        "signature",
+    )  # fmt: skip
 
     def __init__(self, signature: Signature | None = None) -> None:
         self.choice = Choice.COMPILING
         # What is to be compiled still.
         self.signature = signature
+        # What NumPy took before the compiler had a core; None until it has run.
+        self.first_s: float | None = None
+        self.is_done = threading.Event()
+        self.may_wait = False
         self.executable: Executable | None = None
         self.compiled_s: list[float] = []
         self.numpy_s: list[float] = []
@@ -123,14 +142,36 @@ class Region:
             # Compiling takes long, so it is done while no variable is locked.
             self.compile(entry.signature, entry)
             entry = self._run_compiled(slots, held, inputs)
+        elif entry is not None and entry.may_wait and not slots[0].has_deadline:
+            self._wait(entry, slots[0])
+            entry = self._run_compiled(slots, held, inputs)
         if entry is not None:
             self._run_timed(slots, entry)
 
     def _run_timed(self, slots: list[Any], entry: _Entry) -> None:
         started = clock.monotonic_s()
         self.fallback.run(slots)
+        took = clock.monotonic_s() - started
         if len(entry.numpy_s) < _TRIALS:
-            entry.numpy_s.append(clock.monotonic_s() - started)
+            entry.numpy_s.append(took)
+        signature = entry.signature
+        if signature is not None and entry.first_s is None:
+            entry.first_s = took
+            if took >= _LONG_RUN_S:
+                entry.may_wait = True
+                self._set_untried(True)
+            itself = weakref.ref(self)
+            jit_thread.submit(lambda: _compile_if_alive(itself, signature, entry))
+
+    def _wait(self, entry: _Entry, step: StopFlag) -> None:
+        """Wait until an entry is compiled, for a while.  Raises: Stopped."""
+        assert entry.first_s is not None
+        until = clock.monotonic_s() + min(_MOST_WAIT_S, _MOST_WAIT_RUNS * entry.first_s)
+        while not entry.is_done.wait(_LOOK_S):
+            step.check()
+            if clock.monotonic_s() >= until:
+                break
+        entry.may_wait = False
 
     # ---- variables
 
@@ -158,7 +199,7 @@ class Region:
                 return entry
             if not _holds(executable, inputs):
                 return _Entry()
-            if entry.choice is Choice.TRYING and len(entry.numpy_s) < _TRIALS:
+            if entry.choice is Choice.TRYING and _wants_numpy(entry):
                 return entry
             started = clock.monotonic_s()
             results = self._call(executable, states, values, inputs)
@@ -247,7 +288,9 @@ class Region:
 
     def _note_trial(self, entry: _Entry, took: float) -> None:
         entry.compiled_s.append(took)
-        if len(entry.compiled_s) >= _TRIALS:
+        if len(entry.compiled_s) == _TRIALS_IF_CLEAR and _is_clearly_faster(entry):
+            entry.choice = Choice.COMPILED
+        elif len(entry.compiled_s) >= _TRIALS:
             if _usual(entry.compiled_s) < _usual(entry.numpy_s):
                 entry.choice = Choice.COMPILED
             else:
@@ -269,9 +312,6 @@ class Region:
             self._warn_of_shapes(signature)
             return _Entry()
         entry = self.entries[signature] = _Entry(signature)
-        if not self.is_forced:
-            itself = weakref.ref(self)
-            jit_thread.submit(lambda: _compile_if_alive(itself, signature, entry))
         return entry
 
     def compile(self, signature: Signature, entry: _Entry) -> None:
@@ -292,6 +332,8 @@ class Region:
             entry.executable = executable
             entry.choice = Choice.COMPILED if self.is_forced else Choice.TRYING
             self._set_untried(True)
+        finally:
+            entry.is_done.set()
 
     def _warn_of_shapes(self, signature: Signature) -> None:
         """Name the tensor whose shape keeps changing, once for all regions that take it."""
@@ -371,6 +413,19 @@ def _keep(state: VariableState, value: Any) -> Any:
         finally:
             state.lock.release()
     return kept
+
+
+def _wants_numpy(entry: _Entry) -> bool:
+    """Whether NumPy is to be timed before compiled code, or more of it."""
+    if len(entry.numpy_s) >= _TRIALS:
+        return False
+    # Long runs are tried first, as that may be all there is to know.
+    is_long = entry.first_s is not None and entry.first_s >= _LONG_RUN_S
+    return not is_long or len(entry.compiled_s) >= _TRIALS_IF_CLEAR
+
+
+def _is_clearly_faster(entry: _Entry) -> bool:
+    return entry.first_s is not None and min(entry.compiled_s) <= _CLEARLY_FASTER * entry.first_s
 
 
 def _usual(times: Sequence[float]) -> float:
