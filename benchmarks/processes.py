@@ -28,7 +28,9 @@ SOURCES = {"tideflow": ROOT / "src"}
 def environment(runtime: str) -> dict[str, str]:
     """Return the environment of a process in which a runtime is measured."""
     path = [str(SOURCES.get(runtime, ROOT / "src")), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    # A first run is one for which nothing has been compiled before.
+    cold = {"TIDEFLOW_JIT_CACHE": "off"}
+    return {**cold, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 class BenchmarkError(Exception):

@@ -31,6 +31,8 @@ install(_monitor)
 # What processes find that tests start (see loop_monitor).
 _found_elsewhere = Path(tempfile.mkdtemp(prefix="tideflow-loops-")) / "found"
 os.environ["LOOP_MONITOR"] = str(_found_elsewhere)
+# What an earlier run compiled would hide what this one does.
+os.environ.setdefault("TIDEFLOW_JIT_CACHE", "off")
 atexit.register(shutil.rmtree, _found_elsewhere.parent, ignore_errors=True)
 
 # How long tasks may take to end that nobody waits for, such as a clean-up in the background.

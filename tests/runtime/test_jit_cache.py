@@ -97,6 +97,30 @@ def test_a_damaged_file_is_made_again(folder, compilations, caplog, damage):
     assert compilations == []
 
 
+def test_without_a_setting_the_users_own_cache_serves(
+    tmp_path, monkeypatch, set_settings, compilations
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    set_settings(jit="always", jit_cache="auto")
+    run_as_a_new_program()
+    compilations.clear()
+    run_as_a_new_program()
+    assert compilations == []
+    folder = tmp_path / "tideflow" / "compiled"
+    assert list(folder.iterdir())
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path):
+    folder = ExecutableFolder(tmp_path, most_bytes=10_000)
+    for at, key in enumerate("abc"):
+        folder.keep(key, bytes(3000))
+        os.utime(tmp_path / f"{key}.tfx", (at, at))
+    assert folder.find("a") == bytes(3000)  # and is the latest now
+    folder.keep("d", bytes(3000))
+    assert {key for key in "abcd" if folder.find(key) is not None} == {"a", "d"}
+
+
 def test_a_folder_that_others_may_write_to_is_not_used(folder, caplog):
     folder.mkdir()
     folder.chmod(0o777)

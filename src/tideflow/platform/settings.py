@@ -122,9 +122,10 @@ class Settings:
         "(always). Unset: what a session's global_jit_level says, which is auto.",
     )  # fmt: skip
     jit_cache: str = _setting(
-        "TIDEFLOW_JIT_CACHE", "", _text("a folder"),
-        "A folder in which compiled code is kept for the next program. Unset: none. Compiled code "
-        "is the process's: its servers and sessions cannot differ in this.",
+        "TIDEFLOW_JIT_CACHE", "auto", _text("a folder, auto or off"),
+        "A folder in which compiled code is kept for the next program; off: it is not kept. Unset: "
+        "tideflow/compiled in the user's folder for caches, 512 MiB at most. Compiled code is the "
+        "process's: its servers and sessions cannot differ in this.",
     )  # fmt: skip
     accelerators: str = _setting(
         "TIDEFLOW_ACCELERATORS", "",

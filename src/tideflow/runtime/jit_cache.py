@@ -1,12 +1,14 @@
-"""Executables kept in a folder, for programs that start again and again (TIDEFLOW_JIT_CACHE).
+"""Executables kept in a folder, for programs that start again (TIDEFLOW_JIT_CACHE).
 
 Rule 1: what is loaded is code that runs, so the folder must be its user's alone to write.
 Rule 2: a file carries a checksum; one that does not fit is as good as missing, and is written anew.
 Rule 3: a file appears under its name when it is complete.
+Rule 4: the folder is bounded; what was not used for longest goes first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import logging
@@ -21,13 +23,20 @@ from tideflow.platform.settings import process_settings
 _LOGGER = logging.getLogger(__name__)
 _MAGIC = b"tideflow executable 1\n"
 _CHECKSUM_BYTES = 32
+_MOST_BYTES = 512 << 20
+# Once there is more, the oldest go until this share of it is left.
+_SHARE_LEFT = 0.75
 
 
 class ExecutableFolder:
-    """Files of a folder, by content keys.  It never raises: a cache that fails is an empty one."""
+    """Files of a folder, by content keys.  It never raises: a cache that fails is an empty one.
 
-    def __init__(self, path: Path) -> None:
+    most_bytes: how much it may hold.
+    """
+
+    def __init__(self, path: Path, most_bytes: int = _MOST_BYTES) -> None:
         self._path = path
+        self._most_bytes = most_bytes
 
     def find(self, key: str) -> bytes | None:
         """Return what was kept under a key, or None."""
@@ -40,6 +49,8 @@ class ExecutableFolder:
         if data[:start] != _MAGIC + hashlib.sha256(body).digest():
             _LOGGER.warning("%s is damaged; what it held is compiled again", self._file(key))
             return None
+        with contextlib.suppress(OSError):
+            os.utime(self._file(key))
         return body
 
     def keep(self, key: str, body: bytes) -> None:
@@ -50,6 +61,21 @@ class ExecutableFolder:
             Path(file.name).replace(self._file(key))
         except OSError as error:
             _LOGGER.warning("compiled code is not kept in %s: %s", self._path, error)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Delete what was not used for longest, where there is too much."""
+        with contextlib.suppress(OSError):
+            with os.scandir(self._path) as entries:
+                found = sorted((e.stat().st_mtime_ns, e.stat().st_size, e.path) for e in entries)
+            total = sum(size for _, size, _ in found)
+            if total <= self._most_bytes:
+                return
+            for _, size, path in found:
+                Path(path).unlink(missing_ok=True)
+                total -= size
+                if total <= self._most_bytes * _SHARE_LEFT:
+                    return
 
     def _file(self, key: str) -> Path:
         return self._path / f"{key}.tfx"
@@ -57,18 +83,29 @@ class ExecutableFolder:
 
 def asked_folder() -> ExecutableFolder | None:
     """Return the folder that the process's settings name, made if need be; None without one."""
-    path = process_settings().jit_cache
-    return _open_folder(path) if path else None
+    given = process_settings().jit_cache
+    if given == "off":
+        return None
+    if given == "auto":
+        return _open_folder(str(user_folder()), logging.DEBUG)
+    return _open_folder(given, logging.WARNING)
+
+
+def user_folder() -> Path:
+    """Return where executables are kept unless something else is said: in the user's own cache."""
+    caches = os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache")
+    return Path(caches, "tideflow", "compiled")
 
 
 @functools.cache
-def _open_folder(path: str) -> ExecutableFolder | None:
-    folder = Path(path).expanduser()
+def _open_folder(path: str, level: int) -> ExecutableFolder | None:
+    """Return a folder, made if need be; None, and a message, where it cannot be used."""
     try:
+        folder = Path(path).expanduser()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
-    except OSError as error:
-        _LOGGER.warning("TIDEFLOW_JIT_CACHE=%s is not used: %s", path, error)
+    except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows the home of the user
+        _LOGGER.log(level, "TIDEFLOW_JIT_CACHE=%s is not used: %s", path, error)
         return None
     if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
         _LOGGER.warning(
