@@ -54,3 +54,35 @@ def test_a_matrix_travels():
     [held] = run([sparse(A)])
     back = decode_tensor(encode_tensor(held))
     assert back.dense().tolist() == A.tolist()
+
+
+def test_a_matrix_is_factorised_in_an_order_that_keeps_it_sparse():
+    value = np.diag(np.full(6, 9.0))
+    value[0, 1:] = value[1:, 0] = 1
+    made = sparse(value)
+    order = apply_op("SparseMatrixOrderingAMD", made)
+    found = []
+    for one in (order, np.arange(6, dtype=np.int32)):
+        factor = apply_op("SparseMatrixSparseCholesky", made, one, type=tf.float64)
+        parts = [apply_op("CSRSparseMatrixToDense", factor, type=tf.float64)]
+        found.append(run([*parts, apply_op("SparseMatrixNNZ", factor), tf.constant(0) + one]))
+    for factor, _, places in found:
+        np.testing.assert_allclose(factor, np.linalg.cholesky(value[np.ix_(places, places)]))
+    assert [count for _, count, _ in found] == [11, 21]
+
+
+@pytest.mark.parametrize(
+    ("value", "order", "match"),
+    [
+        (-np.eye(2), [0, 1], "factorization failed for batch index 0"),
+        (np.ones([2, 2]), [0, 1], "factorization failed for batch index 0"),
+        (np.ones([2, 3]), [0, 1], "must be square"),
+        (np.eye(2), [0], "same number of elements"),
+        (np.eye(2), [[0, 1]], "same rank as permutation"),
+        (np.eye(2), [0, 2], "number of each row once"),
+    ],
+)
+def test_what_has_no_factor_is_refused(value, order, match):
+    made = apply_op("SparseMatrixSparseCholesky", sparse(value), np.int32(order), type=tf.float64)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=match):
+        run(made)

@@ -151,3 +151,64 @@ def test_a_matrix_of_tensorflow_is_read():
         back = ours.io.parse_tensor(ours.constant(text), ours.variant)
         held = op(ours, "CSRSparseMatrixToDense", back, type="float32")
         assert session.run(held).tolist() == [[0, 2], [3, 0]]
+
+
+def definite(kind, *shape):
+    """Return matrices that have a Cholesky factor, with zeros in them."""
+    made = matrix(kind, *shape)
+    return (made @ np.conj(np.swapaxes(made, -1, -2)) + 20 * np.eye(shape[-1])).astype(kind)
+
+
+def order_of(size):
+    return np.random.default_rng(size).permutation(size).astype(np.int32)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cholesky_factors_are_the_same(kind):
+    name = np.dtype(kind).name
+    one, batch = definite(kind, 6, 6), definite(kind, 2, 5, 5)
+    thin = np.diag(np.arange(2, 9)).astype(kind)
+    thin[5, 1] = thin[1, 5] = 1
+    for value, order in [
+        (one, order_of(6)),
+        (np.tril(one), order_of(6)),
+        (thin, order_of(7)),
+        (thin, np.arange(7, dtype=np.int32)),
+        (batch, np.stack([order_of(5), np.arange(5, dtype=np.int32)])),
+        (np.ones([1, 1], kind), order_of(1)),
+        (-one, order_of(6)),
+        (one[:4], order_of(4)),
+        (one, order_of(5)),
+        (batch, order_of(5)),
+        (batch, np.stack([order_of(5)] * 3)),
+    ]:
+
+        def build(tf, value=value, order=order):
+            made = sparse(tf, tf.constant(value))
+            factor = op(tf, "SparseMatrixSparseCholesky", made, order, type=name)
+            yield dense(tf, factor, kind)
+            yield op(tf, "SparseMatrixNNZ", factor)
+
+        check(build)
+
+
+def test_orders_fill_in_as_little_as_tensorflows():
+    rng = np.random.default_rng(5)
+    for size, share in [(1, 0), (12, 0.1), (40, 0.05), (40, 0.01), (30, 0.3)]:
+        value = (rng.random((2, size, size)) < share) * 1.0
+        value = value + np.swapaxes(value, 1, 2) + 2 * size * np.eye(size)
+        counts = []
+        for tf in BOTH:
+            with tf.Graph().as_default(), tf.Session() as session:
+                made = sparse(tf, tf.constant(value))
+                order = op(tf, "SparseMatrixOrderingAMD", made)
+                factor = op(tf, "SparseMatrixSparseCholesky", made, order, type="float64")
+                found, count = session.run([order, op(tf, "SparseMatrixNNZ", factor)])
+            assert found.dtype == np.int32
+            assert (np.sort(found, axis=1) == np.arange(size)).all()
+            counts.append(count)
+        assert (counts[0] <= 1.05 * counts[1] + 2).all()
+
+
+def test_orders_of_what_is_not_square_are_refused():
+    check(lambda tf: [op(tf, "SparseMatrixOrderingAMD", sparse(tf, tf.ones([2, 3])))])

@@ -9,6 +9,7 @@ import tideflow.v1 as tf
 
 # What TensorFlow's client calls the type of such numbers.
 QUINT8 = np.dtype([("quint8", np.uint8)])
+KINDS_OF_LEVELS = {"quint8": np.uint8, "qint32": np.int32}
 
 
 def test_floats_become_levels_and_floats_again():
@@ -252,3 +253,19 @@ def test_a_scale_that_is_not_positive_is_refused():
     )  # fmt: skip
     with tf.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="positive"):
         session.run(made)
+
+
+@pytest.mark.parametrize("kind", ["quint8", "qint32"])
+def test_quantised_images_take_another_size(kind):
+    pixels = np.arange(6, dtype=KINDS_OF_LEVELS[kind]).reshape(1, 2, 3, 1) * 20
+    images = tf.bitcast(tf.constant(pixels), getattr(tf, kind))
+    made = tf.raw_ops.QuantizedResizeBilinear(images=images, size=[3, 3], min=-1.0, max=3.0)
+    with tf.Session() as session:
+        levels, least, most = session.run(made)
+    assert levels[0, :, :, 0].tolist() == [[0, 20, 40], [40, 60, 80], [60, 80, 100]]
+    assert (least, most) == (-1.0, 3.0)
+    for size, end in (([0, 3], 1.0), ([3, 3], [1.0])):
+        with tf.Session() as session, pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+            session.run(
+                tf.raw_ops.QuantizedResizeBilinear(images=images, size=size, min=0.0, max=end)[0]
+            )

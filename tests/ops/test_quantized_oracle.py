@@ -195,6 +195,36 @@ ARITHMETIC = [
 ]
 
 IMAGES = levels("quint8", 2, 7, 8, 3)
+RESIZED = [
+    *(
+        Call(
+            "QuantizedResizeBilinear",
+            [pixels, np.int32(size), F(-1), F(3)],
+            {"align_corners": corners, "half_pixel_centers": half},
+            fixed=True,
+        )
+        for pixels in (
+            IMAGES,
+            levels("quint8", 1, 5, 6, 1),
+            levels("qint32", 2, 3, 4, 2),
+            np.float32(RNG.normal(size=(2, 3, 4, 2))),
+        )
+        for size in ([2, 6], [14, 16], [7, 8], [1, 1], [9, 5])
+        for corners in (False, True)
+        for half in (False, True)
+    ),
+    *(
+        Call("QuantizedResizeBilinear", [IMAGES, np.int32(size), *map(np.asarray, ends)])
+        for size, ends in [
+            ([0, 3], (F(0), F(1))),
+            ([3, 3, 1], (F(0), F(1))),
+            ([3, 3], (F([0]), F(1))),
+            ([3, 3], (F(0), F([1]))),
+        ]
+    ),
+    Call("QuantizedResizeBilinear", [IMAGES[0], np.int32([3, 3]), F(0), F(1)], id="rank"),
+    Call("QuantizedResizeBilinear", [IMAGES[:, :0], np.int32([3, 3]), F(0), F(1)], id="empty"),
+]
 LAYERS = [
     *(
         Call(
@@ -263,6 +293,6 @@ LAYERS = [
 
 # Kernels of oneDNN, which TensorFlow puts in the place of some of these on some processors, round
 # otherwise: the process that is asked does without them.
-@pytest.mark.parametrize("call", [*QUANTIZE, *REQUANTIZE, *ARITHMETIC, *LAYERS], ids=str)
+@pytest.mark.parametrize("call", [*QUANTIZE, *REQUANTIZE, *ARITHMETIC, *LAYERS, *RESIZED], ids=str)
 def test_ends_as_on_tensorflow(on_tensorflow: Ask, call: Call) -> None:
     check_ends_alike(on_tensorflow, f"{call.op} as given", [("as given", call)])

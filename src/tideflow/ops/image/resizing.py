@@ -93,12 +93,12 @@ def step_between(size: int, out: int, align_corners: bool) -> np.float32:
     return np.float32(size) / np.float32(out)
 
 
-def _between(size: int, out: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
+def between(size: int, out: int, align_corners: bool, half: bool) -> tuple[Any, Any, Any]:
     """Return for each output position the pixels on both sides, and how near the second is."""
     scale, at = step_between(size, out, align_corners), np.arange(out, dtype=np.float32)
     place = (at + np.float32(0.5)) * scale - np.float32(0.5) if half else at * scale
     floor = np.floor(place)
-    low = np.maximum(floor.astype(np.int64), 0)
+    low = np.clip(floor.astype(np.int64), 0, size - 1)
     high = np.minimum(np.ceil(place).astype(np.int64), size - 1)
     return low, high, place - floor
 
@@ -122,9 +122,13 @@ def resize_bilinear_kernel(
     ways = check_ways(align_corners, half_pixel_centers)
     height, width = output_size(size)
     check_images(images)
-    top, bottom, down = _between(images.shape[1], height, *ways)
-    left, right, across = _between(images.shape[2], width, *ways)
-    x = images.astype(np.float32)
+    return bilinear(images.astype(np.float32), height, width, *ways)
+
+
+def bilinear(x: Array, height: int, width: int, align_corners: bool, half: bool) -> Any:
+    """Return floats [batch, height, width, channels] between the pixels of images of floats."""
+    top, bottom, down = between(x.shape[1], height, align_corners, half)
+    left, right, across = between(x.shape[2], width, align_corners, half)
     down, across = down[:, None, None], across[:, None]
 
     def blended(row: Any) -> Any:
@@ -152,8 +156,8 @@ def resize_bilinear_grad_kernel(
     check_pixels(grads, "grads")
     check_pixels(original_image, "original_image")
     _, height, width, _ = original_image.shape
-    rows = _blending(height, _between(height, grads.shape[1], *ways))
-    columns = _blending(width, _between(width, grads.shape[2], *ways))
+    rows = _blending(height, between(height, grads.shape[1], *ways))
+    columns = _blending(width, between(width, grads.shape[2], *ways))
     found = resampled(xp, grads, rows.back(), columns.back())
     return found.astype(original_image.dtype)
 
