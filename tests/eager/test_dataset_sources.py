@@ -9,7 +9,7 @@ import pytest
 
 import tideflow as tf
 import tideflow.v1 as v1
-from ops.dataset_graphs import function
+from ops.dataset_graphs import function, numbers, steps
 from tideflow.graph.building import apply_op
 
 Data = tf.data.Dataset
@@ -92,3 +92,81 @@ def test_the_model_of_an_iterator():
     iterator = iter(Data.range(2))
     with pytest.raises(tf.errors.NotFoundError, match="analytical model"):
         tf.raw_ops.IteratorGetModelProto(iterator=iterator.argument_handle)
+
+
+def record(**features):
+    made = tf.train.Example()
+    for key, values in features.items():
+        made.features.feature[key].int64_list.value.extend(values)
+    return made.SerializeToString()
+
+
+def test_features_of_batches_of_records():
+    features = {
+        "a": tf.io.FixedLenFeature([2], tf.int64),
+        "some": tf.io.VarLenFeature(tf.int64),
+        "rows": tf.io.RaggedFeature(tf.int64, "others"),
+    }
+    records = np.array(
+        [record(a=[1, 2], some=[3], others=[3]), record(a=[4, 5]), b"nonsense"], object
+    )
+    data = Data.from_tensor_slices(records).batch(2)
+    found = iter(data.apply(tf.data.experimental.parse_example_dataset(features)))
+    element = next(found)
+    assert element["a"].numpy().tolist() == [[1, 2], [4, 5]]
+    assert tf.sparse.to_dense(element["some"]).numpy().tolist() == [[3], [0]]
+    assert element["rows"].to_list() == [[3], []]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        next(found)
+
+
+def shuffled(dataset):
+    made = tf.raw_ops.GlobalShuffleDataset(
+        input_dataset=tf.data.experimental.to_variant(dataset), seed=3, seed2=4,
+        seed_generator=tf.raw_ops.DummySeedGenerator(), reshuffle_each_iteration=True,
+        output_types=[tf.int64], output_shapes=[[]],
+    )  # fmt: skip
+    return tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
+
+
+def test_a_dataset_shuffled_as_a_whole():
+    data = shuffled(Data.range(10))
+    first, second = ([int(x) for x in data] for _ in range(2))
+    assert first == [2, 1, 3, 0, 6, 7, 5, 4, 9, 8]
+    assert second != first
+    assert sorted(second) == list(range(10))
+    with pytest.raises(tf.errors.FailedPreconditionError, match="random access"):
+        shuffled(Data.range(10).filter(lambda x: x > 1))
+
+
+def test_the_place_in_a_dataset_that_is_shuffled_as_a_whole(tmp_path):
+    walk = iter(shuffled(Data.range(10)))
+    taken = [int(next(walk)) for _ in range(4)]
+    saved = tf.train.Checkpoint(walk=walk).save(str(tmp_path / "place"))
+    rest = [int(x) for x in walk]
+    again = iter(shuffled(Data.range(10)))
+    tf.train.Checkpoint(walk=again).restore(saved)
+    assert [int(x) for x in again] == rest
+    assert sorted(taken + rest) == list(range(10))
+
+
+def test_parts_of_datasets_by_their_weights():
+    made = tf.raw_ops.WeightedFlatMapDataset(
+        input_datasets=[tf.data.experimental.to_variant(Data.range(n)) for n in (5, 10)],
+        weights=[np.float64(2), np.float64(1)], output_types=[tf.int64], output_shapes=[[]],
+    )  # fmt: skip
+    found = tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
+    assert [int(x) for x in found] == [0, 1, 2, 3, 4, 0, 1]
+
+
+def test_a_flat_map_by_index():
+    with v1.Graph().as_default(), v1.Session() as session:
+        parts = function(lambda x: v1.fill([2], x), v1.int64)
+        places = function(lambda i: (i // 2, i % 2), v1.int64)
+        made = numbers(3).to(
+            "IndexFlatMapDataset", [], [], v1.constant(6, v1.int64), map_func=parts,
+            index_map_func=places,
+        )  # fmt: skip
+        begin, *others = steps(made, 6)
+        session.run(begin.fetches)
+        assert [session.run(one.fetches)[0] for one in others[:6]] == [0, 0, 1, 1, 2, 2]

@@ -67,11 +67,58 @@ def _compressed(op: str, feed: Feeds) -> Runs:
     return [apply_op("UncompressElement", packed, output_types=types, output_shapes=shapes)]
 
 
+def _shuffled(op: str, feed: Feeds) -> Runs:
+    made = Made(None)
+    made.variant = apply_op("RangeDataset", I64(0), feed(I64(5)), feed(I64(1)), **made.structure)
+    seeds = [feed(I64(3)), feed(I64(4)), apply_op("DummySeedGenerator")]
+    return first_elements(made.to(op, *seeds))
+
+
+def _flat_by_index(op: str, feed: Feeds) -> Runs:
+    any_number = (tf.int64, None)
+    parts = function(lambda x, table: tf.fill([tf.gather(table, x)], x), tf.int64, any_number)
+    places = function(lambda i, by: (i // by, i % by), tf.int64, any_number)
+    captured = [feed(np.array([2, 2, 2, 2]))], [feed(I64(2))]
+    made = numbers(3).to_other(
+        op, *captured, feed(I64(6)), map_func=parts, index_map_func=places, **UNKNOWN
+    )
+    return first_elements(made)
+
+
+def _by_weights(op: str, feed: Feeds) -> Runs:
+    made = Made(None)
+    weights = [np.float64(1), np.float64(1)]
+    limits = [feed(I64(3)), feed(I64(4))]
+    sources = [apply_op("RangeDataset", I64(0), x, I64(1), **made.structure) for x in limits]
+    made.variant = apply_op(op, sources, weights, **made.structure)
+    return first_elements(made)
+
+
+def _parsed(op: str, feed: Feeds) -> Runs:
+    record = tf.train.Example()
+    record.features.feature["a"].int64_list.value.extend([1, 2])
+    records = Made(None, [tf.string], [(None,)])
+    records.variant = apply_op(
+        "TensorSliceDataset", [tf.constant([[record.SerializeToString()]])],
+        output_shapes=records.structure["output_shapes"],
+    )  # fmt: skip
+    made = Made(None, [tf.int64], [None])
+    made.variant = apply_op(
+        op, records.variant, feed(I64(1)), [feed(np.array([3, 4]))], sparse_keys=[],
+        sparse_types=[], dense_keys=["a"], dense_shapes=[TensorShape([2])], **made.structure,
+    )  # fmt: skip
+    return first_elements(made)
+
+
 _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_queried, "SqlDataset ExperimentalSqlDataset"),
     (_from_within, "TFRecordDatasetV2"),
     (_rows, "MapDefun"),
     (_compressed, "CompressElement UncompressElement"),
+    (_shuffled, "GlobalShuffleDataset"),
+    (_flat_by_index, "IndexFlatMapDataset"),
+    (_by_weights, "WeightedFlatMapDataset"),
+    (_parsed, "ParseExampleDataset ParseExampleDatasetV2 ExperimentalParseExampleDataset"),
     (_branched, "ChooseFastestBranchDataset"),
 ]
 

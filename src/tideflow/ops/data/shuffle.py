@@ -89,7 +89,8 @@ def _read_seeds(seed: Any, seed2: object) -> tuple[int, int]:
     return seeds_of(int(scalar(seed, "seed")), int(scalar(seed2, "seed2")))
 
 
-def _make_seeds(seeds: tuple[int, int], reshuffle: bool) -> SeedSource:
+def make_seeds(seeds: tuple[int, int], reshuffle: bool) -> SeedSource:
+    """Return what gives the same seeds to each walk, or other ones."""
     return RandomSeeds(seeds) if reshuffle else FixedSeeds(seeds)
 
 
@@ -110,7 +111,8 @@ def _new_generator(ctx: KernelContext, seeds: SeedSource) -> Any:
     return handle, Deleter(handle)
 
 
-def _find_seeds(ctx: Any, handle: Any) -> SeedSource | None:
+def find_seeds(ctx: Any, handle: Any) -> SeedSource | None:
+    """Return the seeds that a handle names, if it names any."""
     found = None
     if handle is not None:
         found = ctx.resources.find(handle.container, handle.name, SeedGenerator)
@@ -131,7 +133,7 @@ def anonymous_seed_generator(
 ) -> Any:
     """Return the handle of seeds, and what deletes them."""
     again = bool(scalar(reshuffle, "reshuffle"))
-    return _new_generator(ctx, _make_seeds(_read_seeds(seed, seed2), again))
+    return _new_generator(ctx, make_seeds(_read_seeds(seed, seed2), again))
 
 
 @op(
@@ -303,8 +305,8 @@ def shuffle_dataset(
 
     seed_generator: a handle that may name seeds, which then stand for the others.
     """
-    own = _make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
-    seeds = _find_seeds(ctx, seed_generator) or own
+    own = make_seeds(seeds_of(seed, seed2), reshuffle_each_iteration)
+    seeds = find_seeds(ctx, seed_generator) or own
     if buffer_size <= 0 and buffer_size != UNKNOWN:
         raise fail(
             f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY; it is {buffer_size}"
@@ -383,8 +385,8 @@ def random_dataset(
 
     seed_generator: a handle that may name seeds, which then stand for the others.
     """
-    own = _make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
-    seeds = _find_seeds(ctx, seed_generator) or own
+    own = make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
+    seeds = find_seeds(ctx, seed_generator) or own
     return Elements(lambda: _Random(drawn(seeds)), INFINITE, seeds=seeds)
 
 

@@ -32,7 +32,7 @@ from tideflow.wire.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FeatureKinds:
     """Features by their kinds: keys, and of each its type or its shape."""
 
     sparse_keys: Sequence[str]
@@ -43,10 +43,13 @@ class Wanted:
     ragged_types: Sequence[DType] = ()
 
 
-def _parsed(
-    serialized: Array | bytes, names: Array | bytes, wanted: Wanted, defaults: list[Any]
+def parsed_examples(
+    serialized: Array | bytes, names: Array | bytes, wanted: FeatureKinds, defaults: Sequence[Any]
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return the sparse features (indices, values, shape), the dense ones, rows of ragged ones."""
+    """Return the sparse features (indices, values, shape), the dense ones, rows of ragged ones.
+
+    Raises: InvalidArgumentError for what is no record, or does not have the features.
+    """
     if np.ndim(serialized) > 1:
         raise InvalidArgumentError(
             f"Expected serialized to be a scalar or vector, got {list(np.shape(serialized))}"
@@ -133,9 +136,9 @@ def parse_example_v2_kernel(
     values, or one that is missing and has no default.
     """
     keys = [keys_of(given) for given in (sparse_keys, dense_keys, ragged_keys)]
-    wanted = Wanted(keys[0], sparse_types, keys[1], dense_shapes, keys[2], ragged_value_types)
+    wanted = FeatureKinds(keys[0], sparse_types, keys[1], dense_shapes, keys[2], ragged_value_types)
     check_count("sparse", keys[0], num_sparse)
-    sparse, dense, ragged = _parsed(serialized, names, wanted, dense_defaults)
+    sparse, dense, ragged = parsed_examples(serialized, names, wanted, dense_defaults)
     ends = [
         np.cumsum([0, *map(len, rows)]).astype(kind.as_numpy_dtype)
         for rows, kind in zip(ragged, ragged_split_types)
@@ -179,8 +182,8 @@ def parse_example_kernel(
         raise InvalidArgumentError(
             f"Expected serialized to be a vector, got shape {list(np.shape(serialized))}"
         )
-    wanted = Wanted(keys_of(sparse_keys), sparse_types, keys_of(dense_keys), dense_shapes)
-    sparse, dense, _ = _parsed(serialized, names, wanted, dense_defaults)
+    wanted = FeatureKinds(keys_of(sparse_keys), sparse_types, keys_of(dense_keys), dense_shapes)
+    sparse, dense, _ = parsed_examples(serialized, names, wanted, dense_defaults)
     return (*_columns(sparse), dense)
 
 
@@ -221,8 +224,8 @@ def parse_single_example_kernel(
             f"Expected serialized to be a scalar, got shape {list(np.shape(serialized))}"
         )
     check_count("sparse", sparse_keys, num_sparse)
-    wanted = Wanted(keys_of(sparse_keys), sparse_types, keys_of(dense_keys), dense_shapes)
-    sparse, dense, _ = _parsed(serialized, np.empty(0, object), wanted, dense_defaults)
+    wanted = FeatureKinds(keys_of(sparse_keys), sparse_types, keys_of(dense_keys), dense_shapes)
+    sparse, dense, _ = parsed_examples(serialized, np.empty(0, object), wanted, dense_defaults)
     return (*_columns(sparse), dense)
 
 

@@ -164,18 +164,32 @@ def _joined(feature: SparseFeature, parts: Mapping[str, Any]) -> SparseTensor:
     return SparseTensor(indices, values, made.dense_shape)
 
 
+def plain_features(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the features of records that make features, none of which is made of others."""
+    found: dict[str, Any] = {}
+    for feature in features.values():
+        if isinstance(feature, SparseFeature):
+            found |= feature.parts()
+    plain = {k: f for k, f in features.items() if not isinstance(f, SparseFeature)}
+    return {**found, **plain}
+
+
+def composed_features(features: Mapping[str, Any], parsed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return features, made of the plain ones."""
+    return {
+        key: _joined(feature, parsed) if isinstance(feature, SparseFeature) else parsed[key]
+        for key, feature in features.items()
+    }
+
+
 def _parse(
     serialized: TensorLike, features: Mapping[str, Any], names: object, name: str | None
 ) -> dict[str, Any]:
     if not features:
         raise ValueError("Missing: features was None or empty")
-    joined = {k: f for k, f in features.items() if isinstance(f, SparseFeature)}
-    if joined:
-        plain = {k: f for k, f in features.items() if k not in joined}
-        parts = {key: part for f in joined.values() for key, part in f.parts().items()}
-        parsed = _parse(serialized, {**parts, **plain}, names, name)
-        whole = {key: _joined(feature, parsed) for key, feature in joined.items()}
-        return {**{key: parsed[key] for key in plain}, **whole}
+    parts = plain_features(features)
+    if parts != dict(features):
+        return composed_features(features, _parse(serialized, parts, names, name))
     wanted = Wanted(features)
     ragged = list(wanted.ragged.values())
     shapes = [wanted.shape(key) for key in wanted.dense]

@@ -8,11 +8,12 @@ from __future__ import annotations
 from tideflow.ops.ragged.makers import from_row_splits, from_tensor, from_value_rowids
 from tideflow.ops.ragged.spec import RaggedTensorSpec
 from tideflow.ops.ragged.tensor import RaggedTensor, rows_of
-from tideflow.ops.ragged.variants import to_variant
+from tideflow.ops.ragged.variants import RaggedValue, to_variant
 
 __all__ = [
     "RaggedTensor",
     "RaggedTensorSpec",
+    "RaggedValue",
     "from_row_splits",
     "from_tensor",
     "from_value_rowids",

@@ -5,6 +5,7 @@ All of them draw from Philox counters (`philox`)."""
 from __future__ import annotations
 
 from tideflow.ops.random.draws import Sequence, random_normal, random_shuffle, random_uniform
+from tideflow.ops.random.permutations import shuffled_indices
 from tideflow.ops.random.philox import Samples, bits_as_float, random_words, seeds_of
 from tideflow.ops.random.stateless import stateless_random_uniform
 
@@ -17,5 +18,6 @@ __all__ = [
     "random_uniform",
     "random_words",
     "seeds_of",
+    "shuffled_indices",
     "stateless_random_uniform",
 ]

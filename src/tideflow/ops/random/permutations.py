@@ -49,13 +49,14 @@ class _Cipher:
             sequence >>= 1
         self._keys = keys
 
-    def _left(self, x: int, by: int) -> int:
+    def _left(self, x: Any, by: int) -> Any:
         return ((x << by) | (x >> (self._width - by))) & self._mask
 
-    def _mixed(self, x: int) -> int:
+    def _mixed(self, x: Any) -> Any:
         return (self._left(x, 1) & self._left(x, 8)) ^ self._left(x, 2)
 
-    def __call__(self, value: int) -> int:
+    def __call__(self, value: Any) -> Any:
+        """Return a number, or each of an array, enciphered."""
         left, right = value >> self._width, value & self._mask
         for first, second in zip(self._keys[::2], self._keys[1::2]):
             left ^= self._mixed(right) ^ first
@@ -67,12 +68,33 @@ def shuffled_index(index: int, key: Sequence[int], max_index: int, rounds: int) 
     """Return where an index in [0, max_index] comes to lie.  key: three words of 32 bits."""
     if max_index == 0:
         return 0
-    bits = int(np.ceil(np.log2(float(max_index))))
-    cipher = _Cipher(key, max(bits + bits % 2, _LEAST_BITS) // 2, rounds)
-    found = cipher(index)
+    cipher = _Cipher(key, _half_width(max_index), rounds)
+    found: int = cipher(index)
     while found > max_index:
         found = cipher(found)
     return found
+
+
+def _half_width(max_index: int) -> int:
+    """Return half of how many bits the cipher has."""
+    bits = int(np.ceil(np.log2(float(max_index))))
+    return max(bits + bits % 2, _LEAST_BITS) // 2
+
+
+def shuffled_indices(count: int, key: Sequence[int], rounds: int) -> list[int]:
+    """Return where each index below a count comes to lie (see shuffled_index)."""
+    if count <= 1:
+        return [0] * count
+    width = _half_width(count - 1)
+    # Each number is enciphered once, whatever number of times it is passed.
+    following = _Cipher(key, width, rounds)(np.arange(1 << 2 * width)).tolist()
+    made = []
+    for index in range(count):
+        found = following[index]
+        while found >= count:
+            found = following[found]
+        made.append(found)
+    return made
 
 
 def _index_shape(c: ShapeContext) -> list[Dims]:
