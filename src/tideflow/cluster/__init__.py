@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from tideflow.cluster.cluster_spec import ClusterSpec, TaskConfig
 from tideflow.cluster.server import Server
+from tideflow.data_service import ServiceClient
 
-__all__ = ["ClusterSpec", "Server", "TaskConfig"]
+__all__ = ["ClusterSpec", "Server", "ServiceClient", "TaskConfig"]

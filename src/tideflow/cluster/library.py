@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
-from tideflow.graph.functions import op_def_of_function
+from tideflow.graph.functions import names_in, op_def_of_function
 from tideflow.graph.op_def import OpDef
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -71,15 +71,3 @@ class FunctionLibrary:
                 graph_pb.library.gradient.add(
                     function_name=name, gradient_func=self._gradients[name]
                 )
-
-
-def names_in(nodes: Iterable[pb.NodeDef]) -> Iterator[str]:
-    """Yield whatever may name a function: op types and function attrs."""
-    for node_pb in nodes:
-        yield node_pb.op
-        for attr_pb in node_pb.attr.values():
-            kind = attr_pb.WhichOneof("value")
-            if kind == "func":
-                yield attr_pb.func.name
-            elif kind == "list":
-                yield from (func_pb.name for func_pb in attr_pb.list.func)

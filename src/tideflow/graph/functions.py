@@ -10,7 +10,7 @@ Source: tensorflow/core/framework/function.proto and function.cc.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -317,6 +317,32 @@ def add_to_library(
     for gradient_pb in library_pb.gradient:
         if gradient_pb.function_name in library and gradient_pb.gradient_func in library:
             library[gradient_pb.function_name].gradient = gradient_pb.gradient_func
+
+
+def names_in(nodes: Iterable[pb.NodeDef]) -> Iterator[str]:
+    """Yield whatever may name a function: op types and function attrs."""
+    for node_pb in nodes:
+        yield node_pb.op
+        for attr_pb in node_pb.attr.values():
+            kind = attr_pb.WhichOneof("value")
+            if kind == "func":
+                yield attr_pb.func.name
+            elif kind == "list":
+                yield from (func_pb.name for func_pb in attr_pb.list.func)
+
+
+def functions_needed(
+    names: Iterable[str], library: Mapping[str, FunctionDefinition]
+) -> list[FunctionDefinition]:
+    """Return those of a library that have these names, and those that they call."""
+    found: dict[str, FunctionDefinition] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in library and name not in found:
+            found[name] = library[name]
+            waiting.extend(names_in(found[name].to_proto().node_def))
+    return list(found.values())
 
 
 # ---- building

@@ -65,10 +65,12 @@ class KernelFunction(Protocol):
     Attributes:
       is_synchronous: whether it never waits, so that `run` serves, on any thread.
       blocks: whether it may take any time, so that `run` must not be called on the event loop.
+      library: the functions that its names stand for, its own among them.
     """
 
     is_synchronous: bool
     blocks: bool
+    library: Mapping[str, Any]
 
     def __call__(self, step: Any, *args: Any) -> Awaitable[list[Any]]:
         """Return its results, once they are awaited."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
 from tideflow.blocking import GRAPHS, KERNELS, run_blocking
@@ -33,20 +33,25 @@ class ReadyFunction:
     Attributes:
       is_synchronous: whether it never waits; then `run` serves, on any thread.
       blocks: whether it may take any time, so that `run` must not be called on the event loop.
+      library: the functions that its names stand for, its own among them.
     """
 
-    __slots__ = ("_anew", "_compiles", "_on_device", "_runner", "blocks", "is_synchronous")
+    __slots__ = (
+        "_anew", "_compiles", "_on_device", "_runner", "blocks", "is_synchronous", "library",
+    )  # fmt: skip
 
     def __init__(
         self,
         runner: GraphRunner,
         on_device: bool,
+        library: Mapping[str, FunctionDefinition],
         anew: Callable[[FunctionScope], Function] | None = None,
     ) -> None:
         self._runner = runner
         self._anew = anew
         self.is_synchronous = runner.is_synchronous
         self.blocks = runner.blocks
+        self.library = library
         self._on_device = on_device
         self._compiles = on_device
 
@@ -192,11 +197,11 @@ class FunctionRuntime:
 
         on_device = device.accelerator is not None
         if not any(_keeps_state(node) for node in nodes):
-            return definition, ReadyFunction(runner, on_device)
+            return definition, ReadyFunction(runner, on_device, self._library)
         # It must not hold the definition: what has the function does.
         name = FunctionRef(ref.name, ref.attrs)
         anew = lambda scope: self._in(scope).get(name, device)  # noqa: E731
-        return definition, ReadyFunction(runner, on_device, anew)
+        return definition, ReadyFunction(runner, on_device, self._library, anew)
 
     def with_state(self, state: KernelState) -> FunctionRuntime:
         """Return a runtime of the same functions that keeps another kernel state."""

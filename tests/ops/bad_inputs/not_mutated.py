@@ -7,7 +7,8 @@ _NOTHING_TO_FEED = """
     AccumulatorNumAccumulated Barrier BarrierClose BarrierIncompleteSize BarrierReadySize
     CloseSummaryWriter FlushSummaryWriter SummaryWriter DeserializeIterator
     ConditionalAccumulator Const DestroyResourceOp DisableCopyOnRead DummyMemoryCache
-    DummySeedGenerator FIFOQueue FakeParam HashTable HashTableV2 IsVariableInitialized
+    DummyIterationCounter DummySeedGenerator FIFOQueue FakeParam HashTable HashTableV2
+    IsVariableInitialized
     LookupTableExport LookupTableExportV2 LookupTableSize LookupTableSizeV2 MapClear
     MapIncompleteSize MapSize MutableHashTable MutableHashTableOfTensors
     MutableHashTableOfTensorsV2 MutableHashTableV2 NoOp OneShotIterator
@@ -119,6 +120,13 @@ OTHERS: dict[str, str] = {
     **dict.fromkeys(
         ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"),
         "what it writes is compared in test_dataset_access_oracle.py",
+    ),
+    **dict.fromkeys(
+        (
+            *("DataServiceDataset", "DataServiceDatasetV2", "DataServiceDatasetV3"),
+            *("DataServiceDatasetV4", "RegisterDataset", "RegisterDatasetV2"),
+        ),
+        "it asks other processes; what it is given wrong is in data_service/test_service_ops.py",
     ),
     "WindowOp": "TensorFlow's kernel cannot be written into a graph, which programs go by",
     "TensorArraySizeV3": "its second input only tells when it runs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideflow.cluster.eager.context import ANSWERED, EagerContext
 from tideflow.cluster.eager.service import EagerWorker
-from tideflow.cluster.eager.spanning import Remote, SpanningFunction, functions_needed, with_origin
+from tideflow.cluster.eager.spanning import Remote, SpanningFunction, with_origin
 
 __all__ = [
     "ANSWERED",
@@ -12,6 +12,5 @@ __all__ = [
     "EagerWorker",
     "Remote",
     "SpanningFunction",
-    "functions_needed",
     "with_origin",
 ]

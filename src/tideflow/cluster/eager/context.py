@@ -293,6 +293,7 @@ class _CallOverTasks:
     blocks = False
 
     def __init__(self, home: EagerContext, ref: FunctionRef, device: str) -> None:
+        self.library: Mapping[str, Any] = home.library
         self._home = home
         self._ref = ref
         self._device = device

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tideflow.cluster.graph_run import ComponentRun
-from tideflow.cluster.library import names_in
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import StepRecord, StepTable, WorkerSession
 from tideflow.compile.inline import inline_calls
@@ -25,7 +24,7 @@ from tideflow.compile.partition import partition
 from tideflow.compile.place import place
 from tideflow.graph import roles
 from tideflow.graph.function_writer import function_of_nodes
-from tideflow.graph.functions import FunctionDefinition
+from tideflow.graph.functions import FunctionDefinition, functions_needed, names_in
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.roles import Role
 from tideflow.runtime.context import FindFunction, Step
@@ -355,20 +354,6 @@ def _fail_step(record: StepRecord, task: str, part: asyncio.Future[Any]) -> None
         record.fail(with_origin(error, task, _RUN))
     elif error is not None:
         record.fail(errors.InternalError(f"{type(error).__name__}: {error}"))
-
-
-def functions_needed(
-    names: Iterable[str], library: Mapping[str, FunctionDefinition]
-) -> list[FunctionDefinition]:
-    """Return those of a library that have these names, and those that they call."""
-    found: dict[str, FunctionDefinition] = {}
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name in library and name not in found:
-            found[name] = library[name]
-            waiting.extend(names_in(found[name].to_proto().node_def))
-    return list(found.values())
 
 
 def _indices(nodes: Sequence[Node], role: Role) -> list[int]:

@@ -19,7 +19,6 @@ from tideflow.cluster.eager import (
     EagerContext,
     Remote,
     SpanningFunction,
-    functions_needed,
     with_origin,
 )
 from tideflow.cluster.worker import StepTable
@@ -27,6 +26,7 @@ from tideflow.eager.remote.task import RemoteTask
 from tideflow.eager.remote.tensor import Made, Owner, RemoteTensor
 from tideflow.eager.remote.transfers import Transfers
 from tideflow.eager.tensor import EagerTensor
+from tideflow.graph.functions import functions_needed
 from tideflow.graph.graph import Tensor
 from tideflow.graph.node import FunctionRef
 from tideflow.platform import waits

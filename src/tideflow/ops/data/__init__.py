@@ -4,24 +4,35 @@ Start reading at `values`, the contract of a dataset, then `functions` and `map`
 
 from __future__ import annotations
 
+from tideflow.ops.data.background import Producer
 from tideflow.ops.data.experimental_api import assert_cardinality
+from tideflow.ops.data.from_graph import function_of_graph
 from tideflow.ops.data.functions import drive, enter_scope
 from tideflow.ops.data.functions_api import Dataset, to_variant
 from tideflow.ops.data.iterators import IteratorResource, end_of_sequence
 from tideflow.ops.data.optional_api import Optional, next_as_optional
 from tideflow.ops.data.record_io import tf_record_iterator
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
+from tideflow.ops.data.service import Reading, provide_data_service
+from tideflow.ops.data.splits import SplitFeed, read_splits, share_of, split_sources
 from tideflow.ops.data.sql import sql_parts
 from tideflow.ops.data.structure import attrs_of, flat_specs, packed
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.data.type_specs import set_default_kind
-from tideflow.ops.data.values import as_dataset
+from tideflow.ops.data.values import Dataset as RuntimeDataset
+from tideflow.ops.data.values import Element, Splits, as_dataset
 
 __all__ = [
     "Dataset",
+    "Element",
     "IteratorResource",
     "Optional",
+    "Producer",
+    "Reading",
     "RecordStream",
+    "RuntimeDataset",
+    "SplitFeed",
+    "Splits",
     "Traced",
     "as_dataset",
     "assert_cardinality",
@@ -30,10 +41,15 @@ __all__ = [
     "end_of_sequence",
     "enter_scope",
     "flat_specs",
+    "function_of_graph",
     "in_file_thread",
     "next_as_optional",
     "packed",
+    "provide_data_service",
+    "read_splits",
     "set_default_kind",
+    "share_of",
+    "split_sources",
     "sql_parts",
     "tf_record_iterator",
     "to_variant",

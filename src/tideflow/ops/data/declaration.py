@@ -38,9 +38,12 @@ from tideflow.ops.data.values import (
     UNKNOWN,
     Dataset,
     Iterator,
+    Origin,
     SeedSource,
+    Splits,
     as_dataset,
     dims_of,
+    owned,
     scalar,
     vector,
 )
@@ -59,6 +62,7 @@ class Elements:
       options: serialized tf.data options that are set here.
       batch_size: how many elements of the input each of these has; 0 where they are no batches.
       seeds: what gives seeds to the iterators, if anything does.
+      splits: how the elements of a source are shared out, where they can be.
     """
 
     iterate: Callable[[], Iterator] | None = None
@@ -68,6 +72,7 @@ class Elements:
     options: bytes = b""
     batch_size: int = 0
     seeds: SeedSource | None = None
+    splits: Splits | None = None
 
 
 K = TypeVar("K", bound=Callable[..., Elements])
@@ -162,13 +167,18 @@ def _kernel_of(
     def read_arguments() -> Callable[..., dict[str, Any]]:
         return _argument_reader(get_op_def(name), kernel)
 
-    def run(ctx: KernelContext, *inputs: Any, **attrs: Any) -> Dataset:
+    def run(ctx: KernelContext, *given: Any, **attrs: Any) -> Dataset:
+        inputs = [
+            [owned(one) for one in value] if isinstance(value, list) else owned(value)
+            for value in given
+        ]
+        origin = Origin(ctx, _flat(inputs))
         arguments = read_arguments()(ctx, inputs, attrs)
         found = kernel(**arguments)
         sources = _datasets_in(arguments.values())
         functions = [one for one in arguments.values() if isinstance(one, CapturedFunction)]
         if same_elements:
-            return _of_same_elements(kind, sources, functions, found, direct)
+            return _of_same_elements(kind, sources, functions, found, direct, origin)
         return Dataset(
             kind,
             attrs[types_attr] if found.types is None else found.types,
@@ -181,6 +191,8 @@ def _kernel_of(
             is_direct=direct,
             stateful_ops=lambda: _stateful_ops(functions),
             seeds=found.seeds,
+            origin=origin,
+            splits=found.splits,
         )
 
     declared = _attr_names(signature)
@@ -197,6 +209,7 @@ def _of_same_elements(
     functions: Sequence[CapturedFunction],
     found: Elements,
     direct: bool,
+    origin: Origin,
 ) -> Dataset:
     source = sources[0]
     return Dataset(
@@ -211,7 +224,15 @@ def _of_same_elements(
         is_direct=direct,
         stateful_ops=lambda: _stateful_ops(functions),
         seeds=found.seeds,
+        origin=origin,
     )
+
+
+def _flat(inputs: Sequence[Any]) -> list[Any]:
+    flat: list[Any] = []
+    for value in inputs:
+        flat.extend(value) if isinstance(value, list) else flat.append(value)
+    return flat
 
 
 def _stateful_ops(functions: Sequence[CapturedFunction]) -> list[str]:
@@ -247,7 +268,7 @@ def _argument_reader(op_def: OpDef, kernel: K) -> Callable[..., dict[str, Any]]:
         made: dict[str, Any] = {}
         for name in parameters:
             if name in functions:
-                captured = given[functions[name]]
+                captured = [one for source in functions[name] for one in given[source]]
                 made[name] = CapturedFunction(ctx, given[name], captured)
             elif name in read:
                 made[name] = read[name](given[name], name)
@@ -258,8 +279,7 @@ def _argument_reader(op_def: OpDef, kernel: K) -> Callable[..., dict[str, Any]]:
     return arguments
 
 
-def _captured_input(op_def: OpDef, function: str) -> str:
-    """Return the name of the input that has what a function captured."""
+def _captured_input(op_def: OpDef, function: str) -> list[str]:
+    """Return the name of the input that has what a function captured, if there is one."""
     wanted = {f"{function}_other_arguments", f"{function}_other_args", "other_arguments"}
-    [found] = [arg.name for arg in op_def.inputs if arg.name in wanted]
-    return found
+    return [arg.name for arg in op_def.inputs if arg.name in wanted]

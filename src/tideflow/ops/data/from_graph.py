@@ -25,8 +25,12 @@ from tideflow.wire import messages as pb
 _NAME = "__dataset_from_graph"
 
 
-def _function(graph_pb: pb.GraphDef) -> OwnFunctionRef:
-    """Return a function of the graph: it gives what the graph's result node reads."""
+def function_of_graph(graph_pb: pb.GraphDef) -> OwnFunctionRef:
+    """Return a function of the graph: it gives what the graph's result node reads.
+
+    Raises: NotFoundError for a graph without a result, or with an op or a function that is not
+    known.
+    """
     library: dict[str, FunctionDefinition] = {}
     add_to_library(library, graph_pb.library)
     nodes = list(read_nodes(graph_pb, lookup=library_lookup(library)).values())
@@ -51,6 +55,6 @@ async def dataset_from_graph(
         graph_pb = pb.GraphDef.FromString(as_scalar(graph_def, "graph_def"))
     except DecodeError:
         raise fail("graph_def is no serialized GraphDef") from None
-    make = await ctx.ready(_function(graph_pb))
+    make = await ctx.ready(function_of_graph(graph_pb))
     [found] = await make(step)
     return as_dataset(found)

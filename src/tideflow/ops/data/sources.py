@@ -17,7 +17,7 @@ from tideflow.blocking import Turns
 from tideflow.graph import shapes as static_shapes
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import CapturedFunction, Function
-from tideflow.ops.data.values import Element, fail, owned, rows
+from tideflow.ops.data.values import Element, Splits, fail, owned, row, rows
 from tideflow.wire import dtypes, errors
 from tideflow.wire.dtypes import DType
 
@@ -52,7 +52,8 @@ def range_dataset(start: int, stop: int, step: int, output_types: list[DType]) -
         raise fail(f"a range has numbers; {output_types[0].name} was asked for")
     numbers = range(start, stop, step)
     kind = output_types[0].as_numpy_dtype
-    return Elements(lambda: Listed((kind(i),) for i in numbers), len(numbers))
+    splits = Splits(numbers, lambda i: (kind(i),))
+    return Elements(lambda: Listed((kind(i),) for i in numbers), len(numbers), splits=splits)
 
 
 @dataset_op("TensorDataset(components: *Toutput_types)", stateful=True, direct=True)
@@ -60,7 +61,10 @@ def tensor_dataset(components: list[Any]) -> Elements:
     """Return the dataset whose one element is the components."""
     element = tuple(owned(value) for value in components)
     return Elements(
-        lambda: Listed(iter([element])), 1, shapes=[np.shape(value) for value in element]
+        lambda: Listed(iter([element])),
+        1,
+        shapes=[np.shape(value) for value in element],
+        splits=Splits(range(1), lambda i: element),
     )
 
 
@@ -86,6 +90,9 @@ def tensor_slice_dataset(components: list[Any]) -> Elements:
         lambda: Listed(zip(*map(rows, columns))),
         len(columns[0]),
         shapes=[column.shape[1:] for column in columns],
+        splits=Splits(
+            range(len(columns[0])), lambda i: tuple(row(column, i) for column in columns)
+        ),
     )
 
 
@@ -111,7 +118,8 @@ def _groups(values: Sequence[Any], types: Sequence[DType], what: str) -> list[El
 def list_dataset(tensors: list[Any], output_types: list[DType]) -> Elements:
     """Return the dataset of elements that are given one after the other."""
     elements = _groups(tensors, output_types, "tensors")
-    return Elements(lambda: Listed(iter(elements)), len(elements))
+    splits = Splits(range(len(elements)), lambda i: elements[i])
+    return Elements(lambda: Listed(iter(elements)), len(elements), splits=splits)
 
 
 @dataset_op(

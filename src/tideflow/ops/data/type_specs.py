@@ -27,6 +27,11 @@ def set_default_kind(kind: type[StructuredVariant]) -> None:
     _Made.kind = kind
 
 
+def default_kind() -> type[StructuredVariant]:
+    """Return of which class the datasets are that programs did not make of others."""
+    return _Made.kind
+
+
 @export("data.DatasetSpec")
 class DatasetSpec(TypeSpec):
     """What is known of a dataset: the structure of its elements.

@@ -9,11 +9,13 @@ Source: tensorflow/core/framework/dataset.h; runtime behaviour of TensorFlow 2.2
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from tideflow.graph import shapes as static_shapes
+from tideflow.graph.kernel import KernelContext
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.wire import errors
@@ -47,6 +49,32 @@ class SeedSource(Protocol):
         """Go to a state."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The node that made a dataset, from which it can be made again elsewhere.
+
+    Attributes:
+      ctx: the context of the node.
+      inputs: the values of its flat inputs.
+    """
+
+    ctx: KernelContext
+    inputs: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """How the elements of a source are shared out one by one among those who walk over it.
+
+    Attributes:
+      keys: what names each element, in order.
+      element: gives the element of a key.
+    """
+
+    keys: Sequence[int]
+    element: Callable[[int], Element]
+
+
 class Dataset:
     """A dataset.
 
@@ -59,6 +87,8 @@ class Dataset:
       stateful_ops: the ops with state in functions that it and its inputs call.
       is_direct: whether its elements may be made in the calling thread, without an event loop.
       seeds: those of its own and of its inputs that give seeds to the iterators.
+      origin: how it was made; None where it cannot be told.
+      splits: how its elements can be shared out, None where they cannot.
 
     Args:
       iterate: makes an iterator.
@@ -68,7 +98,7 @@ class Dataset:
 
     __slots__ = (
         "_count", "_iterate", "_stateful_ops", "batch_size", "inputs", "is_direct", "kind",
-        "options", "seeds", "shapes", "types",
+        "options", "origin", "seeds", "shapes", "splits", "types",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +115,8 @@ class Dataset:
         is_direct: bool = False,
         stateful_ops: Callable[[], Iterable[str]] = tuple,
         seeds: SeedSource | None = None,
+        origin: Origin | None = None,
+        splits: Splits | None = None,
     ) -> None:
         self.kind = kind
         self.is_direct: bool = is_direct and all(source.is_direct for source in inputs)
@@ -96,12 +128,19 @@ class Dataset:
         self._iterate = iterate
         self._count = count
         self._stateful_ops = stateful_ops
+        self.origin = origin
+        self.splits = splits
         inner = [one for source in inputs for one in source.seeds]
         self.seeds: list[SeedSource] = inner if seeds is None else [*inner, seeds]
 
     def iterator(self) -> Iterator:
         """Return a new iterator, at the first element."""
         return self._iterate()
+
+    def iterate_by(self, iterate: Callable[[], Iterator]) -> None:
+        """Have another function make the iterators from now on; there must not be any yet."""
+        self._iterate = iterate
+        self._count = UNKNOWN
 
     def cardinality(self) -> int:
         """Return the number of elements; INFINITE, or UNKNOWN where only running tells."""

@@ -1,0 +1,89 @@
+"""Datasets that a tf.data service makes the elements of, for clients of either library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# What all of them give on two workers, in an order of their own.
+EXPECTED: dict[str, Any] = {
+    **{
+        f"{mode} {compression}{again}": sorted([2 * x, str(x)] for x in [*range(6)] * copies)
+        for mode, copies in (("parallel_epochs", 2), ("distributed_epoch", 1))
+        for compression in ("AUTO", None)
+        for again in ("", ", once more")
+    },
+    "rows": sorted([[1, 2], [3, 4], [5, 6]] * 2),
+    "zipped": [0, 11, 24],
+    "nested": [1, 1, 2],
+    "batched": list(range(8)),
+    "failing": "InvalidArgumentError",
+    "by id": [0, 1, 2],
+    "one job of two readers": sorted([*range(10)] * 2),
+    "a few": 3,
+}
+
+
+def attempt(work: Any) -> Any:
+    """Return what a program gives, or the class of its error."""
+    try:
+        return work()
+    except Exception as error:
+        return type(error).__name__
+
+
+def found_by(tf: Any, target: str) -> dict[str, Any]:
+    """Return what the datasets give on a service."""
+    service = tf.data.experimental.service
+    data = tf.data.Dataset
+
+    def numbers(dataset: Any) -> Any:
+        return attempt(lambda: sorted(int(x) for x in dataset))
+
+    def words(x: Any) -> Any:
+        return {"twice": x * 2, "text": tf.strings.as_string(x)}
+
+    def columns(dataset: Any) -> Any:
+        return attempt(
+            lambda: sorted([int(e["twice"]), e["text"].numpy().decode()] for e in dataset)
+        )
+
+    found: dict[str, Any] = {}
+    for mode in ("parallel_epochs", "distributed_epoch"):
+        for compression in ("AUTO", None):
+            dataset = data.range(6).shuffle(3, seed=1).map(words)
+            moved = dataset.apply(service.distribute(mode, target, compression=compression))
+            found[f"{mode} {compression}"] = columns(moved)
+            found[f"{mode} {compression}, once more"] = columns(moved)
+
+    def each_once(dataset: Any) -> Any:
+        return dataset.apply(service.distribute("distributed_epoch", target))
+
+    rows = each_once(data.from_tensor_slices([[1, 2], [3, 4], [5, 6]]).repeat(2))
+    found["rows"] = attempt(lambda: sorted(row.numpy().tolist() for row in rows))
+    found["zipped"] = numbers(
+        each_once(data.zip((data.range(3), data.range(10, 14))).map(lambda x, y: x * y))
+    )
+    found["nested"] = numbers(each_once(data.range(4).flat_map(data.range).filter(lambda x: x > 0)))
+    found["batched"] = numbers(each_once(data.range(8)).batch(2).unbatch())
+    bad = data.from_tensor_slices([1.0, 0.0]).map(
+        lambda x: tf.debugging.check_numerics(1 / x, "bad")
+    )
+    found["failing"] = numbers(each_once(bad))
+    name = service.register_dataset(target, data.range(3))
+    found["by id"] = numbers(service.from_dataset_id("distributed_epoch", target, name))
+    found["one job of two readers"] = attempt(lambda: two_readers(tf, target))
+    found["a few"] = attempt(lambda: len(list(each_once(data.range(100)).take(3))))
+    return found
+
+
+def two_readers(tf: Any, target: str) -> list[int]:
+    """Return what two readers of one job get together."""
+
+    def walk() -> Any:
+        distribute = tf.data.experimental.service.distribute
+        moved = distribute("parallel_epochs", target, job_name="shared")
+        return iter(tf.data.Dataset.range(10).apply(moved))
+
+    one, other = walk(), walk()
+    first = [int(next(one)), int(next(other))]
+    return sorted(first + [int(x) for x in one] + [int(x) for x in other])

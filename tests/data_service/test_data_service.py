@@ -1,0 +1,265 @@
+"""Dispatchers, workers and clients of the tf.data service, all ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tideflow as tf
+import tideflow.v1 as tf1
+from cluster.servers import free_ports
+from data_service.datasets import EXPECTED, found_by
+from data_service.helper import helper
+
+service = tf.data.experimental.service
+EACH_ONCE = "distributed_epoch"
+
+
+@pytest.fixture
+def dispatcher() -> Iterator[Any]:
+    made = service.DispatchServer()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def workers(dispatcher) -> Iterator[list[Any]]:
+    config = service.WorkerConfig(address_of(dispatcher), heartbeat_interval_ms=50)
+    made = [service.WorkerServer(config) for _ in range(2)]
+    yield made
+    for worker in made:
+        worker.stop()
+
+
+def address_of(dispatcher: Any) -> str:
+    return dispatcher.target.removeprefix("grpc://")
+
+
+def numbers(dataset: Any) -> list[int]:
+    return sorted(int(x) for x in dataset)
+
+
+@pytest.mark.processes
+def test_all_datasets_of_a_client_are_made_by_processes():
+    with helper("tideflow") as first, helper("tideflow") as second:
+        address = first.ask("dispatcher")
+        for one in (first, second):
+            one.ask("worker", address)
+        assert found_by(tf, f"grpc://{address}") == EXPECTED
+
+
+@pytest.mark.processes
+def test_a_worker_that_was_killed_and_comes_back_finishes_its_part():
+    [port] = free_ports(1)
+    with helper("tideflow") as first, helper("tideflow") as killed:
+        address = first.ask("dispatcher")
+        first.ask("worker", address)
+        killed.ask("worker", address, str(port))
+        moved = tf.data.Dataset.range(1000).apply(
+            service.distribute("parallel_epochs", f"grpc://{address}")
+        )
+        walk = iter(moved)
+        found = [int(next(walk)) for _ in range(10)]
+        killed.kill()
+        with helper("tideflow") as again:
+            again.ask("worker", address, str(port))
+            found += [int(x) for x in walk]
+    # The part begins anew: what the one that was killed had given is given twice.
+    assert set(found) == set(range(1000))
+    assert 2000 <= len(found) <= 2010
+
+
+def test_a_worker_that_comes_later_takes_part(dispatcher):
+    moved = tf.data.Dataset.range(3).apply(service.distribute(EACH_ONCE, dispatcher.target))
+    config = service.WorkerConfig(address_of(dispatcher))
+    walk = iter(moved)
+    worker = service.WorkerServer(config)
+    try:
+        assert sorted(int(x) for x in walk) == [0, 1, 2]
+    finally:
+        worker.stop()
+
+
+def test_an_error_of_a_function_comes_to_the_client(dispatcher, workers):
+    bad = tf.data.Dataset.range(3).map(lambda x: tf.debugging.check_numerics(1 / (x - x), "bad x"))
+    moved = bad.apply(service.distribute(EACH_ONCE, dispatcher.target))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Failed to get element.*bad x"):
+        list(moved)
+
+
+def test_a_source_without_splits_is_refused_by_name(dispatcher, workers):
+    moved = tf.data.Dataset.random(seed=1).apply(service.distribute(EACH_ONCE, dispatcher.target))
+    with pytest.raises(tf.errors.UnimplementedError, match="type Random, because"):
+        next(iter(moved))
+
+
+def test_a_dataset_of_variables_is_refused(dispatcher):
+    v = tf.Variable(2)
+    dataset = tf.data.Dataset.range(3).map(lambda x: tf.cast(x, tf.int32) * v)
+    with pytest.raises(tf.errors.UnimplementedError, match="uses a resource"):
+        dataset.apply(service.distribute(EACH_ONCE, dispatcher.target))
+
+
+def test_values_that_functions_capture_go_along(dispatcher, workers):
+    factor, offsets = tf.constant(3, tf.int64), tf.data.Dataset.range(2)
+    dataset = tf.data.Dataset.range(3).flat_map(lambda x: offsets.map(lambda y: x * factor + y))
+    moved = dataset.apply(service.distribute(EACH_ONCE, dispatcher.target))
+    assert numbers(moved) == [0, 1, 3, 4, 6, 7]
+
+
+def test_one_job_is_shared_by_its_name(dispatcher, workers):
+    def read() -> Any:
+        return tf.data.Dataset.range(50).apply(
+            service.distribute(EACH_ONCE, dispatcher.target, job_name="shared")
+        )
+
+    one, other = iter(read()), iter(read())
+    first = [int(next(one)), int(next(other))]
+    assert sorted(first + [int(x) for x in one] + [int(x) for x in other]) == list(range(50))
+
+
+def test_a_job_of_another_mode_is_refused(dispatcher, workers):
+    given = tf.data.Dataset.range(3)
+    first = given.apply(service.distribute("parallel_epochs", dispatcher.target, "job"))
+    assert numbers(first) == [0, 0, 1, 1, 2, 2]
+    other = given.apply(service.distribute(EACH_ONCE, dispatcher.target, "job"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Existing processing mode"):
+        list(other)
+
+
+def test_a_registered_dataset_is_read_by_its_id(dispatcher, workers):
+    given = tf.data.Dataset.range(3).map(lambda x: {"x": x, "twice": (2 * x, tf.as_string(x))})
+    name = service.register_dataset(dispatcher.target, given, dataset_id="mine")
+    assert name.numpy() == b"mine"
+    found = service.from_dataset_id(EACH_ONCE, dispatcher.target, name)
+    assert found.element_spec == given.element_spec
+    assert sorted(int(element["twice"][0]) for element in found) == [0, 2, 4]
+
+
+def test_an_id_that_is_not_there_is_refused(dispatcher):
+    with pytest.raises(ValueError, match="Failed to fetch element spec for dataset id nothing"):
+        service.from_dataset_id(EACH_ONCE, dispatcher.target, "nothing")
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_the_number_of_waiting_elements_is_bounded(dispatcher, workers, most):
+    moved = tf.data.Dataset.range(20).apply(
+        service.distribute(EACH_ONCE, dispatcher.target, max_outstanding_requests=most)
+    )
+    assert numbers(moved) == list(range(20))
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "local"])
+def test_elements_come_by_either_protocol(dispatcher, workers, protocol):
+    moved = tf.data.Dataset.range(5).apply(
+        service.distribute(EACH_ONCE, dispatcher.target, data_transfer_protocol=protocol)
+    )
+    assert numbers(moved) == list(range(5))
+
+
+def test_a_protocol_that_workers_lack_is_refused(dispatcher, workers):
+    moved = tf.data.Dataset.range(5).apply(
+        service.distribute(EACH_ONCE, dispatcher.target, data_transfer_protocol="pigeons")
+    )
+    with pytest.raises(tf.errors.NotFoundError, match="protocol pigeons is not available"):
+        list(moved)
+
+
+def test_local_workers_alone_are_read(dispatcher, workers):
+    moved = tf.data.Dataset.range(5).apply(
+        service.distribute("parallel_epochs", dispatcher.target, target_workers="LOCAL")
+    )
+    assert numbers(moved) == sorted([*range(5)] * 2)
+
+
+def test_workers_of_a_list_share_out_elements():
+    config = service.DispatcherConfig(worker_addresses=["localhost", "localhost"])
+    dispatcher = service.DispatchServer(config)
+    workers = [service.WorkerServer(service.WorkerConfig(address_of(dispatcher))) for _ in range(2)]
+    try:
+        for policy in (service.ShardingPolicy.DATA, service.ShardingPolicy.FILE_OR_DATA):
+            moved = tf.data.Dataset.range(7).apply(service.distribute(policy, dispatcher.target))
+            assert numbers(moved) == list(range(7))
+    finally:
+        for server in (*workers, dispatcher):
+            server.stop()
+
+
+def test_an_iterator_that_goes_ends_what_it_reads(dispatcher, workers):
+    moved = tf.data.Dataset.range(10**9).apply(service.distribute(EACH_ONCE, dispatcher.target))
+    walk = iter(moved)
+    next(walk)
+    # What it leaves behind would fail the test.
+    del walk
+
+
+def test_sessions_read_from_the_service(dispatcher, workers):
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        moved = tf1.data.Dataset.range(5).apply(
+            tf1.data.experimental.service.distribute(EACH_ONCE, dispatcher.target)
+        )
+        walk = tf1.data.make_initializable_iterator(moved.batch(5))
+        element = walk.get_next()
+        session.run(walk.initializer)
+        assert sorted(session.run(element).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_functions_read_from_the_service(dispatcher, workers):
+    moved = tf.data.Dataset.range(5).apply(service.distribute(EACH_ONCE, dispatcher.target))
+
+    @tf.function
+    def total() -> Any:
+        return moved.reduce(tf.constant(0, tf.int64), lambda x, y: x + y)
+
+    assert int(total()) == 10
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("coordinated reads", {"job_name": "a", "num_consumers": 2, "consumer_index": 0}),
+        ("cross_trainer_cache", {"cross_trainer_cache": service.CrossTrainerCache("me")}),
+    ],
+)
+def test_what_is_not_there_yet_says_so(dispatcher, workers, what, arguments):
+    moved = tf.data.Dataset.range(5).apply(
+        service.distribute("parallel_epochs", dispatcher.target, **arguments)
+    )
+    with pytest.raises(tf.errors.UnimplementedError, match=what):
+        list(moved)
+
+
+def test_a_dispatcher_does_not_tolerate_faults_yet(tmp_path):
+    config = service.DispatcherConfig(work_dir=str(tmp_path), fault_tolerant_mode=True)
+    with pytest.raises(tf.errors.UnimplementedError, match="fault_tolerant_mode"):
+        service.DispatchServer(config)
+    with pytest.raises(ValueError, match="without configuring a work dir"):
+        service.DispatchServer(service.DispatcherConfig(fault_tolerant_mode=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("every epoch", "a:1"), "processing mode should be"),
+        ((EACH_ONCE, 5), "`service` must be a string"),
+        ((EACH_ONCE, ""), "`service` must not be empty"),
+        ((EACH_ONCE, "a://b://c"), "multiple '://'"),
+        ((EACH_ONCE, "a:1", 5), "`job_name` must be a string or Tensor"),
+        ((EACH_ONCE, "a:1", None, 1), "Must either set both"),
+        ((EACH_ONCE, "a:1", None, 1, 2), "`job_name` must be set"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments, text):
+    spec = tf.TensorSpec([], tf.int64)
+    mode, where, *rest = arguments
+    with pytest.raises(ValueError, match=text):
+        service.from_dataset_id(mode, where, "1", spec, *rest)
+
+
+def test_a_stopped_server_stays_stopped(dispatcher):
+    dispatcher.stop()
+    dispatcher.join()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="after it has been stopped"):
+        dispatcher.start()

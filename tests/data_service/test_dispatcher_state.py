@@ -1,0 +1,167 @@
+"""What a dispatcher decides about datasets, jobs, workers, tasks and clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tideflow.data_service.dispatcher_state import DispatcherState, Iteration, Job
+from tideflow.ops.data import Splits
+from tideflow.wire import errors
+from tideflow.wire import messages as pb
+
+
+@pytest.fixture
+def state() -> Iterator[DispatcherState]:
+    made = DispatcherState()
+    yield made
+    made.validate()
+
+
+def register(state: DispatcherState, name: str = "") -> str:
+    request = pb.GetOrRegisterDatasetRequest()
+    if name:
+        request.dataset_id = name
+    return state.register(request).id
+
+
+def job_of(state: DispatcherState, name: str = "", policy: int = 0) -> Job:
+    request = pb.GetOrCreateJobRequest(dataset_id=register(state))
+    request.processing_mode_def.sharding_policy = policy
+    if name:
+        request.job_name = name
+    return state.job_of(request)
+
+
+def beat(state: DispatcherState, address: str, *current: int) -> tuple[list[int], list[int]]:
+    request = pb.DataWorkerHeartbeatRequest(worker_address=address, current_tasks=current)
+    new, gone = state.heard_of_worker(request)
+    return [task.id for task in new], gone
+
+
+def start(state: DispatcherState, job: Job, repetition: int = 0, count: int = 3) -> Iteration:
+    return state.start_iteration(job, repetition, [Splits(range(count), lambda i: (i,))])
+
+
+def test_each_dataset_has_an_id_of_its_own(state):
+    assert register(state) != register(state)
+
+
+def test_a_wanted_id_is_given_once_and_then_found(state):
+    assert register(state, "mine") == register(state, "mine") == "mine"
+
+
+def test_another_structure_under_the_same_id_is_refused(state):
+    given = pb.GetOrRegisterDatasetRequest(dataset_id="mine")
+    given.metadata.element_spec = b"one"
+    state.register(given)
+    other = pb.GetOrRegisterDatasetRequest(dataset_id="mine")
+    other.metadata.element_spec = b"another"
+    with pytest.raises(errors.InvalidArgumentError, match="same structure"):
+        state.register(other)
+
+
+def test_a_dataset_that_is_not_there_is_named(state):
+    with pytest.raises(errors.NotFoundError, match="Dataset id 5 not found"):
+        state.dataset("5")
+
+
+def test_jobs_without_names_are_apart_and_those_with_one_name_are_one(state):
+    assert job_of(state) is not job_of(state)
+    assert job_of(state, "shared") is job_of(state, "shared")
+
+
+def test_a_job_of_the_same_name_and_another_mode_is_refused(state):
+    job_of(state, "shared", pb.ProcessingModeDef.OFF)
+    with pytest.raises(errors.InvalidArgumentError, match="mode: <>; got <sharding_policy"):
+        job_of(state, "shared", pb.ProcessingModeDef.DYNAMIC)
+
+
+def test_workers_before_and_after_the_start_get_tasks(state):
+    assert beat(state, "a:1") == ([], [])
+    made = start(state, job_of(state))
+    [first], _ = beat(state, "a:1")
+    [second], _ = beat(state, "b:1")
+    assert [task.id for task in made.tasks] == [first, second]
+
+
+def test_a_worker_that_comes_back_gets_its_tasks_again(state):
+    beat(state, "a:1")
+    start(state, job_of(state))
+    [task], _ = beat(state, "a:1")
+    assert beat(state, "a:1", task) == ([], [])
+    assert beat(state, "a:1") == ([task], [])
+
+
+def test_an_iteration_is_finished_with_its_last_task(state):
+    for address in ("a:1", "b:1"):
+        beat(state, address)
+    made = start(state, job_of(state))
+    one, other = made.tasks
+    state.finish_task(one.id)
+    assert not made.is_finished
+    state.finish_task(other.id)
+    assert made.is_finished
+    assert beat(state, "a:1", one.id) == ([], [one.id])
+
+
+def test_each_split_is_given_once_in_each_repetition(state):
+    made = start(state, job_of(state), count=2)
+    assert [state.split(made.id, 0, 0) for _ in range(3)] == [0, 1, None]
+    assert state.split(made.id, 0, 0) is None, "it has begun the next repetition"
+    assert [state.split(made.id, 1, 0) for _ in range(3)] == [0, 1, None]
+
+
+def test_who_asks_for_a_later_repetition_ends_the_one_before(state):
+    made = start(state, job_of(state), count=2)
+    assert state.split(made.id, 0, 0) == 0
+    assert state.split(made.id, 1, 0) == 0
+    assert state.split(made.id, 0, 0) is None
+
+
+def test_a_source_that_is_not_there_has_no_splits(state):
+    made = start(state, job_of(state))
+    with pytest.raises(errors.FailedPreconditionError, match="has no source 1"):
+        state.split(made.id, 0, 1)
+
+
+def test_an_iteration_goes_when_nobody_has_read_it_for_long(state):
+    beat(state, "a:1")
+    job = job_of(state)
+    made = start(state, job)
+    client = state.add_client(made)
+    state.heard_of_client(client, now_s=0.0)
+    state.release_client(client, now_s=1.0)
+    state.collect(now_s=5.0, client_timeout_s=100.0, idle_s=10.0)
+    assert state.iteration_of(job, 0) is made
+    state.collect(now_s=12.0, client_timeout_s=100.0, idle_s=10.0)
+    assert state.iteration_of(job, 0) is None
+    assert beat(state, "a:1", made.tasks[0].id) == ([], [made.tasks[0].id])
+
+
+def test_a_silent_client_is_forgotten(state):
+    client = state.add_client(start(state, job_of(state)))
+    state.heard_of_client(client, now_s=0.0)
+    state.collect(now_s=99.0, client_timeout_s=100.0, idle_s=1000.0)
+    state.heard_of_client(client, now_s=99.0)
+    state.collect(now_s=200.0, client_timeout_s=100.0, idle_s=1000.0)
+    with pytest.raises(errors.NotFoundError, match="Unknown iteration client id"):
+        state.heard_of_client(client, now_s=200.0)
+
+
+def test_workers_have_places_in_the_list():
+    state = DispatcherState(["host", "other:5", "host:%port%"])
+    for address in ("host:1", "other:5", "host:2"):
+        beat(state, address)
+    assert [worker.index for worker in state.workers.values()] == [0, 1, 2]
+    with pytest.raises(errors.InvalidArgumentError, match="Failed to assign an index"):
+        beat(state, "host:3")
+    state.validate()
+
+
+def test_shares_need_a_list_of_workers(state):
+    beat(state, "a:1")
+    job = job_of(state, policy=pb.ProcessingModeDef.DATA)
+    with pytest.raises(errors.NotFoundError, match="not in the workers list"):
+        start(state, job)
