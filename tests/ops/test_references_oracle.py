@@ -144,6 +144,17 @@ def test_references_are_given_on(chosen):
     check_both_run(build, ["RefIdentity", "RefSelect"])
 
 
+@pytest.mark.parametrize("l1", [0.0, 1.5, 30.0])
+def test_weights_are_brought_nearer_to_zero(l1):
+    def build():
+        v, begin = reference(np.float32([1, -2, 0]))
+        w, begin_w = reference(np.float32([[0.25, 7]]), "w")
+        shrunk = apply_op("SdcaShrinkL1", [v, w], l1=l1, l2=2.0)
+        return [Run([begin, begin_w]), Run([shrunk]), Run([v]), Run([w])]
+
+    check_both_run(build, ["SdcaShrinkL1"])
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_branch_on_a_reference(taken):
     def build():

@@ -15,7 +15,7 @@ _NOTHING_TO_FEED = """
     OrderedMapClear OrderedMapIncompleteSize OrderedMapSize PaddingFIFOQueue Placeholder
     PriorityQueue QueueClose QueueCloseV2 QueueIsClosed QueueIsClosedV2 QueueSize QueueSizeV2
     ConsumeMutexLock MutexLock MutexV2 EmptyTensorMap FakeQueue Stack StackClose TensorMapSize
-    TensorMapStackKeys
+    SdcaShrinkL1 TensorMapStackKeys
     RandomShuffleQueue ResourceAccumulatorNumAccumulated ResourceConditionalAccumulator
     SerializeIterator SparseConditionalAccumulator StackCloseV2 StageClear StageSize
     IteratorGetModelProto
