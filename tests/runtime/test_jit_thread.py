@@ -79,3 +79,25 @@ def test_a_program_that_ends_waits_for_no_job_but_the_one_at_hand():
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "at hand True\n"
+
+
+def test_threads_change_places_more_often_while_a_job_runs():
+    usual = sys.getswitchinterval()
+    jobs = JobThread()
+    seen = []
+    jobs.submit(lambda: seen.append(sys.getswitchinterval()))
+    jobs.submit(lambda: 1 / 0)
+    jobs.wait()
+    assert seen[0] < usual
+    assert sys.getswitchinterval() == usual
+
+
+def test_an_interval_that_somebody_chose_meanwhile_stays():
+    usual = sys.getswitchinterval()
+    jobs = JobThread()
+    jobs.submit(lambda: sys.setswitchinterval(2 * usual))
+    jobs.wait()
+    try:
+        assert sys.getswitchinterval() == 2 * usual
+    finally:
+        sys.setswitchinterval(usual)
