@@ -62,6 +62,8 @@ class GradientTape:
       watch_accessed_variables: watch every trainable variable that is read.
     """
 
+    is_forward = False
+
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self.is_persistent = persistent
         self._watches_variables = watch_accessed_variables
@@ -317,23 +319,25 @@ class GradientTape:
                 for o in outputs
             ]
             if any(g is not None for g in grads):
-                for tensor, grad in zip(note.inputs, self._differentiate(note, grads)):
+                for tensor, grad in zip(note.inputs, differentiate(note, grads)):
                     if grad is not None and id(tensor) in needed:
                         arrived.setdefault(id(tensor), []).append(grad)
         return arrived
 
-    def _differentiate(self, note: Note, grads: list[Any]) -> Sequence[Any]:
-        op = note.op
-        if note.backward is not None:
-            return note.backward(*grads)
-        function = gradient_function(op)
-        if function is None:
-            return ()
-        for i, grad in enumerate(grads):
-            if grad is None and is_trainable(op.outputs[i]):
-                grads[i] = zeros_like_output(op.outputs[i])
-        results = function(op, *grads)
-        return results if isinstance(results, (list, tuple)) else [results]
+
+def differentiate(note: Note, grads: list[Any]) -> Sequence[Any]:
+    """Return the gradients of the inputs of a call, given those that arrive at its outputs."""
+    op = note.op
+    if note.backward is not None:
+        return note.backward(*grads)
+    function = gradient_function(op)
+    if function is None:
+        return ()
+    for i, grad in enumerate(grads):
+        if grad is None and is_trainable(op.outputs[i]):
+            grads[i] = zeros_like_output(op.outputs[i])
+    results = function(op, *grads)
+    return results if isinstance(results, (list, tuple)) else [results]
 
 
 def _ones_like(target: Tensor) -> Any:

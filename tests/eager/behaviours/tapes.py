@@ -223,3 +223,141 @@ def jacobians_of_what_is_watched_itself(tf: Any) -> Any:
         tape.batch_jacobian(v, v),
         tape.batch_jacobian(other, v),
     ]
+
+
+def _tangents(tf: Any, f: Any, primals: Any, tangents: Any) -> Any:
+    with tf.autodiff.ForwardAccumulator(primals, tangents) as acc:
+        y = f(primals)
+    return acc.jvp(y)
+
+
+@program
+def forward_derivatives_of_operations(tf: Any) -> Any:
+    m = tf.reshape(tf.range(6.0), [2, 3]) + 1.0
+    functions = (
+        tf.sin,
+        tf.nn.softmax,
+        lambda m: tf.concat([m, m * 2.0], 0),
+        lambda m: tf.matmul(m, m, transpose_a=True),
+        lambda m: tf.nn.relu(m - 3.0),
+        lambda m: tf.split(m, 3, 1)[1],
+        lambda m: tf.reduce_max(m, 1),
+        lambda m: m[:, 1:],
+        lambda m: tf.math.top_k(m, 2).values,
+        lambda m: tf.unstack(m),
+        lambda m: tf.where(m > 3.0, m * m, m),
+        lambda m: tf.gather(m, [0, 0, 1]),
+        lambda m: tf.stop_gradient(m) * m,
+        lambda m: tf.cast(m, tf.float64) * 2.0,
+        lambda m: tf.cast(tf.cast(m, tf.int32), tf.float32),
+        lambda m: tf.map_fn(lambda e: e * e, m),
+        lambda m: tf.py_function(lambda v: v * v, [m], tf.float32),
+    )
+    return [_tangents(tf, f, m, m * 0.5) for f in functions]
+
+
+@program
+def forward_derivatives_of_variables_and_structures(tf: Any) -> Any:
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    a, b = tf.constant(2.0), tf.constant(3.0)
+    with tf.autodiff.ForwardAccumulator({"v": v, "a": a}, {"v": tf.ones([2, 2]), "a": b}) as acc:
+        v.assign_add([[a, a], [a, a]])
+        y = tf.matmul(v, v) * a
+        inside = acc.jvp(y)
+    after = y * 2.0
+    zero = tf.UnconnectedGradients.ZERO
+    return [
+        inside,
+        acc.jvp({"y": y, "v": v, "of nothing": [b, after]}),
+        acc.jvp([b, after], unconnected_gradients=zero),
+    ]
+
+
+@program
+def forward_derivatives_of_derivatives(tf: Any) -> Any:
+    x, t, one = tf.constant([1.0, 2.0, 3.0]), tf.constant([1.0, 0.0, 2.0]), tf.constant(1.0)
+    forward = tf.autodiff.ForwardAccumulator
+
+    def f(x: Any) -> Any:
+        return tf.reduce_sum(x**3) * x[0]
+
+    def over_a_tape(f: Any, x: Any, t: Any) -> Any:
+        with forward(x, t) as acc:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            grad = tape.gradient(y, x)
+        return grad, acc.jvp(grad)
+
+    def under_a_tape(f: Any, x: Any, t: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            with forward(x, t) as acc:
+                y = f(x)
+            found = acc.jvp(y)
+        return tape.gradient(found, x)
+
+    p = tf.constant(2.0)
+    with forward(p, one) as outer:
+        with forward(p, one) as middle:
+            with forward(p, one) as inner:
+                y = p**4
+            first = inner.jvp(y)
+        second = middle.jvp(first)
+    return [
+        over_a_tape(f, x, t),
+        over_a_tape(tf.function(f), x, t),
+        tf.function(over_a_tape)(tf.function(f), x, t),
+        under_a_tape(f, x, t),
+        tf.function(under_a_tape)(f, x, t),
+        [outer.jvp(one) for one in (y, first, second)],
+    ]
+
+
+@program
+def forward_derivatives_of_control_flow(tf: Any) -> Any:
+    x, t = tf.constant([1.0, 2.0, 3.0]), tf.constant([1.0, 0.0, 2.0])
+
+    def loop(x: Any) -> Any:
+        y = x
+        for _ in tf.range(3):
+            y = y * x
+        return y
+
+    def branch(x: Any) -> Any:
+        return x * x if tf.reduce_sum(x) > 0.0 else x
+
+    def scan(x: Any) -> Any:
+        return tf.scan(lambda a, e: a * e, x)
+
+    v = tf.Variable(3.0)
+    found = []
+    for f in (loop, branch, scan, lambda x: {"a": tf.exp(x) * v, "b": tf.constant(1.0)}):
+        found.append(_tangents(tf, f, x, t))
+        found.append(_tangents(tf, tf.function(f), x, t))
+    inside = tf.function(lambda x, t: _tangents(tf, loop, x, t))
+    return [*found, inside(x, t), _tangents(tf, lambda _: tf.function(loop)(x) * v, v, v * 2.0)]
+
+
+@program
+def forward_accumulators_that_are_used_wrongly(tf: Any) -> Any:
+    x = tf.constant([1.0, 2.0])
+    forward = tf.autodiff.ForwardAccumulator
+    acc = forward(x, x)
+
+    def enter() -> None:
+        with acc:
+            pass
+
+    with acc:
+        told = error(enter, "Accumulator is already recording")
+    with acc:
+        y = x * 2.0
+    return [
+        told,
+        acc.jvp(y),
+        error(lambda: acc.jvp(y, unconnected_gradients="some")),
+        error(lambda: forward([x, x], [x, x]), "specified as a primal multiple times"),
+        error(lambda: forward(x, tf.cast(x, tf.float64))),
+        forward(tf.constant([1, 2]), tf.constant([1, 2])).jvp(x),
+    ]

@@ -232,7 +232,7 @@ class GraphFunction:
         if self.graph.name not in graph.functions:
             self.graph.outputs = list(self.outputs)
             finish(self.graph, graph.functions)
-        return call_op(self.graph, inputs).outputs
+        return call_op(self.graph, inputs).outputs[: len(self.outputs)]
 
     def _call_under(self, tapes: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
         """Call a version that keeps what gradients need, and let the tapes note it.
@@ -245,7 +245,8 @@ class GraphFunction:
         for _ in range(depth):
             versions.append(versions[-1].differentiable.forward)
         everything = versions[-1]._run_tensors(inputs)
-        for level, tape in enumerate(reversed(tapes)):
+        # Outer ones first: they differentiate what inner ones compute at once.
+        for level, tape in zip(reversed(range(len(tapes))), tapes):
             version = versions[depth - 1 if tape.is_persistent else level]
             made = EagerOperation(
                 get_default_graph(),

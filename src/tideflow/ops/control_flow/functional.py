@@ -164,7 +164,8 @@ def _functional_op(
     name: str | None,
 ) -> Operation:
     op = make_op(get_op_def(op_name), args, attrs, name)
-    for i, output in enumerate(op.outputs):
+    # Who differentiates at once has given it further outputs already.
+    for i, output in enumerate(op.outputs[: len(branches[0].outputs)]):
         dims = {branch.outputs[i].dims for branch in branches}
         if len(dims) == 1:
             output.set_shape(dims.pop())

@@ -85,7 +85,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 class _Reads:
     """Stands among the tapes to see which eager variables are read; notes nothing else."""
 
-    is_persistent = False
+    is_forward = is_persistent = False
 
     def __init__(self) -> None:
         self.variables: list[Any] = []
@@ -141,7 +141,9 @@ def _noted(
     What the function did is noted, too: gradients of grad_fn may go through it.
     """
     takes_variables = _takes_variables(grad_fn, variables)
-    tapes, local.tapes = local.tapes, ()
+    tapes = local.tapes
+    # What goes forwards goes through what the function did.
+    local.tapes = tuple(tape for tape in tapes if tape.is_forward)
     try:
         outputs = list(apply_op("IdentityN", results))
     finally:
@@ -152,7 +154,8 @@ def _noted(
         return _called(grad_fn, given, takes_variables, variables)
 
     for tape in tapes:
-        tape.record(_Call(outputs), [*inputs, *(v.handle for v in variables)], backward)
+        if not tape.is_forward:
+            tape.record(_Call(outputs), [*inputs, *(v.handle for v in variables)], backward)
     return outputs
 
 
