@@ -1,8 +1,9 @@
-"""Pictures in files other than PNG: JPEG, BMP, GIF and WebP, read and written with Pillow.
+"""Pictures in files other than PNG: JPEG, BMP, GIF and WebP, read and written with Pillow, and
+JPEG XL, read with imagecodecs.
 
-Pillow is an optional dependency, tideflow[image].  JPEG files come out byte by byte as those of
-TensorFlow, which uses the same library.  They are read by its slow, exact transform; TensorFlow by
-default takes the fast one, whose pixels may differ by a few steps of brightness.
+Both are optional dependencies, tideflow[image] and tideflow[jxl].  JPEG files come out byte by byte
+as those of TensorFlow, which uses the same library.  They are read by its slow, exact transform;
+TensorFlow by default takes the fast one, whose pixels may differ by a few steps of brightness.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _MAGIC = {
     "GIF": b"GIF8",
     "BMP": b"BM",
 }
+_JXL_MAGIC = (b"\xff\x0a", b"\0\0\0\x0cJXL \r\n\x87\n")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
@@ -30,23 +32,25 @@ class PictureError(ValueError):
     """A file is not what it should be."""
 
 
-class NoPillowError(RuntimeError):
-    """Pillow is not installed."""
+class NoLibraryError(RuntimeError):
+    """The library that reads files of a format is not installed."""
 
 
 def _pillow() -> Any:
     try:
         return importlib.import_module("PIL.Image")
     except ImportError:
-        raise NoPillowError(
+        raise NoLibraryError(
             "JPEG, BMP, GIF and WebP files need Pillow: install tideflow[image]"
         ) from None
 
 
 def format_of(data: bytes) -> str | None:
-    """Return the format that a file begins like: JPEG, PNG, GIF, BMP or WEBP."""
+    """Return the format that a file begins like: JPEG, JXL, PNG, GIF, BMP or WEBP."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"
+    if data.startswith(_JXL_MAGIC):
+        return "JXL"
     return next((name for name, magic in _MAGIC.items() if data.startswith(magic)), None)
 
 
@@ -192,3 +196,22 @@ def decode_webp(data: bytes, channels: int = 0) -> np.ndarray[Any, Any]:
     Raises: PictureError.
     """
     return _frames(data, "WEBP", channels)
+
+
+def decode_jxl(data: bytes) -> np.ndarray[Any, Any]:
+    """Return the first picture of a JPEG XL file as uint8 [height, width, channels].
+
+    Raises: PictureError; NoLibraryError.
+    """
+    try:
+        codecs: Any = importlib.import_module("imagecodecs")
+    except ImportError:
+        raise NoLibraryError("JPEG XL files need imagecodecs: install tideflow[jxl]") from None
+    try:
+        pixels: np.ndarray[Any, Any] = codecs.jpegxl_decode(data, index=0)
+    except (codecs.JpegxlError, ValueError) as error:
+        raise PictureError(f"Failed to decode JXL image: {error}") from None
+    if pixels.dtype != np.uint8:
+        most = np.iinfo(pixels.dtype).max if pixels.dtype.kind == "u" else 1
+        pixels = (np.clip(pixels / most, 0, 1) * 255 + 0.5).astype(np.uint8)
+    return pixels[..., None] if pixels.ndim == 2 else pixels

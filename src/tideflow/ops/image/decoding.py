@@ -1,4 +1,4 @@
-"""Pictures in files: JPEG, BMP, GIF, WebP, and whatever a file turns out to be.
+"""Pictures in files: JPEG, JPEG XL, BMP, GIF, WebP, and whatever a file turns out to be.
 
 An op takes files of other formats than its name says, as in TensorFlow, where one kernel serves
 them all.
@@ -37,7 +37,7 @@ def _call(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return function(*args, **options)
     except (pictures.PictureError, png.CompressionError, ValueError) as error:
         raise _invalid(str(error)) from None
-    except pictures.NoPillowError as error:
+    except pictures.NoLibraryError as error:
         raise errors.UnimplementedError(str(error)) from None
 
 
@@ -46,8 +46,8 @@ def _format_for(op_name: str, data: bytes) -> str:
     found = pictures.format_of(data)
     if found is None:
         raise _invalid(
-            "Unknown image file format. One of JPEG, PNG, GIF, BMP, WebP required; the file begins "
-            f"with {data[:8]!r}"
+            "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required; the "
+            f"file begins with {data[:8]!r}"
         )
     refused = {"DecodeWebP": ("GIF", "BMP"), "DecodeBmp": ("JPEG", "PNG", "GIF")}
     if found in refused.get(op_name, () if op_name == "DecodeImage" else ("BMP",)):
@@ -80,10 +80,13 @@ def decoded(
     elif found == "GIF":
         pixels = _frames(op_name, _call(pictures.decode_gif, data), expands)
     else:
-        pixels = _call(pictures.decode_webp, data)
+        if found == "JXL" and dtype is not dtypes.uint8:
+            raise _invalid("JXL only supports uint8 for dtype")
+        read = pictures.decode_jxl if found == "JXL" else pictures.decode_webp
+        pixels = _call(read, data)
         if channels not in (0, pixels.shape[-1]):
             raise _invalid("Number of channels requested does not match input")
-    if op_name == "DecodeGif" and pixels.ndim == 3:
+    if op_name == "DecodeGif" and pixels.ndim == 3 and found != "JXL":
         pixels = pixels[None]
     return _of_type(pixels, dtype)
 
@@ -314,6 +317,19 @@ def decode_webp_kernel(ctx: KernelContext, contents: Array | bytes, *, channels:
 
 @op(
     """
+    DecodeJxl(contents: string) -> image: dtype
+    channels: int = 0
+    dtype: type in {uint8} = uint8
+    """,
+    shape=_picture_shape,
+)
+def decode_jxl_kernel(ctx: KernelContext, contents: Array | bytes, *, channels: int) -> Any:
+    """Return the pixels [height, width, channels] of a file."""
+    return decoded("DecodeJxl", contents, channels, dtypes.uint8, False)
+
+
+@op(
+    """
     DecodeImage(contents: string) -> image: dtype
     channels: int = 0
     dtype: type in {uint8, uint16, float} = uint8
@@ -342,5 +358,6 @@ not_differentiable(
     "DecodeBmp",
     "DecodeGif",
     "DecodeWebP",
+    "DecodeJxl",
     "DecodeImage",
 )

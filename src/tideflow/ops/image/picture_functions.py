@@ -162,6 +162,18 @@ def decode_webp(
     return made
 
 
+@export("image.decode_jxl", "io.decode_jxl")
+def decode_jxl(
+    contents: TensorLike,
+    channels: int = 0,
+    dtype: DTypeLike = dtypes.uint8,
+    name: str | None = None,
+) -> Tensor:
+    """Return the pixels [height, width, channels] of a JPEG XL file, which needs tideflow[jxl]."""
+    made: Tensor = apply_op("DecodeJxl", contents, channels=channels, dtype=dtype, name=name)
+    return made
+
+
 @export("image.decode_image", "io.decode_image")
 def decode_image(
     contents: TensorLike,
@@ -170,7 +182,7 @@ def decode_image(
     name: str | None = None,
     expand_animations: bool = True,
 ) -> Any:
-    """Return the pixels of a JPEG, PNG, GIF, BMP or WebP file.
+    """Return the pixels of a JPEG, JPEG XL, PNG, GIF, BMP or WebP file.
 
     Args:
       channels: 1 gray, 3 RGB, 4 RGBA; None as the file has them.
