@@ -60,4 +60,4 @@ def test_workers_of_both_kinds_serve_one_dispatcher(theirs):
     with helper("tideflow") as ours:
         ours.ask("worker", theirs_first)
         theirs.ask("worker", theirs_first)
-        assert theirs.ask("client", theirs_first) == EXPECTED
+        assert found_by(tf, f"grpc://{theirs_first}") == EXPECTED

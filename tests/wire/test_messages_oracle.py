@@ -35,6 +35,7 @@ MODULES = [
     "tensorflow.core.protobuf.trackable_object_graph_pb2",
     "tensorflow.core.protobuf.transport_options_pb2",
     "tensorflow.core.util.event_pb2",
+    "tensorflow.core.util.saved_tensor_slice_pb2",
     "tensorflow.core.util.quantization.uniform_quant_ops_attr_pb2",
     "tensorflow.python.training.checkpoint_state_pb2",
 ]
