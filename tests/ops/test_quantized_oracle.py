@@ -195,36 +195,6 @@ ARITHMETIC = [
 ]
 
 IMAGES = levels("quint8", 2, 7, 8, 3)
-RESIZED = [
-    *(
-        Call(
-            "QuantizedResizeBilinear",
-            [pixels, np.int32(size), F(-1), F(3)],
-            {"align_corners": corners, "half_pixel_centers": half},
-            fixed=True,
-        )
-        for pixels in (
-            IMAGES,
-            levels("quint8", 1, 5, 6, 1),
-            levels("qint32", 2, 3, 4, 2),
-            np.float32(RNG.normal(size=(2, 3, 4, 2))),
-        )
-        for size in ([2, 6], [14, 16], [7, 8], [1, 1], [9, 5])
-        for corners in (False, True)
-        for half in (False, True)
-    ),
-    *(
-        Call("QuantizedResizeBilinear", [IMAGES, np.int32(size), *map(np.asarray, ends)])
-        for size, ends in [
-            ([0, 3], (F(0), F(1))),
-            ([3, 3, 1], (F(0), F(1))),
-            ([3, 3], (F([0]), F(1))),
-            ([3, 3], (F(0), F([1]))),
-        ]
-    ),
-    Call("QuantizedResizeBilinear", [IMAGES[0], np.int32([3, 3]), F(0), F(1)], id="rank"),
-    Call("QuantizedResizeBilinear", [IMAGES[:, :0], np.int32([3, 3]), F(0), F(1)], id="empty"),
-]
 LAYERS = [
     *(
         Call(
@@ -289,6 +259,37 @@ LAYERS = [
         for kind in ("quint8", "qint8")
     ),
 ]  # fmt: skip
+
+RESIZED = [
+    *(
+        Call(
+            "QuantizedResizeBilinear",
+            [pixels, np.int32(size), F(-1), F(3)],
+            {"align_corners": corners, "half_pixel_centers": half},
+            fixed=True,
+        )
+        for pixels in (
+            IMAGES,
+            levels("quint8", 1, 5, 6, 1),
+            levels("qint32", 2, 3, 4, 2),
+            np.float32(RNG.normal(size=(2, 3, 4, 2))),
+        )
+        for size in ([2, 6], [14, 16], [7, 8], [1, 1], [9, 5])
+        for corners in (False, True)
+        for half in (False, True)
+    ),
+    *(
+        Call("QuantizedResizeBilinear", [IMAGES, np.int32(size), *map(np.asarray, ends)])
+        for size, ends in [
+            ([0, 3], (F(0), F(1))),
+            ([3, 3, 1], (F(0), F(1))),
+            ([3, 3], (F([0]), F(1))),
+            ([3, 3], (F(0), F([1]))),
+        ]
+    ),
+    Call("QuantizedResizeBilinear", [IMAGES[0], np.int32([3, 3]), F(0), F(1)], id="rank"),
+    Call("QuantizedResizeBilinear", [IMAGES[:, :0], np.int32([3, 3]), F(0), F(1)], id="empty"),
+]
 
 
 # Kernels of oneDNN, which TensorFlow puts in the place of some of these on some processors, round
