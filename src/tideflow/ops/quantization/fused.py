@@ -397,6 +397,7 @@ def _matmul_kernel(fusion: _Fusion) -> _Kernel:
         for what in ("a", "b"):
             sizes = given[what].shape
             _require(len(sizes) == 2, f"{what} must be a matrix; it is {list(sizes)}")
+        # TensorFlow's kernel takes no notice of these attrs, though shapes do there.
         a = given["a"].T if attrs["transpose_a"] else given["a"]
         b = given["b"].T if attrs["transpose_b"] else given["b"]
         fits = a.shape[1] == b.shape[0]
