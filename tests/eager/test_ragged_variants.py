@@ -41,3 +41,29 @@ def test_a_row_is_a_tensor():
 def test_another_ragged_rank_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expected ragged_rank=1"):
         _taken(_held(batched=True), 2)
+
+
+def test_components_travel_as_one_variant_with_their_class():
+    # A TypeSpecProto of a RaggedTensorSpec, and of a SparseTensorSpec, as field 1.
+    ragged, sparse = b"\n\x02\x08\x03", b"\n\x02\x08\x01"
+    raw = tf.raw_ops
+
+    def taken(given, metadata, types):
+        return raw.CompositeTensorVariantToComponents(
+            encoded=given, metadata=metadata, Tcomponents=types
+        )
+
+    held = raw.CompositeTensorVariantFromComponents(
+        components=[tf.constant([1.0, 2.0]), tf.constant([b"a"])], metadata=ragged
+    )
+    both = [tf.float32, tf.string]
+    numbers, words = taken(tf.identity(held), ragged, both)
+    assert (numbers.numpy().tolist(), words.numpy().tolist()) == ([1.0, 2.0], [b"a"])
+    for metadata, types, told in (
+        (sparse, both, "Expected a SPARSE_TENSOR_SPEC"),
+        (ragged, both[:1], "has 2 tensor components"),
+        (ragged, both[::-1], "component 0 had dtype float32"),
+        (b"no message", both, "Error parsing metadata"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=told):
+            taken(held, metadata, types)

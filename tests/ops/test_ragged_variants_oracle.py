@@ -117,3 +117,43 @@ def test_gradients_go_through_variants():
                 grads += tf.gradients(back * back * back, [values])
             found.append(session.run(grads))
     np.testing.assert_allclose(*found)
+
+
+# What TensorFlow writes for RaggedTensorSpec and SparseTensorSpec: a TypeSpecProto as field 1.
+RAGGED, SPARSE = b"\n\x02\x08\x03", b"\n\x02\x08\x01"
+INTO, OUT_OF = "CompositeTensorVariantFromComponents", "CompositeTensorVariantToComponents"
+
+
+def composite(components, metadata=RAGGED):
+    return apply_op(INTO, [ours.constant(one) for one in components], metadata=metadata)
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda v: f"{v.dtype}-{v.ndim}")
+def test_components_that_go_in_come_out(values):
+    def build():
+        runs = []
+        for metadata in (RAGGED, SPARSE, b""):
+            made = composite([values, SPLITS[0]], metadata)
+            types = [values.dtype if values.dtype != object else "string", "int64"]
+            runs.append(Run(apply_op(OUT_OF, made, metadata=metadata, Tcomponents=types)))
+        return runs
+
+    check_both_run(build, [INTO, OUT_OF])
+
+
+@pytest.mark.parametrize(
+    ("metadata", "types"),
+    [
+        (SPARSE, ["int64", "int32"]),
+        (b"", ["int64", "int32"]),
+        (RAGGED, ["int64"]),
+        (RAGGED, ["int64", "float32"]),
+        (b"no message", ["int64", "int32"]),
+    ],
+)
+def test_components_of_another_kind_are_refused(metadata, types):
+    def build():
+        made = composite([SPLITS[0], np.int32([1])])
+        return [Run(apply_op(OUT_OF, made, metadata=metadata, Tcomponents=types))]
+
+    check_both_run(build, [INTO, OUT_OF])

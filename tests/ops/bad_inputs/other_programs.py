@@ -198,6 +198,14 @@ def _ragged(op: str, feed: Feeds) -> Runs:
     return runs
 
 
+def _composite(op: str, feed: Feeds) -> Runs:
+    """Put tensors into a variant, and take them out."""
+    attrs: dict[str, Any] = {"metadata": b"\n\x02\x08\x03"}
+    held = apply_op("CompositeTensorVariantFromComponents", [feed(X), feed(I64([1]))], **attrs)
+    attrs["Tcomponents"] = [F, I64]
+    return [apply_op("CompositeTensorVariantToComponents", held, **attrs)]
+
+
 _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_drawn, "RandomUniform RandomStandardNormal TruncatedNormal"),
     (_drawn_integers, "RandomUniformInt"),
@@ -229,6 +237,7 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_array_grad, "TensorArrayGradWithShape"),
     (_composed, "_UnaryOpsComposition"),
     (_ragged, "RaggedTensorToVariant RaggedTensorFromVariant"),
+    (_composite, "CompositeTensorVariantFromComponents CompositeTensorVariantToComponents"),
 ]
 
 
