@@ -170,3 +170,26 @@ def test_a_flat_map_by_index():
         begin, *others = steps(made, 6)
         session.run(begin.fetches)
         assert [session.run(one.fetches)[0] for one in others[:6]] == [0, 0, 1, 1, 2, 2]
+
+
+def test_statistics_of_a_dataset():
+    def spec(variant):
+        return tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
+
+    kind = {"output_types": [tf.int64], "output_shapes": [[]]}
+    aggregator = tf.raw_ops.StatsAggregatorHandle(shared_name="statistics")
+    data = tf.data.experimental.to_variant(Data.range(5))
+    for op in ("BytesProducedStatsDataset", "LatencyStatsDataset"):
+        data = getattr(tf.raw_ops, op)(input_dataset=data, tag=op, **kind)
+    measured = tf.raw_ops.SetStatsAggregatorDataset(
+        input_dataset=data, stats_aggregator=aggregator, tag="all", counter_prefix="", **kind
+    )
+    # Only what is walked over through the dataset that names the aggregator counts.
+    assert len(list(spec(data))) == 5
+    assert [int(x) for x in spec(measured).take(3)] == [0, 1, 2]
+    summary = tf.raw_ops.StatsAggregatorSummary(iterator=aggregator).numpy()
+    found = {one.tag: one.histo for one in v1.Summary.FromString(summary).value}
+    assert sorted(found) == ["all::BytesProducedStatsDataset", "all::LatencyStatsDataset"]
+    bytes_of = found["all::BytesProducedStatsDataset"]
+    assert (bytes_of.num, bytes_of.min, bytes_of.max, bytes_of.sum) == (3, 8, 8, 24)
+    assert found["all::LatencyStatsDataset"].num == 3

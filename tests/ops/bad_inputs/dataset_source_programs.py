@@ -110,6 +110,13 @@ def _parsed(op: str, feed: Feeds) -> Runs:
     return first_elements(made)
 
 
+def _measured(op: str, feed: Feeds) -> Runs:
+    aggregator = apply_op("StatsAggregatorHandle")
+    measured = numbers(3).to("BytesProducedStatsDataset", "bytes")
+    made = first_elements(measured.to(op, aggregator, feed("all"), feed("")))
+    return [*made, [apply_op("StatsAggregatorSummary", aggregator)]]
+
+
 _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_queried, "SqlDataset ExperimentalSqlDataset"),
     (_from_within, "TFRecordDatasetV2"),
@@ -119,6 +126,7 @@ _BUILDERS: list[tuple[Callable[[str, Feeds], Runs], str]] = [
     (_flat_by_index, "IndexFlatMapDataset"),
     (_by_weights, "WeightedFlatMapDataset"),
     (_parsed, "ParseExampleDataset ParseExampleDatasetV2 ExperimentalParseExampleDataset"),
+    (_measured, "SetStatsAggregatorDataset ExperimentalSetStatsAggregatorDataset"),
     (_branched, "ChooseFastestBranchDataset"),
 ]
 

@@ -18,7 +18,9 @@ _NOTHING_TO_FEED = """
     SdcaShrinkL1 TensorMapStackKeys
     RandomShuffleQueue ResourceAccumulatorNumAccumulated ResourceConditionalAccumulator
     SerializeIterator SparseConditionalAccumulator StackCloseV2 StageClear StageSize
-    IteratorGetModelProto
+    IteratorGetModelProto StatsAggregatorHandle StatsAggregatorHandleV2
+    ExperimentalStatsAggregatorHandle ExperimentalStatsAggregatorSummary
+    StatsAggregatorSetSummaryWriter StatsAggregatorSummary
     StatelessRandomGetAlg
     TensorArrayCloseV3 TensorListLength Timestamp Unstage VarHandleOp VarIsInitializedOp Variable
     VariableV2

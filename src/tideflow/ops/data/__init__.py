@@ -5,6 +5,7 @@ Start reading at `values`, the contract of a dataset, then `functions` and `map`
 from __future__ import annotations
 
 from tideflow.ops.data.background import Producer
+from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.experimental_api import assert_cardinality
 from tideflow.ops.data.from_graph import function_of_graph
 from tideflow.ops.data.functions import drive, enter_scope
@@ -20,11 +21,14 @@ from tideflow.ops.data.structure import attrs_of, flat_specs, packed
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.data.type_specs import set_default_kind
 from tideflow.ops.data.values import Dataset as RuntimeDataset
-from tideflow.ops.data.values import Element, Splits, as_dataset
+from tideflow.ops.data.values import Element, Splits, as_dataset, text
+from tideflow.ops.data.values import Iterator as ElementIterator
 
 __all__ = [
     "Dataset",
     "Element",
+    "ElementIterator",
+    "Elements",
     "IteratorResource",
     "Optional",
     "Producer",
@@ -37,6 +41,7 @@ __all__ = [
     "as_dataset",
     "assert_cardinality",
     "attrs_of",
+    "dataset_op",
     "drive",
     "end_of_sequence",
     "enter_scope",
@@ -51,6 +56,7 @@ __all__ = [
     "share_of",
     "split_sources",
     "sql_parts",
+    "text",
     "tf_record_iterator",
     "to_variant",
 ]

@@ -96,17 +96,12 @@ def passed_on_with_names(
 
 
 @dataset_op(
-    "BytesProducedStatsDataset(input_dataset: variant, tag: string)",
-    "LatencyStatsDataset(input_dataset: variant, tag: string)",
     "RewriteDataset(input_dataset: variant, rewrite_name: string)",
     same_elements=True,
     metadata=False,
 )
-def passed_on_with_name(
-    input_dataset: Dataset, tag: Any = b"", rewrite_name: Any = b""
-) -> Elements:
+def passed_on_with_name(input_dataset: Dataset, rewrite_name: Any) -> Elements:
     """Return the same elements.  Raises: InvalidArgumentError for a name that is no scalar."""
-    _check_rank(tag, 0, "tag")
     _check_rank(rewrite_name, 0, "rewrite_name")
     return Elements()
 
@@ -136,8 +131,6 @@ def passed_on_with_limit(
 
 for _name in (
     "AssertNextDataset",
-    "BytesProducedStatsDataset",
-    "LatencyStatsDataset",
     "MaxIntraOpParallelismDataset",
     "NonSerializableDataset",
     "PrivateThreadPoolDataset",

@@ -100,32 +100,56 @@ def _limits() -> Any:
     return np.array([-x for x in reversed(positive)] + [0.0] + positive)
 
 
+class Histogram:
+    """Counts finite numbers by their size."""
+
+    def __init__(self) -> None:
+        limits = _limits()
+        self._counts = np.zeros(len(limits), np.int64)
+        self._least, self._most = float(limits[-1]), float(limits[0])
+        self._sum = self._sum_squares = 0.0
+
+    def add(self, values: Array) -> None:
+        """Count numbers."""
+        flat = np.asarray(values).reshape(-1).astype(np.float64)
+        if not flat.size:
+            return
+        at = np.searchsorted(_limits(), flat, side="right")
+        self._counts += np.bincount(at, minlength=len(self._counts))
+        self._least = min(self._least, float(flat.min()))
+        self._most = max(self._most, float(flat.max()))
+        self._sum += float(flat.sum())
+        self._sum_squares += float(np.square(flat).sum())
+
+    def to_proto(self) -> pb.HistogramProto:
+        """Return the counts; empty buckets in a row are one."""
+        limits = _limits()
+        found = pb.HistogramProto(
+            min=self._least,
+            max=self._most,
+            num=int(self._counts.sum()),
+            sum=self._sum,
+            sum_squares=self._sum_squares,
+        )
+        last = -1
+        for index in np.flatnonzero(self._counts).tolist():
+            if index > last + 1:
+                found.bucket_limit.append(float(limits[index - 1]))
+                found.bucket.append(0.0)
+            found.bucket_limit.append(float(limits[index]))
+            found.bucket.append(float(self._counts[index]))
+            last = index
+        if last < len(limits) - 1:
+            found.bucket_limit.append(float(limits[-1]))
+            found.bucket.append(0.0)
+        return found
+
+
 def histogram(values: Array) -> pb.HistogramProto:
     """Return the histogram of finite numbers; empty buckets in a row count as one."""
-    flat = np.asarray(values).reshape(-1).astype(np.float64)
-    limits = _limits()
-    at = np.searchsorted(limits, flat, side="right")
-    counts = np.bincount(at, minlength=len(limits))
-    found = pb.HistogramProto(
-        min=float(flat.min()) if flat.size else float(limits[-1]),
-        max=float(flat.max()) if flat.size else float(limits[0]),
-        num=flat.size,
-        sum=float(flat.sum()),
-        sum_squares=float(np.square(flat).sum()),
-    )
-    used = np.flatnonzero(counts)
-    last = -1
-    for index in used.tolist():
-        if index > last + 1:
-            found.bucket_limit.append(float(limits[index - 1]))
-            found.bucket.append(0.0)
-        found.bucket_limit.append(float(limits[index]))
-        found.bucket.append(float(counts[index]))
-        last = index
-    if last < len(limits) - 1:
-        found.bucket_limit.append(float(limits[-1]))
-        found.bucket.append(0.0)
-    return found
+    found = Histogram()
+    found.add(values)
+    return found.to_proto()
 
 
 @op(
