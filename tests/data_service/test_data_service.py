@@ -109,6 +109,23 @@ def test_values_that_functions_capture_go_along(dispatcher, workers):
     assert numbers(moved) == [0, 1, 3, 4, 6, 7]
 
 
+def test_elements_of_other_kinds_than_tensors_come_back(dispatcher, workers):
+    def moved(dataset: Any) -> Any:
+        return dataset.apply(service.distribute(EACH_ONCE, dispatcher.target))
+
+    rows = tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[1], [2, 3], []]))
+    assert sorted(row.numpy().tolist() for row in moved(rows)) == [[], [1], [2, 3]]
+    table = tf.sparse.from_dense([[0, 1], [2, 0]])
+    [found] = moved(tf.data.Dataset.from_tensors(table))
+    assert tf.sparse.to_dense(found).numpy().tolist() == [[0, 1], [2, 0]]
+
+
+def test_caches_and_seeds_are_those_of_each_worker(dispatcher, workers):
+    dataset = tf.data.Dataset.range(4).cache().shuffle(4).repeat(2)
+    moved = dataset.apply(service.distribute("parallel_epochs", dispatcher.target))
+    assert numbers(moved) == sorted([*range(4)] * 4)
+
+
 def test_one_job_is_shared_by_its_name(dispatcher, workers):
     def read() -> Any:
         return tf.data.Dataset.range(50).apply(

@@ -17,11 +17,12 @@ from tideflow.ops.data.functions_api import AUTOTUNE, Dataset
 from tideflow.ops.data.options_api import AutoShardPolicy, Options
 from tideflow.ops.data.service import data_service
 from tideflow.ops.data.spec_files import structured_value, value_of
-from tideflow.ops.data.structure import flat_specs, flat_tensors, int64
+from tideflow.ops.data.structure import flat_specs, int64
 from tideflow.ops.data.structure import make as make_operation
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.data.type_specs import default_kind
 from tideflow.ops.export import export
+from tideflow.ops.framework import nest
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 
@@ -142,7 +143,7 @@ def register_dataset(
     if get_default_graph().is_eager:
         metadata.element_spec = structured_value(dataset.element_spec).SerializeToString()
     if compression is not None:
-        dataset = dataset.map(_compress, num_parallel_calls=AUTOTUNE)
+        dataset = _compressed(dataset)
     found: Tensor = apply_op(
         "RegisterDatasetV2",
         dataset._variant,
@@ -155,9 +156,17 @@ def register_dataset(
     return found
 
 
-def _compress(*parts: Any) -> Tensor:
-    found: Tensor = apply_op("CompressElement", flat_tensors(parts))
-    return found
+def _compressed(dataset: Any) -> Any:
+    specs = nest.flatten(dataset.element_spec)
+
+    def compress(*parts: Any) -> Any:
+        # By the specs of the dataset, which readers go by: rows of a ragged tensor may be tensors.
+        leaves = zip(specs, nest.flatten(parts), strict=True)
+        return apply_op(
+            "CompressElement", [one for s, leaf in leaves for one in s.to_tensors(leaf)]
+        )
+
+    return dataset.map(compress, num_parallel_calls=AUTOTUNE)
 
 
 @export("data.experimental.service.from_dataset_id")

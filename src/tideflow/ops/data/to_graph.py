@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.functions import functions_needed
 from tideflow.graph.graph_def import node_to_def, nodes_to_graph_def
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef, Node, arg_types
 from tideflow.graph.op_def import get_op_def
-from tideflow.ops.data.values import Dataset, Origin, as_dataset
+from tideflow.ops.data.values import Dataset, Origin
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -22,7 +24,7 @@ from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.tensor_codec import encode_tensor
 
 # Resources for which a task that does not have them takes new ones.
-_OF_EACH_TASK = ("SeedGenerator", "IterationCounter")
+_OF_EACH_TASK = ("SeedGenerator", "IterationCounter", "MemoryCache")
 
 
 async def graph_of(dataset: Dataset) -> pb.GraphDef:
@@ -83,8 +85,9 @@ class _Writer:
         return f"{op}/_{len(self.nodes)}"
 
     async def _input(self, node: Node, value: Any, dtype: DType) -> str:
-        if dtype is dtypes.variant:
-            return await self.write(as_dataset(value))
+        bare = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+        if isinstance(bare, Dataset):
+            return await self.write(bare)
         if isinstance(value, ResourceHandle) and not any(
             kind in value.maybe_type_name for kind in _OF_EACH_TASK
         ):
