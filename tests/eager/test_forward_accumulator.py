@@ -102,3 +102,18 @@ def test_slices_have_the_tangents_of_their_values():
     found = acc.jvp(grad)
     assert found.indices.numpy().tolist() == [0, 0, 1]
     np.testing.assert_allclose(found.values, 6 * tf.gather(table, [0, 0, 1]))
+
+
+def test_gradients_that_users_give_are_for_tapes_alone(x, t):
+    @tf.custom_gradient
+    def cube(x):
+        return x**3, lambda dy: dy * 7.0 * x
+
+    def tangent(x, t):
+        with tf.autodiff.ForwardAccumulator(x, t) as acc:
+            y = cube(x)
+        return acc.jvp(y)
+
+    expected = [3.0, 0.0, 54.0]
+    np.testing.assert_allclose(tangent(x, t), expected)
+    np.testing.assert_allclose(tf.function(tangent)(x, t), expected)

@@ -124,6 +124,13 @@ class ForwardAccumulator:
                 self._lost.update((id(one), one) for one in fresh)
                 break
 
+    def hand_on(self, known: Sequence[Tensor], others: Sequence[Tensor]) -> None:
+        """Give tensors the tangents of others that they are copies of."""
+        for tensor, copy in zip(known, others):
+            found = self._tangents.get(id(tensor))
+            if found is not None:
+                self._tangents[id(copy)] = copy, found[1]
+
     def extend(self, op: Operation, outputs: Sequence[Tensor]) -> None:
         """Do nothing: an operation was given all that its gradient needs when it was recorded."""
 

@@ -187,9 +187,17 @@ def _behind(
         return [None] * count + found
 
     gradient_registry.gradient(name)(internal)
-    with get_default_graph().gradient_override_map({"IdentityN": name}):
-        outputs = apply_op("IdentityN", [*results, *inputs, *handles])
-    return list(outputs[:count])
+    tapes = local.tapes
+    local.tapes = tuple(tape for tape in tapes if not tape.is_forward)
+    try:
+        with get_default_graph().gradient_override_map({"IdentityN": name}):
+            outputs = list(apply_op("IdentityN", [*results, *inputs, *handles]))[:count]
+    finally:
+        local.tapes = tapes
+    for tape in tapes:
+        if tape.is_forward:
+            tape.hand_on(results, outputs)
+    return outputs
 
 
 def _variables_between(inputs: list[Tensor], results: list[Tensor]) -> list[Tensor]:
