@@ -193,3 +193,14 @@ def test_statistics_of_a_dataset():
     bytes_of = found["all::BytesProducedStatsDataset"]
     assert (bytes_of.num, bytes_of.min, bytes_of.max, bytes_of.sum) == (3, 8, 8, 24)
     assert found["all::LatencyStatsDataset"].num == 3
+
+
+def test_parts_of_a_saved_dataset(tmp_path):
+    Data.range(6).save(str(tmp_path), shard_func=lambda x: x % 2)
+    (shard,) = tmp_path.glob("*/00000001.shard")
+    kind = {"output_types": [tf.int64], "output_shapes": [[]]}
+    shown = tf.raw_ops.SnapshotDatasetReader(shard_dir=str(shard), start_index=1, version=2, **kind)
+    spec = tf.TensorSpec([], tf.int64)
+    assert [int(x) for x in tf.data.experimental.from_variant(shown, spec)] == [3, 5]
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.raw_ops.SnapshotChunkDataset(chunk_file=str(tmp_path / "none"), **kind)

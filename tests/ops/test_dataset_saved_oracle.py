@@ -205,3 +205,51 @@ def test_values_of_other_types(tmp_path, dtype):
     assert check_elements(lambda: load(tmp_path, structure=kind), ["LoadDataset"]) == [
         value.tolist()
     ]
+
+
+# ---- parts of what was saved
+
+
+def part(op, path, *inputs, **attrs):
+    made = Made(None, **KIND)
+    # TensorFlow folds the dataset of a constant, and cannot write what it then has.
+    nothing = tf.strings.substr(tf.as_string(tf.random_uniform([])), 0, 0)
+    given = tf.strings.join([path, nothing])
+    made.variant = apply_op(op, given, *inputs, **attrs, **made.structure)
+    return made
+
+
+@pytest.mark.parametrize("compression", ["", "NONE", "GZIP"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_shards_and_files_of_what_was_saved(tmp_path, compression, start):
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(save(tmp_path, varied(7), shard=by_turns, compression=compression))
+    (shard,) = tmp_path.glob("*/00000001.shard")
+    wanted = [(x, str(x).encode(), [1.5] * x) for x in (1, 3, 5)]
+    attrs = {"compression": compression, "version": 2}
+    found = check_elements(
+        lambda: part("SnapshotDatasetReader", str(shard), int64(start), **attrs),
+        ["SnapshotDatasetReader"],
+    )
+    assert found == wanted[start:]
+    file = str(shard / "00000000.snapshot")
+    found = check_elements(
+        lambda: part("SnapshotChunkDataset", file, compression=compression),
+        ["SnapshotChunkDataset"],
+    )
+    assert found == wanted
+
+
+def test_shards_and_files_that_are_not_there(tmp_path):
+    path = str(tmp_path / "none")
+    check_refused(
+        lambda: part("SnapshotDatasetReader", path, int64(0), version=2),
+        ["SnapshotDatasetReader"],
+        "NotFoundError",
+    )
+    check_refused(
+        lambda: part("SnapshotDatasetReader", path, int64(0), version=3), ["SnapshotDatasetReader"]
+    )
+    check_refused(
+        lambda: part("SnapshotChunkDataset", path), ["SnapshotChunkDataset"], "NotFoundError"
+    )

@@ -65,14 +65,15 @@ from tideflow.wire.tensor_codec import decode_tensor
 
 _METADATA = "snapshot.metadata"
 # Of the files: one record for each component.
-_VERSION = 2
+VERSION = 2
 # Elements that go to the disk in one go.
 _AT_ONCE = 64
 
 _COMPRESSIONS = {"": "", "NONE": "", "GZIP": "GZIP"}
 
 
-def _compression(name: str) -> str:
+def compression_of_files(name: str) -> str:
+    """Return the compression of files.  Raises: UnimplementedError for one that is not offered."""
     if name not in _COMPRESSIONS:
         raise errors.UnimplementedError(
             f"compression {name!r} of saved datasets is not supported; use GZIP or none"
@@ -122,7 +123,7 @@ class _Run:
         metadata = pb.SnapshotMetadataRecord(
             run_id=self._name,
             creation_timestamp=int(clock.wall_s() * 1e6),
-            version=_VERSION,
+            version=VERSION,
             dtype=[dtype.number for dtype in self._types],
             num_elements=self._count,
             finalized=True,
@@ -182,7 +183,7 @@ def _saving(
 
     shard_func: tells the shard of an element; None for a single shard.
     """
-    directory, kind = Path(os.fsdecode(path)), _compression(compression)
+    directory, kind = Path(os.fsdecode(path)), compression_of_files(compression)
 
     def iterate() -> Iterator:
         function = None if shard_func is None else shard_func.instantiate()
@@ -261,14 +262,16 @@ def _metadata(path: Path) -> pb.SnapshotMetadataRecord:
         found = pb.SnapshotMetadataRecord.FromString(data)
     except DecodeError:
         raise errors.DataLossError(f"{file} does not describe a saved dataset") from None
-    if found.version != _VERSION:
+    if found.version != VERSION:
         raise errors.UnimplementedError(
-            f"{path} was saved in version {found.version} of the format; {_VERSION} is supported"
+            f"{path} was saved in version {found.version} of the format; {VERSION} is supported"
         )
     return found
 
 
-def _elements(types: Sequence[DType]) -> Callable[[RecordFile], PyIterator[Element]]:
+def elements_of(types: Sequence[DType]) -> Callable[[RecordFile], PyIterator[Element]]:
+    """Return what reads the elements that are in a file."""
+
     def read(file: RecordFile) -> PyIterator[Element]:
         records = tf_records(file)
         while parts := list(itertools.islice(records, len(types))):
@@ -307,10 +310,10 @@ def load_dataset(
 
     Raises: NotFoundError where nothing was saved.
     """
-    directory, kind = Path(os.fsdecode(path)), _compression(compression)
+    directory, kind = Path(os.fsdecode(path)), compression_of_files(compression)
     metadata = _metadata(directory)
     shapes = dims_of(output_shapes)
-    read = _elements(output_types)
+    read = elements_of(output_types)
 
     def shard(place: Path) -> Dataset:
         files = sorted(str(file) for file in place.glob("*.snapshot"))
