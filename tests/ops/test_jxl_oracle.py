@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,11 @@ from ops.one_graph import Run, check_both_run
 from tideflow.graph.building import apply_op
 
 pytest.importorskip("tensorflow")
-pytest.importorskip("imagecodecs")
-pytestmark = pytest.mark.tensorflow
+# Not skipped while it is imported: others mutate the cases of all modules like this one.
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.skipif(find_spec("imagecodecs") is None, reason="needs the extra jxl"),
+]
 
 
 def test_pixels_are_tensorflows() -> None:
