@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tideflow.v1 as tf
@@ -116,3 +117,16 @@ def test_what_has_a_row_for_each_distinct_index_is_told(graph):
     found = {node.name for node in nodes if id(node) in sized_by_values(nodes)}
     assert {"count", "rows", "scaled"} <= found
     assert not found & {"distinct", "numbers", "beside"}
+
+
+def test_what_follows_sums_over_rows_of_distinct_indices_stays_in_regions(graph):
+    ids = tf.placeholder(tf.int32, [None])
+    distinct, at = tf.unique(ids)
+    table = tf.get_variable("table", initializer=np.ones((9, 4), np.float32), use_resource=True)
+    rows = tf.gather(table, distinct, name="rows")
+    summed = tf.sparse_segment_sum(rows, at, tf.placeholder(tf.int32, [None]), name="summed")
+    tf.matmul(summed, np.ones((4, 2), np.float32), name="product")
+    nodes = topological_order(tf.get_default_graph().get_operations())
+    found = {node.name for node in nodes if id(node) in sized_by_values(nodes)}
+    assert "summed" in found
+    assert "product" not in found

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -51,6 +53,29 @@ def test_the_cpu_device_is_our_own(caplog):
     assert caplog.records == []
     assert made.platform == "cpu"
     assert made.client not in [one.client for one in load_jax().local_devices(backend="cpu")]
+
+
+def test_xla_knows_the_options_for_cpus(device):
+    jax = load_jax()
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    assert jax_internals.cpu_options(sharding)
+    given = jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)
+    lowered = jax.jit(lambda x: x + 1).lower(given)
+    made = jax_internals.compile_for_cpu(lowered, sharding)
+    found = made(jax.device_put(np.arange(3, dtype=np.float32), sharding))
+    assert np.asarray(found).tolist() == [1, 2, 3]
+
+
+def test_compiling_leaves_jaxs_own_devices_alone():
+    """A GPU of jax's would be taken, with its memory, for code that runs on a CPU."""
+    program = """
+from jax._src import xla_bridge
+from tideflow.runtime.jax_internals import cpu_options
+from tideflow.runtime.jit_compile import cpu_sharding
+assert cpu_options(cpu_sharding())
+assert not xla_bridge.backends_are_initialized()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 def test_code_on_it_has_a_quick_call_that_gives_the_same(device):

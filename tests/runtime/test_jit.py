@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _thread
-import contextlib
 import gc
 import logging
 import random
@@ -22,6 +21,7 @@ from tideflow.runtime import jit_compile
 from tideflow.runtime.jit_mode import JitMode, jit_mode
 from tideflow.runtime.jit_program import JitProgram
 from tideflow.runtime.jit_thread import wait_until_compiled
+from tideflow.runtime.jit_trials import Trial
 from tideflow.wire import messages as pb
 
 
@@ -491,7 +491,7 @@ def test_a_long_step_waits_for_the_compiler(graph):
 
 @pytest.fixture
 def held_compiler(monkeypatch):
-    """Hold the compiler up until the event that is given is set, or the test ends."""
+    """Hold the compiler up until the test ends, and fail it where a step waits for it."""
     may_start = threading.Event()
     compiled = jit_compile.compile_region
 
@@ -500,45 +500,40 @@ def held_compiler(monkeypatch):
         return compiled(*args)
 
     monkeypatch.setattr(jit_compile, "compile_region", held_up)
-    yield may_start
+    waits = []
+    monkeypatch.setattr(Trial, "wait", lambda trial, _: waits.append(trial))
+    yield waits
     may_start.set()
+    wait_until_compiled()
 
 
-def run_until_the_next_run_waits(session, name):
-    """Run tanh of a large array until it would wait for the compiler; return it and its feed."""
+def long_steps(session, **options):
+    """Run tanh of a large array a few times, as often as one waits for the compiler in."""
     x = tf.placeholder(tf.float32, [2000, 1000])
     hot = x
     for _ in range(10):
-        hot = tf.tanh(hot, name=name)
-    feeds = {x: np.zeros([2000, 1000], np.float32)}
-    while not any(program.is_untried for program in programs_with(name)):
-        session.run(hot, feeds)
-    return hot, feeds
+        hot = tf.tanh(hot)
+    for _ in range(8):
+        assert session.run(hot, {x: np.zeros([2000, 1000], np.float32)}, **options).sum() == 0
+
+
+def test_a_step_without_a_deadline_waits_for_the_compiler(graph, held_compiler):
+    with tf.Session(config=AUTO) as session:
+        long_steps(session)
+    assert held_compiler
 
 
 def test_a_step_with_a_deadline_does_not_wait_for_the_compiler(graph, held_compiler):
     with tf.Session(config=AUTO) as session:
-        hot, feeds = run_until_the_next_run_waits(session, "hurried")
-        options = tf.RunOptions(timeout_in_ms=60_000)
-        assert session.run(hot, feeds, options=options).sum() == 0
-        assert any(program.is_untried for program in programs_with("hurried"))
+        long_steps(session, options=tf.RunOptions(timeout_in_ms=60_000))
+    assert not held_compiler
 
 
-def test_a_session_that_is_closed_ends_a_wait_for_the_compiler(graph, held_compiler):
+def test_servers_do_not_wait_for_the_compiler(graph, held_compiler):
     server = tf.train.Server.create_local_server(config=AUTO)
-
-    def run():
-        with contextlib.suppress(tf.errors.OpError, RuntimeError):
-            session.run(hot, feeds)
-
     with tf.Session(server.target, config=AUTO) as session:
-        hot, feeds = run_until_the_next_run_waits(session, "closed")
-        running = threading.Thread(target=run)
-        running.start()
-        session.close()
-        running.join(60)
-    assert not running.is_alive()
-    held_compiler.set()
+        long_steps(session)
+    assert not held_compiler
     server.stop()
 
 

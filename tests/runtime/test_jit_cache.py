@@ -121,6 +121,24 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     assert {key for key in "abcd" if folder.find(key) is not None} == {"a", "d"}
 
 
+def test_what_others_keep_in_the_folder_stays(tmp_path):
+    folder = ExecutableFolder(tmp_path, most_bytes=2000)
+    (tmp_path / "a folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    folder.keep("a", bytes(3000))
+    assert folder.find("a") is None
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a folder", "notes.txt"]
+
+
+def test_a_cache_that_cannot_be_written_says_so_to_who_asked_for_it(tmp_path, caplog):
+    gone = tmp_path / "gone"
+    with caplog.at_level(logging.INFO):
+        ExecutableFolder(gone, level=logging.DEBUG).keep("a", b"of nobody")
+        assert caplog.text == ""
+        ExecutableFolder(gone).keep("a", b"of nobody")
+    assert "not kept" in caplog.text
+
+
 def test_a_folder_that_others_may_write_to_is_not_used(folder, caplog):
     folder.mkdir()
     folder.chmod(0o777)

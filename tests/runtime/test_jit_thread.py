@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 
-from tideflow.runtime.jit_thread import JobThread
+import pytest
+
+from tideflow.runtime.jit_thread import JobThread, wait_until_compiled
 
 _LEAVES_A_JOB = """
 import threading
@@ -81,23 +83,49 @@ def test_a_program_that_ends_waits_for_no_job_but_the_one_at_hand():
     assert ended.stdout == "at hand True\n"
 
 
-def test_threads_change_places_more_often_while_a_job_runs():
+@pytest.fixture
+def usual_interval():
+    """The interval in which threads change places, when no earlier job is at hand."""
+    wait_until_compiled()
     usual = sys.getswitchinterval()
+    yield usual
+    sys.setswitchinterval(usual)
+
+
+def test_threads_change_places_more_often_while_a_job_runs(usual_interval):
     jobs = JobThread()
     seen = []
     jobs.submit(lambda: seen.append(sys.getswitchinterval()))
     jobs.submit(lambda: 1 / 0)
     jobs.wait()
-    assert seen[0] < usual
-    assert sys.getswitchinterval() == usual
+    assert seen[0] < usual_interval
+    assert sys.getswitchinterval() == usual_interval
 
 
-def test_an_interval_that_somebody_chose_meanwhile_stays():
-    usual = sys.getswitchinterval()
+def test_an_interval_that_somebody_chose_meanwhile_stays(usual_interval):
     jobs = JobThread()
-    jobs.submit(lambda: sys.setswitchinterval(2 * usual))
+    jobs.submit(lambda: sys.setswitchinterval(2 * usual_interval))
     jobs.wait()
-    try:
-        assert sys.getswitchinterval() == 2 * usual
-    finally:
-        sys.setswitchinterval(usual)
+    assert sys.getswitchinterval() == 2 * usual_interval
+
+
+_FORKS_IN_A_JOB = """
+import os, sys, threading
+from tideflow.runtime import jit_thread
+
+usual, before = sys.getswitchinterval(), jit_thread.generation()
+started, may_end = threading.Event(), threading.Event()
+jit_thread.submit(lambda: (started.set(), may_end.wait()))
+started.wait()
+child = os.fork()
+if not child:
+    os._exit(0 if sys.getswitchinterval() == usual and jit_thread.generation() != before else 1)
+ended = os.waitpid(child, 0)[1]
+may_end.set()
+jit_thread.wait_until_compiled()
+sys.exit(ended or jit_thread.generation() != before)
+"""
+
+
+def test_a_forks_child_knows_that_it_has_no_jobs():
+    subprocess.run([sys.executable, "-c", _FORKS_IN_A_JOB], check=True, timeout=60)

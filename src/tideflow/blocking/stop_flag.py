@@ -14,14 +14,14 @@ class StopFlag:
 
     Attributes:
       is_stopped: whether the work should end.
-      has_deadline: whether somebody said by when the work is to be done.
+      may_wait_s: for how long the work may be held up in all, so that later work is faster.
     """
 
-    __slots__ = ("has_deadline", "is_stopped")
+    __slots__ = ("is_stopped", "may_wait_s")
 
     def __init__(self) -> None:
         self.is_stopped = False
-        self.has_deadline = False
+        self.may_wait_s = 0.0
 
     def stop(self) -> None:
         """Ask the work to end."""

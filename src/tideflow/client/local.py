@@ -106,12 +106,11 @@ class LocalBackend:
         runner = self.runners.get(signature)
         if runner is None:
             runner = self._prepare(graph, signature)
-        step = local_step(next(self._steps))
+        timeout_s = self._timeout_s(options)
+        step = local_step(next(self._steps), may_wait=timeout_s is None)
         collector = _collector(options)
         step.observer = collector
         feeds = lent(feeds)
-        timeout_s = self._timeout_s(options)
-        step.has_deadline = timeout_s is not None
         if runner.is_synchronous and timeout_s is None:
             found = runner.run(step, feeds)
         else:  # the caller's own thread could not be stopped

@@ -196,18 +196,34 @@ def number_nodes(
 
 
 def sized_by_values(nodes: Sequence[Node]) -> set[int]:
-    """Return the ids of nodes that get, or count, a row for each of distinct indices.
+    """Return the ids of nodes that take or make a row for each of the indices that Unique gives.
 
-    How many rows these have is another number in each step.  A region that held one of them would
-    be compiled anew for each number.
+    How many rows these are is another number in each step.  A region that held one of the nodes
+    would be compiled anew for each number.  What other ops make of such rows is taken to have a
+    size of its own, as sums over segments of a batch have.
     """
     found: set[int] = set()
+    # Nodes whose outputs have as many rows, or tell how many these are.
+    sized: set[int] = set()
     for node in nodes:
-        for source, port in node.edges:
-            if id(source) in found or (port == 0 and source.op_def.rows is Rows.DISTINCT):
-                found.add(id(node))
-                break
+        rows = node.op_def.rows
+        takes = any(
+            id(source) in sized or _is_distinct(source, port) for source, port in node.edges
+        )
+        makes = rows is Rows.SEGMENTS and any(_is_number(s, port) for s, port in node.edges)
+        if takes or makes:
+            found.add(id(node))
+            if rows is not None or node.op_def.role is roles.IDENTITY:
+                sized.add(id(node))
     return found
+
+
+def _is_distinct(node: Node, port: int) -> bool:
+    return node.op_def.rows is Rows.DISTINCT and port == 0
+
+
+def _is_number(node: Node, port: int) -> bool:
+    return node.op_def.rows is Rows.DISTINCT and port == 1
 
 
 def _drop_needless_reads(nodes: Sequence[Node], taken: set[int]) -> None:

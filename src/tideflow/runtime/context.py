@@ -168,7 +168,7 @@ class Step(StopFlag):
         self, step_id: int, rendezvous: RendezvousLike, observer: Observer | None = None
     ) -> None:
         self.is_stopped = False
-        self.has_deadline = False
+        self.may_wait_s = 0.0
         self.step_id = step_id
         self.rendezvous = rendezvous
         self.objects: dict[str, Any] = {}

@@ -28,6 +28,9 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.status import is_derived
 
+# For how long a step may be held up in all.
+_MOST_WAIT_S = 3.0
+
 
 class GraphRunner:
     """A graph made ready to run on this task's devices.
@@ -179,6 +182,13 @@ def _on_device(
     return lambda ref, target: functions(ref, device, target)
 
 
-def local_step(step_id: int) -> Step:
-    """Return a step that stays within this process."""
-    return Step(step_id, Rendezvous())
+def local_step(step_id: int, *, may_wait: bool = False) -> Step:
+    """Return a step that stays within this process.
+
+    may_wait: whether it may be held up while its graph is compiled.  Nobody may wait for it by a
+      deadline then, and it must have the thread that it runs on for itself.
+    """
+    step = Step(step_id, Rendezvous())
+    if may_wait:
+        step.may_wait_s = _MOST_WAIT_S
+    return step

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 _LOGGER = logging.getLogger(__name__)
@@ -42,30 +44,41 @@ def make_synchronous_cpu() -> Any:
         return jax.local_devices(backend="cpu")[0]
 
 
-# XLA's own choice hands convolutions to a library that computes them on one thread; products alone
-# go there, and convolutions are Eigen's, on all threads.
+# XLA's own choice hands convolutions to a library that computes them on one thread.  With this
+# option only matrix products go to that library, and Eigen computes convolutions, on all threads.
 _CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
 
-def compile_for_cpu(lowered: Any) -> Any:
+def compile_for_cpu(lowered: Any, sharding: Any) -> Any:
     """Return lowered code compiled for a CPU, with what makes it faster there.
 
-    Without options of that name: as XLA chooses.  Raises: whatever XLA does for code it refuses.
+    sharding: of an array on that CPU.  Raises: whatever XLA does for code that it refuses.
     """
-    if not _takes_cpu_options():
-        return lowered.compile()
-    return lowered.compile(compiler_options=_CPU_OPTIONS)
+    return lowered.compile(compiler_options=cpu_options(sharding))
 
 
 @functools.cache
-def _takes_cpu_options() -> bool:
+def cpu_options(sharding: Any) -> dict[str, str] | None:
+    """Return the options with which code for a CPU is compiled; None where XLA knows none of them.
+
+    sharding: of an array on that CPU.
+    """
     jax = load_jax()
+    given = jax.ShapeDtypeStruct((), "float32", sharding=sharding)
     try:
-        jax.jit(lambda x: x).lower(1.0).compile(compiler_options=_CPU_OPTIONS)
+        jax.jit(lambda x: x + 1).lower(given).compile(compiler_options=_CPU_OPTIONS)
     except Exception:  # another version of jaxlib
-        _LOGGER.debug("jaxlib %s knows none of %s", jax.lib.__version__, list(_CPU_OPTIONS))
-        return False
-    return True
+        _LOGGER.debug("this version of jaxlib knows none of %s", list(_CPU_OPTIONS))
+        return None
+    return _CPU_OPTIONS
+
+
+def compiler_key(options: dict[str, str] | None) -> str:
+    """Return what compiled code depends on besides what is compiled: versions, options, cores."""
+    versions = version("jax"), version("jaxlib")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    flags = os.environ.get("XLA_FLAGS", "")
+    return repr((*versions, flags, options, cores))
 
 
 def quick_call(compiled: Any) -> Callable[..., Any]:

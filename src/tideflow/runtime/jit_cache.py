@@ -14,7 +14,8 @@ import hashlib
 import logging
 import os
 import platform
-import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import tideflow
@@ -23,6 +24,9 @@ from tideflow.platform.settings import process_settings
 _LOGGER = logging.getLogger(__name__)
 _MAGIC = b"tideflow executable 1\n"
 _CHECKSUM_BYTES = 32
+_FINISHED = ".tfx"
+# A program that was killed leaves such a file behind.
+_UNFINISHED = ".tfx-unfinished"
 _MOST_BYTES = 512 << 20
 # Once there is more, the oldest go until this share of it is left.
 _SHARE_LEFT = 0.75
@@ -32,11 +36,15 @@ class ExecutableFolder:
     """Files of a folder, by content keys.  It never raises: a cache that fails is an empty one.
 
     most_bytes: how much it may hold.
+    level: at which it is logged that the folder cannot be used.
     """
 
-    def __init__(self, path: Path, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(
+        self, path: Path, most_bytes: int = _MOST_BYTES, level: int = logging.WARNING
+    ) -> None:
         self._path = path
         self._most_bytes = most_bytes
+        self._level = level
 
     def find(self, key: str) -> bytes | None:
         """Return what was kept under a key, or None."""
@@ -55,30 +63,39 @@ class ExecutableFolder:
 
     def keep(self, key: str, body: bytes) -> None:
         """Keep bytes under a key."""
+        made = self._path / f"{key}.{os.getpid()}-{threading.get_ident()}{_UNFINISHED}"
         try:
-            with tempfile.NamedTemporaryFile(dir=self._path, delete=False) as file:
-                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-            Path(file.name).replace(self._file(key))
+            made.write_bytes(_MAGIC + hashlib.sha256(body).digest() + body)
+            made.replace(self._file(key))
         except OSError as error:
-            _LOGGER.warning("compiled code is not kept in %s: %s", self._path, error)
+            _LOGGER.log(self._level, "compiled code is not kept in %s: %s", self._path, error)
+            with contextlib.suppress(OSError):
+                made.unlink()
         self._make_room()
 
     def _make_room(self) -> None:
         """Delete what was not used for longest, where there is too much."""
-        with contextlib.suppress(OSError):
-            with os.scandir(self._path) as entries:
-                found = sorted((e.stat().st_mtime_ns, e.stat().st_size, e.path) for e in entries)
-            total = sum(size for _, size, _ in found)
-            if total <= self._most_bytes:
+        found = sorted(self._files())
+        total = sum(size for _, size, _ in found)
+        if total <= self._most_bytes:
+            return
+        for _, size, path in found:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            total -= size
+            if total <= self._most_bytes * _SHARE_LEFT:
                 return
-            for _, size, path in found:
-                Path(path).unlink(missing_ok=True)
-                total -= size
-                if total <= self._most_bytes * _SHARE_LEFT:
-                    return
+
+    def _files(self) -> Iterator[tuple[int, int, Path]]:
+        """Give when each of our files was used last, its size, and its path."""
+        for pattern in (f"*{_FINISHED}", f"*{_UNFINISHED}"):
+            for path in self._path.glob(pattern):
+                with contextlib.suppress(OSError):
+                    about = path.stat()
+                    yield about.st_mtime_ns, about.st_size, path
 
     def _file(self, key: str) -> Path:
-        return self._path / f"{key}.tfx"
+        return self._path / f"{key}{_FINISHED}"
 
 
 def asked_folder() -> ExecutableFolder | None:
@@ -102,7 +119,10 @@ def _open_folder(path: str, level: int) -> ExecutableFolder | None:
     """Return a folder, made if need be; None, and a message, where it cannot be used."""
     try:
         folder = Path(path).expanduser()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.parent.parent.mkdir(parents=True, exist_ok=True)
+        # Who may write to the folder above could put another one in its place.
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.stat()
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows the home of the user
         _LOGGER.log(level, "TIDEFLOW_JIT_CACHE=%s is not used: %s", path, error)
@@ -113,7 +133,7 @@ def _open_folder(path: str, level: int) -> ExecutableFolder | None:
             "and nobody else may write to it (chmod go-w)", path
         )  # fmt: skip
         return None
-    return ExecutableFolder(folder)
+    return ExecutableFolder(folder, level=level)
 
 
 @functools.cache

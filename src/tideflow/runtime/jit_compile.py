@@ -21,6 +21,8 @@ import numpy as np
 
 from tideflow.runtime.jax_internals import (
     compile_for_cpu,
+    compiler_key,
+    cpu_options,
     from_bytes,
     load_jax,
     make_synchronous_cpu,
@@ -146,7 +148,7 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
         signature,
         signature_of(large),
         machine_and_code(),
-        load_jax().__version__,
+        compiler_key(cpu_options(cpu_sharding())),
     )
     key = hashlib.sha256(repr(parts).encode()).hexdigest()
     kept = folder.find(key)
@@ -189,7 +191,7 @@ def _compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> 
         ]
         function = make_traceable(plan, jax, traced, is_leaving)
         lowered = jax.jit(function, donate_argnums=tuple(range(plan.changed))).lower(*arguments)
-        call = compile_for_cpu(lowered)
+        call = compile_for_cpu(lowered, cpu_sharding())
     _LOGGER.debug("compiled a region of %d nodes", len(plan.actions))
     position = {slot: i for i, slot in enumerate(plan.outputs)}
     return Executable(

@@ -66,6 +66,7 @@ class JitProgram(Program):
         self._attempts = 0
         self._lock = threading.Lock()
         self._first = threading.Lock()
+        self._tried_lock = threading.Lock()
         self._total_s = 0.0
         self._timed_runs = 0
         self._parts: list[Program | Region] | None = None
@@ -106,8 +107,9 @@ class JitProgram(Program):
 
     def _note_tried(self) -> None:
         """See whether compiled code waits for its first call; called from any thread."""
-        parts = self._parts or ()
-        self.is_untried = any(isinstance(p, Region) and p.is_untried for p in parts)
+        with self._tried_lock:  # else what was seen first might be stored last
+            parts = self._parts or ()
+            self.is_untried = any(isinstance(p, Region) and p.is_untried for p in parts)
 
     @property
     def compiled_regions(self) -> int:

@@ -6,18 +6,15 @@ nothing for them.
 
 from __future__ import annotations
 
-import enum
 import logging
 import operator
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tideflow.blocking import StopFlag
 from tideflow.graph.kernel import Resources
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
@@ -25,6 +22,8 @@ from tideflow.runtime import jit_compile, jit_thread
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
+from tideflow.runtime.jit_trials import Choice, Trial
+from tideflow.runtime.loop import on_loop
 from tideflow.runtime.program import Program
 from tideflow.runtime.region_cells import (
     HeldCells,
@@ -40,49 +39,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _aval = operator.attrgetter("aval")
 
-# Each tier is timed so often before the faster one is chosen.
-_TRIALS = 9
-# Compiled code that takes so much less than NumPy's first run is chosen after so many runs.
-_CLEARLY_FASTER = 0.6
-_TRIALS_IF_CLEAR = 3
 _MOST_SIGNATURES = 8
-# From so long a run on, the next one waits for the compiler, which is done sooner when steps leave
-# it the cores and the interpreter: at most so long, and as long as so many runs take.
-_LONG_RUN_S = 3e-3
-_MOST_WAIT_S = 3.0
-_MOST_WAIT_RUNS = 200
-# How often one who waits looks whether its step goes on.
-_LOOK_S = 0.02
-
-
-class Choice(enum.Enum):
-    """What runs a region for one set of shapes."""
-
-    COMPILING = "compiling"
-    TRYING = "trying"
-    COMPILED = "compiled"
-    NUMPY = "numpy"
-
-
-class _Entry:
-    """What is known of a region for one set of shapes."""
-
-    __slots__ = (
-        "choice", "compiled_s", "executable", "first_s", "is_done", "may_wait", "numpy_s",
-        "signature",
-    )  # fmt: skip
-
-    def __init__(self, signature: Signature | None = None) -> None:
-        self.choice = Choice.COMPILING
-        # What is to be compiled still.
-        self.signature = signature
-        # What NumPy took before the compiler had a core; None until it has run.
-        self.first_s: float | None = None
-        self.is_done = threading.Event()
-        self.may_wait = False
-        self.executable: Executable | None = None
-        self.compiled_s: list[float] = []
-        self.numpy_s: list[float] = []
 
 
 class Region:
@@ -117,10 +74,10 @@ class Region:
         self.resources = resources
         self._cells = RegionCells(plan, resources)
         self.is_forced = is_forced
-        self.entries: dict[Signature, _Entry] = {}
+        self.entries: dict[Signature, Trial] = {}
         self.is_off = False
         # The types of the last step, and their entry.
-        self._last: tuple[list[Any], Signature, _Entry] | None = None
+        self._last: tuple[list[Any], Signature, Trial] | None = None
         self._failed = failed
         self._settled = settled
         self._tried = tried
@@ -138,40 +95,23 @@ class Region:
             self.fallback.run(slots)
             return
         entry = self._run_compiled(slots, held, inputs)
-        if entry is not None and self.is_forced and entry.signature is not None:
+        if entry is not None and self.is_forced and entry.claim():
             # Compiling takes long, so it is done while no variable is locked.
-            self.compile(entry.signature, entry)
+            self.compile(entry)
             entry = self._run_compiled(slots, held, inputs)
-        elif entry is not None and entry.may_wait and not slots[0].has_deadline:
-            self._wait(entry, slots[0])
+        elif entry is not None and entry.may_wait and slots[0].may_wait_s > 0 and not on_loop():
+            entry.wait(slots[0])
             entry = self._run_compiled(slots, held, inputs)
         if entry is not None:
             self._run_timed(slots, entry)
 
-    def _run_timed(self, slots: list[Any], entry: _Entry) -> None:
+    def _run_timed(self, slots: list[Any], entry: Trial) -> None:
         started = clock.monotonic_s()
         self.fallback.run(slots)
-        took = clock.monotonic_s() - started
-        if len(entry.numpy_s) < _TRIALS:
-            entry.numpy_s.append(took)
-        signature = entry.signature
-        if signature is not None and entry.first_s is None:
-            entry.first_s = took
-            if took >= _LONG_RUN_S:
-                entry.may_wait = True
-                self._set_untried(True)
+        if not self.is_forced and entry.note_numpy(clock.monotonic_s() - started):
+            self._note_tried()
             itself = weakref.ref(self)
-            jit_thread.submit(lambda: _compile_if_alive(itself, signature, entry))
-
-    def _wait(self, entry: _Entry, step: StopFlag) -> None:
-        """Wait until an entry is compiled, for a while.  Raises: Stopped."""
-        assert entry.first_s is not None
-        until = clock.monotonic_s() + min(_MOST_WAIT_S, _MOST_WAIT_RUNS * entry.first_s)
-        while not entry.is_done.wait(_LOOK_S):
-            step.check()
-            if clock.monotonic_s() >= until:
-                break
-        entry.may_wait = False
+            jit_thread.submit(lambda: _compile_if_alive(itself, entry))
 
     # ---- variables
 
@@ -186,7 +126,7 @@ class Region:
 
     # ---- the compiled tier
 
-    def _run_compiled(self, slots: list[Any], held: HeldCells, inputs: list[Any]) -> _Entry | None:
+    def _run_compiled(self, slots: list[Any], held: HeldCells, inputs: list[Any]) -> Trial | None:
         """Run the executable if there is one to run; else return the entry to run for."""
         states = held.states
         locks_back = release_later(held.locks)
@@ -198,13 +138,13 @@ class Region:
             if executable is None or entry.choice is Choice.NUMPY:
                 return entry
             if not _holds(executable, inputs):
-                return _Entry()
-            if entry.choice is Choice.TRYING and _wants_numpy(entry):
+                return Trial()
+            if entry.wants_numpy:
                 return entry
             started = clock.monotonic_s()
             results = self._call(executable, states, values, inputs)
             if results is None:
-                return _Entry()
+                return Trial()
             if results:
                 # A caller may change the arrays that he fed once the step is over, and another
                 # step give away the variables once they are free.
@@ -215,14 +155,15 @@ class Region:
         if entry.choice is Choice.TRYING:
             self._note_trial(entry, clock.monotonic_s() - started)
         if self.is_untried:
-            self._set_untried(False)
+            self._note_tried()
         return None
 
-    def _set_untried(self, is_untried: bool) -> None:
-        self.is_untried = is_untried
+    def _note_tried(self) -> None:
+        """See whether the next run may take longer than those before tell."""
+        self.is_untried = not self.is_off and any(e.is_untried for e in [*self.entries.values()])
         self._tried()
 
-    def _entry_for(self, values: list[Any], inputs: list[Any]) -> _Entry:
+    def _entry_for(self, values: list[Any], inputs: list[Any]) -> Trial:
         """Return the entry for these types; an empty one when a variable has no value."""
         given = signature_of(inputs)
         try:
@@ -230,7 +171,7 @@ class Region:
         except AttributeError:  # None, or an array of NumPy
             avals = None
             if any(value is None for value in values):
-                return _Entry()
+                return Trial()
         if avals is not None and self._last is not None:
             last_avals, last_given, entry = self._last
             if last_avals == avals and last_given == given:
@@ -273,6 +214,7 @@ class Region:
         except Exception:
             _LOGGER.debug("compiled code failed; its region goes back to NumPy", exc_info=True)
             self.is_off = has_failed = True
+            self._note_tried()
         finally:
             drain(stored if results else put_back)
         return None if has_failed else results
@@ -286,54 +228,44 @@ class Region:
         for slot, source in plan.forwarded:
             slots[slot] = slots[source]
 
-    def _note_trial(self, entry: _Entry, took: float) -> None:
-        entry.compiled_s.append(took)
-        if len(entry.compiled_s) == _TRIALS_IF_CLEAR and _is_clearly_faster(entry):
-            entry.choice = Choice.COMPILED
-        elif len(entry.compiled_s) >= _TRIALS:
-            if _usual(entry.compiled_s) < _usual(entry.numpy_s):
-                entry.choice = Choice.COMPILED
-            else:
-                self._leave_to_numpy(entry)
+    def _note_trial(self, entry: Trial, took: float) -> None:
+        if entry.note_compiled(took) is Choice.NUMPY:
+            self._leave_to_numpy(entry)
 
-    def _leave_to_numpy(self, entry: _Entry) -> None:
-        entry.choice = Choice.NUMPY
-        entry.executable = None
-        if all(other.choice is Choice.NUMPY for other in self.entries.values()):
+    def _leave_to_numpy(self, entry: Trial) -> None:
+        entry.leave_to_numpy()
+        if all(other.choice is Choice.NUMPY for other in [*self.entries.values()]):
             self.is_off = True
-            self._set_untried(False)
+            self._note_tried()
             self._settled()
 
     # ---- compiling
 
-    def _new_entry(self, signature: Signature) -> _Entry:
+    def _new_entry(self, signature: Signature) -> Trial:
         """Note shapes that are new, and have the region compiled for them."""
         if len(self.entries) >= _MOST_SIGNATURES:
             self._warn_of_shapes(signature)
-            return _Entry()
-        entry = self.entries[signature] = _Entry(signature)
-        return entry
+            return Trial()
+        return self.entries.setdefault(signature, Trial(signature))
 
-    def compile(self, signature: Signature, entry: _Entry) -> None:
-        """Compile for some shapes; what goes wrong leaves the region to NumPy."""
-        entry.signature = None
+    def compile(self, entry: Trial) -> None:
+        """Compile for the shapes of an entry; what goes wrong leaves the region to NumPy."""
+        assert entry.signature is not None
         try:
-            executable = jit_compile.compile_region(self.plan, signature)
+            executable = jit_compile.compile_region(self.plan, entry.signature)
         except NotCompiledError as error:
-            entry.choice = Choice.NUMPY
+            entry.leave_to_numpy()
             if len(self.entries) == 1:
                 self._failed(error)
         except Exception:
             _LOGGER.debug("a region stays with NumPy", exc_info=True)
             self._leave_to_numpy(entry)
         else:
-            # Those noted while the compiler had a core of its own are no measure.
-            entry.numpy_s.clear()
-            entry.executable = executable
-            entry.choice = Choice.COMPILED if self.is_forced else Choice.TRYING
-            self._set_untried(True)
+            entry.note_made(executable, is_forced=self.is_forced)
         finally:
-            entry.is_done.set()
+            entry.may_wait = False
+            entry.note_done()
+            self._note_tried()
 
     def _warn_of_shapes(self, signature: Signature) -> None:
         """Name the tensor whose shape keeps changing, once for all regions that take it."""
@@ -359,10 +291,10 @@ class Region:
 _warned: weakref.WeakKeyDictionary[Resources, set[str]] = weakref.WeakKeyDictionary()
 
 
-def _compile_if_alive(region: weakref.ref[Region], signature: Signature, entry: _Entry) -> None:
+def _compile_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
     found = region()
     if found is not None:
-        found.compile(signature, entry)
+        found.compile(entry)
 
 
 def _holds(executable: Executable, inputs: Sequence[Any]) -> bool:
@@ -413,21 +345,3 @@ def _keep(state: VariableState, value: Any) -> Any:
         finally:
             state.lock.release()
     return kept
-
-
-def _wants_numpy(entry: _Entry) -> bool:
-    """Whether NumPy is to be timed before compiled code, or more of it."""
-    if len(entry.numpy_s) >= _TRIALS:
-        return False
-    # Long runs are tried first, as that may be all there is to know.
-    is_long = entry.first_s is not None and entry.first_s >= _LONG_RUN_S
-    return not is_long or len(entry.compiled_s) >= _TRIALS_IF_CLEAR
-
-
-def _is_clearly_faster(entry: _Entry) -> bool:
-    return entry.first_s is not None and min(entry.compiled_s) <= _CLEARLY_FASTER * entry.first_s
-
-
-def _usual(times: Sequence[float]) -> float:
-    """Return what a run takes that nothing disturbs much: the first ones find cold caches."""
-    return sorted(times)[len(times) // 3]

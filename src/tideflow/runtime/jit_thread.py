@@ -46,7 +46,10 @@ class JobThread:
         with self._lock:
             self._jobs.append(job)
             if self._thread is None and not is_leaving():
-                self._thread = threads.start(self._work, name="tideflow-compiler", daemon=False)
+                try:
+                    self._thread = threads.start(self._work, name="tideflow-compiler", daemon=False)
+                except RuntimeError:  # the system gives no more threads
+                    _LOGGER.debug("nothing is compiled at present", exc_info=True)
 
     def wait(self) -> None:
         """Wait until there is no job."""
@@ -74,9 +77,14 @@ class JobThread:
             del job  # it may hold what is to go
 
 
+# What the interval was before a job at hand.
+_usual_switch_s: float | None = None
+
+
 @contextlib.contextmanager
 def _switching_often() -> Iterator[None]:
-    usual = sys.getswitchinterval()
+    global _usual_switch_s
+    usual = _usual_switch_s = sys.getswitchinterval()
     sys.setswitchinterval(min(usual, _SWITCH_S))
     ours = sys.getswitchinterval()
     try:
@@ -84,9 +92,16 @@ def _switching_often() -> Iterator[None]:
     finally:
         if sys.getswitchinterval() == ours:  # else somebody has chosen another one meanwhile
             sys.setswitchinterval(usual)
+        _usual_switch_s = None
 
 
 _thread = JobThread()
+_generation = 0
+
+
+def generation() -> int:
+    """Return a number that is another one in a fork's child, which has none of the jobs."""
+    return _generation
 
 
 def submit(job: Callable[[], object]) -> None:
@@ -101,8 +116,12 @@ def wait_until_compiled() -> None:
 
 def _after_fork() -> None:
     # The thread does not exist in the child, and may have held the lock.
-    global _thread
+    global _thread, _generation, _usual_switch_s
     _thread = JobThread()
+    _generation += 1
+    if _usual_switch_s is not None:
+        sys.setswitchinterval(_usual_switch_s)
+        _usual_switch_s = None
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -139,7 +139,7 @@ class GraphFunction:
         if self._does_nothing:
             return self._with_handed_on([], values)
         runner = self._ready()
-        step = local_step(0)
+        step = local_step(0, may_wait=True)
         if runner.is_synchronous:
             found = runner.run(step, values)
         else:

@@ -1,0 +1,109 @@
+"""Which tier runs a region, decided from times that are told."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tideflow.blocking import StopFlag, Stopped
+from tideflow.runtime.jit_trials import Choice, Trial
+
+SIGNATURE = (("float32", (2,)),)
+LONG, SHORT = 0.05, 0.0002
+
+
+def asked(*early_s):
+    """Return a trial whose region took so long with NumPy before the compiler was asked."""
+    trial = Trial(SIGNATURE)
+    assert [trial.note_numpy(took) for took in early_s] == [False] * (len(early_s) - 1) + [True]
+    return trial
+
+
+def made(*early_s):
+    trial = asked(*early_s)
+    trial.note_made(object(), is_forced=False)
+    trial.note_done()
+    return trial
+
+
+def test_the_compiler_is_asked_once_numpy_was_timed_twice():
+    trial = asked(LONG, LONG)
+    assert not trial.note_numpy(LONG)
+    assert trial.may_wait
+    assert trial.is_untried
+
+
+def test_short_runs_are_not_waited_for():
+    # A disturbed one does not make them long.
+    assert not asked(LONG, SHORT).may_wait
+
+
+def test_one_of_many_threads_asks():
+    trial = Trial(SIGNATURE)
+    trial.note_numpy(LONG)
+    start = threading.Barrier(8)
+    found = []
+
+    def run():
+        start.wait()
+        found.append(trial.note_numpy(LONG))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [False] * 7 + [True]
+
+
+def test_shapes_that_are_not_compiled_ask_for_nothing():
+    trial = Trial()
+    assert not any(trial.note_numpy(LONG) for _ in range(4))
+    assert not trial.claim()
+
+
+def test_what_is_clearly_faster_is_chosen_after_three_runs():
+    trial = made(LONG, LONG)
+    assert not trial.wants_numpy
+    assert [trial.note_compiled(LONG / 4) for _ in range(3)] == [None, None, Choice.COMPILED]
+
+
+def test_a_disturbed_run_of_numpy_makes_nothing_clear():
+    trial = made(8 * LONG, LONG)
+    assert [trial.note_compiled(0.9 * LONG) for _ in range(3)] == [None] * 3
+    assert trial.wants_numpy
+    while trial.wants_numpy:
+        trial.note_numpy(LONG)
+    choices = [trial.note_compiled(0.9 * LONG) for _ in range(6)]
+    assert choices == [None] * 5 + [Choice.COMPILED]
+
+
+def test_numpy_is_chosen_where_it_is_faster():
+    trial = made(SHORT, SHORT)
+    while trial.wants_numpy:
+        trial.note_numpy(SHORT)
+    assert [trial.note_compiled(2 * SHORT) for _ in range(9)][-1] is Choice.NUMPY
+
+
+def test_a_wait_ends_with_the_compiler_or_with_what_the_step_may_wait():
+    step = StopFlag()
+    step.may_wait_s = 60.0
+    trial = asked(LONG, LONG)
+    trial.note_done()
+    trial.wait(step)
+    assert 0 < step.may_wait_s <= 60.0
+    assert not trial.may_wait
+    step.may_wait_s = 0.05
+    asked(LONG, LONG).wait(step)
+    assert step.may_wait_s <= 0
+
+
+def test_a_wait_ends_with_its_step_and_is_not_repeated():
+    step = StopFlag()
+    step.may_wait_s = 60.0
+    step.stop()
+    trial = asked(60.0, 60.0)
+    with pytest.raises(Stopped):
+        trial.wait(step)
+    assert not trial.may_wait
