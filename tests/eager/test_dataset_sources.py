@@ -204,3 +204,24 @@ def test_parts_of_a_saved_dataset(tmp_path):
     assert [int(x) for x in tf.data.experimental.from_variant(shown, spec)] == [3, 5]
     with pytest.raises(tf.errors.NotFoundError):
         tf.raw_ops.SnapshotChunkDataset(chunk_file=str(tmp_path / "none"), **kind)
+
+
+def test_a_dataset_as_a_graph_and_its_fingerprint():
+    made = Data.range(4).map(lambda x: x * 3).batch(2)
+    graph = tf.raw_ops.DatasetToGraphV2(input_dataset=tf.data.experimental.to_variant(made))
+    again = tf.raw_ops.DatasetFromGraph(graph_def=graph)
+    read = tf.data.experimental.from_variant(again, made.element_spec)
+    assert [x.numpy().tolist() for x in read] == [[0, 3], [6, 9]]
+    other = Data.range(4).map(lambda y: y * 3).batch(2)
+    assert int(made.fingerprint()) == int(other.fingerprint()) == int(read.fingerprint())
+    assert int(made.fingerprint()) != int(Data.range(4).map(lambda x: x * 4).fingerprint())
+    drawn = (
+        Data.range(4).shuffle(3).map(lambda x: x + tf.random.uniform([], maxval=2, dtype="int64"))
+    )
+    variant = tf.data.experimental.to_variant(drawn)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="stateful"):
+        tf.raw_ops.DatasetToGraph(input_dataset=variant)
+    assert tf.raw_ops.DatasetToGraph(input_dataset=variant, allow_stateful=True).numpy()
+    variable = tf.Variable(1, dtype=tf.int64)
+    with pytest.raises(tf.errors.UnimplementedError, match="resource"):
+        Data.range(3).map(lambda x: x + variable).fingerprint()

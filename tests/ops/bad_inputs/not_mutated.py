@@ -117,7 +117,10 @@ OTHERS: dict[str, str] = {
     "PyFuncStateless": _PYTHON,
     "RaggedTensorToVariantGradient": "TensorFlow's kernel gives memory of others for other shapes",
     **dict.fromkeys(
-        ("ChooseFastestDataset", "ExperimentalChooseFastestDataset"),
+        (
+            *("ChooseFastestDataset", "ExperimentalChooseFastestDataset"),
+            *("DatasetFingerprint", "DatasetToGraph", "DatasetToGraphV2"),
+        ),
         "it takes datasets alone, which other programs mutate",
     ),
     **dict.fromkeys(

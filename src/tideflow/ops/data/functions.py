@@ -216,7 +216,7 @@ class CapturedFunction:
         """Return the ops with state that the function calls itself."""
         definition = self._ref.definition
         nodes = () if definition is None else definition.to_proto().node_def
-        return [node.op for node in nodes if _has_state(node.op)]
+        return [node.op for node in nodes if has_state(node.op)]
 
     def instantiate(self) -> Function:
         """Return the function for one iterator."""
@@ -227,7 +227,8 @@ class CapturedFunction:
 _HARMLESS = frozenset({"Assert", "LookupTableFind", "LookupTableFindV2", "PrintV2", "Timestamp"})
 
 
-def _has_state(op: str) -> bool:
+def has_state(op: str) -> bool:
+    """Whether an op has state that elements depend on."""
     try:
         known = get_op_def(op)
     except errors.NotFoundError:

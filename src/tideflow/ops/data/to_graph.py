@@ -7,6 +7,7 @@ Source: graphs that TensorFlow 2.21's DatasetToGraphV2 gives.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,20 @@ from tideflow.graph.functions import functions_needed
 from tideflow.graph.graph_def import node_to_def, nodes_to_graph_def
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef, Node, arg_types
-from tideflow.graph.op_def import get_op_def
-from tideflow.ops.data.values import Dataset, Origin
+from tideflow.graph.op_def import get_op_def, op
+from tideflow.graph.shape_rules import scalar as scalar_shape
+from tideflow.ops.data.functions import has_state
+from tideflow.ops.data.values import Dataset, Origin, as_dataset
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.tensor_codec import encode_tensor
+
+_LOG = logging.getLogger(__name__)
+
+# What is done about functions with state, which is not written; by any other number it is told.
+_IGNORE, _FAIL = 1, 2
 
 # Resources for which a task that does not have them takes new ones.
 _OF_EACH_TASK = ("SeedGenerator", "IterationCounter", "MemoryCache")
@@ -105,3 +113,75 @@ class _Writer:
         library = (await ctx.ready(ref)).library
         for definition in functions_needed([ref.name], library):
             self.functions[definition.name] = definition
+
+
+# ---- as ops
+
+
+async def _serialized(dataset: Dataset, policy: int, strip_devices: bool) -> bytes:
+    """Return the serialized graph of a dataset."""
+    graph_pb = await graph_of(dataset)
+    called = {node.op for function in graph_pb.library.function for node in function.node_def}
+    for name in sorted(filter(has_state, called)) if policy != _IGNORE else ():
+        what = f"Failed to serialize the input pipeline graph: {name} is stateful."
+        if policy == _FAIL:
+            raise errors.FailedPreconditionError(what)
+        _LOG.warning("a dataset is written without its state: %s is stateful", name)
+    if strip_devices:
+        for function in graph_pb.library.function:
+            for node in function.node_def:
+                node.device = ""
+    return graph_pb.SerializeToString()
+
+
+@op(
+    """
+    DatasetToGraph(input_dataset: variant) -> graph: string
+    stateful_whitelist: list(string) >= 0 = []
+    allow_stateful: bool = false
+    strip_device_assignment: bool = false
+    """,
+    shape=scalar_shape,
+)
+async def dataset_to_graph(
+    ctx: KernelContext,
+    input_dataset: object,
+    *,
+    allow_stateful: bool,
+    strip_device_assignment: bool,
+) -> bytes:
+    """Return the serialized graph that makes a dataset.
+
+    allow_stateful: whether its functions may have state, which is not written.
+    strip_device_assignment: whether its functions are written without devices.
+    Raises: FailedPreconditionError for functions with state.
+    """
+    policy = _IGNORE if allow_stateful else _FAIL
+    return await _serialized(as_dataset(input_dataset), policy, strip_device_assignment)
+
+
+@op(
+    """
+    DatasetToGraphV2(input_dataset: variant) -> graph: string
+    external_state_policy: int = 0
+    strip_device_assignment: bool = false
+    """,
+    shape=scalar_shape,
+)
+async def dataset_to_graph_v2(
+    ctx: KernelContext,
+    input_dataset: object,
+    *,
+    external_state_policy: int,
+    strip_device_assignment: bool,
+) -> bytes:
+    """Return the serialized graph that makes a dataset.
+
+    external_state_policy: what is done about functions with state, which is not written: 0 warns,
+      1 ignores it, 2 refuses them.
+    strip_device_assignment: whether its functions are written without devices.
+    Raises: FailedPreconditionError for functions with state that are refused.
+    """
+    return await _serialized(
+        as_dataset(input_dataset), external_state_policy, strip_device_assignment
+    )

@@ -123,6 +123,19 @@ class Transformations(StructuredVariant):
         """
         return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
 
+    def fingerprint(self) -> Tensor:
+        """Return a number that is equal for datasets that are made in the same way.
+
+        Returns: a uint64 scalar.
+        Raises: UnimplementedError for a dataset that uses a resource, such as a variable.
+        Example:
+          >>> made = [tf.data.Dataset.range(2).map(lambda x: x + 1) for _ in range(2)]
+          >>> bool(made[0].fingerprint() == made[1].fingerprint())
+          True
+        """
+        made: Tensor = apply_op("DatasetFingerprint", self._variant)
+        return made
+
     def shuffle(
         self,
         buffer_size: TensorLike,
