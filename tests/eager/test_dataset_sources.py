@@ -225,3 +225,46 @@ def test_a_dataset_as_a_graph_and_its_fingerprint():
     variable = tf.Variable(1, dtype=tf.int64)
     with pytest.raises(tf.errors.UnimplementedError, match="resource"):
         Data.range(3).map(lambda x: x + variable).fingerprint()
+
+
+@pytest.mark.parametrize("compression", ["AUTO", "GZIP", None])
+def test_snapshots(tmp_path, compression):
+    calls = []
+
+    def note(x):
+        calls.append(int(x))
+        return x
+
+    def made():
+        mapped = Data.range(5).map(lambda x: tf.numpy_function(note, [x], tf.int64))
+        return mapped.snapshot(str(tmp_path), compression)
+
+    walk = iter(made())
+    next(walk)
+    del walk
+    dataset = made()
+    for _ in range(2):
+        assert [int(x) for x in dataset] == list(range(5))
+    assert calls == [0, *range(5)]
+
+
+def test_shards_and_readers_of_snapshots(tmp_path):
+    kept = Data.range(6).apply(
+        tf.data.experimental.snapshot(
+            str(tmp_path),
+            shard_func=lambda x: x % 3,
+            reader_func=lambda shards: shards.flat_map(lambda shard: shard),
+        )
+    )
+    assert [int(x) for x in kept] == list(range(6))
+    assert [int(x) for x in kept] == [0, 3, 1, 4, 2, 5]
+    assert len(list(tmp_path.glob("*/*/*.shard"))) == 3
+    with pytest.raises(TypeError, match="reader_func"):
+        Data.range(3).snapshot(str(tmp_path), reader_func=lambda shards: 1)
+
+
+def test_a_snapshot_that_lost_an_element(tmp_path):
+    broken = Data.range(4).map(lambda x: 6 // (x - 2)).snapshot(str(tmp_path)).ignore_errors()
+    for _ in range(2):
+        assert [int(x) for x in broken] == [-3, -6, 6]
+    assert not list(tmp_path.glob("*/snapshot.metadata"))

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from collections.abc import Iterator as PyIterator
 from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
+from tideflow.formats import snappy
 from tideflow.formats.files import file_errors
 from tideflow.wire import checksum, errors
 
@@ -33,7 +34,7 @@ class RecordFile:
     """A file to be read from the front, unpacked where it is compressed.
 
     Args:
-      compression: "", "ZLIB" or "GZIP".
+      compression: "", "ZLIB", "GZIP" or "SNAPPY".
     """
 
     def __init__(self, path: str, compression: str) -> None:
@@ -41,9 +42,7 @@ class RecordFile:
         self.compression = compression
         with file_errors("read", path):
             self._file: BinaryIO = open(path, "rb")  # noqa: SIM115 - closed by close
-        bits = WINDOW_BITS.get(compression)
-        self._bits = bits
-        self._unpack = None if bits is None else zlib.decompressobj(bits)
+        self._unpack = self._unpacker()
         self._buffer = b""
         self.ended = False
 
@@ -97,15 +96,23 @@ class RecordFile:
         except zlib.error as error:
             self.ended = True
             raise errors.DataLossError(f"{self.path}: inflate() failed: {error}") from None
+        except errors.DataLossError:
+            self.ended = True
+            raise
+
+    def _unpacker(self) -> Any:
+        if self.compression == "SNAPPY":
+            return snappy.BlockUnpacker(self.path)
+        bits = WINDOW_BITS.get(self.compression)
+        return None if bits is None else zlib.decompressobj(bits)
 
     def _unpacked(self, packed: bytes) -> bytes:
         assert self._unpack is not None
-        assert self._bits is not None
         parts = []
         while packed:
             if self._unpack.eof:
                 # Compressed files one after the other are one file.
-                self._unpack = zlib.decompressobj(self._bits)
+                self._unpack = self._unpacker()
             parts.append(self._unpack.decompress(packed))
             packed = self._unpack.unused_data
         return b"".join(parts)
@@ -284,6 +291,16 @@ class Compressor(Protocol):
     def compress(self, data: bytes, /) -> bytes: ...
 
     def flush(self, mode: int = ..., /) -> bytes: ...
+
+
+def compressor_of(compression: str) -> Compressor | None:
+    """Return what packs the bytes of a file; None where it is not compressed.
+
+    compression: "", "ZLIB", "GZIP" or "SNAPPY".
+    """
+    if compression == "SNAPPY":
+        return snappy.BlockPacker()
+    return zlib.compressobj(wbits=WINDOW_BITS[compression]) if compression else None
 
 
 class RecordWriter:

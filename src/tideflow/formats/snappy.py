@@ -7,8 +7,14 @@ Source: the format description of google/snappy (format_description.txt).
 
 from __future__ import annotations
 
+import struct
+
 from tideflow.wire.errors import DataLossError
 from tideflow.wire.fields import varint
+
+# What of a file is packed as one block; TensorFlow reads 256 KiB of it at once.
+_BLOCK_BYTES = 1 << 17
+_LENGTH = struct.Struct(">I")
 
 # From this size on, a literal says its size in bytes after the tag.
 _SHORT = 60
@@ -47,6 +53,68 @@ def decompress(data: bytes, name: str) -> bytes:
     if len(made) != size:
         raise _damaged(name)
     return bytes(made)
+
+
+class BlockPacker:
+    """Packs a file as blocks, each after its length; used like an object of zlib.compressobj.
+
+    Source: files that TensorFlow 2.21 writes.
+    """
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def compress(self, data: bytes, /) -> bytes:
+        """Return the blocks that are full with these bytes."""
+        self._held += data
+        made = []
+        while len(self._held) >= _BLOCK_BYTES:
+            made.append(self._block(_BLOCK_BYTES))
+        return b"".join(made)
+
+    def flush(self, mode: int = 0, /) -> bytes:
+        """Return the block of what is left."""
+        return self._block(len(self._held)) if self._held else b""
+
+    def _block(self, size: int) -> bytes:
+        block = compress(bytes(self._held[:size]))
+        del self._held[:size]
+        return _LENGTH.pack(len(block)) + block
+
+
+class BlockUnpacker:
+    """Unpacks a file of blocks; used like an object of zlib.decompressobj.
+
+    Args:
+      name: of the file, for messages.
+    """
+
+    unused_data = b""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._held = b""
+
+    @property
+    def eof(self) -> bool:
+        """Whether nothing is left of a block that has begun."""
+        return not self._held
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Return what the blocks hold that are complete with these bytes.
+
+        Raises: DataLossError for what is no block.
+        """
+        held, at, made = self._held + data, 0, []
+        while len(held) - at >= _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(held, at)
+            end = at + _LENGTH.size + size
+            if end > len(held):
+                break
+            made.append(decompress(held[at + _LENGTH.size : end], self._name))
+            at = end
+        self._held = held[at:]
+        return b"".join(made)
 
 
 def _damaged(name: str) -> DataLossError:

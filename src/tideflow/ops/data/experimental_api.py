@@ -62,6 +62,18 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
     return lambda dataset: dataset.scan(initial_state, scan_func)
 
 
+@export("data.experimental.snapshot")
+@export_v2("data.experimental.snapshot")
+def snapshot(
+    path: str,
+    compression: str | None = "AUTO",
+    reader_func: Callable[[Any], Any] | None = None,
+    shard_func: Callable[..., Any] | None = None,
+) -> Transformation:
+    """Return the transformation Dataset.snapshot."""
+    return lambda dataset: dataset.snapshot(path, compression, reader_func, shard_func)
+
+
 @export("data.experimental.shuffle_and_repeat")
 def shuffle_and_repeat(
     buffer_size: TensorLike, count: TensorLike | None = None, seed: int | None = None

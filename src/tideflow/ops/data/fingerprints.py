@@ -37,6 +37,11 @@ async def fingerprint_of(dataset: Dataset) -> int:
     return int.from_bytes(digest[:_BYTES], "little")
 
 
+def combined(fingerprint: int, *parts: Any) -> int:
+    """Return the fingerprint of a dataset together with other things that have a repr."""
+    return int.from_bytes(_hash(fingerprint, *parts)[:_BYTES], "little")
+
+
 def _node_of(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
 

@@ -5,6 +5,7 @@ Source: tensorflow/python/data/ops/dataset_ops.py.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.data.generator import generator_parts, generator_specs
-from tideflow.ops.data.saving_api import SavedTransformations
+from tideflow.ops.data.saving_api import SavedTransformations, traced_reader
 from tideflow.ops.data.structure import (
     attrs_of,
     check_rows,
@@ -244,6 +245,51 @@ class Dataset(SavedTransformations):
           [(0, 7), (1, 8)]
         """
         return self.zip((self.range(start, np.iinfo(np.int64).max), self))
+
+    def snapshot(
+        self,
+        path: str,
+        compression: str | None = "AUTO",
+        reader_func: Callable[[Any], Any] | None = None,
+        shard_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return the elements, which come from files once a walk has come to their end.
+
+        Datasets that are made in the same way share their files.
+
+        Args:
+          path: the directory.
+          compression: "AUTO", "SNAPPY", "GZIP" or None.
+          reader_func: called with a dataset of datasets, one for each shard; gives the dataset
+            that is read.  None to let the shards take turns.
+          shard_func: called with the parts of an element; gives an int64 scalar, which of the
+            shards the element goes to.  None for one shard per processor, in turn.
+          name: accepted for programs that give it.
+        Returns: a dataset.
+        Raises: TypeError for a reader_func that gives no dataset.
+        Example:
+          >>> import tempfile
+          >>> with tempfile.TemporaryDirectory() as folder:
+          ...     kept = tf.data.Dataset.range(3).snapshot(folder)
+          ...     [[int(x) for x in kept] for _ in range(2)]
+          [[0, 1, 2], [0, 1, 2]]
+        """
+        count = os.cpu_count() or 1
+        source = self if shard_func else self.enumerate()
+        shard = Traced(
+            shard_func or (lambda place, *_: place % count), source._element, "Dataset_shard"
+        )
+        read = traced_reader(
+            reader_func or (lambda shards: shards.interleave(lambda one: one, count)),
+            source._element,
+            type(self),
+        )
+        directory = convert_to_tensor(os.fspath(path), dtypes.string)
+        inputs = [directory, read.captured, shard.captured]
+        attrs: dict[str, Any] = {"reader_func": read.ref, "shard_func": shard.ref}
+        made = source._like("SnapshotDatasetV2", *inputs, compression=compression or "", **attrs)
+        return made if shard_func else made.map(lambda _, element: element)
 
     # ---- with functions
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import os
 import secrets
-import zlib
 from collections.abc import Callable, Sequence
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
@@ -23,11 +22,11 @@ from google.protobuf.message import DecodeError
 
 from tideflow.blocking import Turns
 from tideflow.formats import (
-    WINDOW_BITS,
     AtomicFile,
     FileRecords,
     RecordFile,
     RecordWriter,
+    compressor_of,
     file_errors,
     tf_records,
 )
@@ -35,7 +34,7 @@ from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs
-from tideflow.graph.shapes import TensorShape
+from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import (
@@ -63,20 +62,21 @@ from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.tensor_codec import decode_tensor
 
-_METADATA = "snapshot.metadata"
+METADATA = "snapshot.metadata"
 # Of the files: one record for each component.
 VERSION = 2
 # Elements that go to the disk in one go.
 _AT_ONCE = 64
 
-_COMPRESSIONS = {"": "", "NONE": "", "GZIP": "GZIP"}
+_COMPRESSIONS = {"": "", "NONE": "", "GZIP": "GZIP", "SNAPPY": "SNAPPY", "ZLIB": "ZLIB"}
 
 
 def compression_of_files(name: str) -> str:
     """Return the compression of files.  Raises: UnimplementedError for one that is not offered."""
     if name not in _COMPRESSIONS:
         raise errors.UnimplementedError(
-            f"compression {name!r} of saved datasets is not supported; use GZIP or none"
+            f"compression {name!r} of saved datasets is not supported; use GZIP, ZLIB, SNAPPY or "
+            "none"
         )
     return _COMPRESSIONS[name]
 
@@ -87,8 +87,11 @@ def compression_of_files(name: str) -> str:
 class _Run:
     """The files of one run, which count once it is closed."""
 
-    def __init__(self, path: Path, types: Sequence[DType], compression: str) -> None:
+    def __init__(
+        self, path: Path, types: Sequence[DType], compression: str, graph_hash: str
+    ) -> None:
         self._path = path
+        self._graph_hash = graph_hash
         self._types = types
         self._compression = compression
         self._name = str(secrets.randbits(64))
@@ -110,17 +113,19 @@ class _Run:
         directory = self._path / self._name / f"{shard & (2**64 - 1):08d}.shard"
         with file_errors("make", str(directory)):
             directory.mkdir()
-        bits = WINDOW_BITS.get(self._compression)
-        packed = None if bits is None else zlib.compressobj(wbits=bits)
+        packed = compressor_of(self._compression)
         made = RecordWriter(directory / f"{0:08d}.snapshot", packed)
         self._shards[shard] = made
         return made
 
-    def close(self) -> None:
-        """Complete the files, and let readers find them."""
+    def close(self, is_whole: bool) -> None:
+        """Complete the files, and let readers find them if all elements are there."""
         for writer in self._shards.values():
             writer.close()
+        if not is_whole:
+            return
         metadata = pb.SnapshotMetadataRecord(
+            graph_hash=self._graph_hash,
             run_id=self._name,
             creation_timestamp=int(clock.wall_s() * 1e6),
             version=VERSION,
@@ -128,43 +133,60 @@ class _Run:
             num_elements=self._count,
             finalized=True,
         )
-        with AtomicFile(str(self._path / _METADATA)) as file:
+        with AtomicFile(str(self._path / METADATA)) as file:
             file.write(metadata.SerializeToString())
 
 
-class _Saving:
+class Saving:
     """Gives the elements of a dataset, and saves them on the way.
 
+    What was saved counts once all elements were given, none of which was lost by an error.
+
     Args:
+      path: the directory.
+      compression: of the files.
       shard_func: tells the shard of an element; None for a single shard.
+      graph_hash: what names the dataset.
     """
 
     def __init__(
-        self, dataset: Dataset, path: Path, compression: str, shard_func: Function | None
+        self,
+        dataset: Dataset,
+        path: Path,
+        compression: str,
+        shard_func: Function | None,
+        graph_hash: str = "",
     ) -> None:
         self._source = dataset.iterator()
-        self._begin = lambda: _Run(path, dataset.types, compression)
+        self._begin = lambda: _Run(path, dataset.types, compression, graph_hash)
         self._shard_func = shard_func
         self._run: _Run | None = None
         self._held: list[tuple[int, Element]] = []
         self._ended = False
+        self._is_whole = True
 
     async def next(self) -> Element | None:
         if self._ended:
             return None
         if self._run is None:
             self._run = await in_file_thread(self._begin)
+        try:
+            return await self._saved(self._run)
+        except BaseException:
+            self._is_whole = False
+            raise
+
+    async def _saved(self, run: _Run) -> Element | None:
         element = await self._source.next()
         if element is not None:
             element = tuple(owned(value) for value in element)
             self._held.append((await self._shard(element), element))
         if element is None or len(self._held) >= _AT_ONCE:
             held, self._held = self._held, []
-            run = self._run
             await in_file_thread(lambda: run.write(held))
         if element is None:
             self._ended = True
-            await in_file_thread(self._run.close)
+            await in_file_thread(lambda: run.close(self._is_whole))
         return element
 
     async def _shard(self, element: Element) -> int:
@@ -187,7 +209,7 @@ def _saving(
 
     def iterate() -> Iterator:
         function = None if shard_func is None else shard_func.instantiate()
-        return _Saving(source, directory, kind, function)
+        return Saving(source, directory, kind, function)
 
     return iterate
 
@@ -254,8 +276,13 @@ def save_dataset_v2(
 # ---- reading
 
 
-def _metadata(path: Path) -> pb.SnapshotMetadataRecord:
-    file = path / _METADATA
+def metadata_of(path: Path) -> pb.SnapshotMetadataRecord:
+    """Return what a directory says of the elements that were saved to it.
+
+    Raises: NotFoundError where nothing was saved; DataLossError for what does not say so;
+      UnimplementedError for another version of the format.
+    """
+    file = path / METADATA
     with file_errors("read", str(file)):
         data = file.read_bytes()
     try:
@@ -311,22 +338,28 @@ def load_dataset(
     Raises: NotFoundError where nothing was saved.
     """
     directory, kind = Path(os.fsdecode(path)), compression_of_files(compression)
-    metadata = _metadata(directory)
-    shapes = dims_of(output_shapes)
-    read = elements_of(output_types)
+    metadata = metadata_of(directory)
+    shards = shards_of(directory / metadata.run_id, kind, output_types, dims_of(output_shapes))
+    return Elements(lambda: MadeOf(reader_func.instantiate(), shards), metadata.num_elements)
+
+
+def shards_of(
+    run: Path, compression: str, types: Sequence[DType], shapes: Sequence[Dims]
+) -> Dataset:
+    """Return a dataset of the datasets that are the shards of a run."""
+    read = elements_of(types)
 
     def shard(place: Path) -> Dataset:
         files = sorted(str(file) for file in place.glob("*.snapshot"))
         return Dataset(
-            "Shard", output_types, shapes, lambda: RecordStream(FileRecords(files, kind, read))
+            "Shard", types, shapes, lambda: RecordStream(FileRecords(files, compression, read))
         )
 
-    places = sorted((directory / metadata.run_id).glob("*.shard"))
-    shards = Dataset(
+    places = sorted(run.glob("*.shard"))
+    return Dataset(
         "Shards",
         [dtypes.variant],
         [()],
         lambda: Listed((shard(place),) for place in places),
         len(places),
     )
-    return Elements(lambda: MadeOf(reader_func.instantiate(), shards), metadata.num_elements)

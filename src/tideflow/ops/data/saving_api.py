@@ -24,6 +24,22 @@ from tideflow.wire import messages as pb
 _SPEC = "dataset_spec.pb"
 
 
+def traced_reader(read: Callable[[Any], Any], element: Any, kind: Any) -> Traced:
+    """Trace what makes a dataset of the shards of a saved one.
+
+    Args:
+      read: called with a dataset of datasets.
+      element: the structure of the elements.
+      kind: the class of datasets.
+    Raises: TypeError for a function that gives no dataset.
+    """
+    shards: Any = DatasetSpec._of(DatasetSpec._of(element, kind), kind)
+    traced = Traced(read, shards, "Dataset_reader")
+    if traced.dataset is None:
+        raise TypeError(f"`reader_func` must return a dataset; it gave {traced.result!r}")
+    return traced
+
+
 class SavedTransformations(GroupingTransformations):
     """A dataset that can be saved, and loaded."""
 
@@ -99,11 +115,8 @@ class SavedTransformations(GroupingTransformations):
                 element_spec = value_of(
                     pb.StructuredValue.FromString((directory / _SPEC).read_bytes())
                 )
-        shards: Any = DatasetSpec._of(DatasetSpec._of(element_spec, cls), cls)
         read = reader_func or (lambda given: given.interleave(lambda shard: shard))
-        traced = Traced(read, shards, "Dataset_reader")
-        if traced.dataset is None:
-            raise TypeError(f"`reader_func` must return a dataset; it gave {traced.result!r}")
+        traced = traced_reader(read, element_spec, cls)
         inputs = [convert_to_tensor(str(directory), dtypes.string), traced.captured]
         attrs: dict[str, Any] = {"compression": compression or "", "reader_func": traced.ref}
         return cls._make("LoadDataset", inputs, element_spec, **attrs)
