@@ -45,18 +45,18 @@ def scan(data: Buffer, begin: int, end: int) -> list[Field] | None:
         if len(found) == _MOST_FIELDS:
             return None
         started = at
-        tag, at = _read_varint(data, at, end, _MOST_LENGTH_BYTES)
+        tag, at = read_varint(data, at, end, _MOST_LENGTH_BYTES)
         wire_type = tag & 7
         if tag >> 3 == 0:
             return None
         body = at
         if wire_type == DELIMITED:
-            length, body = _read_varint(data, at, end, _MOST_LENGTH_BYTES)
+            length, body = read_varint(data, at, end, _MOST_LENGTH_BYTES)
             if length < 0:
                 return None
             at = body + length
         elif wire_type == VARINT:
-            number, at = _read_varint(data, at, end, 10)
+            number, at = read_varint(data, at, end, 10)
             if number < 0:
                 return None
         elif wire_type in (EIGHT_BYTES, FOUR_BYTES):
@@ -105,7 +105,7 @@ def padding(tag: int, count: int) -> bytes:
     return made
 
 
-def _read_varint(data: Buffer, at: int, end: int, most_bytes: int) -> tuple[int, int]:
+def read_varint(data: Buffer, at: int, end: int, most_bytes: int) -> tuple[int, int]:
     """Return a number and where it stops; -1 for one that does not stop in time."""
     number = 0
     for shift in range(0, 7 * most_bytes, 7):
