@@ -49,8 +49,8 @@ _STAGED = """
 """
 
 _TO_SUMMARY_FILES = """
-    CreateSummaryFileWriter ImportEvent WriteAudioSummary WriteGraphSummary WriteHistogramSummary
-    WriteImageSummary WriteRawProtoSummary WriteScalarSummary WriteSummary
+    CreateSummaryDbWriter CreateSummaryFileWriter ImportEvent WriteAudioSummary WriteGraphSummary
+    WriteHistogramSummary WriteImageSummary WriteRawProtoSummary WriteScalarSummary WriteSummary
 """
 
 _BY_ONEDNN = """

@@ -22,7 +22,7 @@ from tideflow.graph.shape_rules import no_outputs
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.data import Element, ElementIterator, Elements, RuntimeDataset, dataset_op, text
 from tideflow.ops.io.summaries import Histogram
-from tideflow.ops.io.summary_writers import FileOfSummaries
+from tideflow.ops.io.summary_writers import WriterOfSummaries
 from tideflow.platform import clock
 from tideflow.wire import messages as pb
 
@@ -42,11 +42,11 @@ class StatsAggregator:
 
     def __init__(self, writes: bool) -> None:
         self._writes = writes
-        self._writer: FileOfSummaries | None = None
+        self._writer: WriterOfSummaries | None = None
         self._histograms: dict[str, Histogram] = {}
         self._turn = threading.Lock()
 
-    def write_to(self, writer: FileOfSummaries) -> None:
+    def write_to(self, writer: WriterOfSummaries) -> None:
         """Let what is added go to a writer."""
         self._writer = writer
 
@@ -258,7 +258,7 @@ def stats_aggregator_set_summary_writer(
     ctx: KernelContext, stats_aggregator: object, summary: object
 ) -> None:
     """Let an aggregator give what it is given to a writer."""
-    writer = ctx.resources.lookup(summary, FileOfSummaries)
+    writer = ctx.resources.lookup(summary, WriterOfSummaries)
     _aggregator(ctx, stats_aggregator).write_to(writer)
 
 

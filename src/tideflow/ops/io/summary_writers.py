@@ -34,22 +34,66 @@ from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 
 
-class FileOfSummaries:
+class WriterOfSummaries:
     """A writer behind handles.  Any thread may use it."""
 
     type_name = "tensorflow::SummaryWriterInterface"
+
+    def add(self, step: Array, **content: Any) -> None:
+        """Add an event of now."""
+        made_pb = pb.Event(wall_time=clock.wall_s(), step=int(the_one(step, "step")), **content)
+        self.add_event(made_pb)
+
+    def add_event(self, event_pb: pb.Event) -> None:
+        """Add an event as it is."""
+        raise NotImplementedError
+
+    def add_number(self, step: Array, tag: str, value: Array, dtype: DType) -> None:
+        """Add a number."""
+        raise NotImplementedError
+
+    def add_tensor(
+        self, step: Array, tag: str, tensor: Array, dtype: DType, metadata: bytes
+    ) -> None:
+        """Add a tensor; metadata: a SummaryMetadata as bytes."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """Wait until all events are handed to the operating system."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is left and close what it writes to."""
+        raise NotImplementedError
+
+
+class FileOfSummaries(WriterOfSummaries):
+    """A writer of a file of events."""
 
     def __init__(self, directory: str, max_queue: int, flush_s: float, suffix: str) -> None:
         self._writer = EventFileWriter(directory, max_queue, flush_s, suffix)
         self._writer.close_when_dropped()
 
-    def add(self, step: Array, **content: Any) -> None:
-        """Add an event of now."""
-        self.add_event(pb.Event(wall_time=clock.wall_s(), step=int(_one(step, "step")), **content))
-
     def add_event(self, event_pb: pb.Event) -> None:
         """Add an event as it is."""
         self._writer.add_event(event_pb)
+
+    def add_number(self, step: Array, tag: str, value: Array, dtype: DType) -> None:
+        """Add a number, as a float."""
+        number = float(np.float32(the_one(value, "value")))
+        value_pb = pb.Summary.Value(tag=tag, simple_value=number)
+        self.add(step, summary=pb.Summary(value=[value_pb]))
+
+    def add_tensor(
+        self, step: Array, tag: str, tensor: Array, dtype: DType, metadata: bytes
+    ) -> None:
+        """Add a tensor."""
+        value_pb = pb.Summary.Value(tag=tag, tensor=stored_tensor(tensor, dtype))
+        if metadata:
+            value_pb.metadata.SetInParent()
+            with contextlib.suppress(DecodeError):  # as TensorFlow, which takes no notice of others
+                value_pb.metadata.CopyFrom(pb.SummaryMetadata.FromString(metadata))
+        self.add(step, summary=pb.Summary(value=[value_pb]))
 
     def flush(self) -> None:
         """Wait until all events are handed to the operating system."""
@@ -60,7 +104,7 @@ class FileOfSummaries:
         self._writer.close()
 
 
-def _one(value: Any, what: str) -> Any:
+def the_one(value: Any, what: str) -> Any:
     """Return a scalar.  Raises: InvalidArgumentError for anything else."""
     if np.ndim(value):
         raise errors.InvalidArgumentError(
@@ -69,12 +113,13 @@ def _one(value: Any, what: str) -> Any:
     return value.item() if isinstance(value, np.ndarray) else value
 
 
-def _text(value: Any, what: str) -> str:
-    given: bytes = _one(value, what)
+def text_of(value: Any, what: str) -> str:
+    """Return a scalar string.  Raises: InvalidArgumentError for anything else."""
+    given: bytes = the_one(value, what)
     return given.decode("utf-8", "replace")
 
 
-def _parsed(kind: type[Any], content: bytes, what: str) -> Any:
+def parsed_message(kind: type[Any], content: bytes, what: str) -> Any:
     """Return a message.  Raises: DataLossError for bytes that are none."""
     made: Message = kind()
     with contextlib.suppress(DecodeError):
@@ -96,8 +141,8 @@ def summary_writer(ctx: KernelContext, *, shared_name: str, container: str) -> A
     """Return the handle of a writer that may not be there yet."""
     check_names(container, "")
     if shared_name == ANONYMOUS_NAME:
-        return ctx.resources.anonymous_handle(FileOfSummaries)
-    return ctx.resources.handle(container, shared_name, FileOfSummaries)
+        return ctx.resources.anonymous_handle(WriterOfSummaries)
+    return ctx.resources.handle(container, shared_name, WriterOfSummaries)
 
 
 @op(
@@ -123,17 +168,17 @@ def create_summary_file_writer(
     given = {"max_queue": max_queue, "flush_millis": flush_millis}
     check_scalar(logdir, "logdir")
     directory = path_of(logdir, "logdir")
-    most, flush_ms = (int(_one(value, what)) for what, value in given.items())
-    suffix = os.fsdecode(_one(filename_suffix, "filename_suffix"))
+    most, flush_ms = (int(the_one(value, what)) for what, value in given.items())
+    suffix = os.fsdecode(the_one(filename_suffix, "filename_suffix"))
 
     def make() -> FileOfSummaries:
         return FileOfSummaries(directory, most, flush_ms / 1000, suffix)
 
-    ctx.resources.lookup_or_create(writer.container, writer.name, FileOfSummaries, make)
+    ctx.resources.lookup_or_create(writer.container, writer.name, WriterOfSummaries, make)
 
 
-def _writer_of(ctx: KernelContext, handle: object) -> FileOfSummaries:
-    found: FileOfSummaries = ctx.resources.lookup(handle, FileOfSummaries)
+def _writer_of(ctx: KernelContext, handle: object) -> WriterOfSummaries:
+    found: WriterOfSummaries = ctx.resources.lookup(handle, WriterOfSummaries)
     return found
 
 
@@ -147,7 +192,7 @@ def flush_summary_writer(ctx: KernelContext, writer: object) -> None:
 def close_summary_writer(ctx: KernelContext, writer: object) -> None:
     """Write what is left, and drop the writer."""
     found = _writer_of(ctx, writer)
-    ctx.resources.delete(writer, FileOfSummaries)
+    ctx.resources.delete(writer, WriterOfSummaries)
     found.close()
 
 
@@ -171,13 +216,8 @@ def write_summary(
     T: DType,
 ) -> None:
     """Write a tensor."""
-    value_pb = pb.Summary.Value(tag=_text(tag, "tag"), tensor=stored_tensor(tensor, T))
-    metadata = _one(summary_metadata, "summary_metadata")
-    if metadata:
-        value_pb.metadata.SetInParent()
-        with contextlib.suppress(DecodeError):  # as TensorFlow, which takes no notice of others
-            value_pb.metadata.CopyFrom(pb.SummaryMetadata.FromString(metadata))
-    _writer_of(ctx, writer).add(step, summary=pb.Summary(value=[value_pb]))
+    metadata = the_one(summary_metadata, "summary_metadata")
+    _writer_of(ctx, writer).add_tensor(step, text_of(tag, "tag"), tensor, T, metadata)
 
 
 @op(
@@ -195,15 +235,13 @@ def write_scalar_summary(
     """Write a number, as a float.  Raises: UnimplementedError for bfloat16, as TensorFlow."""
     if T is dtypes.bfloat16:
         raise errors.UnimplementedError("a scalar summary of bfloat16; cast it to float32")
-    number = float(np.float32(_one(value, "value")))
-    value_pb = pb.Summary.Value(tag=_text(tag, "tag"), simple_value=number)
-    _writer_of(ctx, writer).add(step, summary=pb.Summary(value=[value_pb]))
+    _writer_of(ctx, writer).add_number(step, text_of(tag, "tag"), value, T)
 
 
 def _add(ctx: KernelContext, writer: object, step: Array, summary: Any) -> None:
     """Write a summary as the ops of sessions make it."""
     found = _writer_of(ctx, writer)
-    found.add(step, summary=_parsed(pb.Summary, summary.item(), "Summary"))
+    found.add(step, summary=parsed_message(pb.Summary, summary.item(), "Summary"))
 
 
 _REALS_AND_BOOL = (
@@ -290,8 +328,8 @@ def write_graph_summary(
     ctx: KernelContext, writer: object, step: Array, tensor: Array | bytes
 ) -> None:
     """Write a graph, a GraphDef as bytes."""
-    content = _one(tensor, "tensor")
-    _parsed(pb.GraphDef, content, "GraphDef")
+    content = the_one(tensor, "tensor")
+    parsed_message(pb.GraphDef, content, "GraphDef")
     _writer_of(ctx, writer).add(step, graph_def=content)
 
 
@@ -307,7 +345,7 @@ def write_raw_proto_summary(
     """Write summaries, each as bytes, as one."""
     summary_pb = pb.Summary()
     for content in np.asarray(tensor, object).reshape(-1):
-        summary_pb.MergeFrom(_parsed(pb.Summary, content, "Summary"))
+        summary_pb.MergeFrom(parsed_message(pb.Summary, content, "Summary"))
     _writer_of(ctx, writer).add(step, summary=summary_pb)
 
 
@@ -319,7 +357,7 @@ def write_raw_proto_summary(
 )
 def import_event(ctx: KernelContext, writer: object, event: Array | bytes) -> None:
     """Write an event as it is."""
-    event_pb = _parsed(pb.Event, _one(event, "event"), "Event")
+    event_pb = parsed_message(pb.Event, the_one(event, "event"), "Event")
     _writer_of(ctx, writer).add_event(event_pb)
 
 
