@@ -268,3 +268,24 @@ def test_a_snapshot_that_lost_an_element(tmp_path):
     for _ in range(2):
         assert [int(x) for x in broken] == [-3, -6, 6]
     assert not list(tmp_path.glob("*/snapshot.metadata"))
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "SNAPPY"])
+def test_the_first_version_of_snapshots(tmp_path, compression):
+    def made(count):
+        given = Data.range(count).map(lambda x: (x, tf.fill([x], tf.as_string(x))))
+        variant = tf.raw_ops.SnapshotDataset(
+            input_dataset=tf.data.experimental.to_variant(given),
+            path=str(tmp_path),
+            output_types=[tf.int64, tf.string],
+            output_shapes=[[], [None]],
+            compression=compression,
+            snapshot_name="a",
+            shard_size_bytes=64,
+        )
+        return tf.data.experimental.from_variant(variant, given.element_spec)
+
+    for count in (9, 2):
+        found = [(int(x), texts.numpy().tolist()) for x, texts in made(count)]
+        assert found == [(x, [str(x).encode()] * x) for x in range(9)]
+    assert len(list(tmp_path.glob("custom-a/*/*.snapshot"))) > 1

@@ -54,13 +54,17 @@ def in_order(elements):
 
 
 def walk(made, count):
-    """Walk over a dataset here alone."""
+    """Walk over a dataset here alone; return its elements."""
+    begin, *others = steps(made, count)[:-2]
+    found = []
     with tf.Session(graph=made.variant.graph) as session:
-        for run in steps(made, count)[:-2]:
+        session.run(begin.fetches)
+        for run in others:
             try:
-                session.run(run.fetches)
+                found.append(session.run(run.fetches))
             except tf.errors.OutOfRangeError:
-                return
+                break
+    return found
 
 
 @pytest.mark.parametrize("compression", ["", "AUTO", "SNAPPY", "GZIP", "ZLIB"])
@@ -173,3 +177,83 @@ def test_the_name_of_a_directory(tmp_path):
     names = {one.name for one in tmp_path.iterdir()}
     assert str(2**64 - 5) in names
     assert len(names) == 3
+
+
+# ---- the first version of the format
+
+
+FIRST = "SnapshotDataset"
+
+
+def first(path, dataset, **attrs):
+    return dataset.to(FIRST, str(path), **{"snapshot_name": "a", **attrs})
+
+
+def first_of_tensorflow(path, count, **attrs):
+    """Have TensorFlow keep the elements of varied(count)."""
+    number, text = theirs.TensorSpec([], "int64"), theirs.TensorSpec([None], "string")
+    made = theirs.data.Dataset.range(count).map(
+        lambda x: (x, theirs.fill([x], theirs.strings.as_string(x)))
+    )
+    variant = theirs.raw_ops.SnapshotDataset(
+        input_dataset=made._variant_tensor,
+        path=str(path),
+        output_types=["int64", "string"],
+        output_shapes=[[], [None]],
+        snapshot_name="a",
+        **attrs,
+    )
+    return [int(x) for x, _ in theirs.data.experimental.from_variant(variant, (number, text))]
+
+
+def first_of_ours(path, count, **attrs):
+    """Have ours keep the elements of varied(count)."""
+    with tf.Graph().as_default():
+        return [int(x) for x, _ in walk(first(path, varied(count), **attrs), count + 99)]
+
+
+# TensorFlow's kernel ends the process after errors, and where an iterator is asked once more at its
+# end, so that no graph is run by both.
+@pytest.mark.parametrize("compression", ["", "GZIP", "SNAPPY"])
+def test_each_reads_the_first_version_of_the_other(tmp_path, compression):
+    attrs = {"compression": compression, "shard_size_bytes": 1024}
+    ours, other = tmp_path / "ours", tmp_path / "theirs"
+    assert first_of_ours(ours, 60, **attrs) == list(range(60))
+    assert len(list(ours.glob("custom-a/*/*.snapshot"))) > 1
+    assert first_of_tensorflow(ours, 2, **attrs) == list(range(60))
+    assert first_of_tensorflow(other, 60, **attrs) == list(range(60))
+    with tf.Graph().as_default():
+        found = walk(first(other, varied(2), **attrs), 62)
+    assert [(int(x), list(texts)) for x, texts in found] == [
+        (x, [str(x).encode()] * x) for x in range(60)
+    ]
+
+
+@pytest.mark.parametrize("mode", ["auto", "write", "passthrough"])
+def test_modes_that_read_the_input(tmp_path, mode):
+    for one in (first_of_ours, first_of_tensorflow):
+        path = tmp_path / one.__name__
+        assert one(path, 6, mode=mode) == list(range(6))
+        assert bool(list(path.glob("custom-a/snapshot.metadata"))) == (mode != "passthrough")
+
+
+def test_files_of_the_first_version_that_are_not_there(tmp_path):
+    with pytest.raises(tf.errors.NotFoundError):
+        first_of_ours(tmp_path, 3, mode="read")
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"mode": "other"}, {"compression": "ZLIB"}, {"pending_snapshot_expiry_seconds": 0}]
+)
+def test_what_the_first_version_refuses(tmp_path, attrs):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        first_of_ours(tmp_path, 3, **attrs)
+    with pytest.raises(theirs.errors.InvalidArgumentError):
+        first_of_tensorflow(tmp_path, 3, **attrs)
+
+
+def test_a_first_walk_that_stopped_before_the_end(tmp_path):
+    with tf.Graph().as_default():
+        walk(first(tmp_path, varied()), 4)
+    assert not list(tmp_path.glob("*/snapshot.metadata"))
+    assert first_of_ours(tmp_path, 3) == [0, 1, 2]

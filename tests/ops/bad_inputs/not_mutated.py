@@ -127,8 +127,10 @@ OTHERS: dict[str, str] = {
         ("SnapshotChunkDataset", "SnapshotDatasetReader"),
         "it takes files alone; see test_dataset_saved_oracle.py",
     ),
-    "SnapshotDatasetV2": "it keeps what it is given wrong in files; see "
-    "test_dataset_snapshots_oracle.py",
+    **dict.fromkeys(
+        ("SnapshotDataset", "SnapshotDatasetV2"),
+        "it keeps what it is given wrong in files; see test_dataset_snapshots_oracle.py",
+    ),
     **dict.fromkeys(
         ("DatasetToTFRecord", "ExperimentalDatasetToTFRecord"),
         "what it writes is compared in test_dataset_access_oracle.py",

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from collections.abc import Iterator as PyIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -84,11 +84,11 @@ def compression_of_files(name: str) -> str:
 # ---- writing
 
 
-class _Run:
+class Run:
     """The files of one run, which count once it is closed."""
 
     def __init__(
-        self, path: Path, types: Sequence[DType], compression: str, graph_hash: str
+        self, path: Path, types: Sequence[DType], compression: str, graph_hash: str = ""
     ) -> None:
         self._path = path
         self._graph_hash = graph_hash
@@ -124,17 +124,39 @@ class _Run:
             writer.close()
         if not is_whole:
             return
-        metadata = pb.SnapshotMetadataRecord(
-            graph_hash=self._graph_hash,
-            run_id=self._name,
-            creation_timestamp=int(clock.wall_s() * 1e6),
-            version=VERSION,
-            dtype=[dtype.number for dtype in self._types],
-            num_elements=self._count,
-            finalized=True,
-        )
-        with AtomicFile(str(self._path / METADATA)) as file:
-            file.write(metadata.SerializeToString())
+        publish(self._path, self._name, VERSION, self._types, self._count, self._graph_hash)
+
+
+def publish(
+    path: Path, run: str, version: int, types: Sequence[DType], count: int, graph_hash: str
+) -> None:
+    """Let readers of a directory find the files of a run.
+
+    version: of the format of the files.
+    count: of the elements.
+    graph_hash: what names the dataset.
+    """
+    metadata = pb.SnapshotMetadataRecord(
+        graph_hash=graph_hash,
+        run_id=run,
+        creation_timestamp=int(clock.wall_s() * 1e6),
+        version=version,
+        dtype=[dtype.number for dtype in types],
+        num_elements=count,
+        finalized=True,
+    )
+    with AtomicFile(str(path / METADATA)) as file:
+        file.write(metadata.SerializeToString())
+
+
+class RunOfFiles(Protocol):
+    """The files of one run, which count once it is closed."""
+
+    def write(self, elements: Sequence[tuple[int, Element]]) -> None:
+        """Append elements, each to a shard."""
+
+    def close(self, is_whole: bool) -> None:
+        """Complete the files, and let readers find them if all elements are there."""
 
 
 class Saving:
@@ -143,24 +165,17 @@ class Saving:
     What was saved counts once all elements were given, none of which was lost by an error.
 
     Args:
-      path: the directory.
-      compression: of the files.
+      begin: begins the files.
       shard_func: tells the shard of an element; None for a single shard.
-      graph_hash: what names the dataset.
     """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        path: Path,
-        compression: str,
-        shard_func: Function | None,
-        graph_hash: str = "",
+        self, dataset: Dataset, begin: Callable[[], RunOfFiles], shard_func: Function | None
     ) -> None:
         self._source = dataset.iterator()
-        self._begin = lambda: _Run(path, dataset.types, compression, graph_hash)
+        self._begin = begin
         self._shard_func = shard_func
-        self._run: _Run | None = None
+        self._run: RunOfFiles | None = None
         self._held: list[tuple[int, Element]] = []
         self._ended = False
         self._is_whole = True
@@ -176,7 +191,7 @@ class Saving:
             self._is_whole = False
             raise
 
-    async def _saved(self, run: _Run) -> Element | None:
+    async def _saved(self, run: RunOfFiles) -> Element | None:
         element = await self._source.next()
         if element is not None:
             element = tuple(owned(value) for value in element)
@@ -209,7 +224,7 @@ def _saving(
 
     def iterate() -> Iterator:
         function = None if shard_func is None else shard_func.instantiate()
-        return Saving(source, directory, kind, function)
+        return Saving(source, lambda: Run(directory, source.types, kind), function)
 
     return iterate
 
@@ -276,8 +291,10 @@ def save_dataset_v2(
 # ---- reading
 
 
-def metadata_of(path: Path) -> pb.SnapshotMetadataRecord:
+def metadata_of(path: Path, version: int = VERSION) -> pb.SnapshotMetadataRecord:
     """Return what a directory says of the elements that were saved to it.
+
+    version: of the format.
 
     Raises: NotFoundError where nothing was saved; DataLossError for what does not say so;
       UnimplementedError for another version of the format.
@@ -289,9 +306,9 @@ def metadata_of(path: Path) -> pb.SnapshotMetadataRecord:
         found = pb.SnapshotMetadataRecord.FromString(data)
     except DecodeError:
         raise errors.DataLossError(f"{file} does not describe a saved dataset") from None
-    if found.version != VERSION:
+    if found.version != version:
         raise errors.UnimplementedError(
-            f"{path} was saved in version {found.version} of the format; {VERSION} is supported"
+            f"{path} was saved in version {found.version} of the format; {version} is supported"
         )
     return found
 

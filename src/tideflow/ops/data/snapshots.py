@@ -23,6 +23,7 @@ from tideflow.ops.data.record_stream import RecordStream, in_file_thread
 from tideflow.ops.data.saved import (
     METADATA,
     VERSION,
+    Run,
     Saving,
     compression_of_files,
     elements_of,
@@ -72,8 +73,9 @@ class _Snapshot:
         shards = await in_file_thread(lambda: self._shards(read))
         if shards is not None:
             return MadeOf(self._reader_func.instantiate(), shards)
+        types, kind = self._source.types, self._compression
         function = self._shard_func.instantiate()
-        return Saving(self._source, written, self._compression, function, name)
+        return Saving(self._source, lambda: Run(written, types, kind, name), function)
 
     def _shards(self, directory: Path) -> Dataset | None:
         """Return the shards of what was written to the end; None where nothing was."""
