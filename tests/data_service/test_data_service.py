@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,10 @@ import tideflow.v1 as tf1
 from cluster.servers import free_ports
 from data_service.datasets import EXPECTED, found_by
 from data_service.helper import helper
+from tideflow.blocking import FILES, run_blocking
+from tideflow.data_service.services import DispatcherService
+from tideflow.transport import make_channel, stub
+from tideflow.wire import messages as pb
 
 service = tf.data.experimental.service
 EACH_ONCE = "distributed_epoch"
@@ -280,3 +285,30 @@ def test_a_stopped_server_stays_stopped(dispatcher):
     dispatcher.join()
     with pytest.raises(tf.errors.FailedPreconditionError, match="after it has been stopped"):
         dispatcher.start()
+
+
+async def test_splits_are_of_64_bits(dispatcher):
+    # TensorFlow's workers read so many, whatever the message says.
+    address = address_of(dispatcher)
+    known = await run_blocking(
+        FILES, lambda _: service.register_dataset(f"grpc://{address}", tf.data.Dataset.range(3))
+    )
+    channel = make_channel(f"h2://{address}")
+    asked = stub(DispatcherService, channel)
+    mode = pb.ProcessingModeDef(sharding_policy="DYNAMIC")
+    job = await asked.GetOrCreateJob(
+        pb.GetOrCreateJobRequest(dataset_id=known.numpy().decode(), processing_mode_def=mode)
+    )
+    made = await asked.GetOrCreateIteration(pb.GetOrCreateIterationRequest(job_id=job.job_id))
+    assert made.iteration_client_id >= 0
+    reply = await first_split(asked)
+    assert (reply.split.dtype, len(reply.split.tensor_content)) == (pb.DataType.DT_INT64, 8)
+    await channel.close()
+
+
+async def first_split(dispatcher: Any) -> pb.GetSplitResponse:
+    """Return a split of the only iteration there is."""
+    for number in range(1000, 1020):  # the numbers begin there
+        with contextlib.suppress(tf.errors.OpError):
+            return await dispatcher.GetSplit(pb.GetSplitRequest(iteration_id=number))
+    raise AssertionError("no iteration")

@@ -95,6 +95,16 @@ def is_update(node: Node) -> bool:
     return update is not None and update.kind == "elementwise"
 
 
+def is_one_pass(node: Node) -> bool:
+    """Whether straight code reads or updates a variable in one pass over its values.
+
+    Compiled code does no less, and needs its arguments where it can take them: copies of all.
+    """
+    update = node.op_def.update
+    is_short = update is not None and update.variables == 1 and len(node.edges) == 2
+    return is_short or is_variable_read(node) or assigns(node)
+
+
 def variables_of(node: Node) -> int:
     """Return how many of the first inputs of a read or an update are variables."""
     update = node.op_def.update

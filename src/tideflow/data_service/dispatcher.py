@@ -14,6 +14,7 @@ from tideflow.platform import clock
 from tideflow.transport import Channel, make_channel, stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.dtypes import int64
 from tideflow.wire.tensor_codec import encode_tensor
 
 
@@ -94,7 +95,8 @@ class Dispatcher(DispatcherService):
         )
         if split is None:
             return pb.GetSplitResponse(end_of_splits=True)
-        return pb.GetSplitResponse(split=encode_tensor(split))
+        # Without a type an int is 32 bits wide, and TensorFlow reads 64 whatever the message says.
+        return pb.GetSplitResponse(split=encode_tensor(split, int64))
 
     # ---- clients
 

@@ -13,7 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tideflow.blocking import StopFlag
-from tideflow.compile.region_selection import number_nodes, sized_by_values
+from tideflow.compile.region_selection import (
+    is_one_pass,
+    may_compile,
+    number_nodes,
+    sized_by_values,
+)
 from tideflow.graph.kernel import Resources
 from tideflow.graph.node import Node
 from tideflow.platform import clock
@@ -125,7 +130,8 @@ class JitProgram(Program):
         self._timed_runs += 1
         is_long = self._timed_runs >= _LONG_RUNS and seconds >= _LONG_RUN_S
         if is_long or (self._timed_runs >= _LEAST_RUNS and self._total_s >= self._cost_s):
-            if self._total_s < _LEAST_RUN_S * self._timed_runs:
+            is_short = self._total_s < _LEAST_RUN_S * self._timed_runs
+            if is_short or not any(_may_pay(one.node) for one in self.instructions):
                 self._is_plain = True
                 return
             self._is_asked = True
@@ -148,11 +154,15 @@ class JitProgram(Program):
             for one in self.instructions:
                 number = numbers[id(one.node)]
                 runs.setdefault(number, []).append(one)
-            if any(number & 1 for number in runs):
+            if any(self._pays(number, run) for number, run in runs.items()):
                 self._parts = self._make_parts(runs)
             else:
                 self._parts = None
                 self._is_plain = True
+
+    def _pays(self, number: int, run: Sequence[Instruction]) -> bool:
+        """Whether instructions of a number may be better compiled."""
+        return bool(number & 1) and (self._is_forced or any(_may_pay(one.node) for one in run))
 
     def _make_parts(self, runs: dict[int, list[Instruction]]) -> list[Program | Region]:
         users: dict[int, set[int]] = {}
@@ -169,7 +179,7 @@ class JitProgram(Program):
             program = Program(run, wanted)
             if not self._is_forced:
                 program.make_code(self if len(runs) == 1 else None)
-            if number & 1:
+            if self._pays(number, run):
                 parts.append(
                     Region(
                         plan_region(run, wanted, self._constants), program, self._resources,
@@ -192,6 +202,10 @@ class JitProgram(Program):
             self._must_form = self._is_forced
         if not self._is_forced:
             self._form()  # this is the compiler's thread
+
+
+def _may_pay(node: Node) -> bool:
+    return may_compile(node) and not is_one_pass(node)
 
 
 def _form_if_alive(program: weakref.ref[JitProgram]) -> None:

@@ -92,6 +92,7 @@ class Region:
         inputs = [slots[slot] for slot in self.plan.inputs]
         held = self._held(slots)
         if held is None or not all(isinstance(v, (np.ndarray, np.generic)) for v in inputs):
+            inputs.clear()
             self.fallback.run(slots)
             return
         entry = self._run_compiled(slots, held, inputs)
@@ -103,6 +104,7 @@ class Region:
             entry.wait(slots[0])
             entry = self._run_compiled(slots, held, inputs)
         if entry is not None:
+            inputs.clear()  # straight code frees what is used up
             self._run_timed(slots, entry)
 
     def _run_timed(self, slots: list[Any], entry: Trial) -> None:
