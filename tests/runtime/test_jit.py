@@ -482,7 +482,7 @@ def test_a_long_step_waits_for_the_compiler(graph):
     with tf.Session(config=AUTO) as session:
         expected = session.run(hot, {x: given})
         seen = []
-        for _ in range(12):
+        for _ in range(40):
             np.testing.assert_allclose(session.run(hot, {x: given}), expected, rtol=1e-4)
             seen.append(any(program.is_untried for program in programs_with("waited_for")))
     assert True in seen
@@ -507,32 +507,34 @@ def held_compiler(monkeypatch):
     wait_until_compiled()
 
 
-def long_steps(session, **options):
-    """Run tanh of a large array a few times, as often as one waits for the compiler in."""
+def long_steps(session, name, **options):
+    """Run tanh of a large array until the next run would wait for the compiler, and once more."""
     x = tf.placeholder(tf.float32, [2000, 1000])
     hot = x
     for _ in range(10):
-        hot = tf.tanh(hot)
-    for _ in range(8):
-        assert session.run(hot, {x: np.zeros([2000, 1000], np.float32)}, **options).sum() == 0
+        hot = tf.tanh(hot, name=name)
+    feeds = {x: np.zeros([2000, 1000], np.float32)}
+    while not any(program.is_untried for program in programs_with(name)):
+        session.run(hot, feeds, **options)
+    assert session.run(hot, feeds, **options).sum() == 0
 
 
 def test_a_step_without_a_deadline_waits_for_the_compiler(graph, held_compiler):
     with tf.Session(config=AUTO) as session:
-        long_steps(session)
+        long_steps(session, "patient")
     assert held_compiler
 
 
 def test_a_step_with_a_deadline_does_not_wait_for_the_compiler(graph, held_compiler):
     with tf.Session(config=AUTO) as session:
-        long_steps(session, options=tf.RunOptions(timeout_in_ms=60_000))
+        long_steps(session, "hurried", options=tf.RunOptions(timeout_in_ms=60_000))
     assert not held_compiler
 
 
 def test_servers_do_not_wait_for_the_compiler(graph, held_compiler):
     server = tf.train.Server.create_local_server(config=AUTO)
     with tf.Session(server.target, config=AUTO) as session:
-        long_steps(session)
+        long_steps(session, "served")
     assert not held_compiler
     server.stop()
 

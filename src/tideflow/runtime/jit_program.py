@@ -33,9 +33,6 @@ from tideflow.runtime.region_trace import NotCompiledError, plan_region
 _LEAST_TOTAL_S = 0.02
 _TOTAL_PER_INSTRUCTION_S = 0.05e-3
 _LEAST_RUNS = 5
-# A program that takes so long asks after its second run: the first one finds cold caches.
-_LONG_RUN_S = 3e-3
-_LONG_RUNS = 2
 # Shorter programs are over before compiled code has been called.
 _LEAST_RUN_S = 50e-6
 # XLA takes minutes for larger ones.
@@ -128,8 +125,7 @@ class JitProgram(Program):
             return
         self._total_s += seconds
         self._timed_runs += 1
-        is_long = self._timed_runs >= _LONG_RUNS and seconds >= _LONG_RUN_S
-        if is_long or (self._timed_runs >= _LEAST_RUNS and self._total_s >= self._cost_s):
+        if self._timed_runs >= _LEAST_RUNS and self._total_s >= self._cost_s:
             is_short = self._total_s < _LEAST_RUN_S * self._timed_runs
             if is_short or not any(_may_pay(one.node) for one in self.instructions):
                 self._is_plain = True
