@@ -156,7 +156,7 @@ class Collection:
 
 def _outcome(function: Program, tf: Any) -> Any:
     """Return what a program gives or raises."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         needs_folder = len(inspect.signature(function).parameters) > 1
         try:
             found = json.dumps(plain(function(tf, folder) if needs_folder else function(tf)))

@@ -216,18 +216,6 @@ LISTS: dict[str, Callable[[Feeds], Runs]] = {
             )
         ]
     ],
-    "TensorListScatterIntoExistingList": lambda feed: [
-        [
-            stacked(
-                apply_op(
-                    "TensorListScatterIntoExistingList",
-                    rows(feed),
-                    feed(X[:2]),
-                    feed(np.array([2, 0], np.int32)),
-                )
-            )
-        ]
-    ],
     "TensorListSplit": lambda feed: [
         [
             apply_op(

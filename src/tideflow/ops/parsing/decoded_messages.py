@@ -205,7 +205,7 @@ def _shapes(c: ShapeContext) -> list[Dims]:
     """
     DecodeProtoV2(bytes: string) -> sizes: int32, values: *output_types
     message_type: string
-    field_names: list(string) >= 0
+    field_names: list(string)
     output_types: list(type) >= 0
     descriptor_source: string = 'local://'
     message_format: string = 'binary'

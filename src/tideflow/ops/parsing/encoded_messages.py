@@ -90,7 +90,7 @@ def _check_shapes(counts: Any, values: list[Any], field_names: list[str]) -> tup
 @op(
     """
     EncodeProto(sizes: int32, values: *Tinput_types) -> bytes: string
-    field_names: list(string) >= 0
+    field_names: list(string)
     message_type: string
     descriptor_source: string = 'local://'
     Tinput_types: list(type) >= 1
