@@ -5,6 +5,7 @@ Source: tensorflow/python/data/experimental/service/server_lib.py.
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import threading
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ class WorkerConfig(NamedTuple):
     data_transfer_address: str | None = None
 
 
-class _Server:
+class _Server(abc.ABC):
     """One service at one port, from start to stop."""
 
     def __init__(self, port: int, protocol: str | None) -> None:
@@ -98,11 +99,13 @@ class _Server:
         self._transport = transport
         return self._port
 
+    @abc.abstractmethod
     async def _open(self) -> None:
-        raise NotImplementedError
+        """Make and start what answers."""
 
+    @abc.abstractmethod
     async def _close(self) -> None:
-        raise NotImplementedError
+        """Stop what answers."""
 
     def start(self) -> None:
         """Begin to answer; nothing happens if it has begun.
