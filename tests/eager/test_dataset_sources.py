@@ -9,7 +9,7 @@ import pytest
 
 import tideflow as tf
 import tideflow.v1 as v1
-from ops.dataset_graphs import function, numbers, steps
+from ops.dataset_graphs import function, numbers
 from tideflow.graph.building import apply_op
 
 Data = tf.data.Dataset
@@ -167,9 +167,14 @@ def test_a_flat_map_by_index():
             "IndexFlatMapDataset", [], [], v1.constant(6, v1.int64), map_func=parts,
             index_map_func=places,
         )  # fmt: skip
-        begin, *others = steps(made, 6)
-        session.run(begin.fetches)
-        assert [session.run(one.fetches)[0] for one in others[:6]] == [0, 0, 1, 1, 2, 2]
+        spec = tf.TensorSpec([], tf.int64)
+        rows = v1.data.experimental.from_variant(made.variant, spec)
+        iterator = v1.data.make_initializable_iterator(rows)
+        element = iterator.get_next()
+        session.run(iterator.initializer)
+        assert [session.run(element) for _ in range(6)] == [0, 0, 1, 1, 2, 2]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(element)
 
 
 def test_statistics_of_a_dataset():

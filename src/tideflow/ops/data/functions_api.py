@@ -445,3 +445,25 @@ def to_variant(dataset: Dataset) -> Tensor:
       'variant'
     """
     return dataset._variant
+
+
+@export("data.experimental.from_variant")
+def from_variant(variant: Tensor, structure: Any) -> Dataset:
+    """Return the dataset that a variant tensor holds.
+
+    Args:
+      variant: a variant scalar.
+      structure: the TypeSpecs of an element.
+    Returns: a dataset.
+    Example:
+      >>> import tideflow.v1 as v1
+      >>> with v1.Graph().as_default(), v1.Session() as session:
+      ...     variant = v1.data.experimental.to_variant(v1.data.Dataset.range(2))
+      ...     rows = v1.data.experimental.from_variant(variant, v1.TensorSpec([], v1.int64))
+      ...     iterator = v1.data.make_initializable_iterator(rows)
+      ...     element = iterator.get_next()
+      ...     session.run(iterator.initializer)
+      ...     int(session.run(element))
+      0
+    """
+    return Dataset(variant, structure)
