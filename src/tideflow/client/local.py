@@ -111,7 +111,7 @@ class LocalBackend:
         collector = _collector(options)
         step.observer = collector
         feeds = lent(feeds)
-        if runner.is_synchronous and timeout_s is None:
+        if runner.is_synchronous and timeout_s is None and not runner.has_loops:
             found = runner.run(step, feeds)
         else:  # the caller's own thread could not be stopped
             found = run_sync(self._run_async(runner, step, feeds), timeout_s)

@@ -64,11 +64,13 @@ class KernelFunction(Protocol):
 
     Attributes:
       is_synchronous: whether it never waits, so that `run` serves, on any thread.
+      is_straight: whether it is synchronous, and nothing but loops of its own may keep it long.
       blocks: whether it may take any time, so that `run` must not be called on the event loop.
       library: the functions that its names stand for, its own among them.
     """
 
     is_synchronous: bool
+    is_straight: bool
     blocks: bool
     library: Mapping[str, Any]
 

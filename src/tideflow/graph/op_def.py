@@ -37,7 +37,7 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from tideflow.graph import roles
-from tideflow.graph.op_traits import Compiles, Effects, Rows, Traits
+from tideflow.graph.op_traits import Compiles, Effects, Rows, Runs, Traits
 from tideflow.graph.roles import Role
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.update_rule import Update
@@ -130,6 +130,7 @@ class OpDef:
     host_inputs: int | None = None
     only_reads: bool = False
     effects: Effects = Effects.ORDERED
+    runs: Runs | None = None
     update: Update | None = None
     gather: Callable[..., Any] | None = None
     static_value: Callable[..., Any] | None = None

@@ -50,6 +50,16 @@ class Effects(enum.Enum):
     UNSEEN = "nobody can tell whether, or when, it runs"
 
 
+class Runs(enum.Enum):
+    """Which functions of its attrs an op runs, and how often."""
+
+    FUNCTION = "f, once"
+    BRANCH = "then_branch where input 0 holds, else else_branch"
+    CASE = "that of branches which input 0 is the number of; the last where there is none"
+    WHILE = "body on its own results while cond of them holds"
+    RANGE = "body on its own results, for each number of a range that inputs 0 to 2 are"
+
+
 class Traits(TypedDict, total=False):
     """The keywords of `op` and `declare` for passes and executors.
 
@@ -63,6 +73,7 @@ class Traits(TypedDict, total=False):
       on, wherever they are.  None: it looks at all.
     only_reads: it takes variables without changing them.
     effects: what a trace has to see to, if the op is stateful.
+    runs: which functions it runs, if that is all that it does.
     update: how it changes variables; its kernel then is the pure rule from their old values to
       their new ones.
     gather: for an op that gives rows of a variable, the pure rule (xp, value, indices, attrs).
@@ -82,6 +93,7 @@ class Traits(TypedDict, total=False):
     host_inputs: int | None
     only_reads: bool
     effects: Effects
+    runs: Runs | None
     update: Update | None
     gather: Callable[..., Any] | None
     static_value: Callable[..., Any] | None

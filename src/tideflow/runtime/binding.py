@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tideflow.runtime.device_kernels import bind_on_device, offer, receive
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference, reads_reference
+from tideflow.runtime.straight_calls import StraightCall
 from tideflow.wire.dtypes import DType, with_field, without_field
 from tideflow.wire.rendezvous_key import key_prefix
 
@@ -38,6 +39,7 @@ class Binder:
       functions: finds functions of the session's library.
       jit: when regions of pure nodes are compiled.
       accelerator: the device, where it is one; there every pure node is compiled.
+      straight: the calls of nodes that run functions which never wait, by the nodes' ids.
     """
 
     device: str
@@ -46,6 +48,7 @@ class Binder:
     functions: Callable[[FunctionRef, str], Function] | None = None
     jit: JitMode = JitMode.NEVER
     accelerator: Accelerator | None = None
+    straight: Mapping[int, StraightCall] = field(default_factory=dict)
 
     def bind(self, node: Node) -> Callable[..., Any]:
         """Return the node's kernel as a callable over flat inputs (after the step, if it takes
@@ -58,6 +61,8 @@ class Binder:
         op_def = node.op_def
         if op_def.is_pure:
             return bind(node, np)
+        if id(node) in self.straight:
+            return self.straight[id(node)]
         context = NodeContext(node, self.device, self.resources, self.state, self.functions)
         if op_def.update is not None:
             return bind_update(node, context)

@@ -36,6 +36,8 @@ class Item:
     call: Any = None
     key: str = ""
     frame_name: str = ""
+    # Whether it runs a loop of functions, which may take any time.
+    has_loops: bool = False
     # How long its kernel takes, if it has one that does not wait.
     durations: Durations | None = None
 
@@ -43,7 +45,9 @@ class Item:
         """Whether the node may have the loop for a run on these inputs."""
         if self.durations is None:
             return True
-        return not self.node.op_def.blocks and self.durations.is_short(weight_of(values))
+        if self.node.op_def.blocks or self.has_loops:
+            return False
+        return self.durations.is_short(weight_of(values))
 
 
 class Arrivals:

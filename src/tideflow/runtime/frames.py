@@ -39,6 +39,7 @@ from tideflow.runtime.eager_start import Resumed, cancel_rest, end_all
 from tideflow.runtime.frame_state import DEAD, Arrivals, Frame, Item, Iteration
 from tideflow.runtime.program import explain
 from tideflow.runtime.references import read_reference, reads_reference
+from tideflow.runtime.straight_calls import StraightCall
 from tideflow.wire import errors
 from tideflow.wire.frame_id import child_frame_id
 
@@ -135,6 +136,7 @@ def _bind(item: Item, binder: Binder) -> None:
     elif node.op_def.role not in _CARRIED_OUT_HERE:
         item.call = binder.bind(node)
         item.durations = None if node.op_def.is_async else Durations()
+        item.has_loops = isinstance(item.call, StraightCall) and item.call.has_loops
 
 
 class _FrameRun:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
@@ -32,12 +33,14 @@ class ReadyFunction:
 
     Attributes:
       is_synchronous: whether it never waits; then `run` serves, on any thread.
+      is_straight: whether it is synchronous, and nothing but loops of its own may keep it long.
       blocks: whether it may take any time, so that `run` must not be called on the event loop.
       library: the functions that its names stand for, its own among them.
     """
 
     __slots__ = (
-        "_anew", "_compiles", "_on_device", "_runner", "blocks", "is_synchronous", "library",
+        "_anew", "_compiles", "_on_device", "_runner", "blocks", "is_straight", "is_synchronous",
+        "library",
     )  # fmt: skip
 
     def __init__(
@@ -50,7 +53,8 @@ class ReadyFunction:
         self._runner = runner
         self._anew = anew
         self.is_synchronous = runner.is_synchronous
-        self.blocks = runner.blocks
+        self.is_straight = runner.is_synchronous and not runner.blocks
+        self.blocks = runner.blocks or runner.has_loops
         self.library = library
         self._on_device = on_device
         self._compiles = on_device
@@ -119,6 +123,8 @@ class FunctionRuntime:
         # With the definition that it is of, which it does not hold.
         self._ready: dict[Any, tuple[weakref.ref[FunctionDefinition], Function]] = {}
         self._lock = threading.RLock()
+        # What is being made ready, by the thread that holds the lock.
+        self._unfinished: set[Any] = set()
 
     def get(self, ref: FunctionRef, device: Device, target: str = "") -> Function:
         """Return a function, to be awaited with the step and its arguments.
@@ -127,18 +133,26 @@ class FunctionRuntime:
           target: another device of the task, by what its name has other than that of `device`.
         Raises: NotFoundError for a function that the library lacks; InvalidArgumentError for a
         target that is no device's name, InternalError where the task has no such device;
-        UnimplementedError for the devices of other tasks, and for accelerators.
+        UnimplementedError for the devices of other tasks, and for accelerators;
+        FailedPreconditionError while the function itself is being made ready.
         """
         if target:
             device = self._target(target, device)
         if isinstance(ref, OwnFunctionRef):
-            return self._with(ref.library).get(FunctionRef(ref.name, ref.attrs), device)
+            together = ChainMap(ref.library, self._library)
+            return self._with(together).get(FunctionRef(ref.name, ref.attrs), device)
         key = _key(ref, device)
         with self._lock:
             found = self._ready.get(key)
             if found is None:
+                if key in self._unfinished:
+                    raise errors.FailedPreconditionError(f"function {ref.name!r} calls itself")
                 self._forget_gone()
-                definition, function = self._instantiate(ref, device)
+                self._unfinished.add(key)
+                try:
+                    definition, function = self._instantiate(ref, device)
+                finally:
+                    self._unfinished.discard(key)
                 found = self._ready[key] = weakref.ref(definition), function
             return found[1]
 

@@ -24,6 +24,7 @@ from tideflow.runtime.executor import Executor
 from tideflow.runtime.frames import FrameExecutor
 from tideflow.runtime.jit_mode import JitMode, jit_mode
 from tideflow.runtime.rendezvous import Rendezvous
+from tideflow.runtime.straight_calls import straighten
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.status import is_derived
@@ -42,6 +43,9 @@ class GraphRunner:
       resources: gives a device's named state as the session sees it.
       functions: finds functions of the session's library, for a device.
       jit: when regions of pure nodes are compiled; None for what the environment asks for.
+
+    Attributes:
+      has_loops: whether it runs loops of functions, which may take any time.
     Raises: InvalidArgumentError for a device that is not here, or a cycle.
     """
 
@@ -60,6 +64,7 @@ class GraphRunner:
             node.device = (
                 devices.get(node.device).name if node.device else (devices.client_device.name)
             )
+        self.has_loops = False
         parts = partition(
             nodes,
             location=lambda node: node.device,
@@ -73,13 +78,16 @@ class GraphRunner:
             device = devices.get(name)
             found = _on_device(functions, device)
             binder = Binder(name, resources(device), state, found, mode, device.accelerator)
+            if found is not None and device.accelerator is None:
+                binder.straight = straighten(part, found)
+                self.has_loops |= any(call.has_loops for call in binder.straight.values())
             if has_control_flow(part):
                 self.executors.append(FrameExecutor(part, binder))
             else:
                 self.executors.append(Executor(part, binder))
         self._route_results(list(parts.values()))
         self.is_synchronous = len(self.executors) == 1 and self.executors[0].is_synchronous
-        # Whether it may take any time, so that `run` must not be called on the event loop.
+        # Whether an op may take any time, so that `run` must not be called on the event loop.
         self.blocks = any(node.op_def.blocks for node in nodes)
 
     @property

@@ -11,6 +11,7 @@ from tideflow.compile.plan import is_waiting
 from tideflow.graph.node import Node
 from tideflow.runtime.binding import InstructionMaker, is_receive, send_prefix
 from tideflow.runtime.program import Instruction, Program
+from tideflow.runtime.straight_calls import StraightCall
 
 
 @dataclass(slots=True)
@@ -52,7 +53,9 @@ class GroupCode:
     def __init__(self, parts: list[Program | Launch], constants: Collection[int]) -> None:
         self.parts = parts
         programs = [part for part in parts if isinstance(part, Program)]
-        self.blocks = any(program.pool is not KERNELS for program in programs)
+        self.blocks = any(
+            program.pool is not KERNELS or _has_loops(program) for program in programs
+        )
         # To start what waits is short.
         self._is_trivial = not programs
         self._programs = programs
@@ -79,6 +82,12 @@ class GroupCode:
     def took(self, seconds: float, weight: int) -> None:
         """Take note of a run."""
         self._durations.took(seconds, weight)
+
+
+def _has_loops(program: Program) -> bool:
+    return any(
+        isinstance(one.call, StraightCall) and one.call.has_loops for one in program.instructions
+    )
 
 
 def _slots_read(programs: Sequence[Program]) -> set[int]:

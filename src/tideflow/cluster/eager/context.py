@@ -290,6 +290,7 @@ class _CallOverTasks:
     """A function that kernels of this task call, and that other tasks run a part of."""
 
     is_synchronous = False
+    is_straight = False
     blocks = False
 
     def __init__(self, home: EagerContext, ref: FunctionRef, device: str) -> None:

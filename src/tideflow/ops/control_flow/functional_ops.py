@@ -14,6 +14,7 @@ from tideflow.graph import roles
 from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Runs
 from tideflow.graph.shape_rules import ShapeContext, from_attr, scalar
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
@@ -39,12 +40,19 @@ def _call_signature(name: str) -> str:
     """
 
 
-@op(_call_signature("PartitionedCall"), shape=_declared_shapes, role=roles.CALL, host_inputs=0)
+@op(
+    _call_signature("PartitionedCall"),
+    shape=_declared_shapes,
+    role=roles.CALL,
+    runs=Runs.FUNCTION,
+    host_inputs=0,
+)
 @op(
     _call_signature("StatefulPartitionedCall"),
     shape=_declared_shapes,
     stateful=True,
     role=roles.CALL,
+    runs=Runs.FUNCTION,
     host_inputs=0,
 )
 async def partitioned_call(
@@ -103,12 +111,19 @@ def _if_signature(name: str) -> str:
     """
 
 
-@op(_if_signature("StatelessIf"), shape=_declared_shapes, role=roles.HIGHER_ORDER, host_inputs=1)
+@op(
+    _if_signature("StatelessIf"),
+    shape=_declared_shapes,
+    role=roles.HIGHER_ORDER,
+    runs=Runs.BRANCH,
+    host_inputs=1,
+)
 @op(
     _if_signature("If"),
     shape=_declared_shapes,
     stateful=True,
     role=roles.HIGHER_ORDER,
+    runs=Runs.BRANCH,
     host_inputs=1,
 )
 async def if_kernel(
@@ -136,13 +151,18 @@ def _case_signature(name: str) -> str:
 
 
 @op(
-    _case_signature("StatelessCase"), shape=_declared_shapes, role=roles.HIGHER_ORDER, host_inputs=1
+    _case_signature("StatelessCase"),
+    shape=_declared_shapes,
+    role=roles.HIGHER_ORDER,
+    runs=Runs.CASE,
+    host_inputs=1,
 )
 @op(
     _case_signature("Case"),
     shape=_declared_shapes,
     stateful=True,
     role=roles.HIGHER_ORDER,
+    runs=Runs.CASE,
     host_inputs=1,
 )
 async def case_kernel(
@@ -176,12 +196,19 @@ def _while_signature(name: str) -> str:
     """
 
 
-@op(_while_signature("StatelessWhile"), shape=_while_shape, role=roles.HIGHER_ORDER, host_inputs=0)
+@op(
+    _while_signature("StatelessWhile"),
+    shape=_while_shape,
+    role=roles.HIGHER_ORDER,
+    runs=Runs.WHILE,
+    host_inputs=0,
+)
 @op(
     _while_signature("While"),
     shape=_while_shape,
     stateful=True,
     role=roles.HIGHER_ORDER,
+    runs=Runs.WHILE,
     host_inputs=0,
 )
 async def while_kernel(
@@ -203,6 +230,20 @@ async def while_kernel(
     return values
 
 
+def for_range(start: Any, limit: Any, delta: Any) -> range:
+    """Return the numbers that a For runs its body on.
+
+    Raises: InvalidArgumentError where they would have no end.
+    """
+    if delta == 0:
+        raise errors.InvalidArgumentError("For: delta must not be 0")
+    if (int(limit) - int(start)) * int(delta) < 0:
+        raise errors.InvalidArgumentError(
+            f"For: from start {int(start)}, delta {int(delta)} leads away from limit {int(limit)}"
+        )
+    return range(int(start), int(limit), int(delta))
+
+
 @op(
     """
     For(start: int32, limit: int32, delta: int32, input: *T) -> output: *T
@@ -211,6 +252,7 @@ async def while_kernel(
     """,
     shape=_declared_shapes,
     role=roles.HIGHER_ORDER,
+    runs=Runs.RANGE,
     host_inputs=3,
 )
 async def for_kernel(
@@ -224,16 +266,11 @@ async def for_kernel(
     body: FunctionRef,
 ) -> Any:
     """Run body on a counter and its own results."""
-    if delta == 0:
-        raise errors.InvalidArgumentError("For: delta must not be 0")
-    if (int(limit) - int(start)) * int(delta) < 0:
-        raise errors.InvalidArgumentError(
-            f"For: from start {int(start)}, delta {int(delta)} leads away from limit {int(limit)}"
-        )
+    indices = for_range(start, limit, delta)
     advance = await ctx.ready(body)
     values = inputs
     turns = Turns()
-    for index in range(int(start), int(limit), int(delta)):
+    for index in indices:
         values = await advance(step, np.int32(index), *values)
         await turns.pause()
     return values

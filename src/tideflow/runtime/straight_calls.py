@@ -1,0 +1,161 @@
+"""Branches and loops whose functions never wait, as instructions of straight code.
+
+Such a node needs no event loop: its functions run one after the other on the thread of the program
+that it is part of.  A loop looks before each turn whether its step was stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tideflow.graph.node import FunctionRef, Node
+from tideflow.graph.op_def import OpDef
+from tideflow.graph.op_traits import Runs
+from tideflow.ops.control_flow.functional_ops import for_range, truth
+from tideflow.runtime.context import Function, Step
+from tideflow.wire import errors
+
+
+class StraightCall:
+    """A node that runs functions of its attrs, called with the step and the node's inputs.
+
+    Args:
+      functions: in the order in which the attrs of the op name them; none of them waits.
+
+    Attributes:
+      has_loops: whether a call may take any time, whatever past ones took.
+    """
+
+    is_loop = False
+
+    def __init__(self, functions: Sequence[Function]) -> None:
+        self.functions = functions
+        self.has_loops = self.is_loop or any(one.blocks for one in functions)
+
+    def __call__(self, step: Step, *inputs: Any) -> Any:
+        """Return the outputs, alone if it is a single one."""
+        found = self.run(step, inputs)
+        return found[0] if len(found) == 1 else found
+
+    def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return the list of outputs."""
+        raise NotImplementedError
+
+
+class PlainCall(StraightCall):
+    """Runs one function."""
+
+    def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return the function's results."""
+        return self.functions[0].run(step, inputs)
+
+
+class Branches(StraightCall):
+    """Runs one of two functions: the first where input 0 holds."""
+
+    def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return the results of the branch taken."""
+        return self.functions[0 if truth(inputs[0]) else 1].run(step, inputs[1:])
+
+
+class Cases(StraightCall):
+    """Runs the function that input 0 is the number of; the last for a number that none has."""
+
+    def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return the results of the function chosen."""
+        index = int(inputs[0])
+        known = 0 <= index < len(self.functions)
+        return self.functions[index if known else -1].run(step, inputs[1:])
+
+
+class While(StraightCall):
+    """Runs a body on its own results while a condition of them holds."""
+
+    is_loop = True
+
+    def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return what the last turn gave."""
+        holds, advance = self.functions[0].run, self.functions[1].run
+        values = inputs
+        while truth(holds(step, values)[0]):
+            if step.is_stopped:
+                step.check()
+            values = advance(step, values)
+        return values
+
+
+class For(StraightCall):
+    """Runs a body on a counter and its own results."""
+
+    is_loop = True
+
+    def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Return what the last turn gave."""
+        values = inputs[3:]
+        for index in for_range(*inputs[:3]):
+            if step.is_stopped:
+                step.check()
+            values = self.functions[0].run(step, [np.int32(index), *values])
+        return values
+
+
+# What runs the functions, and the attrs that name them.
+_KINDS: Mapping[Runs, tuple[type[StraightCall], tuple[str, ...]]] = {
+    Runs.FUNCTION: (PlainCall, ("f",)),
+    Runs.BRANCH: (Branches, ("then_branch", "else_branch")),
+    Runs.CASE: (Cases, ("branches",)),
+    Runs.WHILE: (While, ("cond", "body")),
+    Runs.RANGE: (For, ("body",)),
+}
+
+
+def straighten(
+    nodes: Sequence[Node], find: Callable[[FunctionRef, str], Function]
+) -> dict[int, StraightCall]:
+    """Have nodes that call functions which never wait be straight code; return their calls, by id.
+
+    find: gives a function of the library.
+    The definitions of the nodes' ops are replaced by those of ops that do not wait.
+    """
+    made: dict[int, StraightCall] = {}
+    for node in nodes:
+        runs = node.op_def.runs
+        call = None if runs is None else _call(node, *_KINDS[runs], find)
+        if call is not None:
+            made[id(node)] = call
+            node.op_def = _synchronous(node.op_def)
+    return made
+
+
+def _call(
+    node: Node,
+    kind: type[StraightCall],
+    attrs: Sequence[str],
+    find: Callable[[FunctionRef, str], Function],
+) -> StraightCall | None:
+    refs: list[FunctionRef] = []
+    for name in attrs:
+        given = node.attrs[name]
+        refs.extend(given if isinstance(given, list) else [given])
+    try:
+        functions = [find(ref, "") for ref in refs]
+    except errors.OpError:
+        return None  # one that is not there, or calls itself: it matters only if it is called
+    if not all(one.is_straight for one in functions):
+        return None
+    return kind(functions)
+
+
+_made: dict[str, OpDef] = {}
+
+
+def _synchronous(op_def: OpDef) -> OpDef:
+    """Return the op as one that does not wait."""
+    found = _made.get(op_def.name)
+    if found is None:
+        found = _made[op_def.name] = dataclasses.replace(op_def, is_async=False)
+    return found
