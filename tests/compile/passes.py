@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from tideflow.compile.receive_levels import mark_receive_levels
 from tideflow.compile.region_selection import number_nodes
 from tideflow.compile.rewrite import rewrite
 from tideflow.compile.spread import spread_constants
+from tideflow.compile.structured_loops import structure_loops
 from tideflow.graph.node import Node
 from tideflow.wire import errors
 from tideflow.wire.device_name import task_name
@@ -176,6 +178,21 @@ def _device_types(case: Case) -> str:
     )
 
 
+def _structured_loops(case: Case) -> str:
+    return _with_functions(structure_loops(case.nodes()))
+
+
+def _with_functions(nodes: Sequence[Node]) -> str:
+    text = to_text(nodes)
+    for node in nodes:
+        for attr in ("cond", "body"):
+            if attr in node.attrs:
+                body = _with_functions(node.attrs[attr].definition.instantiate({}))
+                text += f"{attr} of {node.name}\n{body}end\n"
+    # Names of functions tell only that they are different ones.
+    return re.sub(r" (cond|body)=\S+", "", text)
+
+
 # By the name of the manual.
 PASSES: dict[str, Callable[[Case], str]] = {
     "prune": _prune,
@@ -195,6 +212,7 @@ PASSES: dict[str, Callable[[Case], str]] = {
     "plan": _plan,
     "region_selection": _regions,
     "device_types": _device_types,
+    "structured_loops": _structured_loops,
 }
 
 

@@ -17,7 +17,10 @@ CASES = [
     for case in cases_of(FOLDER / f"{name}.txt")
 ]
 # Modules that hold what several passes use, or whose passes have manuals of other names.
-_OTHER_NAMES = {"loop_frames": "move_control_flow"}
+_OTHER_NAMES = {
+    "loop_frames": "move_control_flow",
+    "branch_conditions": "structured_loops",
+}
 
 
 @pytest.mark.parametrize(("name", "case"), CASES)

@@ -67,8 +67,8 @@ class LoopFrames:
             self._outside[id(node)] = frame
             frame = child
         elif node.op_def.role is roles.EXIT:
-            assert frame.parent is not None
-            self._outside[id(node)] = frame.parent
+            # One outside of all loops leads nowhere, and says so when it runs.
+            self._outside[id(node)] = frame.parent or frame
         self._inside[id(node)] = frame
 
     def _deeper(self, a: Frame, b: Frame) -> Frame:

@@ -188,7 +188,7 @@ class FunctionRuntime:
 
     def _instantiate(self, ref: FunctionRef, device: Device) -> tuple[FunctionDefinition, Function]:
         """Return a function with the definition that it lives as long as."""
-        definition = self._library.get(ref.name)
+        definition = ref.definition or self._library.get(ref.name)
         if ref.name == GRADIENT:
             definition = gradient_function(self._library, ref.attrs["f"])
             ref = FunctionRef(GRADIENT)

@@ -13,6 +13,7 @@ from typing import Any
 from tideflow.compile.partition import partition
 from tideflow.compile.plan import has_control_flow
 from tideflow.compile.read_after_update import read_after_updates
+from tideflow.compile.structured_loops import structure_loops
 from tideflow.graph import roles
 from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.kernel import Resources
@@ -78,13 +79,16 @@ class GraphRunner:
             device = devices.get(name)
             found = _on_device(functions, device)
             binder = Binder(name, resources(device), state, found, mode, device.accelerator)
-            if found is not None and device.accelerator is None:
-                binder.straight = straighten(part, found)
-                self.has_loops |= any(call.has_loops for call in binder.straight.values())
-            if has_control_flow(part):
-                self.executors.append(FrameExecutor(part, binder))
+            left = part
+            if found is not None:  # who finds functions finds those of loops
+                left = structure_loops(part)
+                if device.accelerator is None:
+                    binder.straight = straighten(left, found)
+                    self.has_loops |= any(call.has_loops for call in binder.straight.values())
+            if has_control_flow(left):
+                self.executors.append(FrameExecutor(left, binder))
             else:
-                self.executors.append(Executor(part, binder))
+                self.executors.append(Executor(left, binder))
         self._route_results(list(parts.values()))
         self.is_synchronous = len(self.executors) == 1 and self.executors[0].is_synchronous
         # Whether an op may take any time, so that `run` must not be called on the event loop.

@@ -378,6 +378,7 @@ def _ensure_shape_shape(c: ShapeContext) -> list[Dims]:
     T: type
     """,
     shape=_ensure_shape_shape,
+    compiles=Compiles.ALWAYS,
 )
 def ensure_shape_kernel(xp: ArrayNamespace, x: Array, *, shape: TensorShape) -> Any:
     """Return x.  Raises: InvalidArgumentError when its shape is not as declared."""
