@@ -7,53 +7,30 @@ Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
 
 from __future__ import annotations
 
-import contextvars
-import copy
-import functools
 import re
-import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-import numpy as np
-
-from tideflow.eager.context import context
-from tideflow.eager.remote import RemoteTensor
-from tideflow.eager.tensor import EagerTensor
+from tideflow.eager.iterators import OwnedIterator
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.data import (
     Dataset,
-    IteratorResource,
-    Optional,
-    as_dataset,
-    attrs_of,
-    drive,
-    end_of_sequence,
-    flat_specs,
-    next_as_optional,
-    packed,
     set_default_kind,
     sql_parts,
 )
 from tideflow.ops.data.type_specs import NoneTensorSpec
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import SavedPart, nest
+from tideflow.ops.framework import nest
 from tideflow.ops.ragged import RaggedTensorSpec
 from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
-from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
-from tideflow.wire import messages as pb
-from tideflow.wire.dtypes import DType
-from tideflow.wire.handles import read_variant
 
 # What follows the name of an op's first version.
 _VERSION = re.compile(r"V\d+$")
 
 INFINITE_CARDINALITY = -1
-# As Checkpoint of TensorFlow does: what functions change is not saved with the place.
-_REFUSE_STATE = 2
 UNKNOWN_CARDINALITY = -2
 
 
@@ -85,7 +62,7 @@ class DatasetV2(Dataset):
     @property
     def argument_kind(self) -> Hashable:
         """What tells the traces of functions apart that take datasets."""
-        return ("dataset", _kind_of(self._element))
+        return ("dataset", repr(self._element))
 
     def with_handle(self, handle: Tensor) -> DatasetV2:
         """Return a dataset of the same kind of elements that another tensor holds.
@@ -110,7 +87,7 @@ class DatasetV2(Dataset):
                 "a dataset is walked over eagerly; in a tf.function write `for x in dataset` under "
                 "AutoGraph, or use dataset.reduce()"
             )
-        return OwnedIterator(self)
+        return OwnedIterator.over(self)
 
     def as_numpy_iterator(self) -> Iterator[Any]:
         """Give the elements as NumPy arrays.
@@ -212,138 +189,6 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset
       [0, 1]
     """
     return DatasetV2.counter(start, step, dtype)
-
-
-class OwnedIterator:
-    """A walk over a dataset; its state goes with it."""
-
-    def __init__(self, dataset: DatasetV2) -> None:
-        self._element = dataset._element
-        self._attrs = attrs_of(self._element)
-        # A dataset never leaves the task that made it.
-        with get_default_graph().colocate_with(dataset._variant):
-            self._resource_handle: Tensor = apply_op("AnonymousIteratorV3", **self._attrs)
-            apply_op("MakeIterator", dataset._variant, self._resource_handle)
-        # The functions of the dataset live as long as the walk.
-        self._dataset = dataset
-        self._types: list[DType] = self._attrs["output_types"]
-        self._shapes = [spec.dims for spec in flat_specs(self._element)]
-        self._turn = threading.Lock()
-        # Functions keep their state, such as that of random numbers, in the walk's own context.
-        self._scope = contextvars.copy_context()
-        self._direct = _direct_iterator(dataset._variant, self._resource_handle)
-
-    # ---- as an argument of a function
-
-    @property
-    def argument_handle(self) -> Tensor:
-        """The tensor by which functions take it."""
-        return self._handle
-
-    @property
-    def argument_kind(self) -> Hashable:
-        """What tells the traces of functions apart that take iterators."""
-        return ("iterator", _kind_of(self._element), self._resource_handle.device)
-
-    def with_handle(self, handle: Tensor) -> OwnedIterator:
-        """Return what stands for it in the trace of a function."""
-        made = copy.copy(self)
-        made._resource_handle = handle
-        made._direct = None
-        # A trace must not hold what it was first called with.
-        del made._dataset
-        return made
-
-    @property
-    def _handle(self) -> Tensor:
-        """The iterator's handle; from now on others may use it, on the loop."""
-        with self._turn:
-            self._direct = None
-        return self._resource_handle
-
-    @property
-    def element_spec(self) -> Any:
-        """The structure of TypeSpecs of an element."""
-        return self._element
-
-    # ---- in checkpoints
-
-    name = "iterator"
-
-    @functools.cached_property
-    def saved_parts(self) -> Sequence[SavedPart]:
-        """Its place in the dataset, from which it goes on when it is restored."""
-        return (SavedPart(self, "_STATE", "", dtypes.string, self._place),)
-
-    def _place(self) -> Any:
-        handle = self._resource_handle
-        held = apply_op("SerializeIterator", handle, external_state_policy=_REFUSE_STATE).held
-        return convert_to_tensor(held[0].to_variant().to_proto().SerializeToString())
-
-    def restore_parts(self, values: Sequence[Any]) -> None:
-        """Go to a place that was saved."""
-        (saved,) = values
-        message = pb.VariantTensorDataProto.FromString(saved.numpy())
-        place = np.empty(1, object)
-        place[0] = read_variant(message)
-        given = EagerTensor(place, dtypes.variant)
-        apply_op("DeserializeIterator", self._resource_handle, given)
-
-    def __iter__(self) -> OwnedIterator:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return self.get_next()
-        except errors.OutOfRangeError:
-            raise StopIteration from None
-
-    def get_next(self) -> Any:
-        """Return the next element.  Raises: OutOfRangeError at the end."""
-        is_eager = get_default_graph().is_eager
-        if self._direct is not None and is_eager and not on_loop():
-            with self._turn:
-                if self._direct is not None:
-                    return self._next_here(self._direct)
-        handle = self._resource_handle if is_eager else self._handle
-        found = apply_op("IteratorGetNext", handle, **self._attrs)
-        cluster = context().cluster
-        if cluster is not None and isinstance(handle, RemoteTensor):
-            # Whether there is another element is asked here, and not where it is used.
-            cluster.operations.wait_for([handle.device])
-        flat = [found] if isinstance(found, Tensor) else list(found)
-        return packed(self._element, flat)
-
-    def get_next_as_optional(self) -> Optional:
-        """Return the next element, if there is one."""
-        return next_as_optional(self._handle, self._element)
-
-    def _next_here(self, iterator: IteratorResource) -> Any:
-        """Return the next element, made in the calling thread."""
-        element = self._scope.run(drive, iterator.next(self._types, self._shapes), run_sync)
-        if element is None:
-            raise end_of_sequence()
-        tensors = [EagerTensor(value, dtype) for value, dtype in zip(element, self._types)]
-        if type(self._element) is TensorSpec:
-            return tensors[0]
-        return packed(self._element, tensors)
-
-
-def _kind_of(element: Any) -> str:
-    return repr(element)
-
-
-def _direct_iterator(variant: Any, handle: Any) -> IteratorResource | None:
-    """Return the iterator if its elements can be made in the calling thread."""
-    if not (
-        isinstance(variant, EagerTensor) and variant.is_here and isinstance(handle, EagerTensor)
-    ):
-        return None
-    if not as_dataset(variant.held).is_direct:
-        return None
-    device = context().devices.get(handle.held.device)
-    found: IteratorResource = device.resources.lookup(handle.held, IteratorResource)
-    return found
 
 
 @export_v2("data.TextLineDataset")

@@ -10,9 +10,10 @@ Source: tensorflow/python/framework/type_spec.py.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from tideflow.graph import shapes
 from tideflow.graph.shapes import TensorShape
 
 
@@ -39,7 +40,16 @@ class TypeSpec(abc.ABC):
 
     def relaxed(self, other: TypeSpec) -> Self | None:
         """Return a spec for the values of both; None where there is none."""
-        return self if self == other else None
+        if type(other) is not type(self):
+            return None
+        try:
+            return self._restated(_relaxed(self._stated(), other._stated()))
+        except _Differs:
+            return None
+
+    def _restated(self, stated: Sequence[Any]) -> Self:
+        """Return a spec of the same kind that says something else."""
+        return type(self)(*stated)
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether a value (or spec) may stand where this is asked for."""
@@ -60,7 +70,7 @@ class TypeSpec(abc.ABC):
 
     def _admits(self, other: Any) -> bool:
         """Whether a spec of the same class agrees in what both say."""
-        return bool(self.relaxed(other) is not None)
+        return _compatible(self._stated(), other._stated())
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._stated() == other._stated()
@@ -117,6 +127,49 @@ class TypeSpec(abc.ABC):
     def unbatched(self) -> TypeSpec:
         """Return the spec of a row.  Raises: TypeError or ValueError for values without rows."""
         raise TypeError(f"{self!r} has no rows")
+
+
+class _Differs(Exception):
+    """Nothing is true of both."""
+
+
+def _relaxed(one: Any, other: Any) -> Any:
+    """Return the most that is true of both of two structures.  Raises: _Differs."""
+    if isinstance(one, TypeSpec) and isinstance(other, TypeSpec):
+        found = one.relaxed(other)
+        if found is None:
+            raise _Differs
+        return found
+    if isinstance(one, TensorShape) and isinstance(other, TensorShape):
+        return TensorShape(shapes.relax(one.sizes, other.sizes))
+    if _alike(one, other):
+        if isinstance(one, Mapping):
+            return {key: _relaxed(one[key], other[key]) for key in one}
+        items = [_relaxed(*pair) for pair in zip(one, other)]
+        return type(one)(*items) if hasattr(one, "_fields") else type(one)(items)
+    if one != other:
+        raise _Differs
+    return one
+
+
+def _compatible(one: Any, other: Any) -> bool:
+    """Whether two structures agree in what both say."""
+    if isinstance(one, TypeSpec):
+        return isinstance(other, TypeSpec) and one.is_compatible_with(other)
+    if isinstance(one, TensorShape):
+        return isinstance(other, TensorShape) and one.is_compatible_with(other)
+    if not _alike(one, other):
+        return bool(one == other)
+    keys = one if isinstance(one, Mapping) else range(len(one))
+    return all(_compatible(one[key], other[key]) for key in keys)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether both are structures of the same form, as far as one level tells."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys()
+    is_sequence = isinstance(one, (list, tuple)) and type(one) is type(other)
+    return is_sequence and len(one) == len(other)
 
 
 _makers: list[tuple[type, Callable[[Any], TypeSpec]]] = []

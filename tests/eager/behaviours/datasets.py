@@ -248,3 +248,47 @@ def snapshots_of_time(tf: Any) -> Any:
         ),
         data.from_tensors(3).get_single_element(),
     ]
+
+
+@program
+def iterators_walked_over_in_functions(tf: Any) -> Any:
+    kept = iter(tf.data.Dataset.range(6))
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    batches = tf.data.Dataset.range(8).batch(2)
+    distributed = iter(strategy.experimental_distribute_dataset(batches))
+
+    @tf.function
+    def until(numbers: Any, limit: Any) -> Any:
+        found = tf.constant(0, tf.int64)
+        for x in numbers:
+            found += x
+            if found > limit:
+                break
+        return found
+
+    @tf.function
+    def rest() -> Any:
+        found = tf.constant(0, tf.int64)
+        for x in kept:
+            found += x
+        return found
+
+    @tf.function
+    def total(elements: Any) -> Any:
+        found = tf.constant(0, tf.int64)
+        for element in elements:
+            for part in strategy.experimental_local_results(element):
+                found += tf.reduce_sum(part)
+        return found
+
+    limit = tf.constant(4, tf.int64)
+    numbers = iter(tf.data.Dataset.range(12))
+    return [
+        [until(numbers, limit), next(numbers), until(numbers, limit + 90), until(numbers, limit)],
+        [next(kept), rest(), rest()],
+        [
+            strategy.experimental_local_results(next(distributed)),
+            total(distributed),
+            total(distributed),
+        ],
+    ]

@@ -1,14 +1,15 @@
-"""What `for` goes over in a graph: the rows of tensors, ranges, and the elements of datasets."""
+"""What `for` goes over in a graph: rows of tensors, ranges, elements of datasets and iterators."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tideflow.eager.autograph.branches import is_staged
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.static_value import static_value
 from tideflow.ops.data import Dataset, attrs_of, packed
+from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
 
@@ -31,6 +32,22 @@ class Elements(Protocol):
         """Return the next position."""
 
 
+@runtime_checkable
+class LastingElements(Elements, Protocol):
+    """Elements of what is still there after the loop: none may be taken that the loop leaves."""
+
+    def ended(self, position: Any) -> Any:
+        """Return a position without an element, of the same kind as another one."""
+
+
+@runtime_checkable
+class _HasNext(Protocol):
+    """An iterator."""
+
+    def get_next_as_optional(self) -> Any:
+        """Return the next element, if there is one."""
+
+
 def elements_of(value: Any) -> Elements | None:
     """Return the elements of what a loop in a graph goes over; None for a Python iterable.
 
@@ -51,6 +68,8 @@ def elements_of(value: Any) -> Elements | None:
     if own is not None:  # a strategy's dataset
         found: Elements = own()
         return found
+    if isinstance(value, _HasNext):
+        return _IteratorElements(value)
     return None
 
 
@@ -117,3 +136,25 @@ class _DatasetElements:
 
     def following(self, position: Any) -> Any:
         return apply_op("IteratorGetNextAsOptional", self.iterator, **self.attrs)
+
+
+class _IteratorElements:
+    """The elements that are left in an iterator; a position is an optional of the next one."""
+
+    def __init__(self, iterator: _HasNext) -> None:
+        self.iterator = iterator
+        self.first = iterator.get_next_as_optional()
+
+    def holds(self, position: Any) -> Tensor:
+        found: Tensor = position.has_value()
+        return found
+
+    def element(self, position: Any) -> Any:
+        return position.get_value()
+
+    def following(self, position: Any) -> Any:
+        return self.iterator.get_next_as_optional()
+
+    def ended(self, position: Any) -> Any:
+        parts = [apply_op("OptionalNone") for _ in nest.flatten(position, expand_composites=True)]
+        return nest.pack_sequence_as(position, parts, expand_composites=True)

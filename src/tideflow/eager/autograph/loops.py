@@ -24,13 +24,13 @@ from tideflow.eager.autograph.branches import (
     is_undefined,
     zeros,
 )
-from tideflow.eager.autograph.datasets import Elements, elements_of
+from tideflow.eager.autograph.datasets import Elements, LastingElements, elements_of
 from tideflow.eager.autograph.scope import in_loop
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import new_body
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape
-from tideflow.ops.control_flow import narrows, while_op
+from tideflow.ops.control_flow import cond, narrows, while_op
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
@@ -332,4 +332,19 @@ class _Over:
     def _body(self) -> None:
         position = self.position
         self.run(self.elements.element(position))
-        self.position = self.elements.following(position)
+        self.position = self._following(position)
+
+    def _following(self, position: Any) -> Any:
+        """Return the next position; one without an element where the loop ends before it."""
+        elements = self.elements
+        if self.extra_test is None or not isinstance(elements, LastingElements):
+            return elements.following(position)
+        further = self.extra_test()
+        if not is_staged(further):
+            return elements.following(position) if further else elements.ended(position)
+        parts = cond(
+            condition(further, "break"),
+            lambda: nest.flatten([elements.following(position)], expand_composites=True),
+            lambda: nest.flatten([elements.ended(position)], expand_composites=True),
+        )
+        return nest.pack_sequence_as([position], parts, expand_composites=True)[0]

@@ -13,6 +13,7 @@ from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
 from tideflow.ops.data.optional_api import OptionalSpec
 from tideflow.ops.data.type_specs import DatasetSpec, NoneTensorSpec
+from tideflow.ops.framework import IndexedSlicesSpec
 from tideflow.ops.ragged import RaggedTensorSpec
 from tideflow.ops.sparse import SparseTensorSpec
 from tideflow.ops.tensor_arrays import TensorArraySpec
@@ -27,6 +28,7 @@ _CLASSES: dict[type[TypeSpec], str] = {
     TensorArraySpec: "TENSOR_ARRAY_SPEC",
     DatasetSpec: "DATA_DATASET_SPEC",
     OptionalSpec: "OPTIONAL_SPEC",
+    IndexedSlicesSpec: "INDEXED_SLICES_SPEC",
     NoneTensorSpec: "REGISTERED_TYPE_SPEC",
 }
 

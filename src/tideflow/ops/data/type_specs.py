@@ -71,6 +71,10 @@ class DatasetSpec(TypeSpec):
     def _with_shape(self, shape: Any) -> DatasetSpec:
         return DatasetSpec._of(self.element_spec, self._kind, shape)
 
+    def _restated(self, stated: Sequence[Any]) -> DatasetSpec:
+        element_spec, shape = stated
+        return DatasetSpec._of(element_spec, self._kind, shape)
+
     @property
     def parts(self) -> Sequence[TensorSpec]:
         """The tensor that holds the dataset."""

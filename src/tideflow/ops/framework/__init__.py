@@ -23,11 +23,13 @@ from tideflow.ops.framework.printing import Assert, check_numerics
 from tideflow.ops.framework.saved_parts import Saved, SavedPart
 from tideflow.ops.framework.seeds import get_seed
 from tideflow.ops.framework.shape_checks import check_scalar, check_vector, of_one_shape
+from tideflow.ops.framework.slices_spec import IndexedSlicesSpec
 from tideflow.ops.framework.text_format import element_text
 
 __all__ = [
     "Assert",
     "IndexedSlices",
+    "IndexedSlicesSpec",
     "Saved",
     "SavedPart",
     "as_shape",
