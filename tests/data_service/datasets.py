@@ -89,3 +89,64 @@ def two_readers(tf: Any, target: str) -> list[int]:
     one, other = walk(), walk()
     first = [int(next(one)), int(next(other))]
     return sorted(first + [int(x) for x in one] + [int(x) for x in other])
+
+
+# What is in each snapshot of saved_by, in an order of its own.
+SAVED: dict[str, Any] = {
+    "AUTO": sorted([x, str(x)] for x in range(7)),
+    "None": sorted([x, str(x)] for x in range(7)),
+    "GZIP": sorted([x, str(x)] for x in range(7)),
+    "repeated": sorted([0, 1, 2] * 2),
+    "zipped": [[0, 5], [1, 6], [2, 7]],
+    "failing": "ValueError",
+}
+
+
+# The errors of what saved_by is refused.
+REFUSED = {
+    "endless": "InvalidArgumentError",
+    "again": "AlreadyExistsError",
+    "no directory": "InvalidArgumentError",
+    "no dispatcher": "ValueError",
+    "no text": "ValueError",
+}
+
+
+def saved_by(tf: Any, address: str, path: str) -> dict[str, Any]:
+    """Have the workers of a service write snapshots to directories below a path.
+
+    Returns: the errors of what is refused.
+    """
+    save, data = tf.data.experimental.distributed_save, tf.data.Dataset
+    columns = data.range(7).map(lambda x: (x, tf.strings.as_string(x)))
+    for compression in ("AUTO", None, "GZIP"):
+        save(columns, f"{path}/{compression}", address, compression=compression)
+    save(data.range(3).repeat(2), f"{path}/repeated", address)
+    # On one worker a pair stays a pair: two take the splits of the sources as they come.
+    save(data.zip((data.range(3), data.range(5, 8))), f"{path}/zipped", address)
+    bad = data.range(3).map(lambda x: tf.debugging.check_numerics(1 / (x - x), "bad x"))
+    save(bad, f"{path}/failing", address)
+    three = data.range(3)
+    endless = three.repeat()
+    return {
+        "endless": attempt(lambda: save(endless, f"{path}/refused", address)),
+        "again": attempt(lambda: save(three, f"{path}/AUTO", address)),
+        "no directory": attempt(lambda: save(three, "", address)),
+        "no dispatcher": attempt(lambda: save(three, f"{path}/refused", "")),
+        "no text": attempt(lambda: save(three, f"{path}/refused", 5)),
+    }
+
+
+def loaded_by(tf: Any, path: str) -> dict[str, Any]:
+    """Return what is in the snapshots of saved_by, all of which have ended."""
+
+    def rows(name: str) -> Any:
+        return attempt(lambda: sorted(map(_row, tf.data.Dataset.load(f"{path}/{name}"))))
+
+    return {name: rows(name) for name in SAVED}
+
+
+def _row(element: Any) -> Any:
+    if not isinstance(element, tuple):
+        return int(element)
+    return [one.numpy().decode() if one.dtype.name == "string" else int(one) for one in element]

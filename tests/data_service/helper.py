@@ -2,9 +2,13 @@
 
 Each line of its standard input asks for one thing, and it answers with a line of JSON:
 
-  dispatcher         a dispatcher; the answer is its address
-  worker ADDRESS     a worker of a dispatcher
-  client ADDRESS     what datasets.py gives there
+  dispatcher [WORK_DIR [PORT]]  a dispatcher, which tolerates faults in a WORK_DIR; the answer is
+                                its address
+  worker ADDRESS [PORT]         a worker of a dispatcher
+  client ADDRESS                what datasets.py gives there
+  save ADDRESS PATH             has the workers write datasets.py's snapshots below a directory; the
+                                answer says what was refused
+  load PATH                     what is in those
 
 KIND is tideflow or tensorflow.
 """
@@ -22,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.servers import make_environment
-from data_service.datasets import found_by
+from data_service.datasets import found_by, loaded_by, saved_by
 
 _QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
@@ -72,15 +76,26 @@ def main() -> None:
         what, *rest = line.split()
         answer: Any = None
         if what == "dispatcher":
-            kept.append(service.DispatchServer())
+            kept.append(service.DispatchServer(_dispatcher_config(service, rest)))
             answer = kept[-1].target.rpartition("://")[2]
         elif what == "worker":
             port = int(rest[1]) if len(rest) > 1 else 0
             config = service.WorkerConfig(rest[0], port=port, heartbeat_interval_ms=200)
             kept.append(service.WorkerServer(config))
+        elif what == "save":
+            answer = saved_by(tf, *rest)
+        elif what == "load":
+            answer = loaded_by(tf, *rest)
         else:
             answer = found_by(tf, f"grpc://{rest[0]}")
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def _dispatcher_config(service: Any, words: list[str]) -> Any:
+    if not words:
+        return None
+    work_dir, port = [*words, "0"][:2]
+    return service.DispatcherConfig(int(port), work_dir=work_dir, fault_tolerant_mode=True)
 
 
 if __name__ == "__main__":

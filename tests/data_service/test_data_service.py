@@ -253,10 +253,77 @@ def test_what_is_not_there_yet_says_so(dispatcher, workers, what, arguments):
         list(moved)
 
 
-def test_a_dispatcher_does_not_tolerate_faults_yet(tmp_path):
+def check_at_most_once(found: list[int], count: int, workers: int) -> None:
+    """Check elements that a dispatcher gave out before and after it was away.
+
+    A split whose answer was on its way when it went is lost, one for each worker at most.
+    """
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(range(count))
+    assert len(found) >= count - workers
+
+
+@pytest.mark.parametrize("mode", [EACH_ONCE, "parallel_epochs"])
+def test_a_dispatcher_that_comes_back_goes_on(tmp_path, mode):
+    def begin(port: int = 0) -> Any:
+        return service.DispatchServer(
+            service.DispatcherConfig(port, work_dir=str(tmp_path), fault_tolerant_mode=True)
+        )
+
+    dispatcher = begin()
+    port = int(address_of(dispatcher).rpartition(":")[2])
+    config = service.WorkerConfig(address_of(dispatcher), heartbeat_interval_ms=50)
+    workers = [service.WorkerServer(config) for _ in range(2)]
+    given = tf.data.Dataset.range(100)
+    moved = given.apply(
+        service.distribute(mode, dispatcher.target, "job", max_outstanding_requests=2)
+    )
+    try:
+        walk = iter(moved)
+        found = [int(next(walk)) for _ in range(10)]
+        dispatcher.stop()
+        dispatcher = begin(port)
+        found += numbers(walk)
+        if mode == EACH_ONCE:
+            check_at_most_once(found, 100, len(workers))
+        else:
+            assert sorted(found) == sorted([*range(100)] * 2)
+        # It knows the dataset, too, and that this job has ended.
+        assert numbers(given.apply(service.distribute(mode, dispatcher.target, "job"))) == []
+    finally:
+        for server in (*workers, dispatcher):
+            server.stop()
+
+
+@pytest.mark.processes
+def test_a_dispatcher_that_was_killed_and_comes_back_goes_on(tmp_path):
+    [port] = free_ports(1)
+    with helper("tideflow") as killed, helper("tideflow") as other:
+        address = killed.ask("dispatcher", str(tmp_path), str(port))
+        other.ask("worker", address)
+        moved = tf.data.Dataset.range(100).apply(service.distribute(EACH_ONCE, address))
+        walk = iter(moved)
+        found = [int(next(walk)) for _ in range(10)]
+        killed.kill()
+        # Its last record may be half a record.
+        with open(tmp_path / "tf_data_dispatcher_journal" / "journal_0", "ab") as journal:
+            journal.write(b"\x20\0\0\0\0\0")
+        other.ask("dispatcher", str(tmp_path), str(port))
+        check_at_most_once(found + numbers(walk), 100, workers=1)
+
+
+def test_a_journal_that_is_damaged_is_refused(tmp_path):
     config = service.DispatcherConfig(work_dir=str(tmp_path), fault_tolerant_mode=True)
-    with pytest.raises(tf.errors.UnimplementedError, match="fault_tolerant_mode"):
+    first = service.DispatchServer(config)
+    service.register_dataset(first.target, tf.data.Dataset.range(3))
+    first.stop()
+    path = tmp_path / "tf_data_dispatcher_journal" / "journal_0"
+    path.write_bytes(b"\x01" + path.read_bytes()[1:])
+    with pytest.raises(tf.errors.DataLossError, match="journal_0"):
         service.DispatchServer(config)
+
+
+def test_a_dispatcher_that_tolerates_faults_needs_a_directory():
     with pytest.raises(ValueError, match="without configuring a work dir"):
         service.DispatchServer(service.DispatcherConfig(fault_tolerant_mode=True))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import tideflow as tf
-from data_service.datasets import EXPECTED, found_by
+from data_service.datasets import EXPECTED, REFUSED, SAVED, found_by, loaded_by, saved_by
 from data_service.helper import Helper, helper
+from real_time import eventually
 
 pytest.importorskip("tensorflow")
 
@@ -61,3 +63,33 @@ def test_workers_of_both_kinds_serve_one_dispatcher(theirs):
         ours.ask("worker", theirs_first)
         theirs.ask("worker", theirs_first)
         assert found_by(tf, f"grpc://{theirs_first}") == EXPECTED
+
+
+# ---- snapshots
+
+
+def wait_for(folder: Path) -> None:
+    """Wait until all snapshots below a directory have ended."""
+    for name in SAVED:
+        place = folder / name
+        eventually(lambda p=place: (p / "DONE").exists() or (p / "ERROR").exists(), name)
+
+
+def test_our_workers_write_snapshots_of_a_tensorflow_dispatcher(theirs, tmp_path):
+    address = theirs.ask("dispatcher", str(tmp_path / "work"))
+    with helper("tideflow") as ours:
+        ours.ask("worker", address)
+        assert theirs.ask("save", address, str(tmp_path)) == REFUSED
+        wait_for(tmp_path)
+    assert theirs.ask("load", str(tmp_path)) == SAVED
+    assert loaded_by(tf, str(tmp_path)) == SAVED
+
+
+def test_tensorflow_s_workers_write_snapshots_of_our_dispatcher(theirs, tmp_path):
+    with helper("tideflow") as ours:
+        address = ours.ask("dispatcher", str(tmp_path / "work"))
+        theirs.ask("worker", address)
+        assert saved_by(tf, address, str(tmp_path)) == REFUSED
+        wait_for(tmp_path)
+    assert theirs.ask("load", str(tmp_path)) == SAVED
+    assert loaded_by(tf, str(tmp_path)) == SAVED

@@ -12,11 +12,42 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
 
+class Kept:
+    """Keeps what a state tells, as bytes, like a journal."""
+
+    def __init__(self) -> None:
+        self.updates: list[bytes] = []
+
+    def keep(self, dataset_id: str, definition: pb.DatasetDef) -> None:
+        assert definition is not None
+        assert dataset_id
+
+    def record(self, update: pb.Update) -> None:
+        self.updates.append(update.SerializeToString())
+
+    def state_again(self) -> DispatcherState:
+        """Return the state that the updates give."""
+        made = DispatcherState()
+        for update in self.updates:
+            made.replay(pb.Update.FromString(update))
+        made.validate()
+        return made
+
+
 @pytest.fixture
-def state() -> Iterator[DispatcherState]:
-    made = DispatcherState()
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def state(kept) -> Iterator[DispatcherState]:
+    made = DispatcherState((), kept)
     yield made
     made.validate()
+    again = kept.state_again()
+    assert list(again.workers) == list(made.workers)
+    for address in made.workers:
+        assert beat(again, address) == beat(made, address), "its tasks are the same"
 
 
 def register(state: DispatcherState, name: str = "") -> str:
@@ -165,3 +196,35 @@ def test_shares_need_a_list_of_workers(state):
     job = job_of(state, policy=pb.ProcessingModeDef.DATA)
     with pytest.raises(errors.NotFoundError, match="not in the workers list"):
         start(state, job)
+
+
+def test_what_was_kept_gives_the_same_splits_and_clients_again(state, kept):
+    beat(state, "a:1")
+    job = job_of(state, "shared")
+    made = start(state, job)
+    client, released = state.add_client(made), state.add_client(made)
+    state.release_client(released, now_s=1.0)
+    assert [state.split(made.id, 0, 0) for _ in range(2)] == [0, 1]
+    again = kept.state_again()
+    [iteration] = again.resume(now_s=5.0)
+    iteration.fill([Splits(range(3), lambda i: (i,))])
+    assert [again.split(made.id, 0, 0) for _ in range(2)] == [2, None]
+    assert again.split(made.id, 1, 0) == 0
+    assert again.heard_of_client(client, now_s=6.0) is iteration
+    assert again.job_of(pb.GetOrCreateJobRequest(job_name="shared", dataset_id="1000")).id == job.id
+    assert register(again) not in (job.terms.dataset_id, str(made.id), str(client))
+
+
+def test_clients_are_not_silent_while_the_dispatcher_is_away(state, kept):
+    client = state.add_client(start(state, job_of(state)))
+    again = kept.state_again()
+    again.resume(now_s=1000.0)
+    again.collect(now_s=1050.0, client_timeout_s=100.0, idle_s=10.0)
+    again.heard_of_client(client, now_s=1050.0)
+
+
+def test_a_change_that_is_not_known_is_refused(state):
+    update = pb.Update()
+    update.compression_disabled_at_runtime.dataset_id = "1000"
+    with pytest.raises(errors.UnimplementedError, match="compression_disabled_at_runtime"):
+        state.replay(update)

@@ -39,6 +39,16 @@ class ServiceClient:
         finally:
             await channel.close()
 
+    async def save(self, address: str, request: pb.SnapshotRequest) -> None:
+        """Have a dispatcher's workers write a dataset to a directory, once it is there."""
+        channel = make_channel(address)
+        try:
+            dispatcher = stub(DispatcherService, channel)
+            await check_version(dispatcher, address)
+            await until_reached(lambda: dispatcher.Snapshot(request))
+        finally:
+            await channel.close()
+
     def iterator(self, reading: Reading, repetition: int) -> ServiceIterator:
         """Return an iterator over the elements of one repetition of a job."""
         return ServiceIterator(reading, repetition)

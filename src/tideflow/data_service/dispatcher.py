@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
-from tideflow.data_service.calls import AWAY
-from tideflow.data_service.dispatcher_state import DispatcherState, Iteration, Job, Task
+from tideflow.data_service.calls import AWAY, start
+from tideflow.data_service.dispatcher_state import DispatcherState
 from tideflow.data_service.graphs import dataset_of
+from tideflow.data_service.jobs import Iteration, Job, Task
+from tideflow.data_service.journal import Journal
+from tideflow.data_service.removals import Removals
 from tideflow.data_service.services import VERSION, DataWorkerService, DispatcherService
+from tideflow.data_service.snapshots import DistributedSnapshot
 from tideflow.ops.data import Splits, split_sources
 from tideflow.platform import clock
 from tideflow.transport import Channel, make_channel, stub
@@ -16,6 +22,13 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import int64
 from tideflow.wire.tensor_codec import encode_tensor
+
+_LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# How long a worker may take to hear of a task; it hears of it with its next heartbeat otherwise.
+_ASSIGN_S = 5.0
+_CONCURRENT_SNAPSHOTS = 10
 
 
 class Dispatcher(DispatcherService):
@@ -25,6 +38,8 @@ class Dispatcher(DispatcherService):
       worker_addresses: as for DispatcherState.
       check_interval_s, idle_s, client_timeout_s: how often iterations without clients are looked
         for; how long they are kept, less than 0 for ever; and how long a client may be silent.
+      journal: where what it knows is kept for its next process; None to forget it.
+      concurrent_snapshots: how many snapshots a worker writes at once; 0 for 10.
     """
 
     def __init__(
@@ -33,19 +48,41 @@ class Dispatcher(DispatcherService):
         check_interval_s: float,
         idle_s: float,
         client_timeout_s: float,
+        journal: Journal | None = None,
+        concurrent_snapshots: int = 0,
     ) -> None:
-        self._state = DispatcherState(worker_addresses)
+        self._journal = journal
+        self._state = DispatcherState(worker_addresses, journal)
         self._check_interval_s = check_interval_s
         self._idle_s = idle_s
         self._client_timeout_s = client_timeout_s
+        self._concurrent_snapshots = concurrent_snapshots or _CONCURRENT_SNAPSHOTS
         self._channels: dict[str, Channel] = {}
         self._turn = asyncio.Lock()
         self._collector: asyncio.Task[None] | None = None
+        self._snapshots: dict[str, DistributedSnapshot] = {}
+        self._removals = Removals()
 
     @property
     def worker_count(self) -> int:
         """How many workers have registered."""
         return len(self._state.workers)
+
+    async def resume(self) -> None:
+        """Go on with what the journal says; called once, before the first call is answered.
+
+        Raises: DataLossError for a journal that is damaged; what the file system says.
+        """
+        if self._journal is None:
+            return
+        for update in await self._journal.read():
+            self._state.replay(update)
+        for dataset in self._state.datasets():
+            dataset.definition = await self._journal.dataset(dataset.id)
+        for iteration in self._state.resume(clock.monotonic_s()):
+            iteration.fill(await self._sources(iteration.job))
+        for path in self._state.snapshots:
+            self._snapshots[path] = await DistributedSnapshot.resume(path)
 
     def start(self) -> None:
         """Begin to look for what nobody uses."""
@@ -64,6 +101,15 @@ class Dispatcher(DispatcherService):
         while True:
             await asyncio.sleep(self._check_interval_s)
             self._state.collect(clock.monotonic_s(), self._client_timeout_s, self._idle_s)
+            try:
+                await self._keep()
+            except errors.OpError as error:
+                _LOG.error("the journal of the dispatcher cannot be written: %s", error.message)
+
+    async def _keep(self) -> None:
+        """Return when all that has changed would outlive this process, where it is to."""
+        if self._journal is not None:
+            await self._journal.flush()
 
     async def GetVersion(self, request: pb.GetVersionRequest) -> pb.GetVersionResponse:
         return pb.GetVersionResponse(version=VERSION)
@@ -77,12 +123,37 @@ class Dispatcher(DispatcherService):
         reply = pb.DataWorkerHeartbeatResponse(tasks_to_delete=gone)
         for task in new:
             reply.new_tasks.append(self._definition(task))
+        await self._keep()
+        if self._snapshots:
+            reply.snapshot_tasks.extend(await _whole(self._snapshot_tasks(request)))
         return reply
 
+    async def _snapshot_tasks(
+        self, request: pb.DataWorkerHeartbeatRequest
+    ) -> list[pb.SnapshotTaskDef]:
+        worker, found = request.worker_address, []
+        for path, snapshot in list(self._snapshots.items()):
+            progress = None
+            if path in request.snapshot_task_progress:
+                progress = request.snapshot_task_progress[path]
+            writes = sum(one.is_writing(worker) for one in self._snapshots.values())
+            may_begin = writes < self._concurrent_snapshots
+            task = await snapshot.heard_of_worker(worker, progress, may_begin)
+            if task is not None:
+                found.append(task)
+        return found
+
     async def WorkerUpdate(self, request: pb.WorkerUpdateRequest) -> pb.WorkerUpdateResponse:
+        unknown = None
         for update in request.updates:
-            if update.completed:
-                self._state.finish_task(update.task_id)
+            try:
+                if update.completed:
+                    self._state.finish_task(update.task_id)
+            except errors.NotFoundError as error:
+                unknown = error
+        await self._keep()
+        if unknown is not None:
+            raise unknown
         return pb.WorkerUpdateResponse()
 
     async def GetDatasetDef(self, request: pb.GetDatasetDefRequest) -> pb.GetDatasetDefResponse:
@@ -93,6 +164,7 @@ class Dispatcher(DispatcherService):
         split = self._state.split(
             request.iteration_id, request.repetition, request.split_provider_index
         )
+        await self._keep()
         if split is None:
             return pb.GetSplitResponse(end_of_splits=True)
         # Without a type an int is 32 bits wide, and TensorFlow reads 64 whatever the message says.
@@ -104,7 +176,9 @@ class Dispatcher(DispatcherService):
         self, request: pb.GetOrRegisterDatasetRequest
     ) -> pb.GetOrRegisterDatasetResponse:
         _forget_devices(request.dataset.graph)
-        return pb.GetOrRegisterDatasetResponse(dataset_id=self._state.register(request).id)
+        found = self._state.register(request)
+        await self._keep()
+        return pb.GetOrRegisterDatasetResponse(dataset_id=found.id)
 
     async def GetDataServiceMetadata(
         self, request: pb.GetDataServiceMetadataRequest
@@ -126,15 +200,9 @@ class Dispatcher(DispatcherService):
         return pb.DisableCompressionAtRuntimeResponse(no_compression_to_disable=True)
 
     async def GetOrCreateJob(self, request: pb.GetOrCreateJobRequest) -> pb.GetOrCreateJobResponse:
-        if request.WhichOneof("optional_num_consumers") is not None:
-            raise errors.UnimplementedError(
-                "the dispatcher has no coordinated reads (num_consumers, consumer_index)"
-            )
-        if request.use_cross_trainer_cache:
-            raise errors.UnimplementedError("the dispatcher has no cross_trainer_cache")
-        if request.processing_mode_def.sharding_policy == pb.ProcessingModeDef.HINT:
-            raise errors.UnimplementedError("the dispatcher has no ShardingPolicy.HINT")
-        return pb.GetOrCreateJobResponse(job_id=self._state.job_of(request).id)
+        job = self._state.job_of(request)
+        await self._keep()
+        return pb.GetOrCreateJobResponse(job_id=job.id)
 
     async def GetOrCreateIteration(
         self, request: pb.GetOrCreateIterationRequest
@@ -148,12 +216,13 @@ class Dispatcher(DispatcherService):
                 iteration = self._state.start_iteration(job, request.repetition, sources)
                 made = iteration
             client = self._state.add_client(iteration)
+        await self._keep()
         if made is not None:
             await self._assign(made)
         return pb.GetOrCreateIterationResponse(iteration_client_id=client)
 
     async def _sources(self, job: Job) -> list[Splits]:
-        definition = self._state.dataset(job.request.dataset_id).definition
+        definition = self._state.dataset(job.terms.dataset_id).definition
         if job.policy != pb.ProcessingModeDef.DYNAMIC:
             return []
         return split_sources(await dataset_of(definition))
@@ -162,8 +231,18 @@ class Dispatcher(DispatcherService):
         self, request: pb.ClientHeartbeatRequest
     ) -> pb.ClientHeartbeatResponse:
         client = request.iteration_client_id
-        iteration = self._state.heard_of_client(client, clock.monotonic_s())
+        is_coordinated = request.WhichOneof("optional_current_round") is not None
+        is_blocked = request.WhichOneof("optional_blocked_round") is not None
+        iteration = self._state.heard_of_client(
+            client,
+            clock.monotonic_s(),
+            request.current_round if is_coordinated else None,
+            request.blocked_round if is_blocked else None,
+        )
+        await self._keep()
         reply = pb.ClientHeartbeatResponse(iteration_finished=iteration.is_finished)
+        if iteration.pending:
+            reply.block_round = iteration.pending[0].target_round
         for task in iteration.tasks:
             reply.task_info.add(
                 worker_address=task.worker.address,
@@ -172,13 +251,33 @@ class Dispatcher(DispatcherService):
                 task_id=task.id,
                 iteration_id=iteration.id,
                 worker_uid=task.worker.uid,
+                starting_round=task.starting_round,
             )
         return reply
+
+    async def MaybeRemoveTask(
+        self, request: pb.MaybeRemoveTaskRequest
+    ) -> pb.MaybeRemoveTaskResponse:
+        try:
+            task = self._state.task(request.task_id)
+        except errors.NotFoundError:
+            return pb.MaybeRemoveTaskResponse(removed=True)
+        count = task.iteration.job.num_consumers
+        if count is None:
+            raise errors.FailedPreconditionError(
+                "MaybeRemoveTask called on a non-round-robin task."
+            )
+        removed = await self._removals.ask(task.id, request.consumer_index, request.round, count)
+        if removed and not task.is_finished:
+            self._state.remove_task(task.id)
+            await self._keep()
+        return pb.MaybeRemoveTaskResponse(removed=removed)
 
     async def ReleaseIterationClient(
         self, request: pb.ReleaseIterationClientRequest
     ) -> pb.ReleaseIterationClientResponse:
         self._state.release_client(request.iteration_client_id, clock.monotonic_s())
+        await self._keep()
         return pb.ReleaseIterationClientResponse()
 
     async def GetWorkers(self, request: pb.GetWorkersRequest) -> pb.GetWorkersResponse:
@@ -186,6 +285,46 @@ class Dispatcher(DispatcherService):
         for address in self._state.workers:
             reply.workers.add(address=address)
         return reply
+
+    # ---- snapshots
+
+    async def Snapshot(self, request: pb.SnapshotRequest) -> pb.SnapshotResponse:
+        if self._journal is None:
+            raise errors.InvalidArgumentError(
+                "tf.data distributed snapshot requires running tf.data service in the fault "
+                "tolerant mode. To enable the fault tolerant mode, set "
+                "`DispatcherConfig.fault_tolerant_mode` to true and provide a valid "
+                "`DispatcherConfig.work_dir`."
+            )
+        _forget_devices(request.dataset.graph)
+        await _whole(self._begin_snapshot(request))
+        return pb.SnapshotResponse()
+
+    async def _begin_snapshot(self, request: pb.SnapshotRequest) -> None:
+        async with self._turn:
+            if request.path in self._snapshots:
+                raise errors.AlreadyExistsError(
+                    f"tf.data snapshot at {request.path} is already started or completed"
+                )
+            self._snapshots[request.path] = await DistributedSnapshot.begin(request)
+            self._state.add_snapshot(request.path)
+            await self._keep()
+
+    async def GetSnapshotSplit(
+        self, request: pb.GetSnapshotSplitRequest
+    ) -> pb.GetSnapshotSplitResponse:
+        return await _whole(self._snapshot(request.base_path).split(request))
+
+    async def GetSnapshotStreams(
+        self, request: pb.GetSnapshotStreamsRequest
+    ) -> pb.GetSnapshotStreamsResponse:
+        return self._snapshot(request.path).streams()
+
+    def _snapshot(self, path: str) -> DistributedSnapshot:
+        found = self._snapshots.get(path)
+        if found is None:
+            raise errors.InvalidArgumentError(f"the dispatcher knows no snapshot at {path}")
+        return found
 
     # ---- giving out tasks
 
@@ -202,8 +341,9 @@ class Dispatcher(DispatcherService):
             self._channels[address] = make_channel(address)
         worker = stub(DataWorkerService, self._channels[address])
         try:
-            await worker.ProcessTask(pb.ProcessTaskRequest(task=self._definition(task)))
-        except AWAY:
+            async with asyncio.timeout(_ASSIGN_S):
+                await worker.ProcessTask(pb.ProcessTaskRequest(task=self._definition(task)))
+        except (*AWAY, TimeoutError):
             # It is given its tasks when it says that it is there again.
             return
 
@@ -211,18 +351,26 @@ class Dispatcher(DispatcherService):
         iteration, worker = task.iteration, task.worker
         job = iteration.job
         made = pb.TaskDef(
-            dataset_def=self._state.dataset(job.request.dataset_id).definition,
-            dataset_id=job.request.dataset_id,
+            dataset_def=self._state.dataset(job.terms.dataset_id).definition,
+            dataset_id=job.terms.dataset_id,
             task_id=task.id,
             iteration_id=iteration.id,
             num_split_providers=len(iteration.splits),
             worker_address=worker.address,
-            processing_mode_def=job.request.processing_mode_def,
+            processing_mode_def=job.terms.processing_mode_def,
+            use_cross_trainer_cache=job.terms.use_cross_trainer_cache,
         )
+        if job.num_consumers is not None:
+            made.num_consumers = job.num_consumers
         if job.is_static:
             made.num_workers = self._state.share_count
             made.worker_index = worker.index
         return made
+
+
+async def _whole(work: Coroutine[Any, Any, T]) -> T:
+    """Return what work gives; it is done to its end even if who asked for it goes."""
+    return await asyncio.shield(start(work))
 
 
 def _forget_devices(graph_pb: pb.GraphDef) -> None:

@@ -5,116 +5,53 @@ Rule 2: an iteration has a task on each worker, those that come later included; 
         all its tasks are.
 Rule 3: a worker is known by its address: one that comes back gets the tasks that it had.
 Rule 4: each split of a repetition is given once, to whoever asks first.
+Rule 5: all that must outlive the dispatcher's process changes by an Update; the same updates in the
+        same order give the same state again.
+Rule 6: in a coordinated read a worker that comes later begins in a round that all consumers have
+        agreed to.
 
 Source: tensorflow/core/data/service/{dispatcher_state,dispatcher_impl}.cc.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
+from tideflow.data_service.jobs import (
+    Iteration,
+    Job,
+    KnownWorker,
+    PendingTask,
+    RegisteredDataset,
+    SplitQueue,
+    Task,
+    check_same_job,
+)
 from tideflow.ops.data import Splits
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
-_STATIC = frozenset(
-    {
-        pb.ProcessingModeDef.FILE,
-        pb.ProcessingModeDef.DATA,
-        pb.ProcessingModeDef.FILE_OR_DATA,
-        pb.ProcessingModeDef.HINT,
-    }
-)
+
+class Recorder(Protocol):
+    """Keeps what must outlive the process."""
+
+    def keep(self, dataset_id: str, definition: pb.DatasetDef) -> None:
+        """Keep the graph of a dataset that an update is about to name."""
+
+    def record(self, update: pb.Update) -> None:
+        """Keep a change, behind all those before it."""
 
 
-@dataclass(eq=False, slots=True)
-class RegisteredDataset:
-    """A dataset by its id."""
+class Forgetful:
+    """Keeps nothing."""
 
-    id: str
-    definition: pb.DatasetDef
-    metadata: pb.DataServiceMetadata
+    def keep(self, dataset_id: str, definition: pb.DatasetDef) -> None:
+        """Keep nothing."""
 
-
-@dataclass(eq=False, slots=True)
-class KnownWorker:
-    """A worker; index: its place in the list of workers, where there is one."""
-
-    address: str
-    transfer_servers: Sequence[pb.DataTransferServerInfo]
-    tags: Sequence[str]
-    uid: int
-    index: int
-
-
-@dataclass(eq=False, slots=True)
-class Job:
-    """What clients with one job name read."""
-
-    id: int
-    name: str
-    request: pb.GetOrCreateJobRequest
-
-    @property
-    def policy(self) -> int:
-        """The sharding policy."""
-        return self.request.processing_mode_def.sharding_policy
-
-    @property
-    def is_static(self) -> bool:
-        """Whether each worker has a share of its own."""
-        return self.policy in _STATIC
-
-
-class SplitQueue:
-    """Gives the splits of one source, in repetitions."""
-
-    __slots__ = ("_at", "_keys", "_repetition")
-
-    def __init__(self, splits: Splits) -> None:
-        self._keys = splits.keys
-        self._repetition = 0
-        self._at = 0
-
-    def next(self, repetition: int) -> int | None:
-        """Return the next split of a repetition, None where it has no more."""
-        if repetition < self._repetition:
-            return None
-        if repetition > self._repetition:
-            self._repetition, self._at = repetition, 0
-        if self._at == len(self._keys):
-            self._repetition, self._at = repetition + 1, 0
-            return None
-        self._at += 1
-        return self._keys[self._at - 1]
-
-
-@dataclass(eq=False, slots=True)
-class Iteration:
-    """One repetition of a job.  clients: those who read it; idle_since_s: since when nobody did."""
-
-    id: int
-    job: Job
-    repetition: int
-    splits: list[SplitQueue]
-    tasks: list[Task] = field(default_factory=list)
-    clients: set[int] = field(default_factory=set)
-    idle_since_s: float | None = None
-    is_finished: bool = False
-    is_dropped: bool = False
-
-
-@dataclass(eq=False, slots=True)
-class Task:
-    """What one worker does of an iteration."""
-
-    id: int
-    iteration: Iteration
-    worker: KnownWorker
-    is_finished: bool = False
+    def record(self, update: pb.Update) -> None:
+        """Keep nothing."""
 
 
 class DispatcherState:
@@ -123,10 +60,15 @@ class DispatcherState:
     Args:
       worker_addresses: the workers that share out elements by their places in this list, as
         "host", "host:port" or "host:%port%"; empty to take any worker.
+      recorder: is told of all changes that must outlive the process.
     """
 
-    def __init__(self, worker_addresses: Sequence[str] = ()) -> None:
+    def __init__(
+        self, worker_addresses: Sequence[str] = (), recorder: Recorder | None = None
+    ) -> None:
         self.workers: dict[str, KnownWorker] = {}
+        self.snapshots: list[str] = []
+        self._recorder = recorder or Forgetful()
         self._addresses = list(worker_addresses)
         self._datasets: dict[str, RegisteredDataset] = {}
         self._jobs: dict[int, Job] = {}
@@ -136,12 +78,46 @@ class DispatcherState:
         self._tasks: dict[int, Task] = {}
         self._clients: dict[int, Iteration] = {}
         self._heard_s: dict[int, float] = {}
-        self._ids = itertools.count(1000)
+        self._next_id = 1000
 
     @property
     def share_count(self) -> int:
         """Among how many workers elements are shared out by their places."""
         return len(self._addresses)
+
+    def _new_id(self) -> int:
+        self._next_id += 1
+        return self._next_id - 1
+
+    # ---- changes
+
+    def _change(self, update: pb.Update) -> None:
+        self.replay(update)
+        self._recorder.record(update)
+
+    def replay(self, update: pb.Update) -> None:
+        """Make a change that a dispatcher made before."""
+        kind = update.WhichOneof("update_type")
+        assert kind is not None
+        change = getattr(self, f"_on_{kind}", None)
+        if change is None:
+            raise errors.UnimplementedError(f"the journal has an update that is not known: {kind}")
+        change(getattr(update, kind))
+
+    def resume(self, now_s: float) -> list[Iteration]:
+        """Begin to serve with what was replayed; return the iterations that want their splits.
+
+        All clients count as just heard of: they could not say anything meanwhile.
+        """
+        for client in self._clients:
+            self._heard_s[client] = now_s
+        for iteration in self._iterations.values():
+            iteration.idle_since_s = None if iteration.clients else now_s
+        return [one for one in self._iterations.values() if one.splits and not one.is_finished]
+
+    def _seen(self, number: int) -> int:
+        self._next_id = max(self._next_id, number + 1)
+        return number
 
     # ---- datasets
 
@@ -154,10 +130,25 @@ class DispatcherState:
         if known is not None:
             self._check_same(known, request.metadata)
             return known
-        name = request.dataset_id or str(next(self._ids))
-        found = RegisteredDataset(name, request.dataset, request.metadata)
-        self._datasets[name] = found
-        return found
+        name = request.dataset_id or str(self._new_id())
+        self._recorder.keep(name, request.dataset)
+        update = pb.Update()
+        update.register_dataset.dataset_id = name
+        update.register_dataset.dedupe_by_dataset_id = bool(request.dataset_id)
+        update.register_dataset.metadata.CopyFrom(request.metadata)
+        self._change(update)
+        self._datasets[name].definition = request.dataset
+        return self._datasets[name]
+
+    def _on_register_dataset(self, update: pb.RegisterDatasetUpdate) -> None:
+        name = update.dataset_id
+        if name.isdecimal():
+            self._seen(int(name))
+        self._datasets[name] = RegisteredDataset(name, pb.DatasetDef(), update.metadata)
+
+    def datasets(self) -> Iterable[RegisteredDataset]:
+        """Return all datasets."""
+        return self._datasets.values()
 
     def _check_same(self, known: RegisteredDataset, given: pb.DataServiceMetadata) -> None:
         for what in ("element_spec", "compression"):
@@ -175,6 +166,15 @@ class DispatcherState:
             raise errors.NotFoundError(f"Dataset id {dataset_id} not found")
         return found
 
+    # ---- snapshots
+
+    def add_snapshot(self, path: str) -> None:
+        """Take note that a snapshot is written to a directory."""
+        self._change(pb.Update(snapshot=pb.SnapshotUpdate(path=path)))
+
+    def _on_snapshot(self, update: pb.SnapshotUpdate) -> None:
+        self.snapshots.append(update.path)
+
     # ---- jobs
 
     def job_of(self, request: pb.GetOrCreateJobRequest) -> Job:
@@ -182,16 +182,29 @@ class DispatcherState:
 
         Raises: InvalidArgumentError for a job of that name with other parameters.
         """
-        job_id = next(self._ids)
+        job_id = self._new_id()
         is_named = request.WhichOneof("optional_job_name") is not None
         name = request.job_name if is_named else f"anonymous_job_{job_id}_{random.getrandbits(64)}"
         known = self._jobs_by_name.get(name)
         if known is not None:
-            _check_same_job(known, request)
+            check_same_job(known, request)
             return known
-        made = Job(job_id, name, request)
-        self._jobs[job_id] = self._jobs_by_name[name] = made
-        return made
+        terms = pb.CreateJobUpdate(
+            job_id=job_id,
+            job_name=name,
+            dataset_id=request.dataset_id,
+            processing_mode_def=request.processing_mode_def,
+            target_workers=request.target_workers,
+            use_cross_trainer_cache=request.use_cross_trainer_cache,
+        )
+        if request.WhichOneof("optional_num_consumers") is not None:
+            terms.num_consumers = request.num_consumers
+        self._change(pb.Update(create_job=terms))
+        return self._jobs[job_id]
+
+    def _on_create_job(self, update: pb.CreateJobUpdate) -> None:
+        made = Job(self._seen(update.job_id), update.job_name, update)
+        self._jobs[made.id] = self._jobs_by_name[made.name] = made
 
     def job(self, job_id: int) -> Job:
         """Return a job by its id.  Raises: NotFoundError."""
@@ -207,12 +220,26 @@ class DispatcherState:
 
     def start_iteration(self, job: Job, repetition: int, sources: Sequence[Splits]) -> Iteration:
         """Return a new iteration, with a task on each worker."""
-        splits = [SplitQueue(one) for one in sources]
-        made = Iteration(next(self._ids), job, repetition, splits)
-        self._iterations[made.id] = self._by_key[job.name, repetition] = made
+        update = pb.CreateIterationUpdate(
+            iteration_id=self._new_id(),
+            job_id=job.id,
+            repetition=repetition,
+            num_split_providers=len(sources),
+        )
+        self._change(pb.Update(create_iteration=update))
+        made = self._iterations[update.iteration_id]
+        made.fill(sources)
         for worker in self.workers.values():
             self._add_task(made, worker)
         return made
+
+    def _on_create_iteration(self, update: pb.CreateIterationUpdate) -> None:
+        job = self._jobs[update.job_id]
+        splits = [SplitQueue() for _ in range(update.num_split_providers)]
+        made = Iteration(self._seen(update.iteration_id), job, update.repetition, splits)
+        self._iterations[made.id] = self._by_key[job.name, update.repetition] = made
+
+    # ---- tasks
 
     def _add_task(self, iteration: Iteration, worker: KnownWorker) -> None:
         if iteration.job.is_static and worker.index < 0:
@@ -220,9 +247,69 @@ class DispatcherState:
                 f"Worker {worker.address} is not in the workers list. A sharding policy other than "
                 "OFF and DYNAMIC needs DispatcherConfig.worker_addresses"
             )
-        made = Task(next(self._ids), iteration, worker)
-        self._tasks[made.id] = made
-        iteration.tasks.append(made)
+        update = pb.CreateTaskUpdate(
+            task_id=self._new_id(),
+            iteration_id=iteration.id,
+            worker_address=worker.address,
+            transfer_servers=worker.transfer_servers,
+            worker_tags=worker.tags,
+            worker_uid=worker.uid,
+        )
+        self._change(pb.Update(create_task=update))
+
+    def _on_create_task(self, update: pb.CreateTaskUpdate) -> None:
+        task = self._task_of(update)
+        task.iteration.tasks.append(task)
+
+    def _task_of(self, update: pb.CreateTaskUpdate | pb.CreatePendingTaskUpdate) -> Task:
+        iteration = self._iterations[update.iteration_id]
+        task = Task(self._seen(update.task_id), iteration, self.workers[update.worker_address])
+        self._tasks[task.id] = task
+        return task
+
+    def _add_pending_task(self, iteration: Iteration, worker: KnownWorker) -> None:
+        update = pb.CreatePendingTaskUpdate(
+            task_id=self._new_id(),
+            iteration_id=iteration.id,
+            worker_address=worker.address,
+            transfer_servers=worker.transfer_servers,
+            worker_tags=worker.tags,
+            worker_uid=worker.uid,
+            starting_round=max(iteration.rounds.values(), default=0) + 1,
+        )
+        self._change(pb.Update(create_pending_task=update))
+
+    def _on_create_pending_task(self, update: pb.CreatePendingTaskUpdate) -> None:
+        task = self._task_of(update)
+        task.iteration.pending.append(PendingTask(task, update.starting_round))
+
+    def task(self, task_id: int) -> Task:
+        """Return a task by its id.  Raises: NotFoundError."""
+        found = self._tasks.get(task_id)
+        if found is None:
+            raise errors.NotFoundError(f"Task {task_id} not found")
+        return found
+
+    def remove_task(self, task_id: int) -> None:
+        """Have nobody read from a task any more.  Raises: NotFoundError for an unknown one."""
+        self.task(task_id)
+        self._change(pb.Update(remove_task=pb.RemoveTaskUpdate(task_id=task_id)))
+
+    def _on_remove_task(self, update: pb.RemoveTaskUpdate) -> None:
+        task = self._tasks.pop(update.task_id)
+        task.is_finished = True
+        task.iteration.tasks.remove(task)
+
+    def finish_task(self, task_id: int) -> None:
+        """Take note that a task has ended.  Raises: NotFoundError for an unknown one."""
+        if not self.task(task_id).is_finished:
+            self._change(pb.Update(finish_task=pb.FinishTaskUpdate(task_id=task_id)))
+
+    def _on_finish_task(self, update: pb.FinishTaskUpdate) -> None:
+        task = self._tasks[update.task_id]
+        task.is_finished = True
+        iteration = task.iteration
+        iteration.is_finished = all(one.is_finished for one in iteration.tasks)
 
     def split(self, iteration_id: int, repetition: int, source: int) -> int | None:
         """Return the next split of a source, None where there are no more.
@@ -240,21 +327,50 @@ class DispatcherState:
                 if not iteration.splits
                 else f"iteration {iteration_id} has no source {source}"
             )
-        return iteration.splits[source].next(repetition)
+        found, changes = iteration.splits[source].next(repetition)
+        if changes:
+            update = pb.ProduceSplitUpdate(
+                iteration_id=iteration_id,
+                repetition=repetition,
+                split_provider_index=source,
+                finished=found is None,
+            )
+            self._change(pb.Update(produce_split=update))
+        return found
+
+    def _on_produce_split(self, update: pb.ProduceSplitUpdate) -> None:
+        queue = self._iterations[update.iteration_id].splits[update.split_provider_index]
+        queue.take(update.repetition, update.finished)
 
     # ---- clients
 
     def add_client(self, iteration: Iteration) -> int:
         """Return the id of a new client of an iteration."""
-        client = next(self._ids)
+        client = self._new_id()
+        update = pb.AcquireIterationClientUpdate(
+            iteration_id=iteration.id, iteration_client_id=client
+        )
+        self._change(pb.Update(acquire_iteration_client=update))
+        return client
+
+    def _on_acquire_iteration_client(self, update: pb.AcquireIterationClientUpdate) -> None:
+        iteration = self._iterations[update.iteration_id]
+        client = self._seen(update.iteration_client_id)
         self._clients[client] = iteration
         iteration.clients.add(client)
         iteration.idle_since_s = None
-        return client
 
-    def heard_of_client(self, client: int, now_s: float) -> Iteration:
+    def heard_of_client(
+        self,
+        client: int,
+        now_s: float,
+        current_round: int | None = None,
+        blocked_round: int | None = None,
+    ) -> Iteration:
         """Return the iteration of a client that has said that it is there.
 
+        current_round: of a coordinated read, in which the client is.
+        blocked_round: the round that it does not begin until it is told to.
         Raises: NotFoundError for an unknown one; FailedPreconditionError where its iteration was
         dropped.
         """
@@ -270,17 +386,62 @@ class DispatcherState:
                 "configuring the dispatcher with a higher `iteration_gc_timeout_ms`."
             )
         self._heard_s[client] = now_s
+        if current_round is not None:
+            iteration.rounds[client] = current_round
+            self._agree(iteration, client, current_round, blocked_round)
         return iteration
+
+    def _agree(
+        self, iteration: Iteration, client: int, current_round: int, blocked_round: int | None
+    ) -> None:
+        """Let a client agree to the round in which the first waiting task is to begin, or not."""
+        if not iteration.pending:
+            return
+        waiting = iteration.pending[0]
+        update = pb.ClientHeartbeatUpdate(iteration_client_id=client)
+        if current_round >= waiting.target_round:
+            # Later and later, until the time is enough for all to hear of it.
+            update.task_rejected.new_target_round = current_round + 2 ** (waiting.failures + 1)
+        elif (
+            blocked_round is not None
+            and blocked_round <= waiting.target_round
+            and client not in waiting.ready
+        ):
+            update.task_accepted = True
+        else:
+            return
+        self._change(pb.Update(client_heartbeat=update))
+
+    def _on_client_heartbeat(self, update: pb.ClientHeartbeatUpdate) -> None:
+        iteration = self._clients[update.iteration_client_id]
+        waiting = iteration.pending[0]
+        if update.HasField("task_rejected"):
+            waiting.failures += 1
+            waiting.target_round = update.task_rejected.new_target_round
+            waiting.ready.clear()
+        if update.task_accepted:
+            waiting.ready.add(update.iteration_client_id)
+            if len(waiting.ready) == iteration.job.num_consumers:
+                waiting.task.starting_round = waiting.target_round
+                iteration.tasks.append(waiting.task)
+                del iteration.pending[0]
 
     def release_client(self, client: int, now_s: float) -> None:
         """Forget a client.  Raises: NotFoundError for an unknown one."""
-        iteration = self._clients.pop(client, None)
+        iteration = self._clients.get(client)
         if iteration is None:
             raise errors.NotFoundError(f"Iteration client id not found: {client}")
-        self._heard_s.pop(client, None)
-        iteration.clients.discard(client)
+        update = pb.ReleaseIterationClientUpdate(iteration_client_id=client)
+        self._change(pb.Update(release_iteration_client=update))
         if not iteration.clients:
             iteration.idle_since_s = now_s
+
+    def _on_release_iteration_client(self, update: pb.ReleaseIterationClientUpdate) -> None:
+        client = update.iteration_client_id
+        iteration = self._clients.pop(client)
+        self._heard_s.pop(client, None)
+        iteration.clients.discard(client)
+        iteration.rounds.pop(client, None)
 
     def collect(self, now_s: float, client_timeout_s: float, idle_s: float) -> None:
         """Forget clients that are silent, and drop iterations that nobody has read for long."""
@@ -290,14 +451,15 @@ class DispatcherState:
         for iteration in list(self._iterations.values()):
             since_s = iteration.idle_since_s
             if since_s is not None and now_s - since_s > idle_s:
-                self._drop(iteration)
+                update = pb.GarbageCollectIterationUpdate(iteration_id=iteration.id)
+                self._change(pb.Update(garbage_collect_iteration=update))
 
-    def _drop(self, iteration: Iteration) -> None:
+    def _on_garbage_collect_iteration(self, update: pb.GarbageCollectIterationUpdate) -> None:
+        iteration = self._iterations.pop(update.iteration_id)
         iteration.is_finished = iteration.is_dropped = True
-        for task in iteration.tasks:
+        for task in [*iteration.tasks, *(waiting.task for waiting in iteration.pending)]:
             task.is_finished = True
             self._tasks.pop(task.id, None)
-        del self._iterations[iteration.id]
 
     # ---- workers
 
@@ -318,19 +480,33 @@ class DispatcherState:
         return new, sorted(has - mine.keys())
 
     def _add_worker(self, request: pb.DataWorkerHeartbeatRequest) -> KnownWorker:
-        address = request.worker_address
-        made = KnownWorker(
+        self._index_of(request.worker_address)
+        update = pb.RegisterWorkerUpdate(
+            worker_address=request.worker_address,
+            transfer_servers=request.transfer_servers,
+            worker_tags=request.worker_tags,
+            worker_uid=request.worker_uid,
+        )
+        self._change(pb.Update(register_worker=update))
+        made = self.workers[request.worker_address]
+        for iteration in list(self._iterations.values()):
+            if iteration.is_finished:
+                continue
+            if iteration.job.num_consumers is None:
+                self._add_task(iteration, made)
+            else:
+                self._add_pending_task(iteration, made)
+        return made
+
+    def _on_register_worker(self, update: pb.RegisterWorkerUpdate) -> None:
+        address = update.worker_address
+        self.workers[address] = KnownWorker(
             address,
-            list(request.transfer_servers),
-            list(request.worker_tags),
-            request.worker_uid,
+            list(update.transfer_servers),
+            list(update.worker_tags),
+            update.worker_uid,
             self._index_of(address),
         )
-        self.workers[address] = made
-        for iteration in list(self._iterations.values()):
-            if not iteration.is_finished:
-                self._add_task(iteration, made)
-        return made
 
     def _index_of(self, address: str) -> int:
         if not self._addresses:
@@ -352,52 +528,13 @@ class DispatcherState:
             task for task in self._tasks.values() if task.worker is worker and not task.is_finished
         ]
 
-    def finish_task(self, task_id: int) -> None:
-        """Take note that a task has ended.  Raises: NotFoundError for an unknown one."""
-        task = self._tasks.get(task_id)
-        if task is None:
-            raise errors.NotFoundError(f"Task {task_id} not found")
-        task.is_finished = True
-        iteration = task.iteration
-        iteration.is_finished = all(one.is_finished for one in iteration.tasks)
-
     def validate(self) -> None:
         """Check what must hold at all times."""
         for task in self._tasks.values():
-            assert task in task.iteration.tasks
+            waiting = [one.task for one in task.iteration.pending]
+            assert task in [*task.iteration.tasks, *waiting]
         for client, iteration in self._clients.items():
             assert client in iteration.clients
         for iteration in self._iterations.values():
             ended = [task.is_finished for task in iteration.tasks]
             assert not (iteration.is_finished and ended) or all(ended)
-
-
-def _check_same_job(job: Job, request: pb.GetOrCreateJobRequest) -> None:
-    known = job.request
-    differs = []
-    if known.processing_mode_def != request.processing_mode_def:
-        differs.append(
-            f"Existing processing mode: <{_policy_name(known)}>; got <{_policy_name(request)}>. "
-        )
-    if known.use_cross_trainer_cache != request.use_cross_trainer_cache:
-        words = {True: "enabled", False: "disabled"}
-        differs.append(
-            f"Existing cross-trainer cache: <{words[known.use_cross_trainer_cache]}>; got "
-            f"<{words[request.use_cross_trainer_cache]}>. "
-        )
-    if known.target_workers != request.target_workers:
-        names = [
-            pb.TargetWorkers.Name(one.target_workers).removeprefix("TARGET_WORKERS_")
-            for one in (known, request)
-        ]
-        differs.append(f"Existing target workers: <{names[0]}>; got <{names[1]}>. ")
-    if differs:
-        raise errors.InvalidArgumentError(
-            f"Tried to create job with name {job.name}, but found an existing job with different "
-            f"parameters: {''.join(differs)}"
-        )
-
-
-def _policy_name(request: pb.GetOrCreateJobRequest) -> str:
-    policy = request.processing_mode_def.sharding_policy
-    return f"sharding_policy: {pb.ProcessingModeDef.ShardingPolicy.Name(policy)}" if policy else ""

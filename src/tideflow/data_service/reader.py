@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import weakref
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any, TypeVar
 
 from tideflow.data_service.calls import (
     AWAY,
@@ -23,6 +22,7 @@ from tideflow.data_service.calls import (
     MOST_PAUSE_S,
     alike,
     check_version,
+    start,
     until_reached,
 )
 from tideflow.data_service.elements import element_of
@@ -33,7 +33,7 @@ from tideflow.transport import Channel, growing_pauses_s, make_channel, stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 
-T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 # How long a dispatcher that may be gone is waited for when nothing more is wanted of it.
 _GOODBYE_S = 2.0
@@ -88,6 +88,12 @@ def _stop_soon(loop: asyncio.AbstractEventLoop, run: _Run) -> None:
         loop.call_soon_threadsafe(run.stop)
 
 
+def _unexpected(error: Exception) -> errors.InternalError:
+    """Return what tells the iterator of an error that none should be: it would wait for ever."""
+    _LOG.error("reading from the tf.data service failed", exc_info=error)
+    return errors.InternalError(f"{type(error).__name__}: {error}")
+
+
 class _Task:
     """A task that is read.  is_finished: whether its worker has said that it has ended."""
 
@@ -122,7 +128,7 @@ class _Run:
 
     def start(self, repetition: int) -> None:
         """Begin to read."""
-        self._manager = _start(self._manage(repetition))
+        self._manager = start(self._manage(repetition))
 
     # ---- for the iterator
 
@@ -150,7 +156,7 @@ class _Run:
     def stop(self) -> None:
         """Begin to end."""
         if self._closing is None:
-            self._closing = _start(self._close())
+            self._closing = start(self._close())
 
     async def close(self) -> None:
         """End what reads, tell the dispatcher, and let connections go."""
@@ -184,6 +190,8 @@ class _Run:
                 await self._wait_for_news()
         except errors.OpError as error:
             await self._fail(error)
+        except Exception as error:
+            await self._fail(_unexpected(error))
 
     async def _begin(self, repetition: int) -> None:
         reading = self._reading
@@ -218,7 +226,7 @@ class _Run:
                 self._leaves_tasks = True
                 continue
             task = self._tasks[number] = _Task(info)
-            task.reader = _start(self._read(task, self._worker(info)))
+            task.reader = start(self._read(task, self._worker(info)))
         async with self._changed:
             self._is_finished = reply.iteration_finished
             self._changed.notify_all()
@@ -298,6 +306,8 @@ class _Run:
             address = task.info.worker_address
             told = f"Failed to get element from worker {address}: {error.message}"
             await self._fail(error.with_message(told))
+        except Exception as error:
+            await self._fail(_unexpected(error))
 
     async def _wait_for_room(self) -> None:
         async with self._changed:
@@ -318,14 +328,3 @@ class _Run:
         async with self._changed:
             self._error = self._error or alike(error)
             self._changed.notify_all()
-
-
-# What only waits for others would be dropped as garbage otherwise.
-_running: set[asyncio.Task[Any]] = set()
-
-
-def _start(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    task = asyncio.get_running_loop().create_task(coro)
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return task

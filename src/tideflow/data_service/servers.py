@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tideflow.data_service.dispatcher import Dispatcher
+from tideflow.data_service.journal import Journal
 from tideflow.data_service.local_workers import add_local_worker, remove_local_worker
 from tideflow.data_service.services import DispatcherService
 from tideflow.data_service.worker import DataWorker
@@ -34,13 +35,15 @@ class DispatcherConfig(NamedTuple):
     Attributes:
       port: 0 for one that is free.
       protocol: "grpc"; None for that.
-      work_dir: where TensorFlow's dispatcher would keep files; nothing is kept here.
-      fault_tolerant_mode: not there yet.
+      work_dir: a directory where it keeps what it knows, in fault_tolerant_mode.
+      fault_tolerant_mode: whether a dispatcher that is started with the same work_dir, at the same
+        port, goes on where this one ended.
       worker_addresses: the workers among which elements are shared out by their places in this
         list, as "host", "host:port" or "host:%port%".
       job_gc_check_interval_ms, job_gc_timeout_ms: how often what nobody reads is looked for, and
         how long it is kept, -1 for ever; 0 or None for 10 and 5 minutes.
-      worker_timeout_ms, worker_max_concurrent_snapshots: accepted; they are about snapshots.
+      worker_timeout_ms: accepted.
+      worker_max_concurrent_snapshots: how many snapshots a worker writes at once; 0 for 10.
     """
 
     port: int = 0
@@ -154,7 +157,7 @@ class DispatchServer(_Server):
     Args:
       config: what it is to be; None for a free port.
       start: whether it begins to answer at once.
-    Raises: UnimplementedError for fault_tolerant_mode; ValueError for that without a work_dir.
+    Raises: ValueError for fault_tolerant_mode without a work_dir.
     Example:
       >>> service = tf.data.experimental.service
       >>> dispatcher = service.DispatchServer()
@@ -175,11 +178,6 @@ class DispatchServer(_Server):
             raise ValueError(
                 "Cannot enable fault tolerant mode without configuring a work dir. Make sure to "
                 "set `work_dir` in the `config` object passed to `DispatcherServer`."
-            )
-        if config.fault_tolerant_mode:
-            raise errors.UnimplementedError(
-                "a dispatcher of the tf.data service has no fault_tolerant_mode: it forgets all "
-                "when its process ends"
             )
         super().__init__(config.port, config.protocol)
         self._config = config
@@ -202,7 +200,10 @@ class DispatchServer(_Server):
             (config.job_gc_check_interval_ms or _CHECK_MS) / 1000,
             (config.job_gc_timeout_ms or _IDLE_MS) / 1000,
             _CLIENT_MS / 1000,
+            Journal(config.work_dir) if config.fault_tolerant_mode and config.work_dir else None,
+            config.worker_max_concurrent_snapshots,
         )
+        await dispatcher.resume()
         await self._listen([dispatcher])
         dispatcher.start()
         self._dispatcher = dispatcher

@@ -79,7 +79,27 @@ class DispatcherService(Service, name="tensorflow.data.DispatcherService"):
     ) -> pb.ReleaseIterationClientResponse: ...
 
     @rpc
+    async def MaybeRemoveTask(
+        self, request: pb.MaybeRemoveTaskRequest
+    ) -> pb.MaybeRemoveTaskResponse: ...
+
+    @rpc
     async def GetWorkers(self, request: pb.GetWorkersRequest) -> pb.GetWorkersResponse: ...
+
+    # ---- snapshots
+
+    @rpc(sends_graphs=True)
+    async def Snapshot(self, request: pb.SnapshotRequest) -> pb.SnapshotResponse: ...
+
+    @rpc
+    async def GetSnapshotSplit(
+        self, request: pb.GetSnapshotSplitRequest
+    ) -> pb.GetSnapshotSplitResponse: ...
+
+    @rpc
+    async def GetSnapshotStreams(
+        self, request: pb.GetSnapshotStreamsRequest
+    ) -> pb.GetSnapshotStreamsResponse: ...
 
 
 class DataWorkerService(Service, name="tensorflow.data.WorkerService"):
@@ -95,3 +115,8 @@ class DataWorkerService(Service, name="tensorflow.data.WorkerService"):
     async def GetWorkerTasks(
         self, request: pb.GetWorkerTasksRequest
     ) -> pb.GetWorkerTasksResponse: ...
+
+    @rpc
+    async def GetSnapshotTaskProgresses(
+        self, request: pb.GetSnapshotTaskProgressesRequest
+    ) -> pb.GetSnapshotTaskProgressesResponse: ...

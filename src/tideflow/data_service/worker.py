@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Sequence
 
@@ -17,6 +18,7 @@ from tideflow.data_service.calls import alike, check_version, until_reached
 from tideflow.data_service.elements import put_element
 from tideflow.data_service.graphs import dataset_of
 from tideflow.data_service.services import DataWorkerService, DispatcherService
+from tideflow.data_service.snapshot_writer import SnapshotWriter
 from tideflow.ops.data import (
     Element,
     IteratorResource,
@@ -30,6 +32,8 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.tensor_codec import decode_tensor
+
+_LOG = logging.getLogger(__name__)
 
 # Elements that are made before somebody asks for them.
 _AHEAD = 2
@@ -100,6 +104,12 @@ class _RunningTask:
         else:
             request = pb.GetDatasetDefRequest(dataset_id=definition.dataset_id)
             found = (await self._dispatcher.GetDatasetDef(request)).dataset_def
+        if definition.WhichOneof("optional_num_consumers") is not None:
+            raise errors.UnimplementedError(
+                "the worker has no coordinated reads (num_consumers, consumer_index)"
+            )
+        if definition.use_cross_trainer_cache:
+            raise errors.UnimplementedError("the worker has no cross_trainer_cache")
         dataset = self._shared_out(await dataset_of(found))
         iterator = IteratorResource(dataset.types, dataset.shapes)
         iterator.start(dataset)
@@ -158,8 +168,10 @@ class DataWorker(DataWorkerService):
         self._tasks: dict[int, _RunningTask] = {}
         self._finished: set[int] = set()
         self._untold: set[int] = set()
+        self._snapshots: dict[str, SnapshotWriter] = {}
         self._is_registered = False
         self._news = asyncio.Event()
+        self._snapshot_news = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
 
     @property
@@ -188,6 +200,8 @@ class DataWorker(DataWorkerService):
             await asyncio.wait(self._running)
         for number in list(self._tasks):
             self._end(number)
+        for writer in self._snapshots.values():
+            await writer.stop()
 
     # ---- what it is told
 
@@ -233,6 +247,13 @@ class DataWorker(DataWorkerService):
             )
         return reply
 
+    async def GetSnapshotTaskProgresses(
+        self, request: pb.GetSnapshotTaskProgressesRequest
+    ) -> pb.GetSnapshotTaskProgressesResponse:
+        return pb.GetSnapshotTaskProgressesResponse(
+            snapshot_task_progresses=[one.progress() for one in self._snapshots.values()]
+        )
+
     # ---- what it says
 
     async def _ask_for_tasks(self) -> None:
@@ -243,31 +264,55 @@ class DataWorker(DataWorkerService):
             current_tasks=list(self._tasks),
         )
         request.transfer_servers.add(protocol="grpc", address=self._address)
+        for path, writer in self._snapshots.items():
+            request.snapshot_task_progress[path].CopyFrom(writer.progress())
         reply = await self._dispatcher.WorkerHeartbeat(request)
         for definition in reply.new_tasks:
             self._add(definition)
         for number in reply.tasks_to_delete:
             self._end(number)
+        await self._write_snapshots({task.base_path: task for task in reply.snapshot_tasks})
+
+    async def _write_snapshots(self, wanted: dict[str, pb.SnapshotTaskDef]) -> None:
+        """Write the streams that are wanted, and no others."""
+        for path in self._snapshots.keys() - wanted.keys():
+            await self._snapshots.pop(path).stop()
+        for path in wanted.keys() - self._snapshots.keys():
+            self._snapshots[path] = SnapshotWriter(
+                wanted[path], self._address, self._dispatcher, self._snapshot_news.set
+            )
 
     async def _beat(self) -> None:
+        """Ask the dispatcher for tasks from time to time, and when a snapshot has news."""
         while True:
-            await asyncio.sleep(self._heartbeat_s)
-            with contextlib.suppress(errors.OpError):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._heartbeat_s):
+                    await self._snapshot_news.wait()
+            self._snapshot_news.clear()
+            try:
                 await self._ask_for_tasks()
+            except errors.OpError as error:
+                _LOG.debug("the dispatcher does not answer a heartbeat: %s", error.message)
+            except Exception:
+                # Without heartbeats the worker would never be given anything again.
+                _LOG.exception("a heartbeat failed")
 
     async def _tell(self) -> None:
         """Tell the dispatcher of tasks that have ended."""
         while True:
             await self._news.wait()
             self._news.clear()
-            # What it has forgotten by now needs no end.
-            with contextlib.suppress(errors.NotFoundError):
-                await until_reached(self._tell_once)
+            # One by one: a dispatcher that has forgotten a task looks at none behind it.
+            for number in sorted(self._untold):
+                await self._tell_end(number)
+                self._untold.discard(number)
 
-    async def _tell_once(self) -> None:
-        told = sorted(self._untold)
+    async def _tell_end(self, number: int) -> None:
         request = pb.WorkerUpdateRequest(worker_address=self._address)
-        for number in told:
-            request.updates.add(task_id=number, completed=True)
-        await self._dispatcher.WorkerUpdate(request)
-        self._untold.difference_update(told)
+        request.updates.add(task_id=number, completed=True)
+        try:
+            await until_reached(lambda: self._dispatcher.WorkerUpdate(request))
+        except errors.NotFoundError:
+            return  # What it has forgotten by now needs no end.
+        except errors.OpError as error:
+            _LOG.error("the dispatcher refuses the end of a task: %s", error.message)

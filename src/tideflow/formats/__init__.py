@@ -29,6 +29,12 @@ from tideflow.formats.records import (
     tf_records,
 )
 from tideflow.formats.slice_file import SliceFiles, SliceFileWriter
+from tideflow.formats.snapshot_files import (
+    SnapshotFiles,
+    StreamFiles,
+    make_directory,
+    write_whole,
+)
 from tideflow.formats.tensor_bundle import BundleReader, BundleWriter, merge_bundles
 
 __all__ = [
@@ -44,6 +50,8 @@ __all__ = [
     "RecordWriter",
     "SliceFileWriter",
     "SliceFiles",
+    "SnapshotFiles",
+    "StreamFiles",
     "check_fixed_length",
     "compress_element",
     "compressor_of",
@@ -55,6 +63,7 @@ __all__ = [
     "framed",
     "index_path",
     "is_slice_file",
+    "make_directory",
     "merge_bundles",
     "open_checkpoint",
     "path_of",
@@ -62,4 +71,5 @@ __all__ = [
     "text_lines",
     "tf_records",
     "uncompress_element",
+    "write_whole",
 ]

@@ -87,8 +87,20 @@ from tideflow.wire.proto.coordination_pb2 import TryGetKeyValueResponse as TryGe
 from tideflow.wire.proto.coordination_pb2 import WaitForAllTasksRequest as WaitForAllTasksRequest
 from tideflow.wire.proto.coordination_pb2 import WaitForAllTasksResponse as WaitForAllTasksResponse
 from tideflow.wire.proto.cost_graph_pb2 import CostGraphDef as CostGraphDef
+from tideflow.wire.proto.data_service_pb2 import (
+    AcquireIterationClientUpdate as AcquireIterationClientUpdate,
+)
+from tideflow.wire.proto.data_service_pb2 import ActiveTask as ActiveTask
 from tideflow.wire.proto.data_service_pb2 import ClientHeartbeatRequest as ClientHeartbeatRequest
 from tideflow.wire.proto.data_service_pb2 import ClientHeartbeatResponse as ClientHeartbeatResponse
+from tideflow.wire.proto.data_service_pb2 import ClientHeartbeatUpdate as ClientHeartbeatUpdate
+from tideflow.wire.proto.data_service_pb2 import (
+    CompressionDisabledAtRuntimeUpdate as CompressionDisabledAtRuntimeUpdate,
+)
+from tideflow.wire.proto.data_service_pb2 import CreateIterationUpdate as CreateIterationUpdate
+from tideflow.wire.proto.data_service_pb2 import CreateJobUpdate as CreateJobUpdate
+from tideflow.wire.proto.data_service_pb2 import CreatePendingTaskUpdate as CreatePendingTaskUpdate
+from tideflow.wire.proto.data_service_pb2 import CreateTaskUpdate as CreateTaskUpdate
 from tideflow.wire.proto.data_service_pb2 import (
     CrossTrainerCacheOptions as CrossTrainerCacheOptions,
 )
@@ -108,6 +120,10 @@ from tideflow.wire.proto.data_service_pb2 import (
 )
 from tideflow.wire.proto.data_service_pb2 import (
     DisableCompressionAtRuntimeResponse as DisableCompressionAtRuntimeResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import FinishTaskUpdate as FinishTaskUpdate
+from tideflow.wire.proto.data_service_pb2 import (
+    GarbageCollectIterationUpdate as GarbageCollectIterationUpdate,
 )
 from tideflow.wire.proto.data_service_pb2 import (
     GetDataServiceConfigRequest as GetDataServiceConfigRequest,
@@ -139,6 +155,22 @@ from tideflow.wire.proto.data_service_pb2 import (
 from tideflow.wire.proto.data_service_pb2 import (
     GetOrRegisterDatasetResponse as GetOrRegisterDatasetResponse,
 )
+from tideflow.wire.proto.data_service_pb2 import GetSnapshotSplitRequest as GetSnapshotSplitRequest
+from tideflow.wire.proto.data_service_pb2 import (
+    GetSnapshotSplitResponse as GetSnapshotSplitResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetSnapshotStreamsRequest as GetSnapshotStreamsRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetSnapshotStreamsResponse as GetSnapshotStreamsResponse,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetSnapshotTaskProgressesRequest as GetSnapshotTaskProgressesRequest,
+)
+from tideflow.wire.proto.data_service_pb2 import (
+    GetSnapshotTaskProgressesResponse as GetSnapshotTaskProgressesResponse,
+)
 from tideflow.wire.proto.data_service_pb2 import GetSplitRequest as GetSplitRequest
 from tideflow.wire.proto.data_service_pb2 import GetSplitResponse as GetSplitResponse
 from tideflow.wire.proto.data_service_pb2 import GetVersionRequest as GetVersionRequest
@@ -152,16 +184,32 @@ from tideflow.wire.proto.data_service_pb2 import MaybeRemoveTaskResponse as Mayb
 from tideflow.wire.proto.data_service_pb2 import ProcessingModeDef as ProcessingModeDef
 from tideflow.wire.proto.data_service_pb2 import ProcessTaskRequest as ProcessTaskRequest
 from tideflow.wire.proto.data_service_pb2 import ProcessTaskResponse as ProcessTaskResponse
+from tideflow.wire.proto.data_service_pb2 import ProduceSplitUpdate as ProduceSplitUpdate
+from tideflow.wire.proto.data_service_pb2 import RegisterDatasetUpdate as RegisterDatasetUpdate
+from tideflow.wire.proto.data_service_pb2 import RegisterWorkerUpdate as RegisterWorkerUpdate
 from tideflow.wire.proto.data_service_pb2 import (
     ReleaseIterationClientRequest as ReleaseIterationClientRequest,
 )
 from tideflow.wire.proto.data_service_pb2 import (
     ReleaseIterationClientResponse as ReleaseIterationClientResponse,
 )
+from tideflow.wire.proto.data_service_pb2 import (
+    ReleaseIterationClientUpdate as ReleaseIterationClientUpdate,
+)
+from tideflow.wire.proto.data_service_pb2 import RemoveTaskUpdate as RemoveTaskUpdate
+from tideflow.wire.proto.data_service_pb2 import SnapshotRequest as SnapshotRequest
+from tideflow.wire.proto.data_service_pb2 import SnapshotResponse as SnapshotResponse
+from tideflow.wire.proto.data_service_pb2 import SnapshotStreamInfo as SnapshotStreamInfo
+from tideflow.wire.proto.data_service_pb2 import SnapshotTaskDef as SnapshotTaskDef
+from tideflow.wire.proto.data_service_pb2 import SnapshotTaskProgress as SnapshotTaskProgress
+from tideflow.wire.proto.data_service_pb2 import SnapshotUpdate as SnapshotUpdate
+from tideflow.wire.proto.data_service_pb2 import StatusProto as StatusProto
 from tideflow.wire.proto.data_service_pb2 import TargetWorkers as TargetWorkers
 from tideflow.wire.proto.data_service_pb2 import TaskDef as TaskDef
 from tideflow.wire.proto.data_service_pb2 import TaskInfo as TaskInfo
 from tideflow.wire.proto.data_service_pb2 import TaskProgress as TaskProgress
+from tideflow.wire.proto.data_service_pb2 import TaskRejected as TaskRejected
+from tideflow.wire.proto.data_service_pb2 import Update as Update
 from tideflow.wire.proto.data_service_pb2 import WorkerInfo as WorkerInfo
 from tideflow.wire.proto.data_service_pb2 import WorkerUpdateRequest as WorkerUpdateRequest
 from tideflow.wire.proto.data_service_pb2 import WorkerUpdateResponse as WorkerUpdateResponse
@@ -284,6 +332,9 @@ from tideflow.wire.proto.saved_object_graph_pb2 import SavedResource as SavedRes
 from tideflow.wire.proto.saved_object_graph_pb2 import SavedUserObject as SavedUserObject
 from tideflow.wire.proto.saved_object_graph_pb2 import SavedVariable as SavedVariable
 from tideflow.wire.proto.server_pb2 import ServerDef as ServerDef
+from tideflow.wire.proto.snapshot_pb2 import (
+    DistributedSnapshotMetadata as DistributedSnapshotMetadata,
+)
 from tideflow.wire.proto.snapshot_pb2 import SnapshotMetadataRecord as SnapshotMetadataRecord
 from tideflow.wire.proto.snapshot_pb2 import SnapshotRecord as SnapshotRecord
 from tideflow.wire.proto.snapshot_pb2 import SnapshotTensorMetadata as SnapshotTensorMetadata

@@ -14,6 +14,7 @@ from tideflow.ops.data.iterators import IteratorResource, end_of_sequence
 from tideflow.ops.data.optional_api import Optional, next_as_optional
 from tideflow.ops.data.record_io import tf_record_iterator
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
+from tideflow.ops.data.saved import compression_of_files, stored_element
 from tideflow.ops.data.service import Reading, provide_data_service
 from tideflow.ops.data.splits import SplitFeed, read_splits, share_of, split_sources
 from tideflow.ops.data.sql import sql_parts
@@ -41,6 +42,7 @@ __all__ = [
     "as_dataset",
     "assert_cardinality",
     "attrs_of",
+    "compression_of_files",
     "dataset_op",
     "drive",
     "end_of_sequence",
@@ -56,6 +58,7 @@ __all__ = [
     "share_of",
     "split_sources",
     "sql_parts",
+    "stored_element",
     "text",
     "tf_record_iterator",
     "to_variant",

@@ -84,6 +84,12 @@ def compression_of_files(name: str) -> str:
 # ---- writing
 
 
+def stored_element(element: Element, types: Sequence[DType]) -> PyIterator[bytes]:
+    """Return the records of an element, one for each component."""
+    for value, dtype in zip(element, types):
+        yield stored_tensor(value, dtype).SerializeToString()
+
+
 class Run:
     """The files of one run, which count once it is closed."""
 
@@ -104,8 +110,8 @@ class Run:
         """Append elements, each to a shard."""
         for shard, element in elements:
             writer = self._shards.get(shard) or self._open(shard)
-            for value, dtype in zip(element, self._types):
-                writer.write(stored_tensor(value, dtype).SerializeToString())
+            for record in stored_element(element, self._types):
+                writer.write(record)
             self._count += 1
 
     def _open(self, shard: int) -> RecordWriter:

@@ -5,21 +5,28 @@ Source: tensorflow/python/data/ops/{save,load}_op.py.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from tideflow.formats import AtomicFile, file_errors
+from tideflow.formats import AtomicFile, SnapshotFiles, file_errors
 from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.graph import get_default_graph
+from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.data.grouping_api import GroupingTransformations
 from tideflow.ops.data.spec_files import structured_value, value_of
 from tideflow.ops.data.structure import int64, make
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.data.type_specs import DatasetSpec
-from tideflow.wire import dtypes
+from tideflow.ops.export import export
+from tideflow.platform import clock
+from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 
+# How often a saved dataset is looked for.
+_LOOK_S = 0.2
 # Beside the files of a saved dataset: the structure of its elements.
 _SPEC = "dataset_spec.pb"
 
@@ -97,10 +104,12 @@ class SavedTransformations(GroupingTransformations):
           compression: what it was saved with.
           reader_func: called with a dataset of datasets, one for each shard; gives the dataset
             that is returned.  None to let the shards take turns.
-          wait: accepted; what is not there is an error at once.
+          wait: whether to wait until something is there.  A snapshot of `distributed_save` is
+            read while it is written, also without that.
         Returns: a dataset.
         Raises: NotFoundError where nothing was saved; TypeError for a function that gives no
-          dataset.
+          dataset; ValueError for a snapshot of `distributed_save` that failed, or that has another
+          element_spec or compression.
         Example:
           >>> import tempfile
           >>> with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +118,15 @@ class SavedTransformations(GroupingTransformations):
           ...     loaded.element_spec.dtype.name, len(loaded)
           ('int64', 3)
         """
+        while wait:
+            with contextlib.suppress(errors.NotFoundError):
+                return cls.load(path, element_spec, compression, reader_func)
+            clock.sleep(_LOOK_S)
         directory = Path(os.fspath(path))
+        metadata = SnapshotFiles(str(directory)).read_metadata()
+        if metadata is not None:
+            found = _checked_spec(str(directory), metadata, element_spec, compression)
+            return cls._of_snapshot(str(directory), metadata.compression, found, reader_func)
         if element_spec is None:
             with file_errors("read", str(directory / _SPEC)):
                 element_spec = value_of(
@@ -120,3 +137,91 @@ class SavedTransformations(GroupingTransformations):
         inputs = [convert_to_tensor(str(directory), dtypes.string), traced.captured]
         attrs: dict[str, Any] = {"compression": compression or "", "reader_func": traced.ref}
         return cls._make("LoadDataset", inputs, element_spec, **attrs)
+
+    @classmethod
+    def _of_snapshot(
+        cls, path: str, compression: str, element: Any, reader_func: Callable[[Any], Any] | None
+    ) -> Self:
+        """Return the dataset that workers of the tf.data service have written, or are writing."""
+        names: Any = cls._make(
+            "ListSnapshotChunksDataset",
+            [convert_to_tensor(path, dtypes.string)],
+            TensorSpec((), dtypes.string),
+        )
+        chunks = names.map(
+            lambda name: cls._make("SnapshotChunkDataset", [name], element, compression=compression)
+        )
+        read: Callable[[Any], Self] = reader_func or _in_turn
+        return read(chunks)
+
+
+def _in_turn(chunks: Any) -> Any:
+    return chunks.interleave(lambda chunk: chunk)
+
+
+def _checked_spec(
+    path: str, metadata: pb.DistributedSnapshotMetadata, spec: Any, compression: str | None
+) -> Any:
+    """Return the structure of the elements of a snapshot.
+
+    Raises: ValueError for another one than the given, or another compression.
+    """
+    error = SnapshotFiles(path).error
+    if error.exists():
+        raise ValueError(
+            f"Failed to load tf.data snapshot at {path}. The save job failed to write it. Status: "
+            f"{error.read_text()}"
+        )
+    found = value_of(pb.StructuredValue.FromString(metadata.element_spec))
+    if spec is not None and spec != found:
+        raise ValueError(
+            f"Failed to load tf.data snapshot at {path}. User specified element_spec {spec}, but "
+            f"the actual element_spec is {found}."
+        )
+    if compression and compression != metadata.compression:
+        raise ValueError(
+            f"Failed to load tf.data snapshot at {path}. User specified compression {compression}, "
+            f"but the actual compression is {metadata.compression}."
+        )
+    return found
+
+
+@export("data.experimental.distributed_save")
+def distributed_save(
+    dataset: Any, path: str, data_service_address: str, compression: str | None = "AUTO"
+) -> Any:
+    """Have the workers of a tf.data service write a dataset to files; return at once.
+
+    `tf.data.Dataset.load` reads them, also while they are being written.
+
+    Args:
+      dataset: has an end; its sources can be shared out, as for "distributed_epoch".
+      path: a directory that is not there yet, which dispatcher, workers and readers all see.
+      data_service_address: HOST:PORT of a dispatcher in fault_tolerant_mode.
+      compression: "AUTO", "SNAPPY", "GZIP", "ZLIB" or None.
+    Returns: in a graph, the operation that begins it.
+    Raises: ValueError for an address that is no text or empty; InvalidArgumentError for a dataset
+      without end, or a dispatcher that is not in fault_tolerant_mode; AlreadyExistsError for a
+      directory that is there.
+    """
+    if not isinstance(data_service_address, str):
+        raise ValueError(
+            "`data_service_address` must be a string, but is a "
+            f"{type(data_service_address)} ({data_service_address}"
+        )
+    if not data_service_address:
+        raise ValueError("`data_service_address` must not be empty")
+    metadata = pb.DistributedSnapshotMetadata(
+        element_spec=structured_value(dataset.element_spec).SerializeToString(),
+        compression=compression or "",
+    )
+    made = make(
+        "DistributedSave",
+        [
+            dataset._variant,
+            convert_to_tensor(os.fspath(path), dtypes.string),
+            convert_to_tensor(data_service_address, dtypes.string),
+        ],
+        metadata=metadata.SerializeToString().decode("utf-8", "surrogateescape"),
+    )
+    return None if get_default_graph().is_eager else made

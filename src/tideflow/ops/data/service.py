@@ -66,6 +66,9 @@ class DataService(Protocol):
     def metadata(self, address: str, dataset_id: str) -> pb.DataServiceMetadata:
         """Return what a dispatcher knows of a dataset; called in threads of users."""
 
+    async def save(self, address: str, request: pb.SnapshotRequest) -> None:
+        """Have a dispatcher's workers write a dataset to a directory."""
+
     def iterator(self, reading: Reading, repetition: int) -> Iterator:
         """Return an iterator over the elements of one repetition of a job."""
 

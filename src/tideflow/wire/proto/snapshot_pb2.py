@@ -26,7 +26,7 @@ from tideflow.wire.proto import tensor_pb2 as tideflow_dot_wire_dot_proto_dot_te
 from tideflow.wire.proto import types_pb2 as tideflow_dot_wire_dot_proto_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tideflow/wire/proto/snapshot.proto\x12\x08tideflow\x1a tideflow/wire/proto/tensor.proto\x1a\x1ftideflow/wire/proto/types.proto\"7\n\x0eSnapshotRecord\x12%\n\x06tensor\x18\x01 \x03(\x0b\x32\x15.tideflow.TensorProto\"\xb6\x01\n\x16SnapshotMetadataRecord\x12\x12\n\ngraph_hash\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x1a\n\x12\x63reation_timestamp\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12!\n\x05\x64type\x18\x05 \x03(\x0e\x32\x12.tideflow.DataType\x12\x14\n\x0cnum_elements\x18\x06 \x01(\x03\x12\x12\n\tfinalized\x18\xe8\x07 \x01(\x08\"]\n\x0eTensorMetadata\x12\x30\n\x0ctensor_shape\x18\x02 \x01(\x0b\x32\x1a.tideflow.TensorShapeProto\x12\x19\n\x11tensor_size_bytes\x18\x03 \x01(\x03\"K\n\x16SnapshotTensorMetadata\x12\x31\n\x0ftensor_metadata\x18\x01 \x03(\x0b\x32\x18.tideflow.TensorMetadatab\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"tideflow/wire/proto/snapshot.proto\x12\x08tideflow\x1a tideflow/wire/proto/tensor.proto\x1a\x1ftideflow/wire/proto/types.proto\"7\n\x0eSnapshotRecord\x12%\n\x06tensor\x18\x01 \x03(\x0b\x32\x15.tideflow.TensorProto\"\xb6\x01\n\x16SnapshotMetadataRecord\x12\x12\n\ngraph_hash\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x1a\n\x12\x63reation_timestamp\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12!\n\x05\x64type\x18\x05 \x03(\x0e\x32\x12.tideflow.DataType\x12\x14\n\x0cnum_elements\x18\x06 \x01(\x03\x12\x12\n\tfinalized\x18\xe8\x07 \x01(\x08\"]\n\x0eTensorMetadata\x12\x30\n\x0ctensor_shape\x18\x02 \x01(\x0b\x32\x1a.tideflow.TensorShapeProto\x12\x19\n\x11tensor_size_bytes\x18\x03 \x01(\x03\"K\n\x16SnapshotTensorMetadata\x12\x31\n\x0ftensor_metadata\x18\x01 \x03(\x0b\x32\x18.tideflow.TensorMetadata\"H\n\x1b\x44istributedSnapshotMetadata\x12\x14\n\x0c\x65lement_spec\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63ompression\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,4 +41,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TENSORMETADATA']._serialized_end=450
   _globals['_SNAPSHOTTENSORMETADATA']._serialized_start=452
   _globals['_SNAPSHOTTENSORMETADATA']._serialized_end=527
+  _globals['_DISTRIBUTEDSNAPSHOTMETADATA']._serialized_start=529
+  _globals['_DISTRIBUTEDSNAPSHOTMETADATA']._serialized_end=601
 # @@protoc_insertion_point(module_scope)
