@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -127,7 +127,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """The servers of a runtime, one process for each task."""
+    """The servers of a runtime, one process for each task but for those of jobs that are absent."""
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class Cluster:
         jobs: Jobs,
         module: str = "benchmarks.runtimes",
         more: Mapping[str, str] = MappingProxyType({}),
+        absent: Collection[str] = (),
     ) -> None:
         ports = iter(free_ports(sum(count for _, count in jobs)))
         self.addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(n)] for job, n in jobs}
@@ -143,7 +144,7 @@ class Cluster:
         self.servers: dict[tuple[str, int], Process] = {}
         try:
             for job, count in jobs:
-                for task in range(count):
+                for task in range(0 if job in absent else count):
                     self.servers[job, task] = Process(
                         "serve", runtime, spec, job, str(task), module=module, more=more
                     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 # Two colours, then the same ones for dashed lines.
 _COLOURS = ("#ea580c", "#0284c7")
 _DASHES = ("-", "--")
+_PANEL_COLOURS = ("#ea580c", "#0284c7", "#16a34a")
 _TEXT, _GRID = "#7c8798", "#94a3b855"
 _STYLE: dict[str, Any] = {
     # Text stays text, in the reader's font; the same numbers give the same file.
@@ -109,12 +110,46 @@ def draw(
     return figure
 
 
+def draw_panels(label: str, panels: Mapping[str, Sequence[Series]]) -> Figure:
+    """Return a figure of seconds over numbers, a panel for each title, one below the other.
+
+    Args:
+      label: what the numbers are.
+      panels: series of the same names in each.
+    """
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7.6, 2.6 * len(panels) + 0.6), layout="constrained")
+        every = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+        for axes, (title, series) in zip(every, panels.items(), strict=True):
+            axes.set_title(title, fontweight="bold", loc="left")
+            axes.set_yscale("log")
+            for one, colour in zip(series, _PANEL_COLOURS):
+                axes.plot(*zip(*one.points), "-", color=colour, lw=1.1, label=one.name)
+            times = [seconds for one in series for _, seconds in one.points]
+            decades = _decades(min(times), max(times))
+            axes.set_ylim(decades[0], decades[-1])
+            axes.set_yticks(decades, [_seconds(value) for value in decades])
+            axes.set_yticks([], minor=True)
+        every[-1].set_xlabel(label)
+        lines = every[0].get_legend_handles_labels()
+        figure.legend(*lines, loc="outside upper center", ncols=len(lines[0]), frameon=False)
+    return figure
+
+
 def plot(
     title: str, label: str, series: Sequence[Series], ticks: Callable[[float], str] = plain
 ) -> str:
     """Return the figure of `draw` as SVG, with nothing behind it."""
+    return _as_svg(draw(title, label, series, ticks))
+
+
+def plot_panels(label: str, panels: Mapping[str, Sequence[Series]]) -> str:
+    """Return the figure of `draw_panels` as SVG, with nothing behind it."""
+    return _as_svg(draw_panels(label, panels))
+
+
+def _as_svg(figure: Figure) -> str:
     text = io.StringIO()
-    figure = draw(title, label, series, ticks)
     with matplotlib.rc_context(_STYLE):
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     return text.getvalue()

@@ -1,238 +1,217 @@
 """Train models that people train on tideflow and on TensorFlow, in turns, and print what it took.
 
 For each model and shape of program: a hot step, the first 100 steps (their time and the processors'
-time, from a cold start and with what was compiled before in a cache on disk), the 99th percentile
-of the first steps, the most memory beyond what the imported package needs, and how far the losses
-differ.  A ratio is tideflow's where TensorFlow's is 1.
+time, from a cold start and with what was compiled before in a cache on disk), the 50th and 99th
+percentile of the first 300, and the most memory.  A ratio is tideflow's where TensorFlow's is 1.
+
+Each run is a process of its own; TensorFlow's, a cold one and one from a cache follow each other,
+round by round over all rows.  All rows take about 50 minutes for three rounds.  No run is started
+after --minutes; one that goes on then takes up to three minutes more.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import math
-import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from benchmarks.processes import BenchmarkError, Cluster, Process
-from benchmarks.report import PAGE, machine, markdown_table, show, write_part
+from benchmarks.models import tables
+from benchmarks.models.results import Results
+from benchmarks.models.rows import ROWS, Row, chosen
+from benchmarks.models.runs import (
+    CACHED,
+    COLD,
+    TENSORFLOW,
+    WITHOUT_ONEDNN,
+    Effort,
+    Engine,
+    Run,
+    train,
+)
+from benchmarks.processes import BenchmarkError, Process
+from benchmarks.report import PAGE, machine, show, write_part
+from benchmarks.scaling import IMAGES
 
-_MODULE = "benchmarks.models.client"
-_JOBS = (("ps", 1), ("worker", 1))
-_MIB = 1 << 20
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line: a model in a shape of program, and the ratios that are aimed at."""
-
-    model: str
-    shape: str
-    hot: float
-    cold: float = 1.2
-    cached: float = 0.8
-
-    @property
-    def title(self) -> str:
-        """Its name on the command line and in the table."""
-        return f"{self.model} {self.shape}"
-
-
-ROWS = (
-    Row("cnn", "session", 1.0), Row("cnn", "function", 1.0), Row("cnn", "ps", 0.7),
-    Row("transformer", "session", 0.95), Row("transformer", "function", 0.95),
-    Row("lstm", "session", 0.4, 1.2, 0.5), Row("lstm", "function", 0.4, 1.2, 0.5),
-    Row("recommender", "session", 0.8, 1.2, 0.7), Row("recommender", "function", 0.5, 1.2, 0.7),
-    Row("recommender", "ps", 0.6, 1.2, 0.7),
-    Row("lenet", "session", 1.0), Row("lenet", "function", 1.0),
-    Row("resnet20", "session", 1.0), Row("resnet20", "function", 1.0),
-    Row("small-mlp", "ps", 0.4, 0.8), Row("big-mlp", "ps", 0.5, 0.8),
-    Row("small-mlp", "eager", 0.3, 0.3, 0.3),
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one process told."""
-
-    steps: list[float]
-    losses: list[float]
-    hot: list[float]
-    cpu_100: float
-    memory: int
-
-    @property
-    def first_100_s(self) -> float:
-        """The time of the first 100 steps."""
-        return sum(self.steps[:100])
-
-    @property
-    def hot_s(self) -> float:
-        """The median of a hot step."""
-        return statistics.median(self.hot)
-
-    @property
-    def p99_s(self) -> float:
-        """The 99th percentile of the first steps, but for the very first."""
-        found = sorted(self.steps[1:])
-        return found[min(len(found) - 1, int(len(found) * 0.99))]
-
-
-def train(runtime: str, row: Row, steps: int, cache: str | None) -> Run:
-    """Train in processes of their own; cache is the folder for compiled code, None for none.
-
-    Raises: BenchmarkError where a process ends before its answer.
-    """
-    told = json.dumps({"shape": row.shape, "model": row.model, "steps": steps})
-    more = {"TIDEFLOW_JIT_CACHE": cache} if cache else {}
-    with contextlib.ExitStack() as stack:
-        target, pids = "", []
-        if row.shape == "ps":
-            cluster = stack.enter_context(contextlib.closing(Cluster(runtime, _JOBS, more=more)))
-            target = cluster.target(0)
-            pids = [server.pid for server in cluster.servers.values()]
-        client = Process("train", runtime, told, module=_MODULE, more=more)
-        stack.enter_context(contextlib.closing(client))
-        client.answer("loaded")
-        client.tell(" ".join([target, *map(str, pids)]))
-        return Run(**json.loads(client.answer("{")))
-
-
-@dataclass
-class Result:
-    """The runs of a row: TensorFlow's, ours from a cold start, ours from a cache."""
-
-    row: Row
-    base: list[Run]
-    cold: list[Run]
-    cached: list[Run]
-    error: str = ""
-
-    def cells(self) -> list[str]:
-        """Return the line of the table."""
-        if self.error:
-            return [self.row.title, "failed", *["-"] * (len(HEADS) - 2)]
-        base_hot, our_hot = (_median(runs, "hot_s") for runs in (self.base, self.cold))
-        base_100 = _median(self.base, "first_100_s")
-        cold, cached = (
-            _median(runs, "first_100_s") / base_100 for runs in (self.cold, self.cached)
-        )
-        cpu = _median(self.cold, "cpu_100") / _median(self.base, "cpu_100")
-        return [
-            self.row.title,
-            show(base_hot),
-            f"{our_hot / base_hot:.2f} ({self.row.hot:g})",
-            show(base_100),
-            f"{cold:.2f} ({self.row.cold:g})",
-            f"{cached:.2f} ({self.row.cached:g})",
-            f"{cpu:.2f}",
-            f"{show(_median(self.base, 'p99_s'))}, {show(_median(self.cold, 'p99_s'))}",
-            f"{_median(self.base, 'memory') / _MIB:.0f}, {_median(self.cold, 'memory') / _MIB:.0f}",
-            f"{self.difference():.0e}",
-        ]
-
-    def difference(self) -> float:
-        """Return the most that losses differ by, relative to TensorFlow's."""
-        pairs = zip(self.base[0].losses, self.cold[0].losses)
-        return max((abs(a - b) / max(abs(a), 1e-9) for a, b in pairs), default=math.nan)
-
-
-HEADS = (
-    "model", "hot, TensorFlow", "ratio (target)", "first 100, TensorFlow", "cold (target)",
-    "from a cache (target)", "CPU, cold", "p99: TensorFlow, tideflow", "memory, MiB: both",
-    "losses differ by",
-)  # fmt: skip
-
-
-def _median(runs: Sequence[Run], name: str) -> float:
-    return statistics.median(getattr(run, name) for run in runs)
-
-
-def measure(row: Row, rounds: int, steps: int, console: Console) -> Result:
-    """Run a row so many times on each engine, in turns; an error is in the result."""
-    result = Result(row, [], [], [])
-    try:
-        for number in range(rounds):
-            with (
-                console.status(f"{row.title}: round {number + 1} of {rounds}"),
-                tempfile.TemporaryDirectory() as cache,
-            ):
-                result.base.append(train("tensorflow", row, steps, None))
-                result.cold.append(train("tideflow", row, steps, cache))
-                result.cached.append(train("tideflow", row, steps, cache))
-    except BenchmarkError as error:
-        result.error = str(error)
-        console.print(f"{row.title} failed: {error}", markup=False)
-    return result
+_PLOT = "perf-first-steps.svg"
+_TURNS = ((TENSORFLOW, COLD, CACHED), (COLD, CACHED, TENSORFLOW))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="processes for each engine (3)")
-    parser.add_argument("--steps", type=int, default=300, help="steps from the start (300)")
-    parser.add_argument(
-        "--row", action="append", default=[], metavar="TEXT",
-        help="only rows whose name holds this, for example cnn or 'lstm session'",
-    )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="name the rows, and end")
-    parser.add_argument("--json", type=Path, help="write all that was measured to a file")
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    add = parser.add_argument
+    add("--rounds", type=int, default=3, metavar="N", help="runs on each engine (3)")
+    add("--minutes", type=float, default=60.0, metavar="N", help="no run starts after these (60)")
+    add("--row", action="append", default=[], metavar="TEXT",
+        help="only rows whose name holds this, for example cnn or 'lstm session'")  # fmt: skip
+    add("--list", action="store_true", help="name the rows, and end")
+    add("--steps", type=int, default=300, metavar="N", help="steps from the start (300)")
+    add("--warm", type=float, default=10.0, metavar="S",
+        help="seconds from the first step on until steps count as hot (10)")  # fmt: skip
+    add("--hot", type=float, default=3.0, metavar="S", help="seconds of hot steps (3)")
+    add("--losses", action="store_true",
+        help="compare losses, also with those of TensorFlow without oneDNN")  # fmt: skip
+    add("--neighbours", type=int, default=0, metavar="N",
+        help="so many processes keep a core busy meanwhile (0)")  # fmt: skip
+    add("--plot", type=Path, metavar="FILE", help="draw the first steps of three models, as SVG")
+    add("--results", type=Path, metavar="FILE", help="a file to go on from, and to keep all in")
+    add("--write", action="store_true", help=f"write tables and plot into {PAGE.name}")
     return parser.parse_args(arguments)
+
+
+class Measurement:
+    """Runs rows on all engines in turns, and says how far it is."""
+
+    def __init__(
+        self, rows: Sequence[Row], options: argparse.Namespace, results: Results, console: Console
+    ) -> None:
+        self._rows = rows
+        self._options = options
+        self._results = results
+        self._console = console
+        self._began = time.monotonic()
+        self._effort = Effort(options.steps, options.warm, options.hot)
+        # One from a cache follows a cold one, and has nothing to wait for.
+        self._short = Effort(options.steps, 0.0, 0.0)
+        self._done = 0
+        self._all = len(rows) * (3 * options.rounds + options.losses)
+
+    def run(self) -> None:
+        """Measure until all is there or the time is over; errors are told."""
+        for number in range(self._options.rounds):
+            for row in self._rows:
+                if self._minutes() >= self._options.minutes:
+                    self._console.print(f"{self._options.minutes:g} minutes are over")
+                    return
+                try:
+                    self._round(row, number)
+                except BenchmarkError as error:
+                    self._console.print(f"{row.title} failed: {error}", markup=False)
+
+    def _round(self, row: Row, number: int) -> None:
+        """Measure a row once on each engine; who begins changes with each round."""
+        turns = list(_TURNS[number % 2])
+        if self._options.losses:
+            turns.append(WITHOUT_ONEDNN)
+        with tempfile.TemporaryDirectory() as cache:
+            for engine in turns:
+                wanted = 1 if engine is WITHOUT_ONEDNN else number + 1
+                # What an earlier call left to do for a cache needs the cold run again.
+                has = min(len(self._results.runs(row, one)) for one in _with_cold(engine))
+                if has < wanted:
+                    self._one(row, engine, cache)
+
+    def _one(self, row: Row, engine: Engine, cache: str) -> None:
+        effort = self._effort if engine in (TENSORFLOW, COLD) else self._short
+        folder = cache if engine.runtime == "tideflow" else None
+        self._done += 1
+        minutes, seconds = divmod(int(60 * self._minutes()), 60)
+        place = f"{self._done} of {self._all}, {minutes}:{seconds:02d}"
+        with self._console.status(f"{place}: {row.title}, {engine.title}"):
+            run = train(engine, row, effort, folder)
+        self._results.add(row, engine, run)
+        self._console.print(
+            f"{place}: {row.title}, {engine.title}: {_in_short(run)}",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+    def _minutes(self) -> float:
+        return (time.monotonic() - self._began) / 60
+
+
+def _with_cold(engine: Engine) -> tuple[Engine, ...]:
+    return (COLD, CACHED) if engine in (COLD, CACHED) else (engine,)
+
+
+def _in_short(run: Run) -> str:
+    count = min(100, len(run.steps))
+    return f"hot {show(run.hot_s)}, the first {count} {show(run.first_s(count))}"
+
+
+@contextlib.contextmanager
+def _busy(count: int) -> Iterator[None]:
+    """Keep so many cores busy, as far as there are so many."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            one = Process(module="benchmarks.models.neighbour")
+            stack.enter_context(contextlib.closing(one))
+            one.answer("busy")
+        yield
+
+
+def _part(neighbours: int) -> str:
+    """Return the name of the page's part that is written."""
+    return f"models-neighbours-{neighbours}" if neighbours else "models"
+
+
+def _write(
+    shown: Sequence[tables.Section],
+    plot: str,
+    missing: Sequence[Row],
+    neighbours: int,
+    command: str,
+) -> None:
+    parts = [f"{machine()}\n- command: `{command}`"]
+    if missing:
+        titles = ", ".join(row.title for row in missing)
+        parts[0] += f"\n- failed, or not measured in time: {titles}"
+    if plot and not neighbours:
+        IMAGES.mkdir(exist_ok=True)
+        (IMAGES / _PLOT).write_text(plot)
+        parts.append(f"![The first steps of three models](images/{_PLOT})")
+    parts.extend(one.as_markdown() for one in shown)
+    write_part(PAGE, _part(neighbours), "\n\n".join(parts))
+
+
+def _command(arguments: Sequence[str], *files: Path | None) -> str:
+    """Return the command as the page names it: without paths of this machine."""
+    command = " ".join(["python -m benchmarks.models", *arguments])
+    for file in filter(None, files):
+        command = command.replace(str(file), "FILE")
+    return command
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure what the command line asks for; return the exit status."""
     options = parse(arguments)
-    console = Console()
-    rows = [
-        row for row in ROWS if not options.row or any(text in row.title for text in options.row)
-    ]
-    if options.list or not rows:
+    # A file has no width; tables are to have room there.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if options.list:
         for row in ROWS:
             console.print(row.title, highlight=False)
-        return 0 if options.list else 2
-    results: list[Result] = []
+        return 0
+    rows = chosen(options.row)
+    if options.write and f"<!-- {_part(options.neighbours)}:begin -->" not in PAGE.read_text():
+        raise SystemExit(f"{PAGE} has no part {_part(options.neighbours)}")
+    results = Results(options.results)
+    interrupted = False
     try:
-        for row in rows:
-            results.append(measure(row, options.rounds, options.steps, console))
-            _tell(results[-1], console)
+        with _busy(options.neighbours):
+            Measurement(rows, options, results, console).run()
     except KeyboardInterrupt:
+        interrupted = True
         console.print("stopped; these are the rows until then")
-    if options.json:
-        options.json.write_text(json.dumps([_as_json(one) for one in results], indent=1) + "\n")
-    if options.write and len(results) == len(rows):
-        command = " ".join(["python -m benchmarks.models", *arguments])
-        text = f"{machine()}\n- command: `{command}`\n\n"
-        write_part(PAGE, "models", text + markdown_table(HEADS, [one.cells() for one in results]))
-    return 1 if any(one.error for one in results) else 0
-
-
-def _tell(result: Result, console: Console) -> None:
-    """Print a row as lines, each with what it says."""
-    title, *values = result.cells()
-    console.print(title, style="bold")
-    for head, value in zip(HEADS[1:], values):
-        console.print(f"  {head}: {value}", highlight=False, soft_wrap=True)
-
-
-def _as_json(result: Result) -> dict[str, Any]:
-    return {
-        "row": result.row.title,
-        "error": result.error,
-        **{
-            name: [vars(run) for run in getattr(result, name)]
-            for name in ("base", "cold", "cached")
-        },
-    }
+    shown = tables.sections(results, rows, options.steps)
+    if options.losses:
+        shown.append(tables.losses(results, rows, options.steps))
+    for one in shown:
+        console.print(one.as_table())
+    missing = [row for row in rows if not results.is_measured(row)]
+    plot = tables.plot_steps(results, rows)
+    if options.plot and plot:
+        options.plot.write_text(plot)
+    if options.write and not interrupted:
+        command = _command(arguments, options.results, options.plot)
+        _write(shown, plot, missing, options.neighbours, command)
+    if interrupted:
+        return 130
+    return 1 if missing else 0
 
 
 if __name__ == "__main__":

@@ -2,25 +2,29 @@
 
     python -m benchmarks.models.client train RUNTIME JSON
 
-It says "loaded", is told its target, trains, and answers with a line of JSON.  It ends with the
-process that started it.  Servers are those of `benchmarks.runtimes`.
+It says "loaded", is told its target and its servers in a line of JSON, trains, and answers with
+another one.  It ends with the process that started it.  Servers are those of `benchmarks.runtimes`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks.memory import peak_bytes
-from benchmarks.models.networks import NETWORKS
-from benchmarks.models.training import SHAPES
+from benchmarks.models.networks import NETWORKS, Batch
+from benchmarks.models.runs import Effort
+from benchmarks.models.training import SHAPES, TrainStep
 from benchmarks.runtimes import end_with_parent, load
 
 _TF2 = ("function", "eager")
+_FEWEST, _MOST = 10, 2000
 
 
 def _load(runtime: str, shape: str) -> Any:
@@ -35,64 +39,76 @@ def _load(runtime: str, shape: str) -> Any:
     return tf
 
 
-def _cpu_s(pids: list[int]) -> float:
-    """Return the processor time of some processes, of threads that have ended, too."""
-    ticks = 0
-    for pid in pids:
-        # The name of the program, in brackets, may hold blanks.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+def _cpu_s(pid: int) -> float:
+    """Return the processor time of a process, in seconds, of threads that have ended, too."""
+    # Linux numbers the clock of a process after it (clock_getcpuclockid); /proc counts in 10 ms.
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def _forget_peak(pid: int) -> None:
+    """Let the kernel count the most memory of a process from now on."""
+    # Some containers forbid it; then the peak of the import counts, too.
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def train(
     tf: Any,
     shape: str,
     model: str,
-    steps: int,
-    target: str,
-    servers: list[int],
-    warm_s: float = 10.0,
-    hot_s: float = 6.0,
+    effort: Effort,
+    target: str = "",
+    servers: list[int] | None = None,
+    cluster: dict[str, list[str]] | None = None,
 ) -> dict[str, Any]:
-    """Train for so many steps from a cold start, then hot; return what was measured.
+    """Train from a cold start, then hot; return what `Run` takes.
 
-    servers: the ids of the processes whose time and memory count as well.
-    warm_s, hot_s: for how long steps go on until they count as hot, and are measured then.
+    Args:
+      servers: the ids of the processes whose time and memory count as well.
+      cluster: the addresses of the cluster whose worker this process is to be.
     """
-    pids = [os.getpid(), *servers]
+    pids = [os.getpid(), *(servers or [])]
     network = NETWORKS[model]()
     batches = network.batches()
-    held = [peak_bytes(pid, "VmRSS") for pid in pids]
+    for pid in pids:
+        _forget_peak(pid)
+    held = sum(peak_bytes(pid, "VmRSS") for pid in pids)
+    if cluster is not None:
+        spec = tf.train.ClusterSpec(cluster)
+        worker = tf.train.Server(spec, job_name="worker", task_index=0)
+        target = worker.target
     step = SHAPES[shape](tf, network, target, next(network.batches()))
     times: list[float] = []
+    cpu: list[float] = []
     losses: list[float] = []
-    used_s = _cpu_s(pids)
-    cpu_100_s = 0.0
-    for number in range(steps):
+    started = time.perf_counter()
+    used = sum(map(_cpu_s, pids))
+    while len(times) < effort.steps and time.perf_counter() - started < effort.limit_s:
+        batch = next(batches)
         began = time.perf_counter()
-        losses.append(step(next(batches)))
+        losses.append(step(batch))
         times.append(time.perf_counter() - began)
-        if number == min(99, steps - 1):
-            cpu_100_s = _cpu_s(pids) - used_s
-    _until(step, batches, warm_s)
-    hot = _until(step, batches, hot_s)
-    peaks = [peak_bytes(pid, "VmHWM") for pid in pids]
+        before, used = used, sum(map(_cpu_s, pids))
+        cpu.append(used - before)
+    warm_s = min(effort.warm_s, effort.limit_s)
+    while time.perf_counter() - started < warm_s:
+        step(next(batches))
     return {
         "steps": times,
+        "cpu": cpu,
         "losses": losses,
-        "hot": hot,
-        "cpu_100": cpu_100_s,
-        "memory": sum(peak - before for peak, before in zip(peaks, held)),
+        "hot": _hot(step, batches, effort.hot_s),
+        "memory": sum(peak_bytes(pid, "VmHWM") for pid in pids) - held,
     }
 
 
-def _until(step: Any, batches: Any, seconds: float) -> list[float]:
+def _hot(step: TrainStep, batches: Iterator[Batch], seconds: float) -> list[float]:
     ends = time.perf_counter() + seconds
     times: list[float] = []
-    while len(times) < 10 or (time.perf_counter() < ends and len(times) < 2000):
+    while len(times) < _FEWEST or (time.perf_counter() < ends and len(times) < _MOST):
+        batch = next(batches)
         began = time.perf_counter()
-        step(next(batches))
+        step(batch)
         times.append(time.perf_counter() - began)
     return times
 
@@ -100,13 +116,13 @@ def _until(step: Any, batches: Any, seconds: float) -> list[float]:
 def main(arguments: list[str]) -> None:
     """Do what the command line says (see the module's text)."""
     end_with_parent()
-    _, runtime, told = arguments
-    options = json.loads(told)
-    tf = _load(runtime, options["shape"])
+    _, runtime, asked = arguments
+    options = json.loads(asked)
+    shape, model = options.pop("shape"), options.pop("model")
+    tf = _load(runtime, shape)
     print("loaded", flush=True)
-    target, *pids = sys.stdin.readline().rstrip("\n").split(" ")
-    found = train(tf, target=target, servers=list(map(int, pids)), **options)
-    print(json.dumps(found), flush=True)
+    told = json.loads(sys.stdin.readline())
+    print(json.dumps(train(tf, shape, model, Effort(**options), **told)), flush=True)
     os._exit(0)  # tearing down sessions is no part of what is measured
 
 

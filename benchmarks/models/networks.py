@@ -27,9 +27,10 @@ class Network:
       weights: the first values by name.
       batches: yields batches, by the name of each input, for ever; the same in every process.
       loss: computes the mean loss, a scalar, from (tf, weights, inputs).
-      optimizer: "adam", "adagrad" or "sgd".
+      optimizer: "adam", "adagrad" or "sgd"; "" where nothing is trained.
       rate: the learning rate.
       sparse: names of weights that are only gathered from.
+      loss_in_tf2: the loss as programs of the TF2 shape write it, where that differs.
     """
 
     weights: dict[str, np.ndarray]
@@ -38,6 +39,7 @@ class Network:
     optimizer: str = "adam"
     rate: float = 1e-3
     sparse: tuple[str, ...] = ()
+    loss_in_tf2: Callable[[Any, Weights, Weights], Any] | None = None
 
 
 def _drawn(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -201,7 +203,7 @@ _LSTM_STEPS, _LSTM_WIDTH, _LSTM_BATCH = 30, 64, 32
 
 
 def lstm() -> Network:
-    """An LSTM 64 wide over 30 steps of 32 sequences, as a loop of the graph."""
+    """An LSTM 64 wide over 30 steps of 32 sequences: `tf.while_loop`, or `for` over `tf.range`."""
     rng = np.random.default_rng(0)
     weights = {
         "gates": _drawn(rng, 2 * _LSTM_WIDTH, 4 * _LSTM_WIDTH),
@@ -222,14 +224,17 @@ def lstm() -> Network:
         while True:
             yield from made
 
+    def cell(tf: Any, x: Any, h: Any, c: Any, gates: Any, bias: Any) -> tuple[Any, Any]:
+        mixed = tf.matmul(tf.concat([x, h], 1), gates) + bias
+        i, f, o, g = tf.split(mixed, 4, 1)
+        c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)
+        return tf.sigmoid(o) * tf.tanh(c), c
+
     def loss(tf: Any, w: Weights, x: Weights) -> Any:
         gates, bias, inputs = tf.convert_to_tensor(w["gates"]), w["bias"] + 0.0, x["inputs"]
 
         def body(t: Any, h: Any, c: Any) -> tuple[Any, Any, Any]:
-            mixed = tf.matmul(tf.concat([inputs[t], h], 1), gates) + bias
-            i, f, o, g = tf.split(mixed, 4, 1)
-            c = tf.sigmoid(f) * c + tf.sigmoid(i) * tf.tanh(g)
-            return t + 1, tf.sigmoid(o) * tf.tanh(c), c
+            return t + 1, *cell(tf, inputs[t], h, c, gates, bias)
 
         zeros = tf.zeros([_LSTM_BATCH, _LSTM_WIDTH])
         _, h, _ = tf.while_loop(
@@ -237,7 +242,14 @@ def lstm() -> Network:
         )
         return _cross_entropy(tf, x["labels"], tf.matmul(h, w["out"]))
 
-    return Network(weights, batches, loss, "sgd", 0.1)
+    def loss_in_tf2(tf: Any, w: Weights, x: Weights) -> Any:
+        h = tf.zeros([_LSTM_BATCH, _LSTM_WIDTH])
+        c = tf.zeros([_LSTM_BATCH, _LSTM_WIDTH])
+        for t in tf.range(_LSTM_STEPS):
+            h, c = cell(tf, x["inputs"][t], h, c, w["gates"], w["bias"])
+        return _cross_entropy(tf, x["labels"], tf.matmul(h, w["out"]))
+
+    return Network(weights, batches, loss, "sgd", 0.1, loss_in_tf2=loss_in_tf2)
 
 
 def recommender() -> Network:
@@ -272,6 +284,38 @@ def recommender() -> Network:
     return Network(weights, batches, loss, "adagrad", 0.1, ("users", "things"))
 
 
+def _floats(count: int) -> Iterator[Batch]:
+    rng = np.random.default_rng(1)
+    made = [{"floats": rng.random(count).astype(np.float32)} for _ in range(8)]
+    while True:
+        yield from made
+
+
+def loop() -> Network:
+    """A loop of 1000 turns with two scalar ops: one counts, one multiplies."""
+
+    def loss(tf: Any, w: Weights, x: Weights) -> Any:
+        start = tf.reduce_mean(x["floats"])
+        _, found = tf.while_loop(
+            lambda i, y: i < 1000, lambda i, y: (i + 1, y * 0.999), [tf.constant(0), start]
+        )
+        return found
+
+    return Network({}, lambda: _floats(8), loss, "")
+
+
+def chain() -> Network:
+    """2000 ops in a row on eight floats, of two kinds, so that no optimiser merges them."""
+
+    def loss(tf: Any, w: Weights, x: Weights) -> Any:
+        found = x["floats"]
+        for _ in range(1000):
+            found = found * 0.5 + x["floats"]
+        return tf.reduce_mean(found)
+
+    return Network({}, lambda: _floats(8), loss, "")
+
+
 NETWORKS: dict[str, Callable[[], Network]] = {
     "cnn": cnn,
     "lenet": lenet,
@@ -279,6 +323,8 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "transformer": transformer,
     "lstm": lstm,
     "recommender": recommender,
+    "loop": loop,
+    "chain": chain,
     "small-mlp": lambda: mlp(64, 128, 10, batch=64),
     "big-mlp": lambda: mlp(784, 1024, 1024, 10, batch=256),
 }

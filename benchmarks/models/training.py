@@ -1,8 +1,10 @@
 """A network as a function that takes one training step, in each shape that programs have.
 
-`session` is the v1 shape: a graph, placeholders, an optimizer of `tf.train`, `session.run`.
-`function` is the TF2 shape: a `tf.function` with a tape, its updates by the optimizers' own ops, so
-that neither side needs a library of optimizers.  `eager` is the same without `tf.function`.
+`session` is the v1 shape: a graph, placeholders, an optimizer of `tf.train`, `session.run`.  `ps`
+and `in-worker` are the same on a cluster; which process is the worker is up to who makes the
+target.  `function` is the TF2 shape: a `tf.function` with a tape, its updates by the optimizers'
+own ops, so that neither side needs a library of optimizers.  `eager` is the same without
+`tf.function`.
 """
 
 from __future__ import annotations
@@ -39,14 +41,15 @@ def session(tf: Any, network: Network, target: str, batch: Batch) -> TrainStep:
         "adagrad": lambda: tf.train.AdagradOptimizer(network.rate, _ACCUMULATED),
         "sgd": lambda: tf.train.GradientDescentOptimizer(network.rate),
     }
-    train = optimizers[network.optimizer]().minimize(loss)
+    fetches = [loss]
+    if network.optimizer:
+        fetches.append(optimizers[network.optimizer]().minimize(loss))
     running = tf.Session(target)
     running.run(tf.global_variables_initializer())
 
     def step(values: Batch) -> float:
         feeds = {inputs[name]: value for name, value in values.items()}
-        _, found = running.run([train, loss], feeds)
-        return float(found)
+        return float(running.run(fetches, feeds)[0])
 
     return step
 
@@ -76,10 +79,11 @@ def _tf2_step(tf: Any, network: Network) -> Callable[[dict[str, Any]], Any]:
     apply = {"adam": _adam, "adagrad": _adagrad, "sgd": _sgd}[network.optimizer](
         tf, network, weights
     )
+    compute = network.loss_in_tf2 or network.loss
 
     def step(values: dict[str, Any]) -> Any:
         with tf.GradientTape() as tape:
-            loss = network.loss(tf, weights, values)
+            loss = compute(tf, weights, values)
         gradients = tape.gradient(loss, [weights[name] for name in names])
         apply(dict(zip(names, gradients)))
         return loss
@@ -149,4 +153,5 @@ SHAPES: dict[str, Callable[[Any, Network, str, Batch], TrainStep]] = {
     "function": function,
     "eager": eager,
     "ps": ps,
+    "in-worker": ps,
 }
