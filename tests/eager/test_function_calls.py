@@ -208,3 +208,23 @@ def test_workers_let_results_go_although_nothing_but_calls_follows(
     del result
     while run_sync(is_there()):
         call()
+
+
+def test_arguments_that_a_function_does_not_use_take_no_place_of_others() -> None:
+    @tf.function
+    def second(unused: Any, used: Any, handed_on: Any) -> Any:
+        return used + 1.0, handed_on
+
+    one, two, three = tf.constant(1.0), tf.constant(2.0), tf.constant(3.0)
+    with tf.device(W0):
+        assert [float(t) for t in second(one, two, three)] == [3.0, 3.0]
+
+    # Over two workers, too.
+    @tf.function
+    def over_both(unused: Any, used: Any) -> Any:
+        with tf.device(W0):
+            first = used + 1.0
+        with tf.device(W1):
+            return first * 2.0
+
+    assert float(over_both(one, two)) == 6.0

@@ -217,8 +217,8 @@ def to_array(value: Any, dtype: DType | None = None, wraps: bool = False) -> np.
     if array.dtype.kind in "SU":
         # From the values themselves: NumPy's own strings lose zeros at their end.
         return _string_array(np.asarray(value, object), dtype)
-    if array.dtype.kind == "u" and dtype is None:
-        raise _UnsupportedValue(f"{_short(value)} does not fit int64; give dtype tf.uint64")
+    if array.dtype.kind in "ufO" and type(_first(value)) is int and _all_ints(value):
+        array = _beyond_int64(array, value, dtype, wraps)
     if array.dtype.kind == "O":
         return _string_array(array, dtype)
     if array.dtype.kind in "iufc" and type(_first(value)) is bool:
@@ -239,6 +239,31 @@ def _first(value: Any) -> Any:
     while isinstance(value, (list, tuple)):
         value = value[0] if value else None
     return value
+
+
+def _all_ints(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_all_ints, value))
+    return isinstance(value, (int, np.integer))
+
+
+def _beyond_int64(
+    array: np.ndarray[Any, Any], value: Any, dtype: DType | None, refuses: bool
+) -> np.ndarray[Any, Any]:
+    """Return Python ints, one of which is too large for int64: NumPy makes floats of some.
+
+    Raises: _UnsupportedValue for ints that the type wanted has no room for, and, if refuses, where
+    none is wanted.
+    """
+    if dtype is None and array.dtype.kind != "O" and not refuses:
+        return array
+    if dtype is not None and (dtype.is_floating or dtype.is_complex):
+        return np.asarray(value, np.float64)
+    exact = np.asarray(value, object)
+    if dtype is dtypes.uint64 and exact.min() >= 0 and exact.max() < 2**64:
+        return exact.astype(np.uint64)
+    wanted = "int64; give dtype tf.uint64" if dtype is None else dtype.name
+    raise _UnsupportedValue(f"{_short(value)} does not fit {wanted}")
 
 
 def _all_strings(value: Any) -> bool:

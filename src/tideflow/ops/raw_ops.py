@@ -6,11 +6,22 @@ import functools
 import inspect
 from collections import namedtuple
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from tideflow.graph.building import apply_op
+from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import get_op_def, is_registered
 from tideflow.ops.export import export_value, export_value_v2
+from tideflow.wire import errors
+
+
+@runtime_checkable
+class NamedFunction(Protocol):
+    """A function that attrs can name."""
+
+    def function_ref(self) -> FunctionRef:
+        """Return an attr for an operation of the default graph, which knows the function then."""
+
 
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
@@ -56,9 +67,31 @@ def _call(op_name: str, /, *args: Any, **kwargs: Any) -> Any:
         if arg.name not in kwargs:
             raise TypeError(f"{op_name} needs input {arg.name!r}")
         inputs.append(kwargs.pop(arg.name))
+    for attr in get_op_def(op_name).attrs.values():
+        if attr.kind in ("func", "list(func)") and attr.name in kwargs:
+            kwargs[attr.name] = _function_attr(op_name, kwargs[attr.name])
     found = apply_op(op_name, *inputs, name=label, **kwargs)
     outputs = get_op_def(op_name).outputs
     return _results(op_name)(*found) if len(outputs) > 1 else found
+
+
+def _function_attr(op_name: str, value: Any) -> Any:
+    """Return what an attr holds of a function, or of several.
+
+    Raises: InvalidArgumentError for what is neither a function nor the name of one.
+    """
+    if isinstance(value, (list, tuple)):
+        return [_function_attr(op_name, item) for item in value]
+    if isinstance(value, NamedFunction):
+        return value.function_ref()
+    if isinstance(value, (str, bytes)):
+        return FunctionRef(value.decode() if isinstance(value, bytes) else value)
+    if isinstance(value, FunctionRef):
+        return value
+    raise errors.InvalidArgumentError(
+        f"unable to set function value attribute from a {type(value).__name__} object: "
+        f"{op_name} takes concrete functions and names of functions"
+    )
 
 
 @functools.cache

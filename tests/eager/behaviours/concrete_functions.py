@@ -178,3 +178,49 @@ def concrete_functions_print(tf: Any) -> Any:
         f.__name__,
         f.__doc__,
     ]
+
+
+@program
+def concrete_functions_as_attributes_of_operations(tf: Any) -> Any:
+    one, scalar = tf.constant(1.0), tf.TensorSpec([])
+    v = tf.Variable(3.0)
+
+    def traced(function: Any, *specs: Any) -> Any:
+        return tf.function(function, autograph=False).get_concrete_function(*specs or [scalar])
+
+    more, double, adds_v = (traced(f) for f in (lambda x: x + 1, lambda x: x * 2, lambda x: x + v))
+    less = traced(lambda x: x < 10.0)
+    second = traced(lambda x, y: y + 1, scalar, scalar)
+    count = traced(lambda x: x + 1, tf.TensorSpec([], tf.int64))
+
+    def calls() -> Any:
+        raw, types = tf.raw_ops, [tf.float32]
+        branches = {"then_branch": more, "else_branch": double}
+        return [
+            raw.StatefulPartitionedCall(args=[one], Tout=types, f=more),
+            raw.PartitionedCall(args=[one], Tout=types, f=more.name),
+            raw.StatefulPartitionedCall(args=[one, *adds_v.captured_inputs], Tout=types, f=adds_v),
+            raw.PartitionedCall(args=[one, one + 1], Tout=types, f=second),
+            raw.StatelessIf(cond=one > 0, input=[one], Tout=types, **branches),
+            raw.If(cond=one < 0, input=[one], Tout=types, **branches),
+            raw.StatelessCase(branch_index=1, input=[one], Tout=types, branches=[more, double]),
+            raw.Case(branch_index=5, input=[one], Tout=types, branches=[more, double]),
+            raw.StatelessWhile(input=[one], cond=less, body=double),
+            raw.While(input=[one], cond=less, body=more),
+        ]
+
+    variant = tf.raw_ops.MapDataset(
+        input_dataset=tf.data.experimental.to_variant(tf.data.Dataset.range(3)),
+        other_arguments=[],
+        f=count,
+        output_types=[tf.int64],
+        output_shapes=[[]],
+    )
+    mapped = tf.data.experimental.from_variant(variant, tf.TensorSpec([], tf.int64))
+    return [
+        calls(),
+        tf.function(calls)(),
+        list(mapped),
+        error(lambda: tf.raw_ops.PartitionedCall(args=[one], Tout=[tf.float32], f=7)),
+        [(arg.name, arg.type) for arg in second.function_def.signature.input_arg],
+    ]

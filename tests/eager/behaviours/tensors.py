@@ -417,3 +417,17 @@ def specs_and_shapes(tf: Any) -> Any:
         tf.float32.as_numpy_dtype.__name__,
         repr(tf.as_dtype(np.dtype("U3"))),
     ]
+
+
+@program
+def integers_beyond_int64(tf: Any) -> Any:
+    values = [2**64 - 1, (2**63,), [2**64 - 1, 1], [[1], [2**63]], [2**63, -1], [2**64, 1]]
+    found = []
+    for value in values:
+        found.append(
+            [error(lambda value=value, t=t: tf.constant(value, t)) for t in (None, tf.int64)]
+        )
+        found.append([tf.constant(value, tf.float32), tf.constant(value, tf.float64)])
+        with tf.Graph().as_default():
+            found.append(error(lambda value=value: tf.constant(value).dtype.name))
+    return [found, [tf.constant(value, tf.uint64) for value in values[:4]]]

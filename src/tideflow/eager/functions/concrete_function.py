@@ -109,6 +109,18 @@ class GraphFunction:
                 arg.device = tensor.op.device
         return found.nodes
 
+    def _with_all_arguments(self) -> list[Node]:
+        """Return a copy of what the results and effects need, and all arguments: calls give those
+        that nothing needs, too."""
+        nodes = self._pruned()
+        there = {node.attrs["index"] for node in nodes if node.op_def.role is roles.ARGUMENT}
+        for index, tensor in enumerate(self.graph.inputs):
+            if index not in there:
+                attrs = {"T": tensor.dtype.base_dtype, "index": index}
+                name, device = f"_arg_{tensor.op.name}_0", tensor.op.device
+                nodes.append(Node(name, get_op_def("_Arg"), [], [], attrs, device))
+        return nodes
+
     def _make_runner(self) -> GraphRunner:
         home = context()
         devices = home.devices.devices
@@ -208,14 +220,26 @@ class GraphFunction:
             with self._lock:
                 if self._definition is None:
                     name = f"{self.graph.name}_{context().unique_id()}"
-                    made = FunctionDefinition(function_of_nodes(name, self._pruned()))
+                    made = FunctionDefinition(function_of_nodes(name, self._with_all_arguments()))
                     context().library.known[name] = made
                     self._definition = made
         return self._definition.name
 
+    def ref(self) -> FunctionRef:
+        """Return an attr that names the function, for an operation of the default graph."""
+        return self._entered_in(get_default_graph()).ref()
+
+    def _entered_in(self, graph: Any) -> FunctionDefinition:
+        """Return the function as the library of a graph knows it."""
+        known: FunctionDefinition | None = graph.functions.get(self.graph.name)
+        if known is None:
+            self.graph.outputs = list(self.outputs)
+            known = finish(self.graph, graph.functions)
+        return known
+
     def function_def(self, name: str) -> Any:
         """Return the graph as a FunctionDef message."""
-        nodes = self._pruned()
+        nodes = self._with_all_arguments()
         for node in nodes:
             if node.op_def.role is roles.ARGUMENT:
                 node.name = self.graph.inputs[node.attrs["index"]].op.name
@@ -228,10 +252,7 @@ class GraphFunction:
 
     def _call_in_graph(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Put a call into the graph that is being built."""
-        graph = get_default_graph()
-        if self.graph.name not in graph.functions:
-            self.graph.outputs = list(self.outputs)
-            finish(self.graph, graph.functions)
+        self._entered_in(get_default_graph())
         return call_op(self.graph, inputs).outputs[: len(self.outputs)]
 
     def _call_under(self, tapes: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -400,6 +421,10 @@ class ConcreteFunction:
     def name(self) -> bytes:
         """The name in the library."""
         return self.graph.name.encode()
+
+    def function_ref(self) -> FunctionRef:
+        """Return an attr that names the function, for an operation of the default graph."""
+        return self.function.ref()
 
     # ---- what it takes and gives
 
