@@ -27,7 +27,7 @@ from tideflow.client.tensor_handles import (
     read_type,
 )
 from tideflow.compile.prune import Signature
-from tideflow.graph.building import to_array
+from tideflow.graph.array_values import to_array
 from tideflow.graph.graph import Graph, Operation, Tensor, default_sessions, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import compatible, format_dims

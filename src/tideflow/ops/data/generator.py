@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.building import convert_to_tensor, to_array
+from tideflow.graph.array_values import to_array
+from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
 from tideflow.ops.control_flow import call_in_program, register_function

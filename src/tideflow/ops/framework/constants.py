@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph import roles
+from tideflow.graph.array_values import to_array
 from tideflow.graph.building import (
     apply_op,
     constant_tensor,
     convert_to_tensor,
-    to_array,
 )
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph

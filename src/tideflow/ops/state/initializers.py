@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.building import apply_op, constant_tensor, to_array
+from tideflow.graph.array_values import to_array
+from tideflow.graph.building import apply_op, constant_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import as_dims
 from tideflow.graph.types import Array, DTypeLike, ShapeLike, TensorLike

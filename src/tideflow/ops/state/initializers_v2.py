@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tideflow.graph.building import to_array
+from tideflow.graph.array_values import to_array
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2, export_value_v2
 from tideflow.ops.state.initializers import (
