@@ -24,7 +24,7 @@ from tideflow.compile.receive_levels import mark_receive_levels
 from tideflow.compile.region_selection import number_nodes
 from tideflow.compile.rewrite import rewrite
 from tideflow.compile.spread import spread_constants
-from tideflow.compile.structured_loops import structure_loops
+from tideflow.compile.structured_flow import structure_control_flow
 from tideflow.graph.node import Node
 from tideflow.wire import errors
 from tideflow.wire.device_name import task_name
@@ -178,19 +178,19 @@ def _device_types(case: Case) -> str:
     )
 
 
-def _structured_loops(case: Case) -> str:
-    return _with_functions(structure_loops(case.nodes()))
+def _structured_flow(case: Case) -> str:
+    return _with_functions(structure_control_flow(case.nodes()))
 
 
 def _with_functions(nodes: Sequence[Node]) -> str:
     text = to_text(nodes)
     for node in nodes:
-        for attr in ("cond", "body"):
+        for attr in ("cond", "body", "then_branch", "else_branch"):
             if attr in node.attrs:
                 body = _with_functions(node.attrs[attr].definition.instantiate({}))
                 text += f"{attr} of {node.name}\n{body}end\n"
     # Names of functions tell only that they are different ones.
-    return re.sub(r" (cond|body)=\S+", "", text)
+    return re.sub(r" (cond|body|then_branch|else_branch)=\S+", "", text)
 
 
 # By the name of the manual.
@@ -212,7 +212,7 @@ PASSES: dict[str, Callable[[Case], str]] = {
     "plan": _plan,
     "region_selection": _regions,
     "device_types": _device_types,
-    "structured_loops": _structured_loops,
+    "structured_flow": _structured_flow,
 }
 
 

@@ -19,7 +19,10 @@ CASES = [
 # Modules that hold what several passes use, or whose passes have manuals of other names.
 _OTHER_NAMES = {
     "loop_frames": "move_control_flow",
-    "branch_conditions": "structured_loops",
+    "branch_conditions": "structured_flow",
+    "made_functions": "structured_flow",
+    "structured_branches": "structured_flow",
+    "structured_loops": "structured_flow",
 }
 
 

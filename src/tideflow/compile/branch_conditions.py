@@ -36,6 +36,8 @@ _UNKNOWN = -1
 class BranchConditions:
     """The conditions of all nodes of a graph.
 
+    Those of a node stay the same when others take the place of what it takes.
+
     Args:
       nodes: in topological order (back edges of loops apart).
       frames: the loops that they are in.
@@ -45,12 +47,31 @@ class BranchConditions:
         self._frames = frames
         self._by_id = {id(node): node for node in nodes}
         self._of: dict[int, Conditions] = {}
+        # By Switch: the condition of its true side.
+        self._choices: dict[int, Condition] = {}
         for node in nodes:
             self._of[id(node)] = self._find(node)
 
     def of(self, node: Node) -> Conditions:
         """Return when a node runs.  For a Switch: when one side of it lives."""
         return self._of.get(id(node), _NONE)
+
+    def of_edge(self, edge: Edge) -> Conditions:
+        """Return when a value lives."""
+        source, port = edge
+        found = self.of(source)
+        if source.op_def.role is roles.SWITCH:
+            decider, output, side = self._choices[id(source)]
+            return found | {(decider, output, side if port == 1 else 1 - side)}
+        if source.op_def.role is roles.SWITCH_N:
+            return found | {(id(source), _UNKNOWN, port)}
+        return found
+
+    def choice(self, switch: Node) -> Condition | None:
+        """Return the condition of the true side of a Switch; None where a loop decides."""
+        found = self._choices[id(switch)]
+        decider = self._by_id.get(found[0])
+        return None if decider and decider.op_def.role is roles.LOOP_COND else found
 
     def add(self, node: Node, conditions: Conditions) -> None:
         """Note when a further node runs."""
@@ -64,7 +85,9 @@ class BranchConditions:
             return frozenset({(id(node), _UNKNOWN, 0)})
         if role is roles.MERGE:
             return self._of_merge(node)
-        found = _union([*map(self._of_edge, node.edges), *map(self.of, node.controls)])
+        if role is roles.SWITCH:
+            self._choices[id(node)] = _choice(node)
+        found = _union([*map(self.of_edge, node.edges), *map(self.of, node.controls)])
         if role is roles.EXIT:
             return frozenset(one for one in found if not self._is_beside(one, node))
         return found
@@ -75,22 +98,10 @@ class BranchConditions:
         frames = self._frames
         return decider is not None and frames.of_output(decider) is frames.of_input(node)
 
-    def _of_edge(self, edge: Edge) -> Conditions:
-        source, port = edge
-        found = self.of(source)
-        if source.op_def.role is roles.SWITCH:
-            decider, output = _without_identities(source.edges[1])
-            if decider.op_def.role is roles.CONST and np.ndim(decider.attrs["value"]) == 0:
-                return found | {(_CONSTANT, 0, int(bool(decider.attrs["value"]) == port))}
-            return found | {(id(decider), output, port)}
-        if source.op_def.role is roles.SWITCH_N:
-            return found | {(id(source), _UNKNOWN, port)}
-        return found
-
     def _of_merge(self, node: Node) -> Conditions:
         # What comes round in a loop lives.
         sides = [
-            self._of_edge(edge)
+            self.of_edge(edge)
             for edge in node.edges
             if edge[0].op_def.role is not roles.NEXT_ITERATION
         ]
@@ -100,10 +111,20 @@ class BranchConditions:
         return _union([common, *map(self.of, node.controls)])
 
 
-def _without_identities(edge: Edge) -> Edge:
-    while edge[0].op_def.role is roles.IDENTITY:
-        edge = edge[0].edges[0]
-    return edge
+def _choice(switch: Node) -> Condition:
+    decider, output = switch.edges[1]
+    while _hands_on(decider):
+        decider, output = decider.edges[0]
+    if decider.op_def.role is roles.CONST and np.ndim(decider.attrs["value"]) == 0:
+        return _CONSTANT, 0, int(bool(decider.attrs["value"]))
+    return id(decider), output, 1
+
+
+def _hands_on(node: Node) -> bool:
+    """Whether a node gives what it takes, each time that it runs."""
+    if node.op_def.role is roles.ENTER:
+        return bool(node.attrs["is_constant"])
+    return node.op_def.role is roles.IDENTITY
 
 
 def _union(several: Sequence[Conditions]) -> Conditions:

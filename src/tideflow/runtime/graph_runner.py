@@ -13,7 +13,7 @@ from typing import Any
 from tideflow.compile.partition import partition
 from tideflow.compile.plan import has_control_flow
 from tideflow.compile.read_after_update import read_after_updates
-from tideflow.compile.structured_loops import structure_loops
+from tideflow.compile.structured_flow import structure_control_flow
 from tideflow.graph import roles
 from tideflow.graph.graph_def import nodes_to_graph_def
 from tideflow.graph.kernel import Resources
@@ -80,8 +80,8 @@ class GraphRunner:
             found = _on_device(functions, device)
             binder = Binder(name, resources(device), state, found, mode, device.accelerator)
             left = part
-            if found is not None:  # who finds functions finds those of loops
-                left = structure_loops(part)
+            if found is not None:  # who finds functions finds those of branches and loops
+                left = structure_control_flow(part)
                 if device.accelerator is None:
                     binder.straight = straighten(left, found)
                     self.has_loops |= any(call.has_loops for call in binder.straight.values())

@@ -1,5 +1,5 @@
-"""Loops of v1 graphs run as one op each: what they give, in which order, how often, and how they
-fail is what the nodes of the loop say."""
+"""Branches and loops of v1 graphs run as one op each: what they give, in which order, how often,
+and how they fail is what their nodes say."""
 
 from __future__ import annotations
 
@@ -263,3 +263,78 @@ def test_a_value_that_leaves_a_loop_and_comes_back_into_it(session):
     left = primitives.exit_loop(off)
     primitives.enter(left * 2, "odd", True)
     assert session.run(left) == 3
+
+
+# ---- branches
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_is_one_op_of_which_one_side_runs(session, taken):
+    p, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+    y = tf.cond(p, lambda: tf.exp(x, name="on"), lambda: tf.sin(x, name="off"))
+    found = traced(session, y, {p: taken, x: 2.0})
+    assert {op for _, op in found} & {"Switch", "Merge"} == set()
+    assert [count for (_, op), count in found.items() if op == "If"] == [1]
+    assert (found["cond/on", "Exp"], found["cond/off", "Sin"]) == (int(taken), int(not taken))
+
+
+def test_a_layer_that_differs_while_training_learns_as_without_branches(session):
+    training, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [None])
+    w = tf.get_variable("w", initializer=2.0, use_resource=True)
+    mean = tf.get_variable("mean", initializer=1.0, use_resource=True, trainable=False)
+
+    def of_batch():
+        found = tf.reduce_mean(x * w)
+        with tf.control_dependencies([mean.assign(0.5 * mean + 0.5 * found, read_value=False)]):
+            return tf.identity(found)
+
+    centred = x * w - tf.cond(training, of_batch, lambda: mean.read_value())
+    scaled = tf.cond(training, lambda: tf.square(centred) * w, lambda: centred)
+    loss = tf.reduce_sum(scaled)
+    (grad,) = tf.gradients(loss, [w])
+    session.run(tf.global_variables_initializer())
+    data = np.float32([1.0, 2.0, 6.0])
+    found = session.run([loss, grad], {training: True, x: data})
+    # With c = x - mean(x): the loss is sum of c * c * w ** 3.
+    squares = np.sum((data - 3.0) ** 2)
+    np.testing.assert_allclose(found, [8.0 * squares, 12.0 * squares], rtol=1e-5)
+    assert session.run(mean) == 3.5
+    found = session.run([loss, grad], {training: False, x: data})
+    np.testing.assert_allclose(found, [18.0 - 3 * 3.5, 9.0], rtol=1e-5)
+    assert session.run(mean) == 3.5
+
+
+def test_a_gradient_of_a_branch_in_a_loop_takes_what_its_turn_computed(session):
+    x = tf.placeholder(tf.float32, [])
+
+    def body(i, a):
+        return i + 1, tf.cond(a < 2.0, lambda: a * a * x, lambda: a * 0.5)
+
+    y = tf.while_loop(lambda i, a: i < 5, body, [0, x])[1]
+    (grad,) = tf.gradients(y, [x])
+
+    def run(value):
+        a = value
+        for _ in range(5):
+            a = a * a * value if a < 2.0 else a * 0.5
+        return a
+
+    slope = (run(1.3 + 1e-6) - run(1.3 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(session.run([y, grad], {x: 1.3}), [run(1.3), slope], rtol=1e-4)
+
+
+def test_a_predicate_that_is_no_scalar_is_refused(session):
+    p, x = tf.placeholder(tf.bool), tf.constant(1.0)
+    y = tf.cond(p, lambda: x * 2.0, lambda: x)
+    assert session.run(y, {p: True}) == 2.0
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        session.run(y, {p: [True, True]})
+
+
+def test_a_side_that_waits_does_so_and_the_other_does_not(session):
+    queue = tf.FIFOQueue(1, tf.float32, shapes=[[]])
+    p = tf.placeholder(tf.bool, [])
+    y = tf.cond(p, queue.dequeue, lambda: tf.constant(7.0))
+    assert session.run(y, {p: False}) == 7.0
+    session.run(queue.enqueue(3.0))
+    assert session.run(y, {p: True}) == 3.0

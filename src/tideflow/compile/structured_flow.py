@@ -1,0 +1,188 @@
+"""Turn v1 control flow into If and While nodes, whose branches and bodies are functions.
+
+Switch, Merge, Enter, Exit and NextIteration are run node by node, as values arrive; an If or a
+While is one instruction, and what is around it needs no frames.  Inner branches and loops come
+first, so that functions of outer ones hold nodes for them.  What does not qualify stays (see
+structured_branches, structured_loops), and so does all that is around it.
+
+Branches outside of loops stay where the nodes receive something: another device may need what one
+branch gives for what another takes, which cannot be seen here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from tideflow.compile.branch_conditions import BranchConditions, Conditions
+from tideflow.compile.loop_frames import Frame, LoopFrames
+from tideflow.compile.made_functions import UnsuitedError, copied, sources
+from tideflow.compile.structured_branches import Branches
+from tideflow.compile.structured_loops import Loop
+from tideflow.graph import roles
+from tideflow.graph.node import Edge, Node, topological_order
+from tideflow.wire import errors
+
+_BEGINS = frozenset({roles.ENTER, roles.SWITCH})
+
+
+def structure_control_flow(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes of a device with If and While nodes in the place of branches and loops.
+
+    The nodes given stay as they are.
+    Raises: InvalidArgumentError for a cycle.
+    """
+    if not any(node.op_def.role in _BEGINS for node in nodes):
+        return list(nodes)
+    made = _Structurer(topological_order(copied(nodes)))
+    try:
+        made.replace()
+        left = topological_order(made.left())
+    except errors.InvalidArgumentError:
+        # A value that left a loop came back into it, which a node cannot do.
+        return list(nodes)
+    return left if made.made else list(nodes)
+
+
+class _Structurer:
+    """Replaces the branches and loops of a graph, inner ones first."""
+
+    def __init__(self, order: list[Node]) -> None:
+        self.order = order
+        self.frames = LoopFrames(order)
+        self.conditions = BranchConditions(order, self.frames)
+        # The nodes of each loop, Enters into it among them.
+        self.members: dict[int, list[Node]] = {}
+        self.loops: dict[int, Frame] = {}
+        # What stands for outputs of nodes, and for their having run.
+        self.outputs: dict[tuple[int, int], Edge] = {}
+        self.done: dict[int, Node] = {}
+        self.gone: set[int] = set()
+        self.made: list[Node] = []
+        self._names = {node.name for node in order}
+        self._unsuited: set[int] = set()
+        for node in order:
+            self._place(node)
+
+    def _place(self, node: Node) -> None:
+        frame = self.frames.of_input(node)
+        inside = self.frames.of_output(node) if node.op_def.role is roles.ENTER else frame
+        if inside is not self.frames.root:
+            self.loops[id(inside)] = inside
+            self.members.setdefault(id(inside), []).append(node)
+        for source in sources(node):
+            origin = self.frames.of_output(source)
+            if origin is not frame:
+                self._unsuited.update((id(origin), id(frame)))
+
+    def replace(self) -> None:
+        """Replace what can be."""
+        # A loop is met after those around it.
+        for frame in reversed(self.loops.values()):
+            try:
+                self._replace_loop(frame)
+            except (UnsuitedError, errors.InvalidArgumentError):
+                assert frame.parent is not None
+                self._unsuited.add(id(frame.parent))
+        root = self.frames.root
+        if id(root) not in self._unsuited and not any(
+            node.op_def.role is roles.RECEIVE for node in self.order
+        ):
+            self._replace_branches(topological_order(self._remaining([*self.order, *self.made])))
+
+    def left(self) -> list[Node]:
+        """Return the nodes that are left outside of functions."""
+        return self._remaining([*self.order, *self.made])
+
+    def _remaining(self, nodes: Iterable[Node]) -> list[Node]:
+        left = [node for node in nodes if id(node) not in self.gone]
+        for node in left:
+            self._connect(node)
+        return left
+
+    def _connect(self, node: Node) -> None:
+        """Have a node take what stands for others."""
+        outputs, done = self.outputs, self.done
+        for i, (source, port) in enumerate(node.edges):
+            found = outputs.get((id(source), port))
+            if found is not None:
+                node.edges[i] = found
+        if node.controls:
+            node.controls = list(dict.fromkeys(done.get(id(one), one) for one in node.controls))
+
+    def _replace_loop(self, frame: Frame) -> None:
+        if id(frame) in self._unsuited:
+            raise UnsuitedError
+        members = topological_order(self._remaining(self.members[id(frame)]))
+        members = self._replace_branches(members)
+        loop = Loop(members, self.conditions)
+        node = loop.while_node(self._fresh(frame.name))
+        self.made.append(node)
+        for one, number in loop.exits:
+            self.outputs[id(one), 0] = (node, number)
+            self.done[id(one)] = node
+        self.gone.update(map(id, members))
+        if frame.parent is not None and frame.parent is not self.frames.root:
+            self.members[id(frame.parent)].append(node)
+
+    # ---- branches
+
+    def _replace_branches(self, nodes: list[Node]) -> list[Node]:
+        """Replace branches among nodes; return the nodes that are left."""
+        nodes = self._without_idle_switches(nodes)
+        for key, base in self._branches(nodes):
+            try:
+                found = Branches(key, base, topological_order(nodes), self.conditions)
+            except (UnsuitedError, errors.InvalidArgumentError):
+                continue
+            made = found.if_nodes(self._fresh)
+            self.outputs.update(found.outputs)
+            self.done.update(found.done)
+            self.gone.update(found.gone)
+            self.made.extend(made)
+            nodes = self._remaining([*nodes, *made])
+        return nodes
+
+    def _without_idle_switches(self, nodes: list[Node]) -> list[Node]:
+        """Leave out Switches that run only where their predicate is known: they hand on."""
+        taken = {(id(source), port) for node in nodes for source, port in node.edges}
+        waited_for = {id(source) for node in nodes for source in node.controls}
+        before = len(self.gone)
+        for node in nodes:
+            port = self._known_port(node)
+            if port is None or (id(node), 1 - port) in taken or id(node) in waited_for:
+                continue
+            self._connect(node)
+            self.outputs[id(node), port] = node.edges[0]
+            self.gone.add(id(node))
+        return nodes if len(self.gone) == before else self._remaining(nodes)
+
+    def _known_port(self, node: Node) -> int | None:
+        """Return the output of a Switch that always lives where the Switch runs, if one does."""
+        if node.op_def.role is not roles.SWITCH or node.controls:
+            return None
+        if self.conditions.choice(node) is None or node.output_types[0].is_ref_dtype:
+            return None
+        runs = self.conditions.of(node)
+        return next(
+            (port for port in (0, 1) if self.conditions.of_edge((node, port)) <= runs), None
+        )
+
+    def _branches(self, nodes: Sequence[Node]) -> list[tuple[tuple[int, int], Conditions]]:
+        """Return what decides, and under which conditions, inner branches first."""
+        found: dict[tuple[tuple[int, int], Conditions], None] = {}
+        for node in nodes:
+            if node.op_def.role is roles.SWITCH:
+                choice = self.conditions.choice(node)
+                if choice is not None:
+                    found[choice[:2], self.conditions.of(node)] = None
+        return sorted(found, key=lambda one: -len(one[1]))
+
+    def _fresh(self, name: str) -> str:
+        found = name
+        for number in itertools.count(1):
+            if found not in self._names:
+                break
+            found = f"{name}_{number}"
+        self._names.add(found)
+        return found
