@@ -72,6 +72,7 @@ def look(tf: Any, name: str, is_weighted: bool) -> Any:
         try:
             value, update = METRICS[name](tf, labels, scores, weights)
             kinds = [[v.name for v in tf.local_variables()], value.dtype.name, update.dtype.name]
+            kinds += [[one.op.type, one.name] for one in (value, update)]
             sizes = [one.shape.as_list() for one in (value, update)]
             found = []
             with tf.Session() as session:

@@ -120,3 +120,12 @@ def test_metrics_of_the_best_classes_refuse_what_does_not_fit():
         TF["metrics.recall_at_top_k"](
             np.array([[1, 2]]), np.array([[1]]), weights=np.ones([1, 1], np.float32)
         )
+
+
+@pytest.mark.parametrize("name", ["accuracy", "precision", "recall"])
+def test_what_a_metric_gives_is_found_by_its_name(session, name):
+    labels = tf.constant([True, False, True])
+    getattr(tf.metrics, name)(labels, tf.constant([True, False, False]))
+    start(session)
+    updated = session.run(f"{name}/update_op:0")
+    assert session.run(f"{name}/value:0") == updated > 0

@@ -9,11 +9,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from tideflow.distribute.protocols import StrategyLike
+from tideflow.distribute.rows import parted, without_rows
 from tideflow.distribute.values import PerReplicaSpec, regroup
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
@@ -21,7 +20,6 @@ from tideflow.ops.control_flow import cond
 from tideflow.ops.data import Optional, attrs_of, next_as_optional
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
-from tideflow.wire.dtypes import int32
 
 
 @export_v2("distribute.InputContext")
@@ -279,12 +277,8 @@ class _GraphElements:
 def _or_empty(found: Optional, like: Any) -> Any:
     """Return an optional's value; one without rows, like a given one, where there is none."""
     if get_default_graph().is_eager:
-        return found.get_value() if found.has_value() else nest.map_structure(_emptied, like)
-    return cond(found.has_value(), found.get_value, lambda: nest.map_structure(_emptied, like))
-
-
-def _emptied(leaf: Any) -> Any:
-    return convert_to_tensor(leaf)[:0]
+        return found.get_value() if found.has_value() else nest.map_structure(without_rows, like)
+    return cond(found.has_value(), found.get_value, lambda: nest.map_structure(without_rows, like))
 
 
 def distribute_dataset(strategy: StrategyLike, dataset: Any) -> DistributedDataset:
@@ -319,20 +313,5 @@ def _parted(element: Any, count: int) -> Any:
     """Return a batch as a PerReplica of its parts; the first ones get what is left over."""
     if count == 1:
         return element
-    flat = [convert_to_tensor(leaf) for leaf in nest.flatten(element)]
-    parts: list[list[Any]] = [[] for _ in range(count)]
-    for tensor in flat:
-        pieces = apply_op("SplitV", tensor, _shares(tensor, count), 0, num_split=count)
-        for part, piece in zip(parts, pieces):
-            part.append(piece)
-    return regroup([nest.pack_sequence_as(element, part) for part in parts])
-
-
-def _shares(tensor: Tensor, count: int) -> Any:
-    """Return how many rows of a batch each replica gets."""
-    rows = tensor.shape.as_list()[0]
-    if rows is not None:
-        return [rows // count + (i < rows % count) for i in range(count)]
-    rows = apply_op("GatherV2", apply_op("Shape", tensor), 0, 0)
-    more = apply_op("Less", np.arange(count, dtype=np.int32), apply_op("FloorMod", rows, count))
-    return apply_op("AddV2", apply_op("FloorDiv", rows, count), apply_op("Cast", more, DstT=int32))
+    flat = [parted(leaf, count) for leaf in nest.flatten(element)]
+    return regroup([nest.pack_sequence_as(element, list(part)) for part in zip(*flat)])

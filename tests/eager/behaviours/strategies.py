@@ -306,3 +306,45 @@ def elements_of_replicas_by_their_specs(tf: Any) -> Any:
         str(concrete.structured_input_signature),
         error(lambda: by_signature((tf.ones([2], tf.float64), tf.ones([2], tf.int64)))),
     ]
+
+
+@program
+def ragged_and_sparse_batches_of_replicas(tf: Any) -> Any:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    rows = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [], [7]])
+    both = tf.data.Dataset.from_tensor_slices({"rows": rows, "x": tf.range(5)}).batch(2)
+    sparse = tf.data.Dataset.from_tensor_slices(tf.sparse.from_dense([[1, 0], [0, 2]])).batch(2)
+    parted = strategy.experimental_distribute_dataset(both)
+    whole = strategy.distribute_datasets_from_function(lambda _: both)
+
+    def local(element: Any) -> Any:
+        return [str(one.to_list()) for one in strategy.experimental_local_results(element["rows"])]
+
+    def add(element: Any) -> Any:
+        return tf.reduce_sum(element["rows"]) + tf.reduce_sum(element["x"])
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        return strategy.run(add, (next(iterator),))
+
+    @tf.function
+    def total(elements: Any) -> Any:
+        found = 0
+        for element in elements:
+            for one in strategy.experimental_local_results(element["rows"]):
+                found += tf.reduce_sum(one)
+        return found
+
+    return [
+        [local(element) for element in parted],
+        [local(element) for element in whole],
+        [strategy.experimental_local_results(step(it)) for it in [iter(parted)] for _ in range(3)],
+        [strategy.experimental_local_results(step(it)) for it in [iter(whole)] for _ in range(2)],
+        [total(parted), total(whole)],
+        str(parted.element_spec),
+        [
+            tf.sparse.to_dense(one)
+            for element in strategy.experimental_distribute_dataset(sparse)
+            for one in strategy.experimental_local_results(element)
+        ],
+    ]

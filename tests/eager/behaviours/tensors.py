@@ -431,3 +431,22 @@ def integers_beyond_int64(tf: Any) -> Any:
         with tf.Graph().as_default():
             found.append(error(lambda value=value: tf.constant(value).dtype.name))
     return [found, [tf.constant(value, tf.uint64) for value in values[:4]]]
+
+
+@program
+def static_shapes_of_sparse_sums(tf: Any) -> Any:
+    found = []
+
+    @tf.function
+    def sums(count: Any, axis: Any) -> Any:
+        whole = tf.SparseTensor([[0, 0], [1, 2]], [0.5, 1.5], [2, 3])
+        part = tf.SparseTensor(whole.indices, whole.values, tf.stack([count, 3]))
+        for sparse in (whole, part):
+            for along in (None, 0, 1, -1, [0, 1], [0, 0], [], axis):
+                for keep in (False, True):
+                    largest = tf.sparse.reduce_max(sparse, along, keepdims=keep)
+                    found.append(str(largest.shape))
+                    found.append(str(tf.sparse.reduce_sum(sparse, along, keepdims=keep).shape))
+        return tf.unstack(tf.sparse.reduce_sum(whole, 1))
+
+    return [sums(tf.constant(2, tf.int64), tf.constant(1)), found]

@@ -145,10 +145,15 @@ def _share(
 ) -> list[Tensor]:  # fmt: skip
     """Return what the first count has of both, now and after a batch."""
     counts = [count(labels, predictions, weights) for count in (first, second)]
-    return [
-        apply_op("DivNoNan", one, apply_op("AddV2", one, other))
-        for one, other in zip(*counts, strict=True)
-    ]
+    pairs = zip(*counts, ("value", "update_op"), strict=True)
+    return [_ratio(one, apply_op("AddV2", one, other), name) for one, other, name in pairs]
+
+
+def _ratio(part: Tensor, whole: Tensor, name: str | None = None) -> Tensor:
+    """Return a part of a whole; 0 of nothing."""
+    some = apply_op("Greater", whole, 0.0)
+    made: Tensor = apply_op("Select", some, part / whole, 0.0, name=name)  # type: ignore[operator]
+    return made
 
 
 @export("metrics.precision")
@@ -228,11 +233,10 @@ def _intersection_over_union(matrix: Tensor) -> Tensor:
     hits = apply_op("MatrixDiagPart", counts)
     both = apply_op("AddV2", apply_op("Sum", counts, 0), apply_op("Sum", counts, 1))
     union = apply_op("Sub", both, hits)
-    shares = apply_op("DivNoNan", hits, union)
+    is_seen = apply_op("Greater", union, 0.0)
+    shares = hits / apply_op("Select", is_seen, union, apply_op("OnesLike", union))
     # The mean is over classes that were seen.
-    seen = apply_op("Cast", apply_op("Greater", union, 0.0), DstT="float")
-    made: Tensor = apply_op("DivNoNan", total(shares), total(seen))
-    return made
+    return _ratio(total(shares), total(apply_op("Cast", is_seen, DstT="float")))
 
 
 @export("metrics.mean_per_class_accuracy")
@@ -268,6 +272,6 @@ def mean_per_class_accuracy(
         return collected(value, update, metrics_collections, updates_collections)
 
 
-def _hits_of_all(number: Tensor, hits: Tensor) -> Tensor:
-    made: Tensor = apply_op("DivNoNan", hits, number)
+def _hits_of_all(number: Tensor, hits: Tensor, name: str) -> Tensor:
+    made: Tensor = apply_op("DivNoNan", hits, number, name=name)
     return made

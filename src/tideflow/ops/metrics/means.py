@@ -44,8 +44,8 @@ def mean(
         return run_over(sums, _ratio, metrics_collections, updates_collections)
 
 
-def _ratio(whole: Tensor, count: Tensor) -> Tensor:
-    made: Tensor = apply_op("DivNoNan", whole, count)
+def _ratio(whole: Tensor, count: Tensor, name: str) -> Tensor:
+    made: Tensor = apply_op("DivNoNan", whole, count, name=name)
     return made
 
 

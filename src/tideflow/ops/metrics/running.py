@@ -56,27 +56,25 @@ def run_over(
     compute: Callable[..., Tensor],
     values_in: object,
     updates_in: object,
+    prefix: str = "",
 ) -> Metric:
     """Return what is computed from sums over all batches, and the operation that adds a batch.
 
     Args:
       sums: by the name of its variable, what a batch adds, of a known shape.
-      compute: takes the sums, in their order.
+      compute: takes the sums, in their order, and the name of its last operation.
       values_in, updates_in: collections for the two results.
+      prefix: what the names of the two results begin with.
     Raises: ValueError for a sum whose shape is not known.
     """
     variables = {name: local_sum(name, _known(one)) for name, one in sums.items()}
-    value = compute(*[one.value() for one in variables.values()])
+    value = compute(*[one.value() for one in variables.values()], name=f"{prefix}value")
     # All sums are read after all additions, so that they belong together.
     added = [variables[name].assign_add(one) for name, one in sums.items()]
     with get_default_graph().control_dependencies([getattr(a, "op", a) for a in added]):
-        update = compute(*[one.read_value() for one in variables.values()])
-    return collected(
-        apply_op("Identity", value, name="value"),
-        apply_op("Identity", update, name="update_op"),
-        values_in,
-        updates_in,
-    )
+        read = [one.read_value() for one in variables.values()]
+        update = compute(*read, name=f"{prefix}update_op")
+    return collected(value, update, values_in, updates_in)
 
 
 def count_over(name: str, added: Tensor, values_in: object, updates_in: object) -> Metric:

@@ -37,7 +37,7 @@ def _checked(predictions: Tensor) -> Tensor:
     text = convert_to_tensor("predictions must be in [0, 1]")
     check = apply_op("Assert", inside, [text, predictions])
     with get_default_graph().control_dependencies([check]):
-        made: Tensor = apply_op("Identity", predictions)
+        made: Tensor = apply_op("Identity", predictions, name="control_dependency")
     return made
 
 
@@ -91,14 +91,19 @@ def _at_thresholds(
     values_in: Collections,
     updates_in: Collections,
     name: str | None,
+    prefix: str = "",
 ) -> Metric:
     with variable_scope(name, default_name=scope):
         sums = _counts(labels, predictions, thresholds, weights, kinds)
-        return run_over(sums, compute, values_in, updates_in)
+        return run_over(sums, compute, values_in, updates_in, prefix)
 
 
-def _share(one: Any, other: Any) -> Any:
-    return one / (one + other + _EPSILON)
+def _share(one: Any, other: Any, name: str | None = None) -> Any:
+    return apply_op("RealDiv", one, one + other + _EPSILON, name=name)
+
+
+def _share_at(at: Tensor, one: Any, other: Any, name: str) -> Any:
+    return _share(apply_op("GatherV2", one, at, 0), apply_op("GatherV2", other, at, 0), name)
 
 
 @export("metrics.true_positives_at_thresholds")
@@ -176,7 +181,7 @@ def precision_at_thresholds(
     """Return the precision at each threshold, and what adds a batch."""
     kinds, scope = ["true_positives", "false_positives"], "precision_at_thresholds"
     given = (labels, predictions, weights, metrics_collections, updates_collections, name)
-    return _at_thresholds(kinds, _share, scope, thresholds, *given)
+    return _at_thresholds(kinds, _share, scope, thresholds, *given, prefix="precision_")
 
 
 @export("metrics.recall_at_thresholds")
@@ -192,7 +197,7 @@ def recall_at_thresholds(
     """Return the recall at each threshold, and what adds a batch."""
     kinds, scope = ["true_positives", "false_negatives"], "recall_at_thresholds"
     given = (labels, predictions, weights, metrics_collections, updates_collections, name)
-    return _at_thresholds(kinds, _share, scope, thresholds, *given)
+    return _at_thresholds(kinds, _share, scope, thresholds, *given, prefix="recall_")
 
 
 # ---- curves
@@ -204,7 +209,7 @@ def _spread(count: int) -> list[float]:
     return [-_EPSILON, *inner, 1 + _EPSILON]
 
 
-def _area(x: Any, y: Any, method: str) -> Tensor:
+def _area(x: Any, y: Any, method: str, name: str) -> Tensor:
     before, after = y[:-1], y[1:]
     heights = {
         "trapezoidal": lambda: (before + after) / 2.0,
@@ -213,7 +218,7 @@ def _area(x: Any, y: Any, method: str) -> Tensor:
     }
     if method not in heights:
         raise ValueError(f"summation_method must be one of {sorted(heights)}, not {method!r}")
-    made: Tensor = apply_op("Sum", (x[:-1] - x[1:]) * heights[method](), 0)
+    made: Tensor = apply_op("Sum", (x[:-1] - x[1:]) * heights[method](), 0, name=name)
     return made
 
 
@@ -266,15 +271,16 @@ def auc(
     method = "trapezoidal" if careful else summation_method
     epsilon = 1e-6
 
-    def compute(tp: Any, fn: Any, tn: Any, fp: Any) -> Tensor:
+    def compute(tp: Any, fn: Any, tn: Any, fp: Any, name: str) -> Tensor:
         if curve == "PR" and careful:
+            name = "interpolate_pr_auc"
             found = apply_op("DivNoNan", _interpolated_area(tp, fp), tp[1:] + fn[1:])
-            made: Tensor = apply_op("Sum", found, 0)
+            made: Tensor = apply_op("Sum", found, 0, name=name)
             return made
         recall = (tp + epsilon) / (tp + fn + epsilon)
         if curve == "ROC":
-            return _area(fp / (fp + tn + epsilon), recall, method)
-        return _area(recall, (tp + epsilon) / (tp + fp + epsilon), method)
+            return _area(fp / (fp + tn + epsilon), recall, method, name)
+        return _area(recall, (tp + epsilon) / (tp + fp + epsilon), method, name)
 
     given = (labels, predictions, weights, metrics_collections, updates_collections, name)
     return _at_thresholds(list(KINDS), compute, "auc", limits, *given)
@@ -299,10 +305,10 @@ def sensitivity_at_specificity(
     if not 0 <= specificity <= 1:
         raise ValueError(f"specificity must be in [0, 1], not {specificity}")
 
-    def compute(tp: Any, fn: Any, tn: Any, fp: Any) -> Tensor:
+    def compute(tp: Any, fn: Any, tn: Any, fp: Any, name: str) -> Tensor:
         distance = apply_op("Abs", _share(tn, fp) - specificity)
         at = apply_op("ArgMin", distance, 0)
-        made: Tensor = apply_op("GatherV2", _share(tp, fn), at, 0)
+        made: Tensor = _share_at(at, tp, fn, name)
         return made
 
     scope = "sensitivity_at_specificity"
@@ -329,11 +335,11 @@ def specificity_at_sensitivity(
     if not 0 <= sensitivity <= 1:
         raise ValueError(f"sensitivity must be in [0, 1], not {sensitivity}")
 
-    def compute(tp: Any, fn: Any, tn: Any, fp: Any) -> Tensor:
+    def compute(tp: Any, fn: Any, tn: Any, fp: Any, name: str) -> Tensor:
         distance = apply_op("Abs", _share(tp, fn) - sensitivity)
         nearest = apply_op("Equal", distance, apply_op("Min", distance, 0))
         at = apply_op("ArgMax", apply_op("Cumsum", apply_op("Cast", nearest, DstT="int64"), 0), 0)
-        made: Tensor = apply_op("GatherV2", _share(tn, fp), at, 0)
+        made: Tensor = _share_at(at, tn, fp, name)
         return made
 
     scope = "specificity_at_sensitivity"

@@ -333,6 +333,19 @@ def _reduction(largest: bool, sparse: bool) -> Any:
     return kernel
 
 
+def _reduced_shape(c: ShapeContext) -> list[Dims]:
+    """Say the shape of sums where sizes and axes are constants; axes that are too large fail when
+    the op runs."""
+    sizes, axes = c.value(2), c.value(3)
+    if sizes is None or axes is None or not sizes.size:
+        return [None]
+    reduced = {int(axis) % sizes.size for axis in axes.reshape(-1)}
+    dims = [1 if i in reduced else int(size) for i, size in enumerate(sizes)]
+    if c.attrs.get("keep_dims", False):
+        return [tuple(dims)]
+    return [tuple(size for i, size in enumerate(dims) if i not in reduced)]
+
+
 for _name, _types, _largest in (("Sum", "numbers", False), ("Max", "reals", True)):
     for _suffix, _outputs in (
         ("", "output: T"),
@@ -345,7 +358,7 @@ for _name, _types, _largest in (("Sum", "numbers", False), ("Max", "reals", True
             keep_dims: bool = false
             T: type in {_types}
             """,
-            shape=unknown,
+            shape=unknown if _suffix else _reduced_shape,
         )(_reduction(_largest, bool(_suffix)))
 
 
