@@ -126,9 +126,11 @@ def draw_panels(label: str, panels: Mapping[str, Sequence[Series]]) -> Figure:
             for one, colour in zip(series, _PANEL_COLOURS):
                 axes.plot(*zip(*one.points), "-", color=colour, lw=1.1, label=one.name)
             times = [seconds for one in series for _, seconds in one.points]
-            decades = _decades(min(times), max(times))
-            axes.set_ylim(decades[0], decades[-1])
-            axes.set_yticks(decades, [_seconds(value) for value in decades])
+            low, high = min(times) / 1.25, max(times) * 1.25
+            decades = _decades(low, high)
+            marks = [n * decade for decade in decades for n in (1, 3) if low <= n * decade <= high]
+            axes.set_ylim(low, high)
+            axes.set_yticks(marks, [_seconds(value) for value in marks])
             axes.set_yticks([], minor=True)
         every[-1].set_xlabel(label)
         lines = every[0].get_legend_handles_labels()

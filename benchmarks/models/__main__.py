@@ -5,8 +5,8 @@ time, from a cold start and with what was compiled before in a cache on disk), t
 percentile of the first 300, and the most memory.  A ratio is tideflow's where TensorFlow's is 1.
 
 Each run is a process of its own; TensorFlow's, a cold one and one from a cache follow each other,
-round by round over all rows.  All rows take about 50 minutes for three rounds.  No run is started
-after --minutes; one that goes on then takes up to three minutes more.
+round by round over all rows.  All rows take about 50 minutes for three rounds, and 15 more with
+--losses.  No run is started after --minutes; one that goes on then takes up to three minutes more.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.models import tables
-from benchmarks.models.results import Results
+from benchmarks.models.results import COMPARED, Results
 from benchmarks.models.rows import ROWS, Row, chosen
 from benchmarks.models.runs import (
     CACHED,
     COLD,
+    FOR_LOSSES,
     TENSORFLOW,
-    WITHOUT_ONEDNN,
     Effort,
     Engine,
     Run,
@@ -47,7 +47,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
     add = parser.add_argument
     add("--rounds", type=int, default=3, metavar="N", help="runs on each engine (3)")
-    add("--minutes", type=float, default=60.0, metavar="N", help="no run starts after these (60)")
+    add("--minutes", type=float, default=75.0, metavar="N", help="no run starts after these (75)")
     add("--row", action="append", default=[], metavar="TEXT",
         help="only rows whose name holds this, for example cnn or 'lstm session'")  # fmt: skip
     add("--list", action="store_true", help="name the rows, and end")
@@ -56,7 +56,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="seconds from the first step on until steps count as hot (10)")  # fmt: skip
     add("--hot", type=float, default=3.0, metavar="S", help="seconds of hot steps (3)")
     add("--losses", action="store_true",
-        help="compare losses, also with those of TensorFlow without oneDNN")  # fmt: skip
+        help="compare losses, too, and those of TensorFlow without oneDNN")  # fmt: skip
     add("--neighbours", type=int, default=0, metavar="N",
         help="so many processes keep a core busy meanwhile (0)")  # fmt: skip
     add("--plot", type=Path, metavar="FILE", help="draw the first steps of three models, as SVG")
@@ -79,8 +79,10 @@ class Measurement:
         self._effort = Effort(options.steps, options.warm, options.hot)
         # One from a cache follows a cold one, and has nothing to wait for.
         self._short = Effort(options.steps, 0.0, 0.0)
+        self._for_losses = Effort(min(options.steps, COMPARED), 0.0, 0.0)
         self._done = 0
-        self._all = len(rows) * (3 * options.rounds + options.losses)
+        runs = 3 * options.rounds + (len(FOR_LOSSES) if options.losses else 0)
+        self._all = len(rows) * runs
 
     def run(self) -> None:
         """Measure until all is there or the time is over; errors are told."""
@@ -98,10 +100,10 @@ class Measurement:
         """Measure a row once on each engine; who begins changes with each round."""
         turns = list(_TURNS[number % 2])
         if self._options.losses:
-            turns.append(WITHOUT_ONEDNN)
+            turns.extend(FOR_LOSSES)
         with tempfile.TemporaryDirectory() as cache:
             for engine in turns:
-                wanted = 1 if engine is WITHOUT_ONEDNN else number + 1
+                wanted = 1 if engine in FOR_LOSSES else number + 1
                 # What an earlier call left to do for a cache needs the cold run again.
                 has = min(len(self._results.runs(row, one)) for one in _with_cold(engine))
                 if has < wanted:
@@ -109,6 +111,8 @@ class Measurement:
 
     def _one(self, row: Row, engine: Engine, cache: str) -> None:
         effort = self._effort if engine in (TENSORFLOW, COLD) else self._short
+        if engine in FOR_LOSSES:
+            effort = self._for_losses
         folder = cache if engine.runtime == "tideflow" else None
         self._done += 1
         minutes, seconds = divmod(int(60 * self._minutes()), 60)

@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def train(
     shape: str,
     model: str,
     effort: Effort,
+    rate: float = 1.0,
     target: str = "",
     servers: list[int] | None = None,
     cluster: dict[str, list[str]] | None = None,
@@ -64,11 +66,13 @@ def train(
     """Train from a cold start, then hot; return what `Run` takes.
 
     Args:
+      rate: the learning rate, where the model's own is 1.
       servers: the ids of the processes whose time and memory count as well.
       cluster: the addresses of the cluster whose worker this process is to be.
     """
     pids = [os.getpid(), *(servers or [])]
     network = NETWORKS[model]()
+    network = replace(network, rate=network.rate * rate)
     batches = network.batches()
     for pid in pids:
         _forget_peak(pid)
@@ -118,11 +122,11 @@ def main(arguments: list[str]) -> None:
     end_with_parent()
     _, runtime, asked = arguments
     options = json.loads(asked)
-    shape, model = options.pop("shape"), options.pop("model")
-    tf = _load(runtime, shape)
+    options["effort"] = Effort(**options["effort"])
+    tf = _load(runtime, options["shape"])
     print("loaded", flush=True)
     told = json.loads(sys.stdin.readline())
-    print(json.dumps(train(tf, shape, model, Effort(**options), **told)), flush=True)
+    print(json.dumps(train(tf, **options, **told)), flush=True)
     os._exit(0)  # tearing down sessions is no part of what is measured
 
 
