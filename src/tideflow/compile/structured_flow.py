@@ -21,6 +21,7 @@ from tideflow.compile.structured_branches import Branches
 from tideflow.compile.structured_loops import Loop
 from tideflow.graph import roles
 from tideflow.graph.node import Edge, Node, topological_order
+from tideflow.graph.op_def import get_op_def
 from tideflow.wire import errors
 
 _BEGINS = frozenset({roles.ENTER, roles.SWITCH})
@@ -144,24 +145,31 @@ class _Structurer:
         return nodes
 
     def _without_idle_switches(self, nodes: list[Node]) -> list[Node]:
-        """Leave out Switches that run only where their predicate is known: they hand on."""
+        """Have Identity nodes hand on what Switches do that run only where one side is taken."""
         taken = {(id(source), port) for node in nodes for source, port in node.edges}
-        waited_for = {id(source) for node in nodes for source in node.controls}
-        before = len(self.gone)
+        made = []
         for node in nodes:
             port = self._known_port(node)
-            if port is None or (id(node), 1 - port) in taken or id(node) in waited_for:
+            if port is None or (id(node), 1 - port) in taken:
                 continue
             self._connect(node)
-            self.outputs[id(node), port] = node.edges[0]
+            attrs = {"T": node.output_types[0]}
+            same = Node(
+                node.name, get_op_def("Identity"), node.edges[:1], node.controls, attrs, node.device
+            )
+            self.conditions.add(same, self.conditions.of(node))
+            self.outputs[id(node), port] = (same, 0)
+            self.done[id(node)] = same
             self.gone.add(id(node))
-        return nodes if len(self.gone) == before else self._remaining(nodes)
+            made.append(same)
+        self.made.extend(made)
+        return self._remaining([*nodes, *made]) if made else nodes
 
     def _known_port(self, node: Node) -> int | None:
         """Return the output of a Switch that always lives where the Switch runs, if one does."""
-        if node.op_def.role is not roles.SWITCH or node.controls:
+        if node.op_def.role is not roles.SWITCH or node.output_types[0].is_ref_dtype:
             return None
-        if self.conditions.choice(node) is None or node.output_types[0].is_ref_dtype:
+        if self.conditions.choice(node) is None:
             return None
         runs = self.conditions.of(node)
         return next(
