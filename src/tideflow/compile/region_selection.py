@@ -142,6 +142,19 @@ def may_compile(node: Node) -> bool:
     return compiles not in (Compiles.NEVER, Compiles.ON_ACCELERATORS)
 
 
+def may_hold_objects(node: Node) -> bool:
+    """Whether a node works on lists, arrays of a step or stacks, in a way that may be compiled."""
+    if node.op_def.traced is not None:
+        return True
+    is_pure = node.op_def.is_pure and node.op_def.compiles is Compiles.ALWAYS
+    types = value_types(node)
+    return (
+        is_pure
+        and any(t.name == "variant" for t in types)
+        and not any(t.name in ("string", "resource") or t.is_ref_dtype for t in types)
+    )
+
+
 def value_types(node: Node) -> list[DType]:
     """Return the types of the inputs and outputs that are values."""
     first = variables_of(node) if is_variable_read(node) or changes_variables(node) else 0

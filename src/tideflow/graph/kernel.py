@@ -74,6 +74,10 @@ class KernelFunction(Protocol):
     blocks: bool
     library: Mapping[str, Any]
 
+    @property
+    def code(self) -> Any:
+        """Its instructions, where it is straight."""
+
     def __call__(self, step: Any, *args: Any) -> Awaitable[list[Any]]:
         """Return its results, once they are awaited."""
 

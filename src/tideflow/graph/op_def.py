@@ -132,6 +132,7 @@ class OpDef:
     effects: Effects = Effects.ORDERED
     runs: Runs | None = None
     update: Update | None = None
+    traced: Callable[..., Any] | None = None
     gather: Callable[..., Any] | None = None
     static_value: Callable[..., Any] | None = None
     partial_value: Callable[..., Any] | None = None

@@ -76,6 +76,9 @@ class Traits(TypedDict, total=False):
     runs: which functions it runs, if that is all that it does.
     update: how it changes variables; its kernel then is the pure rule from their old values to
       their new ones.
+    traced: rule(trace, inputs, attrs) for compiled code, of an op that may fail there, or is on
+      lists or arrays of a step; gives the outputs, or NotImplemented where the kernel serves
+      (tideflow.graph.tracing).
     gather: for an op that gives rows of a variable, the pure rule (xp, value, indices, attrs).
     static_value: rule(node, port) for a value that follows from the shapes of the inputs alone.
     partial_value: rule(node, values) for a vector of sizes of which some are known
@@ -95,6 +98,7 @@ class Traits(TypedDict, total=False):
     effects: Effects
     runs: Runs | None
     update: Update | None
+    traced: Callable[..., Any] | None
     gather: Callable[..., Any] | None
     static_value: Callable[..., Any] | None
     partial_value: Callable[..., Any] | None

@@ -25,7 +25,7 @@ from tideflow.runtime.device_region import COPIED_BYTES, DeviceRegion
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.loop import get_loop
 from tideflow.runtime.program import Instruction
-from tideflow.runtime.region_trace import NotCompiledError, plan_region
+from tideflow.runtime.region_plan import NotCompiledError, plan_region
 from tideflow.wire import errors
 from tideflow.wire.device_name import task_name
 

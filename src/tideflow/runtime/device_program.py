@@ -22,7 +22,7 @@ from tideflow.runtime.device_kernels import compiled_alone
 from tideflow.runtime.device_region import DeviceRegion, TwiceError
 from tideflow.runtime.program import Instruction, Observer, Program
 from tideflow.runtime.references import read_reference
-from tideflow.runtime.region_trace import NotCompiledError, plan_region
+from tideflow.runtime.region_plan import NotCompiledError, plan_region
 
 # A part, and the slots that nobody needs after it.
 _Part: TypeAlias = "tuple[Program | DeviceRegion, tuple[int, ...]]"

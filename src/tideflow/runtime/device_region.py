@@ -39,7 +39,7 @@ from tideflow.runtime.region_cells import (
     store_later,
     take_all,
 )
-from tideflow.runtime.region_trace import Cell, RegionPlan
+from tideflow.runtime.region_plan import Cell, RegionPlan
 from tideflow.wire import errors
 
 _LOGGER = logging.getLogger(__name__)

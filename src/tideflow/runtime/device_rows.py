@@ -14,7 +14,7 @@ from typing import Any
 
 from tideflow.graph.node import Node
 from tideflow.graph.op_traits import Rows
-from tideflow.runtime.region_trace import Action, NotCompiledError
+from tideflow.runtime.region_plan import Action, NotCompiledError
 
 
 class _Kind(enum.Enum):

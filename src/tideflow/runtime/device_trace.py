@@ -22,14 +22,8 @@ from tideflow.runtime.device_rows import PaddedRows, padded_unique
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_compile import signature_of
 from tideflow.runtime.program import explain
-from tideflow.runtime.region_trace import (
-    Action,
-    MissingError,
-    NotCompiledError,
-    RegionPlan,
-    Traced,
-    Tracer,
-)
+from tideflow.runtime.region_plan import Action, NotCompiledError, RegionPlan
+from tideflow.runtime.region_trace import MissingError, Traced, Tracer
 from tideflow.wire.errors import InvalidArgumentError
 
 # Of a cell or input: element type and shape; of a known input also its bytes.
@@ -159,6 +153,9 @@ class DeviceTracer(Tracer):
         attrs = {name: node.attrs[name] for name in node.op_def.kernel_attrs}
         # The kernel is the rule for whole values, also where the update's own is one for rows.
         self._store(action, node.op_def.kernel(self.jnp, *olds, *others, **attrs))
+
+    def _follows_rule(self, action: Action, inputs: list[Any]) -> bool:
+        return False
 
     def _require_safe(self, action: Action, inputs: list[Any], is_traced: bool) -> None:
         """An accelerator gives something for all values."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.blocking import BLOCKING_POOLS, LOOP_BUDGET_S, StopFlag, run_blocking
+from tideflow.blocking import BLOCKING_POOLS, KERNELS, LOOP_BUDGET_S, StopFlag, run_blocking
 from tideflow.compile.plan import Plan, make_plan
 from tideflow.graph import roles
 from tideflow.graph.node import Node
@@ -30,6 +30,7 @@ from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_program import JitProgram
 from tideflow.runtime.program import Instruction, Observer, Program, explain
 from tideflow.runtime.rendezvous import Received
+from tideflow.runtime.straight_calls import FunctionCode
 from tideflow.wire import errors
 
 # Runs that bring each other values leave the loop to others after this time.
@@ -53,6 +54,7 @@ class Executor:
         self._template: list[Any] = [None] * maker.slot_count
         for slot, value in maker.initial.items():
             self._template[slot] = value
+        self._constants = maker.initial
         self._results = [slot for slot, _ in sorted(self.plan.retvals, key=lambda r: r[1])]
 
     @property
@@ -70,6 +72,16 @@ class Executor:
         """The straight code of the plan, in order."""
         parts = [part for group in self._groups for part in group.parts]
         return [part for part in parts if isinstance(part, Program)]
+
+    def code(self) -> FunctionCode | None:
+        """Return the plan's instructions, where nothing in it waits or may take any time."""
+        programs = self.programs
+        if not self.is_synchronous or any(one.pool is not KERNELS for one in programs):
+            return None
+        instructions = [one for program in programs for one in program.instructions]
+        return FunctionCode(
+            instructions, self._constants, dict(self.plan.args), self._results, programs
+        )
 
     def received(self, value: Any) -> Any:
         """Return a value that came through the rendezvous for use here."""

@@ -24,6 +24,7 @@ from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.device_kernels import fetch_conditions
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import JitMode
+from tideflow.runtime.straight_calls import FunctionCode
 from tideflow.wire import dtypes, errors
 from tideflow.wire.device_name import merge, task_name
 
@@ -65,6 +66,11 @@ class ReadyFunction:
         A function that keeps no state is the same in every scope.
         """
         return self if self._anew is None else self._anew(scope)
+
+    @property
+    def code(self) -> FunctionCode | None:
+        """The function's instructions, where it is straight."""
+        return self._runner.code()
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
         """Run a function whose `is_synchronous` holds, on the calling thread."""

@@ -25,7 +25,7 @@ from tideflow.runtime.executor import Executor
 from tideflow.runtime.frames import FrameExecutor
 from tideflow.runtime.jit_mode import JitMode, jit_mode
 from tideflow.runtime.rendezvous import Rendezvous
-from tideflow.runtime.straight_calls import straighten
+from tideflow.runtime.straight_calls import FunctionCode, straighten
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.status import is_derived
@@ -148,6 +148,11 @@ class GraphRunner:
         if self._trivial:
             return found[0]
         return [found[at][rank] for at, rank in self._results]
+
+    def code(self) -> FunctionCode | None:
+        """Return the graph's instructions, where all of it is one run of them."""
+        executor = self.executors[0] if len(self.executors) == 1 else None
+        return executor.code() if isinstance(executor, Executor) else None
 
     def partition_graphs(self) -> list[pb.GraphDef]:
         """Return the graph of each device as a message."""

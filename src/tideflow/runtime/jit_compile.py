@@ -31,7 +31,9 @@ from tideflow.runtime.jax_internals import (
 )
 from tideflow.runtime.jit_cache import asked_folder, machine_and_code
 from tideflow.runtime.jit_thread import is_leaving
-from tideflow.runtime.region_trace import RegionPlan, Traced, make_traceable
+from tideflow.runtime.nested_trace import bounds_of
+from tideflow.runtime.region_plan import RegionPlan
+from tideflow.runtime.region_trace import Traced, make_traceable
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -52,6 +54,8 @@ class Executable:
       outputs: positions, among the plan's outputs, of the computed ones.
       guards: (position among the inputs, bound): labels that must lie in [0, bound).
       is_wide: whether 64-bit types are handed over.
+      is_checked: whether the last result says if the others hold; where they do not, the variables
+        keep their values.
     """
 
     call: Any
@@ -60,6 +64,7 @@ class Executable:
     outputs: tuple[int, ...]
     guards: tuple[tuple[int, int], ...]
     is_wide: bool
+    is_checked: bool
 
 
 _device: Any = None
@@ -119,7 +124,7 @@ def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
     """
     # Regions that differ in their large constants alone share the code.
     large = tuple(put(np.array(plan.constants[slot])) for slot in plan.large)
-    key = (plan.digest, signature, signature_of(large))
+    key = (plan.digest, signature, signature_of(large), bounds_of(plan))
     with _lock:
         found = _compiled.get(key)
         if found is not None:
@@ -147,6 +152,7 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
         plan.digest,
         signature,
         signature_of(large),
+        bounds_of(plan),
         machine_and_code(),
         compiler_key(cpu_options(cpu_sharding())),
     )
@@ -171,7 +177,7 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
 def _encode(made: Executable, taken: int) -> bytes:
     """Return an executable as bytes; it takes so many arrays besides its large constants."""
     code, given = to_bytes(made.call)
-    rest = (made.constants, made.outputs, made.guards, made.is_wide)
+    rest = (made.constants, made.outputs, made.guards, made.is_wide, made.is_checked)
     return pickle.dumps((code, taken + len(made.large), given, rest))
 
 
@@ -201,6 +207,7 @@ def _compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> 
         tuple(position[slot] for slot in traced.outputs),
         tuple(traced.guards),
         any(_is_wide(dtype) for dtype, _ in signature),
+        traced.is_checked,
     )
 
 

@@ -7,15 +7,15 @@ that turns out not to compile is left to straight code, and the program cut agai
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tideflow.blocking import StopFlag
 from tideflow.compile.region_selection import (
     is_one_pass,
-    may_compile,
     number_nodes,
     sized_by_values,
 )
@@ -26,7 +26,10 @@ from tideflow.runtime import jit_thread
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_region import Region
 from tideflow.runtime.program import Instruction, Program
-from tideflow.runtime.region_trace import NotCompiledError, plan_region
+from tideflow.runtime.region_plan import NotCompiledError, plan_region
+from tideflow.runtime.straight_calls import StraightCall, traces
+
+_LOGGER = logging.getLogger(__name__)
 
 # What a program must have cost before a compiler is asked: about half of what compiling costs,
 # which another core does.
@@ -76,13 +79,20 @@ class JitProgram(Program):
         self._is_asked = self._is_forced
         self._is_plain = len(instructions) > _MOST_INSTRUCTIONS
         self._cost_s = _LEAST_TOTAL_S + _TOTAL_PER_INSTRUCTION_S * len(instructions)
+        # Functions are compiled as a part of this program, if they can be.
+        self._calls = {
+            id(one.node): one.call for one in instructions if isinstance(one.call, StraightCall)
+        }
+        for call in self._calls.values():
+            if call.is_traceable:
+                call.hold(True)
 
     def run(self, slots: list[Any]) -> None:
         """Run all instructions, in whatever form is best known.
 
         Raises: OpError that names the failing node.
         """
-        if self._is_plain:
+        if self._is_plain or self.is_held:
             super().run(slots)
             return
         if self._must_form:
@@ -106,6 +116,7 @@ class JitProgram(Program):
             self._is_plain = True
             self._parts = None
             self.is_untried = False
+            self._let_go(self._calls)
 
     def _note_tried(self) -> None:
         """See whether compiled code waits for its first call; called from any thread."""
@@ -127,8 +138,9 @@ class JitProgram(Program):
         self._timed_runs += 1
         if self._timed_runs >= _LEAST_RUNS and self._total_s >= self._cost_s:
             is_short = self._total_s < _LEAST_RUN_S * self._timed_runs
-            if is_short or not any(_may_pay(one.node) for one in self.instructions):
+            if is_short or not any(self._may_pay(one) for one in self.instructions):
                 self._is_plain = True
+                self._let_go(self._calls)
                 return
             self._is_asked = True
             itself = weakref.ref(self)
@@ -145,7 +157,8 @@ class JitProgram(Program):
         with self._lock:
             self._must_form = False
             self.is_untried = False
-            numbers = number_nodes(self._nodes, self._excluded | sized_by_values(self._nodes))
+            excluded = self._excluded | sized_by_values(self._nodes)
+            numbers = number_nodes(self._nodes, excluded, self._takes)
             runs: dict[int, list[Instruction]] = {}
             for one in self.instructions:
                 number = numbers[id(one.node)]
@@ -153,12 +166,25 @@ class JitProgram(Program):
             if any(self._pays(number, run) for number, run in runs.items()):
                 self._parts = self._make_parts(runs)
             else:
+                self._let_go(self._calls)
                 self._parts = None
                 self._is_plain = True
 
     def _pays(self, number: int, run: Sequence[Instruction]) -> bool:
         """Whether instructions of a number may be better compiled."""
-        return bool(number & 1) and (self._is_forced or any(_may_pay(one.node) for one in run))
+        return bool(number & 1) and (self._is_forced or any(self._may_pay(one) for one in run))
+
+    def _may_pay(self, one: Instruction) -> bool:
+        return self._takes(one.node) and not is_one_pass(one.node)
+
+    def _takes(self, node: Node) -> bool:
+        return traces(node, self._calls.get(id(node)))
+
+    def _let_go(self, nodes: Iterable[int]) -> None:
+        """Let functions that nodes run be compiled by themselves."""
+        for node in nodes:
+            if node in self._calls:
+                self._calls[node].hold(False)
 
     def _make_parts(self, runs: dict[int, list[Instruction]]) -> list[Program | Region]:
         users: dict[int, set[int]] = {}
@@ -194,14 +220,13 @@ class JitProgram(Program):
                 self._parts = None
                 self._is_plain = True
                 return
-            self._excluded.update(id(node) for node in error.nodes)
+            _LOGGER.debug("left to NumPy: %s", error)
+            left_out = {id(node) for node in error.nodes}
+            self._excluded |= left_out
+            self._let_go(left_out)
             self._must_form = self._is_forced
         if not self._is_forced:
             self._form()  # this is the compiler's thread
-
-
-def _may_pay(node: Node) -> bool:
-    return may_compile(node) and not is_one_pass(node)
 
 
 def _form_if_alive(program: weakref.ref[JitProgram]) -> None:

@@ -24,6 +24,7 @@ from tideflow.runtime.jit_compile import Executable, Signature, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
 from tideflow.runtime.jit_trials import Choice, Trial
 from tideflow.runtime.loop import on_loop
+from tideflow.runtime.nested_trace import bounds_of
 from tideflow.runtime.program import Program
 from tideflow.runtime.region_cells import (
     HeldCells,
@@ -33,13 +34,15 @@ from tideflow.runtime.region_cells import (
     store_later,
     take_all,
 )
-from tideflow.runtime.region_trace import NotCompiledError, RegionPlan
+from tideflow.runtime.region_plan import NotCompiledError, RegionPlan
 
 _LOGGER = logging.getLogger(__name__)
 
 _aval = operator.attrgetter("aval")
 
 _MOST_SIGNATURES = 8
+# So often may checks fail before the region is left to straight code.
+_MOST_REFUSED = 20
 
 
 class Region:
@@ -83,6 +86,7 @@ class Region:
         self._tried = tried
         self.is_untried = False
         self._has_warned = False
+        self._refused = 0
 
     def run(self, slots: list[Any]) -> None:
         """Run the region over the slots of a step."""
@@ -92,6 +96,7 @@ class Region:
         inputs = [slots[slot] for slot in self.plan.inputs]
         held = self._held(slots)
         if held is None or not all(isinstance(v, (np.ndarray, np.generic)) for v in inputs):
+            self._leave_out_takers(inputs)
             inputs.clear()
             self.fallback.run(slots)
             return
@@ -106,6 +111,20 @@ class Region:
         if entry is not None:
             inputs.clear()  # straight code frees what is used up
             self._run_timed(slots, entry)
+
+    def _leave_out_takers(self, inputs: Sequence[Any]) -> None:
+        """Have what takes other things than arrays from outside, such as lists, left out."""
+        plan = self.plan
+        wrong = {
+            slot
+            for slot, value in zip(plan.inputs, inputs)
+            if not isinstance(value, (np.ndarray, np.generic))
+        }
+        nodes = [action.node for action in plan.actions if wrong.intersection(action.inputs)]
+        if nodes:
+            self.is_off = True
+            error = NotCompiledError(nodes, "they take things that are no arrays")
+            jit_thread.submit(lambda: self._failed(error))
 
     def _run_timed(self, slots: list[Any], entry: Trial) -> None:
         started = clock.monotonic_s()
@@ -153,12 +172,27 @@ class Region:
                 results[0].block_until_ready()
         finally:
             drain(locks_back)
+        if executable.is_checked and not results.pop():
+            self._note_refused(entry)
+            return Trial()
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
             self._note_trial(entry, clock.monotonic_s() - started)
         if self.is_untried:
             self._note_tried()
         return None
+
+    def _note_refused(self, entry: Trial) -> None:
+        """Take note of a run whose checks did not hold; straight code runs in its place.
+
+        A loop that went round more often than ever gets a greater bound when it is compiled anew.
+        """
+        self._refused += 1
+        if self._refused >= _MOST_REFUSED:
+            self._leave_to_numpy(entry)
+        elif entry.signature is not None and entry.bounds != bounds_of(self.plan):
+            self._last = None
+            self.entries.pop(entry.signature, None)
 
     def _note_tried(self) -> None:
         """See whether the next run may take longer than those before tell."""
@@ -254,6 +288,7 @@ class Region:
         """Compile for the shapes of an entry; what goes wrong leaves the region to NumPy."""
         assert entry.signature is not None
         try:
+            entry.bounds = bounds_of(self.plan)
             executable = jit_compile.compile_region(self.plan, entry.signature)
         except NotCompiledError as error:
             entry.leave_to_numpy()

@@ -46,11 +46,12 @@ class Trial:
       choice: what runs the region.
       executable: the compiled code, once it is there.
       may_wait: whether a step is to wait until it is there.
+      bounds: how often loops of the code may go round.
     """
 
     __slots__ = (
-        "_asked_in", "_early_s", "_is_done", "_lock", "choice", "compiled_s", "executable",
-        "may_wait", "numpy_s", "signature",
+        "_asked_in", "_early_s", "_is_done", "_lock", "bounds", "choice", "compiled_s",
+        "executable", "may_wait", "numpy_s", "signature",
     )  # fmt: skip
 
     def __init__(self, signature: Signature | None = None) -> None:
@@ -58,6 +59,7 @@ class Trial:
         self.signature = signature
         self.executable: Executable | None = None
         self.may_wait = False
+        self.bounds: tuple[int, ...] = ()
         self.compiled_s: list[float] = []
         self.numpy_s: list[float] = []
         # Of runs before the compiler was asked for this.

@@ -79,10 +79,12 @@ class Program:
     Attributes:
       pool: the threads for runs that are not short.
       is_untried: whether the next run may take longer than those before tell.
+      is_held: whether it is not to be compiled, since what it is a part of may be.
     """
 
     pool: Pool = KERNELS
     is_untried = False
+    is_held = False
 
     def __init__(self, instructions: list[Instruction], kept: set[int]) -> None:
         self.instructions = instructions

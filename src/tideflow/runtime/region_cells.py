@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tideflow.graph.kernel import Resources
 from tideflow.ops.state import ResourceVariableState, VariableState, in_lock_order
-from tideflow.runtime.region_trace import RegionPlan
+from tideflow.runtime.region_plan import RegionPlan
 from tideflow.wire import errors
 
 

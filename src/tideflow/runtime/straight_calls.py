@@ -8,16 +8,44 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tideflow.compile.region_selection import may_compile, may_hold_objects
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import OpDef
 from tideflow.graph.op_traits import Runs
 from tideflow.ops.control_flow.functional_ops import for_range, truth
+from tideflow.platform import clock
 from tideflow.runtime.context import Function, Step
+from tideflow.runtime.program import Instruction, Program
 from tideflow.wire import errors
+
+# A loop that takes longer is not handed to a compiler as a whole: nothing could stop it.
+_SLOW_S = 1.0
+# How often it is looked at, in turns less one: a power of 2 less one.
+_LOOK_AT_TIME = 31
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCode:
+    """The straight code of a function.
+
+    Attributes:
+      instructions: in order.
+      constants: values that slots hold from the beginning.
+      arguments: which argument a slot holds.
+      results: the slots of the results.
+      programs: what runs the instructions.
+    """
+
+    instructions: Sequence[Instruction]
+    constants: Mapping[int, Any]
+    arguments: Mapping[int, int]
+    results: Sequence[int]
+    programs: Sequence[Program]
 
 
 class StraightCall:
@@ -31,10 +59,40 @@ class StraightCall:
     """
 
     is_loop = False
+    # Which of the node's inputs is the first argument of its functions.
+    first_argument = 0
 
     def __init__(self, functions: Sequence[Function]) -> None:
         self.functions = functions
         self.has_loops = self.is_loop or any(one.blocks for one in functions)
+        self._codes: list[FunctionCode] | None = None
+        self._is_traceable: bool | None = None
+        self.is_slow = False
+        self.most_turns = 0
+
+    def codes(self) -> list[FunctionCode]:
+        """Return the code of each function."""
+        if self._codes is None:
+            self._codes = [one.code for one in self.functions]
+        return self._codes
+
+    @property
+    def is_traceable(self) -> bool:
+        """Whether the functions may be part of compiled code, as far as their ops tell."""
+        if self._is_traceable is None:
+            self._is_traceable = all(
+                traces(one.node, one.call) for code in self.codes() for one in code.instructions
+            )
+        return self._is_traceable and not self.is_slow
+
+    def hold(self, holds: bool) -> None:
+        """Keep the functions from being compiled by themselves, or let them be."""
+        for code in self.codes():
+            for program in code.programs:
+                program.is_held = holds
+            for one in code.instructions:
+                if isinstance(one.call, StraightCall):
+                    one.call.hold(holds)
 
     def __call__(self, step: Step, *inputs: Any) -> Any:
         """Return the outputs, alone if it is a single one."""
@@ -44,6 +102,13 @@ class StraightCall:
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the list of outputs."""
         raise NotImplementedError
+
+    def _note(self, turns: int, since: float) -> None:
+        """Take note of the turns of a loop that began at a time, and may go on."""
+        self.most_turns = max(self.most_turns, turns)
+        if not self.is_slow and clock.monotonic_s() - since > _SLOW_S:
+            self.is_slow = True
+            self.hold(False)
 
 
 class PlainCall(StraightCall):
@@ -57,6 +122,8 @@ class PlainCall(StraightCall):
 class Branches(StraightCall):
     """Runs one of two functions: the first where input 0 holds."""
 
+    first_argument = 1
+
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the results of the branch taken."""
         return self.functions[0 if truth(inputs[0]) else 1].run(step, inputs[1:])
@@ -64,6 +131,8 @@ class Branches(StraightCall):
 
 class Cases(StraightCall):
     """Runs the function that input 0 is the number of; the last for a number that none has."""
+
+    first_argument = 1
 
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the results of the function chosen."""
@@ -81,10 +150,16 @@ class While(StraightCall):
         """Return what the last turn gave."""
         holds, advance = self.functions[0].run, self.functions[1].run
         values = inputs
+        turns = 0
+        since = clock.monotonic_s()
         while truth(holds(step, values)[0]):
             if step.is_stopped:
                 step.check()
             values = advance(step, values)
+            turns += 1
+            if not turns & _LOOK_AT_TIME:
+                self._note(turns, since)
+        self._note(turns, since)
         return values
 
 
@@ -92,15 +167,26 @@ class For(StraightCall):
     """Runs a body on a counter and its own results."""
 
     is_loop = True
+    first_argument = 2  # argument 0, the counter, is none of the inputs
 
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return what the last turn gave."""
         values = inputs[3:]
-        for index in for_range(*inputs[:3]):
+        since = clock.monotonic_s()
+        for turns, index in enumerate(for_range(*inputs[:3])):
             if step.is_stopped:
                 step.check()
             values = self.functions[0].run(step, [np.int32(index), *values])
+            if not turns & _LOOK_AT_TIME:
+                self._note(turns, since)
         return values
+
+
+def traces(node: Node, call: Any) -> bool:
+    """Whether an instruction may be part of compiled code, as far as its op and types tell."""
+    if isinstance(call, StraightCall):
+        return call.is_traceable
+    return may_compile(node) or may_hold_objects(node)
 
 
 # What runs the functions, and the attrs that name them.

@@ -291,6 +291,7 @@ class _CallOverTasks:
 
     is_synchronous = False
     is_straight = False
+    code = None
     blocks = False
 
     def __init__(self, home: EagerContext, ref: FunctionRef, device: str) -> None:

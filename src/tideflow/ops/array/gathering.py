@@ -9,7 +9,7 @@ Source: tensorflow/core/ops/array_ops.cc, core/kernels/gather_op.cc, gather_nd_o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
+from tideflow.graph.tracing import Trace, bounds_of, is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, check_scalar
@@ -88,6 +89,18 @@ def _gather_v2_shape(c: ShapeContext) -> list[Dims]:
     return [(*params[:at], *indices[batch:], *params[at + 1 :])]
 
 
+def _check_traced(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have indices be checked; the kernel then serves."""
+    params, indices, *axis = inputs
+    if not all(map(is_known, axis)):
+        raise refuse("an axis that is computed")
+    size = params.shape[int(axis[0].item()) if axis else 0]
+    bounds = None if indices.ndim else bounds_of(trace, indices)
+    if bounds is None or bounds[0] < 0 or bounds[1] >= size:
+        trace.check(((indices >= 0) & (indices < size)).all())
+    return NotImplemented
+
+
 @op(
     """
     GatherV2(params: Tparams, indices: Tindices, axis: Taxis) -> output: Tparams
@@ -99,6 +112,7 @@ def _gather_v2_shape(c: ShapeContext) -> list[Dims]:
     shape=_gather_v2_shape,
     static=("axis",),
     compiles=Compiles.KNOWN_INPUTS,
+    traced=_check_traced,
 )
 def gather_v2_kernel(
     xp: ArrayNamespace, params: Array, indices: Array, axis: Array, *, batch_dims: int
@@ -174,6 +188,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_gather_shape,
     compiles=Compiles.KNOWN_INPUTS,
+    traced=_check_traced,
 )
 def gather_kernel(xp: ArrayNamespace, params: Array, indices: Array) -> Any:
     """Return the slices of params that indices name along the first axis."""

@@ -10,7 +10,7 @@ Source: tensorflow/core/util/strided_slice_op.cc, python/ops/tensor_getitem_over
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.static_value import sliced_sizes
+from tideflow.graph.tracing import Trace, bounds_of, is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.array.gathering import boolean_mask
 from tideflow.ops.array.joining import axis_int32
@@ -195,6 +196,62 @@ def _check_single(begin: int, stride: int, size: int, axis: int) -> None:
         )
 
 
+def _traced_index(
+    trace: Trace, dims: Sequence[int], bounds: Sequence[Any], masks: Sequence[int]
+) -> Any:
+    """Return the index of a strided slice some of whose single indices are computed.
+
+    A range must be known, or be a whole dimension.
+    """
+    begin, _, strides = bounds
+    if not is_known(strides) or any(stride != 1 for stride in strides.tolist()):
+        raise refuse("a strided slice whose strides are computed, or are not 1")
+    no_begin, no_end, ellipsis, new_axis, shrink = masks
+    whole = no_begin & no_end
+    known = [i for i in range(len(strides)) if (ellipsis | new_axis | whole) & ~shrink & (1 << i)]
+    if not all(i in known or shrink & (1 << i) for i in range(len(strides))):
+        raise refuse("a range that is computed")
+    # Zeros stand for what is computed, or does not count.
+    zeros = np.zeros(len(strides), np.int64)
+    index = list(strided_index(dims, (zeros, zeros, np.ones_like(zeros)), *masks))
+    at = 0
+    rest = len(dims) - sum(one is not None and one is not Ellipsis for one in index)
+    for i, one in enumerate(index):
+        if one is Ellipsis:
+            at += rest
+        elif one is not None:
+            if shrink & (1 << i):
+                index[i] = _traced_single(trace, begin[i], dims[at])
+            at += 1
+    return tuple(index)
+
+
+def _traced_single(trace: Trace, begin: Any, size: int) -> Any:
+    bounds = bounds_of(trace, begin)
+    if bounds is None or bounds[0] < -size or bounds[1] >= size:
+        trace.check((begin >= -size) & (begin < size))
+    if bounds is not None and bounds[0] >= 0:
+        return begin
+    return trace.jnp.where(begin < 0, begin + size, begin)
+
+
+def _traced_slice(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    x, *bounds = inputs
+    if all(map(is_known, bounds)):
+        return NotImplemented
+    index = _traced_index(trace, x.shape, bounds, [attrs[mask] for mask in _MASKS])
+    return trace.jnp.asarray(x).at[index].get(mode="promise_in_bounds")
+
+
+def _traced_slice_grad(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    shape, *bounds, dy = inputs
+    if all(map(is_known, bounds)) or not is_known(shape):
+        return NotImplemented
+    sizes = shape.tolist()
+    index = _traced_index(trace, sizes, bounds, [attrs[mask] for mask in _MASKS])
+    return trace.jnp.zeros(sizes, dy.dtype).at[index].set(dy, mode="promise_in_bounds")
+
+
 @op(
     """
     StridedSlice(input: T, begin: Index, end: Index, strides: Index) -> output: T
@@ -209,6 +266,7 @@ def _check_single(begin: int, stride: int, size: int, axis: int) -> None:
     shape=_strided_slice_shape,
     static=("begin", "end", "strides"),
     compiles=Compiles.ALWAYS,
+    traced=_traced_slice,
     partial_value=sliced_sizes,
 )
 def strided_slice_kernel(
@@ -255,6 +313,7 @@ def _shape_of_value(c: ShapeContext) -> list[Dims]:
     shape=_shape_of_value,
     static=("shape", "begin", "end", "strides"),
     compiles=Compiles.ALWAYS,
+    traced=_traced_slice_grad,
 )
 def strided_slice_grad_kernel(
     xp: ArrayNamespace,

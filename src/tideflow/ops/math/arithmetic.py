@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast, merged
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.tracing import Trace
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, conj, unbroadcast
@@ -362,6 +363,14 @@ def _refuse_zero(xp: ArrayNamespace, x: Array, y: Array) -> None:
         raise InvalidArgumentError("Integer division by zero")
 
 
+def _check_divisor(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have integers be checked that others are divided by; the kernel then serves."""
+    divisor = inputs[1]
+    if divisor.dtype.kind in "iu":
+        trace.check((divisor != 0).all())
+    return NotImplemented
+
+
 @op(
     f"""
 RealDiv(x: T, y: T) -> z: T
@@ -369,6 +378,7 @@ T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
     divides=True,
     rows=Rows.ELEMENTWISE,
 )
@@ -385,6 +395,7 @@ T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
     divides=True,
     rows=Rows.ELEMENTWISE,
 )
@@ -411,6 +422,7 @@ T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
     divides=True,
 )
 def _truncate_div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
@@ -431,6 +443,7 @@ T: type in {_ARITHMETIC}
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
     divides=True,
 )
 def _floor_div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
@@ -536,6 +549,7 @@ T: type in reals
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
 )
 def _floor_mod(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     _refuse_zero(xp, x, y)
@@ -549,6 +563,7 @@ T: type in {int32, int64, bfloat16, half, float, double}
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
 )
 def _truncate_mod(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     _refuse_zero(xp, x, y)
@@ -562,6 +577,7 @@ T: type in {int32, int64, half, bfloat16, float, double}
 """,
     shape=broadcast,
     compiles=Compiles.FLOATS,
+    traced=_check_divisor,
 )
 def _mod(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return _truncate_mod(xp, x, y)

@@ -19,6 +19,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, scalar, unknown, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array, TensorLike
+from tideflow.ops.tensor_arrays import traced
 from tideflow.ops.tensor_arrays.list_arguments import (
     as_dims,
     as_list,
@@ -86,6 +87,7 @@ def _batch_shape(c: ShapeContext) -> list[Dims]:
     shape_type: type in indices
     """,
     shape=scalar,
+    traced=traced.empty,
     any_device=True,
 )
 def empty_tensor_list(
@@ -103,6 +105,7 @@ def empty_tensor_list(
     shape_type: type in indices
     """,
     shape=scalar,
+    traced=traced.reserved,
     any_device=True,
 )
 def tensor_list_reserve(
@@ -122,6 +125,7 @@ def tensor_list_reserve(
     shape_type: type in indices
     """,
     shape=scalar,
+    traced=traced.from_tensor,
     any_device=True,
 )
 def tensor_list_from_tensor(
@@ -256,7 +260,12 @@ def tensor_list_scatter_into_existing_list(
 # ---- what a list is
 
 
-@op("TensorListLength(input_handle: variant) -> length: int32", shape=scalar, any_device=True)
+@op(
+    "TensorListLength(input_handle: variant) -> length: int32",
+    shape=scalar,
+    traced=traced.length,
+    any_device=True,
+)
 def tensor_list_length(ctx: KernelContext, handle: object) -> Any:
     """Return how many elements there are."""
     return np.int32(as_list(handle).size())
@@ -268,6 +277,7 @@ def tensor_list_length(ctx: KernelContext, handle: object) -> Any:
     shape_type: type in indices
     """,
     shape=unknown,
+    traced=traced.element_shape,
     any_device=True,
 )
 def tensor_list_element_shape(ctx: KernelContext, handle: object, *, shape_type: DType) -> Any:
@@ -286,6 +296,7 @@ def tensor_list_element_shape(ctx: KernelContext, handle: object, *, shape_type:
     element_dtype: type
     """,
     shape=scalar,
+    traced=traced.push_back,
     any_device=True,
 )
 def tensor_list_push_back(
@@ -310,6 +321,7 @@ def _pushed(source: TensorList, value: TensorLike) -> TensorList:
     element_dtype: type
     """,
     shape=_popped_shape,
+    traced=traced.pop_back,
     any_device=True,
 )
 def tensor_list_pop_back(
@@ -335,6 +347,7 @@ def tensor_list_pop_back(
     Tshape: type in indices = int32
     """,
     shape=_item_shape,
+    traced=traced.get_item,
     any_device=True,
 )
 def tensor_list_get_item(
@@ -360,6 +373,7 @@ def tensor_list_get_item(
     resize_if_index_out_of_bounds: bool = false
     """,
     shape=scalar,
+    traced=traced.set_item,
     any_device=True,
 )
 def tensor_list_set_item(
@@ -408,6 +422,7 @@ def tensor_list_resize(ctx: KernelContext, handle: object, size: Any) -> Any:
     num_elements: int = -1
     """,
     shape=_stack_shape,
+    traced=traced.stack,
     any_device=True,
 )
 def tensor_list_stack(
@@ -435,6 +450,7 @@ def tensor_list_stack(
     element_dtype: type
     """,
     shape=_gather_shape,
+    traced=traced.gather,
     any_device=True,
 )
 def tensor_list_gather(

@@ -16,6 +16,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar, with_rank
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
+from tideflow.ops.tensor_arrays import traced
 from tideflow.ops.tensor_arrays.step_objects import close, find, keep
 from tideflow.ops.tensor_arrays.store import TensorArrayStore
 from tideflow.wire import errors
@@ -66,6 +67,7 @@ def _made_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_made_shape,
     stateful=True,
+    traced=traced.new_array,
     any_device=True,
 )
 def tensor_array(
@@ -118,6 +120,7 @@ def _gradient_handle(
     """,
     shape=scalar,
     stateful=True,
+    traced=traced.gradient_array,
     any_device=True,
 )
 def tensor_array_grad(
@@ -162,6 +165,7 @@ def _read_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_read_shape,
     stateful=True,
+    traced=traced.read,
     any_device=True,
 )
 def tensor_array_read(
@@ -189,6 +193,7 @@ def _write_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_write_shape,
     stateful=True,
+    traced=traced.write,
     any_device=True,
 )
 def tensor_array_write(
@@ -221,6 +226,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_gather_shape,
     stateful=True,
+    traced=traced.array_gather,
     any_device=True,
 )
 def tensor_array_gather(
@@ -253,6 +259,7 @@ def _scatter_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_scatter_shape,
     stateful=True,
+    traced=traced.array_scatter,
     any_device=True,
 )
 def tensor_array_scatter(
@@ -333,6 +340,7 @@ def tensor_array_split(
     "TensorArraySizeV3(handle: resource, flow_in: float) -> size: int32",
     shape=scalar,
     stateful=True,
+    traced=traced.array_size,
     any_device=True,
 )
 def tensor_array_size(
@@ -342,7 +350,13 @@ def tensor_array_size(
     return np.int32(len(find(step, handle, TensorArrayStore)))
 
 
-@op("TensorArrayCloseV3(handle: resource)", shape=no_outputs, stateful=True, any_device=True)
+@op(
+    "TensorArrayCloseV3(handle: resource)",
+    shape=no_outputs,
+    stateful=True,
+    traced=traced.closed,
+    any_device=True,
+)
 def tensor_array_close(ctx: KernelContext, step: StepContext, handle: ResourceHandle) -> None:
     """Drop an array before its step ends."""
     close(step, handle, TensorArrayStore)

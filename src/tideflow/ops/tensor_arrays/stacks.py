@@ -15,6 +15,7 @@ from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, scalar, unknown
 from tideflow.graph.types import Array, TensorLike
+from tideflow.ops.tensor_arrays import traced
 from tideflow.ops.tensor_arrays.step_objects import close, find, keep
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -60,6 +61,7 @@ class Stack:
     """,
     shape=scalar,
     stateful=True,
+    traced=traced.new_stack,
     any_device=True,
 )
 def stack(
@@ -78,6 +80,7 @@ def stack(
     """,
     shape=lambda c: [c.shape(1)],
     stateful=True,
+    traced=traced.stack_push,
     any_device=True,
     host_inputs=0,
 )
@@ -101,6 +104,7 @@ def stack_push(
     """,
     shape=unknown,
     stateful=True,
+    traced=traced.stack_pop,
     any_device=True,
     host_inputs=0,
 )
@@ -116,7 +120,13 @@ def stack_pop(
     return found.pop()
 
 
-@op("StackCloseV2(handle: resource)", shape=no_outputs, stateful=True, any_device=True)
+@op(
+    "StackCloseV2(handle: resource)",
+    shape=no_outputs,
+    stateful=True,
+    traced=traced.closed,
+    any_device=True,
+)
 def stack_close(ctx: KernelContext, step: StepContext, handle: ResourceHandle) -> None:
     """Drop a stack before the step ends."""
     close(step, handle, Stack)
