@@ -220,7 +220,7 @@ class JitProgram(Program):
                 self._parts = None
                 self._is_plain = True
                 return
-            _LOGGER.debug("left to NumPy: %s", error)
+            _LOGGER.debug("left to NumPy: %s", str(error))
             left_out = {id(node) for node in error.nodes}
             self._excluded |= left_out
             self._let_go(left_out)

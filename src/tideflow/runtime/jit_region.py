@@ -114,17 +114,21 @@ class Region:
 
     def _leave_out_takers(self, inputs: Sequence[Any]) -> None:
         """Have what takes other things than arrays from outside, such as lists, left out."""
-        plan = self.plan
-        wrong = {
+        taken = [
             slot
-            for slot, value in zip(plan.inputs, inputs)
+            for slot, value in zip(self.plan.inputs, inputs)
             if not isinstance(value, (np.ndarray, np.generic))
-        }
-        nodes = [action.node for action in plan.actions if wrong.intersection(action.inputs)]
-        if nodes:
+        ]
+        if taken and not self.is_off:
             self.is_off = True
-            error = NotCompiledError(nodes, "they take things that are no arrays")
-            jit_thread.submit(lambda: self._failed(error))
+            itself = weakref.ref(self)
+            jit_thread.submit(lambda: _leave_out_if_alive(itself, taken))
+
+    def leave_out(self, slots: Sequence[int]) -> None:
+        """Have nodes that take what slots hold left out."""
+        actions = self.plan.actions
+        nodes = [one.node for one in actions if not set(slots).isdisjoint(one.inputs)]
+        self._failed(NotCompiledError(nodes, "they take things that are no arrays"))
 
     def _run_timed(self, slots: list[Any], entry: Trial) -> None:
         started = clock.monotonic_s()
@@ -332,6 +336,12 @@ def _compile_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
     found = region()
     if found is not None:
         found.compile(entry)
+
+
+def _leave_out_if_alive(region: weakref.ref[Region], slots: Sequence[int]) -> None:
+    found = region()
+    if found is not None:
+        found.leave_out(slots)
 
 
 def _holds(executable: Executable, inputs: Sequence[Any]) -> bool:

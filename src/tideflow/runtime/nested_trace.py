@@ -11,7 +11,8 @@ round must be known for that, or bounded: beyond a bound, straight code runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -79,14 +80,22 @@ def trace_functions(
     if runs is Runs.WHILE:
         condition, body = action.nested
         known = known_turns(condition, body, inputs)
-        return _Loop(tracer, action, body, condition, inputs, cells, known).trace()
+        loop = _Loop(tracer, action, body, condition, inputs, cells, known)
+        return _traced(loop)
     if any(_is_traced(tracer, value) for value in inputs[:3]):
         raise refuse("a range that is computed")
     numbers = for_range(*inputs[:3])
     known = KnownTurns(len(numbers), {}, {})
     loop = _Loop(tracer, action, action.nested[0], None, inputs[3:], cells, known)
     loop.counts = numbers
-    return loop.trace()
+    return _traced(loop)
+
+
+def _traced(loop: _Loop) -> list[Any]:
+    try:
+        return loop.trace()
+    finally:
+        loop.__dict__.clear()  # jax keeps the functions that it has traced
 
 
 def _is_traced(tracer: FunctionTracer, value: Any) -> bool:
@@ -132,41 +141,64 @@ def _choose(
     cells: list[Any],
 ) -> list[Any]:
     """Return what the compiler's conditional gives, over branches that change numbers only."""
-    trace = tracer.trace
-    shown: list[list[Any]] = []
-    before = trace.states
-    changed = sorted({i for one in branches for i in one.cells[: one.plan.changed]})
-
-    def taken(nested: Nested) -> Callable[[], list[Any]]:
-        def run() -> list[Any]:
-            mine = list(cells)
-            first = len(trace.checks)
-            trace.states = dict(before)
-            found = tracer.run_function(nested, args, mine)
-            shown.append(found)
-            if any(before.get(thing) is not state for thing, state in trace.states.items()):
-                raise refuse("a branch that changes arrays of the step")
-            holds = trace.all_checks(first)
-            values = [trace.jnp.asarray(value) for value in found if _is_number(value)]
-            results = [*values, *(mine[i] for i in changed)]
-            return [*results, trace.jnp.asarray(True if holds is None else holds)]
-
-        return run
-
+    choice = _Choice(tracer, args, cells, branches)
     try:
-        made = trace.lax.switch(index, [taken(nested) for nested in branches])
+        return choice.trace(index)
     finally:
-        trace.states = before
-    objects = [[value for value in found if not _is_number(value)] for found in shown]
-    for some in objects[1:]:
-        if len(some) != len(objects[0]) or any(x is not y for x, y in zip(some, objects[0])):
-            raise refuse("branches that give different lists")
-    trace.checks.append(made[-1])
-    count = len(shown[0]) - len(objects[0])
-    for i, value in zip(changed, made[count:]):
-        cells[i] = value
-    values = iter(made[:count])
-    return [next(values) if _is_number(value) else value for value in shown[0]]
+        choice.__dict__.clear()  # jax keeps the functions that it has traced
+
+
+class _Choice:
+    """One conditional of the compiler while it is traced."""
+
+    def __init__(
+        self,
+        tracer: FunctionTracer,
+        args: Sequence[Any],
+        cells: list[Any],
+        branches: Sequence[Nested],
+    ) -> None:
+        self.tracer = tracer
+        self.trace_state = tracer.trace
+        self.args = args
+        self.cells = cells
+        self.branches = branches
+        self.before = tracer.trace.states
+        self.changed = sorted({i for one in branches for i in one.cells[: one.plan.changed]})
+        self.results: list[list[Any]] = []
+
+    def trace(self, index: Any) -> list[Any]:
+        """Return the results of the branch with an index that is computed."""
+        trace = self.trace_state
+        calls = [functools.partial(self._take, at) for at in range(len(self.branches))]
+        try:
+            made = trace.lax.switch(index, calls)
+        finally:
+            trace.states = self.before
+        objects = [[one for one in found if not _is_number(one)] for found in self.results]
+        for some in objects[1:]:
+            if len(some) != len(objects[0]) or any(x is not y for x, y in zip(some, objects[0])):
+                raise refuse("branches that give different lists")
+        trace.checks.append(made[-1])
+        count = len(self.results[0]) - len(objects[0])
+        for i, value in zip(self.changed, made[count:]):
+            self.cells[i] = value
+        values = iter(made[:count])
+        return [next(values) if _is_number(one) else one for one in self.results[0]]
+
+    def _take(self, at: int) -> list[Any]:
+        trace = self.trace_state
+        mine = list(self.cells)
+        first = len(trace.checks)
+        trace.states = dict(self.before)
+        found = self.tracer.run_function(self.branches[at], self.args, mine)
+        self.results.append(found)
+        if any(self.before.get(thing) is not state for thing, state in trace.states.items()):
+            raise refuse("a branch that changes arrays of the step")
+        holds = trace.all_checks(first)
+        values = [trace.jnp.asarray(value) for value in found if _is_number(value)]
+        values += [mine[i] for i in self.changed]
+        return [*values, trace.jnp.asarray(True if holds is None else holds)]
 
 
 # ---- loops
@@ -231,6 +263,9 @@ class _Loop:
         self.changed_cells = sorted(set(body.cells[: body.plan.changed]))
         self.states: dict[TracedObject, _ListSlot] = {}
         self.has_checks = False
+        # What there was before the loop.
+        self.before: dict[TracedObject, ArrayState] = {}
+        self.known_gradients: set[tuple[TracedObject, str]] = set()
 
     # ---- the two tracings
 
@@ -249,30 +284,30 @@ class _Loop:
     def _try(self) -> None:
         """Trace a turn for what it changes, and for the shapes of that."""
         trace = self.trace_state
-        before = dict(trace.states)
-        gradients = set(trace.gradients)
+        self.before = dict(trace.states)
+        self.known_gradients = set(trace.gradients)
         numbers = [self.inputs[i] for i in self.numbers]
-        self.states = {thing: _ListSlot(state.items) for thing, state in before.items()}
-
-        def turn(t: Any, numbers: list[Any], changed: list[Any]) -> list[Any]:
-            states = [(state.items.rows, state.marks) for state in before.values()]
-            rows = [slot.first.rows for slot in self.lists.values()]
-            given = self._begin((t, None, numbers, changed, rows, states))
-            first = len(trace.checks)
-            found = self._run_body(t, given)
-            self._learn(found, before)
-            self._learn_gradients(gradients, before)
-            self.has_checks = trace.all_checks(first) is not None
-            return [trace.jnp.asarray(found[i]) for i in self.numbers]
-
+        self.states = {thing: _ListSlot(state.items) for thing, state in self.before.items()}
         changed = [self.cells[i] for i in self.changed_cells]
         try:
-            shapes = trace.jax.eval_shape(turn, trace.jnp.int32(0), numbers, changed)
+            shapes = trace.jax.eval_shape(self._try_turn, trace.jnp.int32(0), numbers, changed)
         finally:
-            trace.states = before
+            trace.states = self.before
         for i, old, new in zip(self.numbers, numbers, shapes):
             if old.shape != new.shape or old.dtype != new.dtype:
                 raise refuse(f"variable {i} of a loop changes its shape or type")
+
+    def _try_turn(self, t: Any, numbers: list[Any], changed: list[Any]) -> list[Any]:
+        trace = self.trace_state
+        states = [(state.items.rows, state.marks) for state in self.before.values()]
+        rows = [slot.first.rows for slot in self.lists.values()]
+        given = self._begin((t, None, numbers, changed, rows, states))
+        first = len(trace.checks)
+        found = self._run_body(t, given)
+        self._learn(found)
+        self._learn_gradients()
+        self.has_checks = trace.all_checks(first) is not None
+        return [trace.jnp.asarray(found[i]) for i in self.numbers]
 
     def _run_body(self, t: Any, given: _Given) -> list[Any]:
         args = given.args
@@ -309,7 +344,7 @@ class _Loop:
             count = Count(count.value + np.int32(slot.step) * t, 0, low, high)
         return replace(slot.first, rows=rows, count=count)
 
-    def _learn(self, found: Sequence[Any], before: dict[TracedObject, ArrayState]) -> None:
+    def _learn(self, found: Sequence[Any]) -> None:
         """Note what a turn did to lists, arrays and stacks."""
         for i, slot in self.lists.items():
             if not isinstance(found[i], TracedList):
@@ -317,24 +352,20 @@ class _Loop:
             _learn_list(slot, found[i])
         for thing, slot in list(self.states.items()):
             state = self.trace_state.states[thing]
-            if state.items is slot.entry and state.marks is before[thing].marks:
+            if state.items is slot.entry and state.marks is self.before[thing].marks:
                 del self.states[thing]
             else:
                 _learn_list(slot, state.items)
 
-    def _learn_gradients(
-        self,
-        known: set[tuple[TracedObject, str]],
-        before: dict[TracedObject, ArrayState],
-    ) -> None:
+    def _learn_gradients(self) -> None:
         """Have the arrays for gradients that a turn made be there before the loop, empty: they
         belong to the step."""
         trace = self.trace_state
-        for key in [key for key in trace.gradients if key not in known]:
+        for key in [key for key in trace.gradients if key not in self.known_gradients]:
             made = trace.gradients[key]
             state = trace.states[made]
             empty = replace(state.items, rows=None)
-            before[made] = ArrayState(empty, np.zeros(empty.known_count(), np.int8))
+            self.before[made] = ArrayState(empty, np.zeros(empty.known_count(), np.int8))
             slot = self.states[made] = _ListSlot(empty)
             _learn_list(slot, state.items)
 

@@ -80,12 +80,14 @@ class TracedList:
       dtype, dims: type of the elements, and what is known of their shape.
       rows: an array whose rows are the elements; None while their shape is not known.
       count: how many of the rows are elements.
+      most: how many there may be; below 0 for no limit.
     """
 
     dtype: DType
     dims: Dims
     rows: Any
     count: Count
+    most: int = -1
 
     def with_rows(self, jnp: Any, element: Sequence[int], capacity: int) -> TracedList:
         """Return the list with rows for so many elements of a shape at least."""
@@ -175,7 +177,10 @@ Rule: TypeAlias = "Callable[[Trace, Sequence[Any], Mapping[str, Any]], Any]"
 
 def empty(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """EmptyTensorList."""
-    return TracedList(attrs["element_dtype"], as_dims(_known(inputs[0])), None, Count(None, 0))
+    dims, most = as_dims(_known(inputs[0])), _known(inputs[1])
+    if most.size != 1:
+        raise refuse("a size that is no scalar")
+    return TracedList(attrs["element_dtype"], dims, None, Count(None, 0), int(most))
 
 
 def reserved(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
@@ -213,6 +218,8 @@ def push_back(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> 
 def pushed(trace: Trace, source: TracedList, element: Any) -> TracedList:
     """Return a list with one more element."""
     count = source.count
+    if 0 <= source.most <= count.most:
+        trace.check(count.value < source.most)
     capacity = count.offset + 1 if count.base is None else 1
     roomy = source.fitting(trace.jnp, element, capacity)
     rows = trace.lax.dynamic_update_index_in_dim(roomy.rows, element, count.value, 0)
@@ -384,7 +391,7 @@ def array_size(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) ->
 
 def closed(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """TensorArrayCloseV3 and StackCloseV2."""
-    _object(inputs[0])
+    trace.states.pop(_object(inputs[0]), None)
     return ()
 
 
@@ -393,10 +400,12 @@ def closed(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any
 
 def new_stack(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """StackV2."""
-    made = TracedObject(attrs["elem_type"])
-    if np.size(_known(inputs[0])) != 1:
+    most = _known(inputs[0])
+    if most.size != 1:
         raise refuse("a size that is no scalar")
-    trace.states[made] = ArrayState(TracedList(attrs["elem_type"], None, None, Count(None, 0)))
+    made = TracedObject(attrs["elem_type"])
+    items = TracedList(attrs["elem_type"], None, None, Count(None, 0), int(most))
+    trace.states[made] = ArrayState(items)
     return made
 
 
