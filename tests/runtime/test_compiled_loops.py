@@ -1,0 +1,327 @@
+"""Compiled branches, loops and ops that may fail give what straight code gives, errors too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tideflow as tf2
+import tideflow.v1 as tf
+from tideflow.runtime.jit_thread import wait_until_compiled
+from tideflow.wire import messages as pb
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    monkeypatch.delenv("TIDEFLOW_JIT", raising=False)
+
+
+def config(level):
+    made = tf.ConfigProto()
+    made.graph_options.optimizer_options.global_jit_level = level
+    return made
+
+
+NEVER = config(pb.OptimizerOptions.OFF)
+ALWAYS = config(pb.OptimizerOptions.ON_2)
+
+Feeds = dict[str, Any]
+Build = Callable[[], Any]
+
+
+def ran(build: Build, feeds: list[Feeds], session_config: Any) -> tuple[list[Any], int]:
+    """Return what a program gives for each of some feeds, errors as text, and its regions."""
+    with tf.Graph().as_default():
+        fetches = build()
+        with tf.Session(config=session_config) as session:
+            session.run(tf.global_variables_initializer())
+            found = []
+            for feed in feeds:
+                try:
+                    found.append(session.run(fetches, feed))
+                except tf.errors.OpError as error:
+                    # Arrays of a step are numbered in the order in which they are made.
+                    text = re.sub(r"TensorArray/_\d+", "TensorArray", error.message)
+                    found.append((type(error).__name__, text))
+                wait_until_compiled()  # a part that turns out not to compile is left out then
+                found.append(session.run(tf.global_variables()))
+            regions = [one.compiled_regions for one in session.backend.runners.values()]
+    return found, sum(regions)
+
+
+def check(build: Build, *feeds: Feeds, regions: bool = True) -> list[Any]:
+    """Assert that compiled code gives what straight code gives; return that."""
+    given = list(feeds) or [{}]
+    plain, none = ran(build, given, NEVER)
+    compiled, some = ran(build, given, ALWAYS)
+    assert none == 0
+    assert bool(some) == regions
+    for mine, expected in zip(compiled, plain, strict=True):
+        if isinstance(expected, tuple):
+            assert mine == expected
+        else:
+            for one, other in zip(flat(mine), flat(expected), strict=True):
+                np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6)
+    return plain
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return [leaf for one in value for leaf in flat(one)]
+    return [value]
+
+
+def placeholder(name: str, dtype: Any, shape: Any) -> Any:
+    return tf.placeholder(dtype, shape, name=name)
+
+
+# ---- loops
+
+
+def count_to(limit: Any) -> Any:
+    return tf.while_loop(lambda i, x: i < limit, lambda i, x: (i + 1, x * 1.5 + 1.0), [0, 1.0])
+
+
+def test_a_loop_of_known_turns():
+    found = check(lambda: list(count_to(12)))
+    assert found[0][0] == 12
+
+
+def test_a_loop_of_fed_turns_goes_round_as_often_as_it_is_told():
+    def build():
+        return list(count_to(placeholder("n", tf.int32, [])))
+
+    found = check(build, {"n:0": 3}, {"n:0": 0}, {"n:0": 40}, {"n:0": 70}, {"n:0": 20})
+    assert [int(one[0]) for one in found[::2]] == [3, 0, 40, 70, 20]
+
+
+def test_a_loop_beyond_every_bound_is_run_as_straight_code():
+    def build():
+        return list(count_to(placeholder("n", tf.int32, [])))[:1]
+
+    found = check(build, {"n:0": 1}, {"n:0": 5000}, {"n:0": 5001})
+    assert [int(one[0]) for one in found[::2]] == [1, 5000, 5001]
+
+
+def test_nested_loops():
+    def build():
+        def outer(i, total):
+            _, found = tf.while_loop(
+                lambda j, x: j < i, lambda j, x: (j + 1, x + tf.cast(i * j, tf.float32)), [0, total]
+            )
+            return i + 1, found * 1.1
+
+        return list(tf.while_loop(lambda i, total: i < 6, outer, [0, 1.0]))
+
+    check(build)
+
+
+def test_a_branch_in_a_loop():
+    def build():
+        limit = placeholder("limit", tf.float32, [])
+
+        def body(i, x):
+            return i + 1, tf.cond(x > limit, lambda: x - limit, lambda: x * 2.0)
+
+        return list(tf.while_loop(lambda i, x: i < 9, body, [0, 1.0]))
+
+    # A conditional of v1 in a loop stays with the frames.
+    check(build, {"limit:0": 3.0}, {"limit:0": 100.0}, regions=False)
+
+
+def recurrent(steps: int) -> tuple[Any, Any]:
+    x = placeholder("x", tf.float32, [steps, 3, 4])
+    w = tf.get_variable("w", initializer=np.linspace(-0.5, 0.5, 16).reshape(4, 4).astype("f"))
+    inputs = tf.TensorArray(tf.float32, steps).unstack(x)
+    outputs = tf.TensorArray(tf.float32, steps)
+
+    def body(t, h, made):
+        h = tf.tanh(tf.matmul(h, w) + inputs.read(t))
+        return t + 1, h, made.write(t, h)
+
+    _, _, made = tf.while_loop(lambda t, h, made: t < steps, body, [0, tf.zeros([3, 4]), outputs])
+    return w, made.stack()
+
+
+def batch(steps: int, seed: int) -> Feeds:
+    drawn = np.random.default_rng(seed).normal(size=(steps, 3, 4))
+    return {"x:0": drawn.astype(np.float32)}
+
+
+def test_a_recurrent_network_and_its_gradient():
+    def build():
+        w, outputs = recurrent(7)
+        loss = tf.reduce_sum(outputs * outputs)
+        step = tf.train.GradientDescentOptimizer(0.05).minimize(loss)
+        return [loss, *tf.gradients(loss, [w]), step]
+
+    def fetched():
+        loss, gradient, step = build()
+        with tf.control_dependencies([step]):
+            return [tf.identity(loss), tf.identity(gradient)]
+
+    check(fetched, batch(7, 1), batch(7, 2), batch(7, 3))
+
+
+def test_a_gradient_through_a_loop_of_fed_turns():
+    def build():
+        n, x = placeholder("n", tf.int32, []), placeholder("x", tf.float32, [3])
+        _, y = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * tf.sin(y)), [0, x])
+        return [y, *tf.gradients(y, [x])]
+
+    x = np.array([0.5, 1.0, 2.0], np.float32)
+    check(build, *({"n:0": n, "x:0": x} for n in (2, 5, 0, 90)))
+
+
+def test_a_variable_that_a_loop_assigns():
+    def build():
+        v = tf.get_variable("v", initializer=[1.0, 2.0], use_resource=True)
+
+        def body(i):
+            with tf.control_dependencies([v.assign_add(v * 0.5, read_value=False)]):
+                return i + 1
+
+        end = tf.while_loop(lambda i: i < 4, body, [0])
+        with tf.control_dependencies([end]):
+            return [tf.identity(end), v.read_value()]
+
+    found = check(build, {}, {})
+    np.testing.assert_allclose(found[2][1], [1.5**8, 2 * 1.5**8], rtol=1e-5)
+
+
+def test_an_endless_loop_ends_with_its_deadline():
+    with tf.Graph().as_default(), tf.Session(config=ALWAYS) as session:
+        end = tf.while_loop(lambda i: tf.constant(True), lambda i: i + 1, [0])
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            session.run(end, options=tf.RunOptions(timeout_in_ms=1500))
+
+
+# ---- what straight code refuses
+
+
+def counted(value: Any) -> list[Any]:
+    """Return a value; a variable counts how often it was computed without an error."""
+    v = tf.get_variable("count", initializer=0.0, use_resource=True)
+    with tf.control_dependencies([value]):
+        update = v.assign_add(1.0, read_value=False)
+    with tf.control_dependencies([update]):
+        return [tf.identity(value)]
+
+
+def test_an_index_outside_is_refused_and_changes_nothing():
+    def build():
+        rows = placeholder("rows", tf.float32, [4, 2])
+        at = placeholder("at", tf.int32, [3])
+        return counted(tf.gather(rows * 2.0, at) + 1.0)
+
+    rows = np.arange(8, dtype=np.float32).reshape(4, 2)
+    feeds = [{"rows:0": rows, "at:0": at} for at in ([0, 3, 1], [0, 4, 1], [0, -1, 2], [2, 2, 2])]
+    found = check(build, *feeds)
+    assert [float(one[0]) for one in found[1::2]] == [1, 1, 1, 2]
+    assert found[2][0] == "InvalidArgumentError"
+
+
+def test_a_division_by_zero_is_refused_and_changes_nothing():
+    def build():
+        x, y = placeholder("x", tf.int32, [3]), placeholder("y", tf.int32, [3])
+        return counted((x + 1) // y + x % y)
+
+    feeds = [{"x:0": [7, -7, 9], "y:0": y} for y in ([2, 2, -4], [2, 0, 1], [1, 2, 3])]
+    found = check(build, *feeds)
+    assert [float(one[0]) for one in found[1::2]] == [1, 1, 2]
+
+
+def test_a_row_by_a_computed_index():
+    def build():
+        x, at = placeholder("x", tf.float32, [4, 3]), placeholder("at", tf.int32, [])
+        row = (x + 1.0)[at]
+        return [row, x[:, at - 1] * 2.0, *tf.gradients(row, [x])]
+
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    found = check(build, *({"x:0": x, "at:0": at} for at in (0, 2, -1, 7, -9)))
+    assert found[6][0] == found[8][0] == "InvalidArgumentError"
+
+
+def test_an_element_that_was_read_for_good_is_refused():
+    def build():
+        twice = placeholder("twice", tf.int32, [])
+        made = tf.TensorArray(tf.float32, 4).unstack([1.0, 2.0, 3.0, 4.0])
+        first = made.read(1)
+        with tf.control_dependencies([first]):
+            return [first + made.read(twice)]
+
+    found = check(build, {"twice:0": 0}, {"twice:0": 1}, {"twice:0": 9}, {"twice:0": 3})
+    assert [isinstance(one, tuple) for one in found[::2]] == [False, True, True, False]
+
+
+# ---- functions
+
+
+def same_in_both(body: Callable[..., Any], *args: Any) -> None:
+    """Assert that a function gives the same compiled and as straight code."""
+    found = []
+    for level in ("never", "always"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TIDEFLOW_JIT", level)
+            function = tf2.function(body)
+            values = [function(*(tf2.constant(one) for one in args)) for _ in range(2)]
+            found.append([leaf.numpy() for one in values for leaf in tf2.nest.flatten(one)])
+    for mine, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=2e-5, atol=1e-6)
+
+
+X = np.random.default_rng(5).normal(size=(6, 2, 3)).astype(np.float32)
+W = np.random.default_rng(6).normal(size=(3, 3)).astype(np.float32)
+
+
+def test_a_function_with_a_loop_over_a_range_and_its_gradient():
+    def body(x: Any, w: Any) -> Any:
+        with tf2.GradientTape() as tape:
+            tape.watch([x, w])
+            made = tf2.TensorArray(tf2.float32, 6)
+            h = tf2.zeros([2, 3])
+            for t in tf2.range(6):
+                h = tf2.tanh(tf2.matmul(h, w) + x[t])
+                made = made.write(t, h)
+            loss = tf2.reduce_sum(made.stack() ** 2)
+        return [loss, *tape.gradient(loss, [x, w])]
+
+    same_in_both(body, X, W)
+
+
+def test_a_function_with_branches_and_cases():
+    def body(x: Any, at: Any) -> Any:
+        y = tf2.cond(tf2.reduce_sum(x) > 0, lambda: x * 2.0, lambda: x - 1.0)
+        return tf2.switch_case(at, [lambda: y, lambda: -y, lambda: y * y])
+
+    for at in (0, 1, 2, 7, -1):
+        same_in_both(body, X, np.int32(at))
+
+
+def test_a_function_that_breaks_out_of_a_loop():
+    def body(x: Any) -> Any:
+        total = tf2.zeros([])
+        for row in x:
+            total += tf2.reduce_sum(tf2.abs(row))
+            if total > 6.0:
+                break
+        return total
+
+    same_in_both(body, X)
+
+
+def test_a_function_that_trains_in_a_loop():
+    def body(x: Any, w: Any) -> Any:
+        loss = tf2.zeros([])
+        for t in tf2.range(5):
+            with tf2.GradientTape() as tape:
+                tape.watch(w)
+                loss = tf2.reduce_mean((tf2.matmul(x[t], w) - 1.0) ** 2)
+            w -= 0.1 * tape.gradient(loss, w)
+        return [w, loss]
+
+    same_in_both(body, X, W)
