@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tideflow as tf2
 import tideflow.v1 as tf
 from tideflow.runtime.jit_thread import wait_until_compiled
 from tideflow.wire import messages as pb
@@ -53,13 +52,13 @@ def ran(build: Build, feeds: list[Feeds], session_config: Any) -> tuple[list[Any
     return found, sum(regions)
 
 
-def check(build: Build, *feeds: Feeds, regions: bool = True) -> list[Any]:
+def check(build: Build, *feeds: Feeds) -> list[Any]:
     """Assert that compiled code gives what straight code gives; return that."""
     given = list(feeds) or [{}]
     plain, none = ran(build, given, NEVER)
     compiled, some = ran(build, given, ALWAYS)
     assert none == 0
-    assert bool(some) == regions
+    assert some > 0
     for mine, expected in zip(compiled, plain, strict=True):
         if isinstance(expected, tuple):
             assert mine == expected
@@ -129,8 +128,7 @@ def test_a_branch_in_a_loop():
 
         return list(tf.while_loop(lambda i, x: i < 9, body, [0, 1.0]))
 
-    # A conditional of v1 in a loop stays with the frames.
-    check(build, {"limit:0": 3.0}, {"limit:0": 100.0}, regions=False)
+    check(build, {"limit:0": 3.0}, {"limit:0": 100.0})
 
 
 def recurrent(steps: int) -> tuple[Any, Any]:
@@ -256,72 +254,3 @@ def test_an_element_that_was_read_for_good_is_refused():
 
     found = check(build, {"twice:0": 0}, {"twice:0": 1}, {"twice:0": 9}, {"twice:0": 3})
     assert [isinstance(one, tuple) for one in found[::2]] == [False, True, True, False]
-
-
-# ---- functions
-
-
-def same_in_both(body: Callable[..., Any], *args: Any) -> None:
-    """Assert that a function gives the same compiled and as straight code."""
-    found = []
-    for level in ("never", "always"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("TIDEFLOW_JIT", level)
-            function = tf2.function(body)
-            values = [function(*(tf2.constant(one) for one in args)) for _ in range(2)]
-            found.append([leaf.numpy() for one in values for leaf in tf2.nest.flatten(one)])
-    for mine, expected in zip(*found, strict=True):
-        np.testing.assert_allclose(mine, expected, rtol=2e-5, atol=1e-6)
-
-
-X = np.random.default_rng(5).normal(size=(6, 2, 3)).astype(np.float32)
-W = np.random.default_rng(6).normal(size=(3, 3)).astype(np.float32)
-
-
-def test_a_function_with_a_loop_over_a_range_and_its_gradient():
-    def body(x: Any, w: Any) -> Any:
-        with tf2.GradientTape() as tape:
-            tape.watch([x, w])
-            made = tf2.TensorArray(tf2.float32, 6)
-            h = tf2.zeros([2, 3])
-            for t in tf2.range(6):
-                h = tf2.tanh(tf2.matmul(h, w) + x[t])
-                made = made.write(t, h)
-            loss = tf2.reduce_sum(made.stack() ** 2)
-        return [loss, *tape.gradient(loss, [x, w])]
-
-    same_in_both(body, X, W)
-
-
-def test_a_function_with_branches_and_cases():
-    def body(x: Any, at: Any) -> Any:
-        y = tf2.cond(tf2.reduce_sum(x) > 0, lambda: x * 2.0, lambda: x - 1.0)
-        return tf2.switch_case(at, [lambda: y, lambda: -y, lambda: y * y])
-
-    for at in (0, 1, 2, 7, -1):
-        same_in_both(body, X, np.int32(at))
-
-
-def test_a_function_that_breaks_out_of_a_loop():
-    def body(x: Any) -> Any:
-        total = tf2.zeros([])
-        for row in x:
-            total += tf2.reduce_sum(tf2.abs(row))
-            if total > 6.0:
-                break
-        return total
-
-    same_in_both(body, X)
-
-
-def test_a_function_that_trains_in_a_loop():
-    def body(x: Any, w: Any) -> Any:
-        loss = tf2.zeros([])
-        for t in tf2.range(5):
-            with tf2.GradientTape() as tape:
-                tape.watch(w)
-                loss = tf2.reduce_mean((tf2.matmul(x[t], w) - 1.0) ** 2)
-            w -= 0.1 * tape.gradient(loss, w)
-        return [w, loss]
-
-    same_in_both(body, X, W)

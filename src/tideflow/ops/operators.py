@@ -15,7 +15,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.linalg import products as matmul
-from tideflow.ops.math import arithmetic, comparison, elementwise, powers
+from tideflow.ops.math import arithmetic, comparison, division, elementwise, powers
 from tideflow.wire import dtypes
 
 Binary = Callable[[Any, Any, str], Any]
@@ -48,9 +48,9 @@ _BINARY: dict[str, Binary] = {
     "add": _add,
     "sub": arithmetic.subtract,
     "mul": _multiply,
-    "truediv": arithmetic.truediv,
-    "floordiv": arithmetic.floordiv,
-    "mod": arithmetic.floormod,
+    "truediv": division.truediv,
+    "floordiv": division.floordiv,
+    "mod": division.floormod,
     "pow": powers.pow,
     "matmul": _matmul,
     "and": _logical(comparison.logical_and, comparison.bitwise_and),

@@ -18,7 +18,8 @@ from tideflow.ops.array.joining import concat, stack
 from tideflow.ops.array.padding import pad
 from tideflow.ops.array.searching import unique
 from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape
-from tideflow.ops.array.slicing import getitem, slice_bounds, strided_index
+from tideflow.ops.array.slicing import getitem, slice_bounds
+from tideflow.ops.array.strided import strided_index
 from tideflow.ops.array.transposing import matrix_transpose
 
 __all__ = [

@@ -15,7 +15,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, overload_each
-from tideflow.ops.math import arithmetic, comparison, elementwise, powers
+from tideflow.ops.math import arithmetic, comparison, division, elementwise, powers
 from tideflow.ops.operators import defer_to
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.makers import from_tensor
@@ -244,9 +244,9 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "add": arithmetic.add,
     "sub": arithmetic.subtract,
     "mul": arithmetic.multiply,
-    "truediv": arithmetic.truediv,
-    "floordiv": arithmetic.floordiv,
-    "mod": arithmetic.floormod,
+    "truediv": division.truediv,
+    "floordiv": division.floordiv,
+    "mod": division.floormod,
     "pow": powers.pow,
     "and": _by_type(comparison.logical_and, comparison.bitwise_and),
     "or": _by_type(comparison.logical_or, comparison.bitwise_or),

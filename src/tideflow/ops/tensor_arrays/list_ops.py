@@ -73,10 +73,6 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     return [None if not dims else (None, *dims[1:]), (None,)]
 
 
-def _batch_shape(c: ShapeContext) -> list[Dims]:
-    return [c.shape(0)]
-
-
 # ---- making lists
 
 
@@ -303,10 +299,11 @@ def tensor_list_push_back(
     ctx: KernelContext, handle: object, tensor: Array, *, element_dtype: DType
 ) -> Any:
     """Return a list with one more element."""
-    return _pushed(as_list(handle, element_dtype), tensor)
+    return pushed(as_list(handle, element_dtype), tensor)
 
 
-def _pushed(source: TensorList, value: TensorLike) -> TensorList:
+def pushed(source: TensorList, value: TensorLike) -> TensorList:
+    """Return a list with one more element.  Raises: InvalidArgumentError for one that is full."""
     check_fits(source.element_shape, value, "the value to push")
     size = source.size()
     if 0 <= source.most <= size:
@@ -544,67 +541,3 @@ def _joined(source: TensorList, given: Dims, lengths: Sequence[int]) -> tuple[An
     dtype = source.element_dtype.as_numpy_dtype
     joined = np.concatenate(parts) if parts else np.empty((0, *full), dtype)
     return joined, np.array([len(part) for part in parts], np.int64)
-
-
-# ---- batches of lists
-
-
-def _each(first: Any, second: Any, function: Any) -> Any:
-    """Return function of each list of a batch and what stands beside it."""
-    if not isinstance(first, np.ndarray):
-        return function(first, second)
-    made = np.empty(first.shape, object)
-    for at in np.ndindex(*first.shape):
-        made[at] = function(first[at], second[at])
-    return made
-
-
-@op(
-    """
-    TensorListPushBackBatch(input_handles: variant, tensor: element_dtype)
-    -> output_handles: variant
-    element_dtype: type
-    """,
-    shape=_batch_shape,
-    any_device=True,
-)
-def tensor_list_push_back_batch(
-    ctx: KernelContext, handles: Any, tensor: Array, *, element_dtype: DType
-) -> Any:
-    """Return the lists of a batch, each with one more element: a row of the tensor."""
-    batch = np.shape(handles)
-    if len(batch) > np.ndim(tensor) or np.shape(tensor)[: len(batch)] != batch:
-        raise fail(
-            f"the lists have shape {shapes.format_dims(batch)}; the tensor's shape "
-            f"{shapes.format_dims(np.shape(tensor))} must begin so"
-        )
-    return _each(handles, tensor, lambda one, row: _pushed(as_list(one, element_dtype), row))
-
-
-@op(
-    """
-    TensorListConcatLists(input_a: variant, input_b: variant) -> output: variant
-    element_dtype: type
-    """,
-    shape=_batch_shape,
-    any_device=True,
-)
-def tensor_list_concat_lists(ctx: KernelContext, a: Any, b: Any, *, element_dtype: DType) -> Any:
-    """Return the elements of one list and then those of another, for each pair of a batch."""
-    if np.shape(a) != np.shape(b):
-        raise fail(
-            f"lists of shapes {shapes.format_dims(np.shape(a))} and "
-            f"{shapes.format_dims(np.shape(b))} cannot be joined in pairs"
-        )
-
-    def join(one: TensorLike, other: TensorLike) -> TensorList:
-        first, second = as_list(one, element_dtype), as_list(other, element_dtype)
-        dims = first.element_shape
-        if dims != second.element_shape:
-            raise fail(
-                f"lists of elements of shapes {shapes.format_dims(dims)} and "
-                f"{shapes.format_dims(second.element_shape)} cannot be joined"
-            )
-        return TensorList(element_dtype, dims, [*first.items(), *second.items()], first.most)
-
-    return _each(a, b, join)
