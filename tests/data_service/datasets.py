@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 # What all of them give on two workers, in an order of their own.
@@ -20,6 +22,16 @@ EXPECTED: dict[str, Any] = {
     "by id": [0, 1, 2],
     "one job of two readers": sorted([*range(10)] * 2),
     "a few": 3,
+    # Of how far two consumers are apart in each step, and of what they cannot read.
+    "rounds": [1] * 6,
+    "rounds of few": "FailedPreconditionError",
+    "local rounds": "InvalidArgumentError",
+    # Whether each trainer began with the first element.
+    "trainers": [True, True],
+    "trainers of few": ["InvalidArgumentError"] * 2,
+    "trainers without job": "InvalidArgumentError",
+    "trainers in rounds": "InvalidArgumentError",
+    "trainers of another job": "InvalidArgumentError",
 }
 
 
@@ -74,7 +86,7 @@ def found_by(tf: Any, target: str) -> dict[str, Any]:
     found["by id"] = numbers(service.from_dataset_id("distributed_epoch", target, name))
     found["one job of two readers"] = attempt(lambda: two_readers(tf, target))
     found["a few"] = attempt(lambda: len(list(each_once(data.range(100)).take(3))))
-    return found
+    return found | _shared(tf, target)
 
 
 def two_readers(tf: Any, target: str) -> list[int]:
@@ -89,6 +101,54 @@ def two_readers(tf: Any, target: str) -> list[int]:
     one, other = walk(), walk()
     first = [int(next(one)), int(next(other))]
     return sorted(first + [int(x) for x in one] + [int(x) for x in other])
+
+
+def _shared(tf: Any, target: str) -> dict[str, Any]:
+    """Return what several readers of one job get."""
+    service, data = tf.data.experimental.service, tf.data.Dataset
+    endless = data.range(10**9).repeat()
+    few = data.range(3)
+    unknown = few.filter(lambda x: x >= 0)
+    # Clients of a service must not meet each other's jobs.
+    own = uuid.uuid4().hex
+
+    def numbers(dataset: Any, count: int, job: str | None, **arguments: Any) -> Any:
+        name = None if job is None else f"{job} {own}"
+        moved = dataset.apply(
+            service.distribute("parallel_epochs", target, job_name=name, **arguments)
+        )
+        return attempt(lambda: [int(x) for x in moved.take(count)])
+
+    def of_consumers() -> list[Any]:
+        with ThreadPoolExecutor(2) as pool:
+            reading = [
+                pool.submit(numbers, endless, 6, "rounds", consumer_index=i, num_consumers=2)
+                for i in range(2)
+            ]
+            return [one.result() for one in reading]
+
+    def of_trainer(trainer: str, dataset: Any, count: int, job: str | None, **more: Any) -> Any:
+        cache = service.CrossTrainerCache(trainer)
+        return numbers(
+            dataset, count, job, cross_trainer_cache=cache, max_outstanding_requests=1, **more
+        )
+
+    one, other = of_consumers()
+    rounds = {"consumer_index": 0, "num_consumers": 1}
+    return {
+        "rounds": [y - x for x, y in zip(one, other)],
+        # Of one consumer: TensorFlow's worker may leave a second one waiting for ever.
+        "rounds of few": numbers(unknown, 6, "rounds of few", **rounds),
+        "local rounds": numbers(endless, 3, "local", target_workers="LOCAL", **rounds),
+        "trainers": [0 in of_trainer(name, endless, 8, "trainers") for name in ("a", "b")],
+        "trainers of few": [
+            of_trainer("a", few, 9, "trainers of few"),
+            of_trainer("a", unknown, 9, "trainers of few more"),
+        ],
+        "trainers without job": of_trainer("a", endless, 3, None),
+        "trainers in rounds": of_trainer("a", endless, 3, "both", **rounds),
+        "trainers of another job": numbers(endless, 3, "trainers"),
+    }
 
 
 # What is in each snapshot of saved_by, in an order of its own.

@@ -15,6 +15,7 @@ from data_service.datasets import EXPECTED, found_by
 from data_service.helper import helper
 from tideflow.blocking import FILES, run_blocking
 from tideflow.data_service.services import DispatcherService
+from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, stub
 from tideflow.wire import messages as pb
 
@@ -238,19 +239,45 @@ def test_functions_read_from_the_service(dispatcher, workers):
     assert int(total()) == 10
 
 
-@pytest.mark.parametrize(
-    ("what", "arguments"),
-    [
-        ("coordinated reads", {"job_name": "a", "num_consumers": 2, "consumer_index": 0}),
-        ("cross_trainer_cache", {"cross_trainer_cache": service.CrossTrainerCache("me")}),
-    ],
-)
-def test_what_is_not_there_yet_says_so(dispatcher, workers, what, arguments):
-    moved = tf.data.Dataset.range(5).apply(
-        service.distribute("parallel_epochs", dispatcher.target, **arguments)
+def test_all_workers_are_read_though_one_element_is_asked_for_at_a_time(dispatcher, workers):
+    moved = tf.data.Dataset.range(10**9).apply(
+        service.distribute("parallel_epochs", dispatcher.target, max_outstanding_requests=1)
     )
-    with pytest.raises(tf.errors.UnimplementedError, match=what):
-        list(moved)
+    found = [int(x) for x in moved.take(20)]
+    assert len(set(found)) < 20, "one of the workers gave them all"
+
+
+def test_an_end_that_the_dispatcher_has_forgotten_hides_no_others(dispatcher):
+    ours = helper_calls(dispatcher)
+    known = service.register_dataset(dispatcher.target, tf.data.Dataset.range(3))
+    ours("WorkerHeartbeat", pb.DataWorkerHeartbeatRequest(worker_address="localhost:7"))
+    request = pb.GetOrCreateJobRequest(dataset_id=known.numpy().decode())
+    job = ours("GetOrCreateJob", request).job_id
+    made = ours("GetOrCreateIteration", pb.GetOrCreateIterationRequest(job_id=job))
+    client = pb.ClientHeartbeatRequest(iteration_client_id=made.iteration_client_id)
+    [task] = ours("ClientHeartbeat", client).task_info
+    told = pb.WorkerUpdateRequest(worker_address="localhost:7")
+    for number in (1, task.task_id):
+        told.updates.add(task_id=number, completed=True)
+    with pytest.raises(tf.errors.NotFoundError, match="Task 1 not found"):
+        ours("WorkerUpdate", told)
+    assert ours("ClientHeartbeat", client).iteration_finished
+
+
+def helper_calls(dispatcher: Any) -> Any:
+    """Return what calls a dispatcher as its workers and clients do."""
+
+    def call(method: str, request: Any) -> Any:
+        async def made() -> Any:
+            channel = make_channel(f"h2://{address_of(dispatcher)}")
+            try:
+                return await getattr(stub(DispatcherService, channel), method)(request)
+            finally:
+                await channel.close()
+
+        return run_sync(made())
+
+    return call
 
 
 def check_at_most_once(found: list[int], count: int, workers: int) -> None:

@@ -228,3 +228,50 @@ def test_a_change_that_is_not_known_is_refused(state):
     update.compression_disabled_at_runtime.dataset_id = "1000"
     with pytest.raises(errors.UnimplementedError, match="compression_disabled_at_runtime"):
         state.replay(update)
+
+
+# ---- coordinated reads
+
+
+def coordinated(state: DispatcherState) -> tuple[Iteration, list[int]]:
+    """Return an iteration of two consumers, which has a worker, and their ids."""
+    beat(state, "a:1")
+    request = pb.GetOrCreateJobRequest(dataset_id=register(state), num_consumers=2, job_name="j")
+    made = state.start_iteration(state.job_of(request), 0, [])
+    return made, [state.add_client(made) for _ in range(2)]
+
+
+def test_a_late_worker_begins_in_a_round_that_all_consumers_agree_to(state):
+    made, clients = coordinated(state)
+    for client in clients:
+        state.heard_of_client(client, 0.0, current_round=3)
+    [task], _ = beat(state, "b:1")
+    [waiting] = made.pending
+    assert waiting.target_round == 4
+    state.heard_of_client(clients[0], 0.0, current_round=3, blocked_round=4)
+    assert len(made.tasks) == 1
+    state.heard_of_client(clients[1], 0.0, current_round=3, blocked_round=4)
+    assert [(one.id, one.starting_round) for one in made.tasks[1:]] == [(task, 4)]
+    assert not made.pending
+
+
+def test_a_round_that_a_consumer_has_begun_is_put_off_for_all(state):
+    made, clients = coordinated(state)
+    beat(state, "b:1")
+    state.heard_of_client(clients[0], 0.0, current_round=0, blocked_round=1)
+    state.heard_of_client(clients[1], 0.0, current_round=7)
+    assert made.pending[0].target_round == 9
+    state.heard_of_client(clients[1], 0.0, current_round=8, blocked_round=9)
+    assert made.pending, "the first consumer has to agree again"
+    state.heard_of_client(clients[0], 0.0, current_round=1, blocked_round=9)
+    assert made.tasks[-1].starting_round == 9
+
+
+def test_a_task_that_is_removed_is_taken_from_its_worker(state):
+    made, _ = coordinated(state)
+    [task] = made.tasks
+    state.remove_task(task.id)
+    assert made.tasks == []
+    assert beat(state, "a:1", task.id) == ([], [task.id])
+    with pytest.raises(errors.NotFoundError, match="not found"):
+        state.remove_task(task.id)

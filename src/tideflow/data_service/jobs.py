@@ -165,10 +165,6 @@ def check_same_job(job: Job, request: pb.GetOrCreateJobRequest) -> None:
             f"Existing cross-trainer cache: <{words[known.use_cross_trainer_cache]}>; got "
             f"<{words[request.use_cross_trainer_cache]}>. "
         )
-    counts = job.num_consumers, _num_consumers(request)
-    if counts[0] != counts[1]:
-        said = ["<>" if one is None else f"<{one}>" for one in counts]
-        differs.append(f"Existing number of consumers: {said[0]}; got {said[1]}. ")
     if known.target_workers != request.target_workers:
         names = [
             pb.TargetWorkers.Name(one.target_workers).removeprefix("TARGET_WORKERS_")
@@ -180,11 +176,6 @@ def check_same_job(job: Job, request: pb.GetOrCreateJobRequest) -> None:
             f"Tried to create job with name {job.name}, but found an existing job with different "
             f"parameters: {''.join(differs)}"
         )
-
-
-def _num_consumers(request: pb.GetOrCreateJobRequest) -> int | None:
-    is_coordinated = request.WhichOneof("optional_num_consumers") is not None
-    return request.num_consumers if is_coordinated else None
 
 
 def _policy_name(terms: pb.GetOrCreateJobRequest | pb.CreateJobUpdate) -> str:

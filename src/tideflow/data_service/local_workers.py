@@ -20,3 +20,8 @@ def remove_local_worker(address: str) -> None:
 def find_local_worker(address: str) -> DataWorkerService | None:
     """Return a worker, None for one of another process."""
     return _workers.get(address)
+
+
+def has_local_workers() -> bool:
+    """Return whether any worker runs in this process."""
+    return bool(_workers)

@@ -15,6 +15,7 @@ import contextlib
 import logging
 import weakref
 from collections import deque
+from collections.abc import Iterator
 
 from tideflow.data_service.calls import (
     AWAY,
@@ -26,8 +27,10 @@ from tideflow.data_service.calls import (
     until_reached,
 )
 from tideflow.data_service.elements import element_of
-from tideflow.data_service.local_workers import find_local_worker
+from tideflow.data_service.local_workers import find_local_worker, has_local_workers
+from tideflow.data_service.rounds import Rounds, RoundTask
 from tideflow.data_service.services import DataWorkerService, DispatcherService
+from tideflow.data_service.task_elements import INFINITE, UNKNOWN
 from tideflow.ops.data import Element, Reading
 from tideflow.transport import Channel, growing_pauses_s, make_channel, stub
 from tideflow.wire import errors
@@ -74,18 +77,54 @@ class ServiceIterator:
 
 
 def _check(reading: Reading) -> None:
-    if reading.num_consumers >= 0:
-        raise errors.UnimplementedError(
-            "tf.data service: coordinated reads (num_consumers, consumer_index) are not there yet"
+    """Check what can be told without the dispatcher.
+
+    Raises: InvalidArgumentError for what cannot be had together.
+    """
+    is_coordinated = reading.num_consumers >= 0
+    if reading.target_workers == pb.TargetWorkers.TARGET_WORKERS_LOCAL:
+        if not has_local_workers():
+            raise errors.InvalidArgumentError(
+                "Local reads require local tf.data workers, but no local worker is found. You need "
+                "to run local tf.data service workers in your training workers."
+            )
+        if is_coordinated:
+            raise errors.InvalidArgumentError(
+                'Coordinated reads require non-local workers, but `target_workers` is "LOCAL".'
+            )
+    if not reading.trainer_id:
+        return
+    if not reading.job_name:
+        raise errors.InvalidArgumentError(
+            "Cross-trainer caching requires named jobs. Got empty `job_name`."
         )
-    if reading.trainer_id:
-        raise errors.UnimplementedError("tf.data service: cross_trainer_cache is not there yet")
+    if is_coordinated:
+        raise errors.InvalidArgumentError(
+            "Cross-trainer caching does not support coordinated reads. Got number of coordinated "
+            f"consumers: {reading.num_consumers}"
+        )
 
 
 def _stop_soon(loop: asyncio.AbstractEventLoop, run: _Run) -> None:
     """Stop what reads for an iterator that has gone, from any thread."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(run.stop)
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say in errors of the body what it was about."""
+    try:
+        yield
+    except errors.OpError as error:
+        raise error.with_message(f"{what}: {error.message}") from None
+
+
+def _at_worker(info: pb.TaskInfo, error: errors.OpError) -> errors.OpError:
+    """Return the error of a task with the name of its worker."""
+    return error.with_message(
+        f"Failed to get element from worker {info.worker_address}: {error.message}"
+    )
 
 
 def _unexpected(error: Exception) -> errors.InternalError:
@@ -121,8 +160,13 @@ class _Run:
         # Whether the dispatcher says that all is over, and whether tasks are left to others.
         self._is_finished = False
         self._leaves_tasks = False
-        self._changed = asyncio.Condition()
+        lock = asyncio.Lock()
+        self._changed = asyncio.Condition(lock)
+        # Who waits longest for room is next: a fast worker would leave none to the others.
+        self._room = asyncio.Condition(lock)
         self._news = asyncio.Event()
+        is_coordinated = reading.num_consumers >= 0
+        self._rounds = Rounds(reading.consumer_index) if is_coordinated else None
         self._manager: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
@@ -142,7 +186,7 @@ class _Run:
                     return None
                 await self._changed.wait()
             self._held -= 1
-            self._changed.notify_all()
+            self._room.notify()
             return self._elements.popleft()
 
     def _is_over(self) -> bool:
@@ -166,7 +210,8 @@ class _Run:
 
     async def _close(self) -> None:
         readers = [task.reader for task in self._tasks.values()]
-        running = [one for one in (self._manager, *readers) if one is not None]
+        rounds = None if self._rounds is None else self._rounds.reader
+        running = [one for one in (self._manager, rounds, *readers) if one is not None]
         for one in running:
             one.cancel()
         if running:
@@ -185,6 +230,8 @@ class _Run:
     async def _manage(self, repetition: int) -> None:
         try:
             await self._begin(repetition)
+            if self._rounds is not None:
+                self._rounds.reader = start(self._read_rounds(self._rounds))
             while not self._is_finished:
                 await self._ask_for_tasks()
                 await self._wait_for_news()
@@ -203,19 +250,45 @@ class _Run:
         )
         if reading.job_name:
             request.job_name = reading.job_name
-        job = await until_reached(lambda: self._dispatcher.GetOrCreateJob(request))
+        if reading.num_consumers >= 0:
+            request.num_consumers = reading.num_consumers
+        if reading.trainer_id:
+            request.use_cross_trainer_cache = True
+            await self._check_endless(repetition)
+        with _told(f"Failed to get or create job for dataset with id {reading.dataset_id}"):
+            job = await until_reached(lambda: self._dispatcher.GetOrCreateJob(request))
         wanted = pb.GetOrCreateIterationRequest(job_id=job.job_id, repetition=repetition)
-        made = await until_reached(lambda: self._dispatcher.GetOrCreateIteration(wanted))
+        with _told(f"Failed to get or create iteration for job with id {job.job_id}"):
+            made = await until_reached(lambda: self._dispatcher.GetOrCreateIteration(wanted))
         self._client = made.iteration_client_id
+
+    async def _check_endless(self, repetition: int) -> None:
+        """Check that the dataset suits a cache of trainers.  Raises: InvalidArgumentError."""
+        request = pb.GetDataServiceMetadataRequest(dataset_id=self._reading.dataset_id)
+        reply = await until_reached(lambda: self._dispatcher.GetDataServiceMetadata(request))
+        if reply.metadata.cardinality not in (INFINITE, UNKNOWN):
+            raise errors.InvalidArgumentError(
+                "Cross-trainer caching requires the input dataset to be infinite. Got input with "
+                f"cardinality {reply.metadata.cardinality}"
+            )
+        if repetition > 1:
+            raise errors.InvalidArgumentError(
+                "Cross-trainer caching requires infinite datasets and disallows multiple "
+                f"repetitions of the same dataset. Got repetition {repetition}"
+            )
 
     async def _ask_for_tasks(self) -> None:
         request = pb.ClientHeartbeatRequest(iteration_client_id=self._client)
+        if self._rounds is not None:
+            self._rounds.tell(request)
         try:
             reply = await self._dispatcher.ClientHeartbeat(request)
         except AWAY:
             return
         known = {info.task_id: info for info in reply.task_info}
         for number in self._tasks.keys() - known.keys():
+            if self._rounds is not None:
+                self._rounds.remove(number)
             reader = self._tasks.pop(number).reader
             if reader is not None:
                 reader.cancel()
@@ -226,14 +299,20 @@ class _Run:
                 self._leaves_tasks = True
                 continue
             task = self._tasks[number] = _Task(info)
-            task.reader = start(self._read(task, self._worker(info)))
+            worker = self._worker(info)
+            if self._rounds is None:
+                task.reader = start(self._read(task, worker))
+            else:
+                self._rounds.add(info, worker)
+        if self._rounds is not None and self._rounds.heard(reply):
+            self._news.set()
         async with self._changed:
             self._is_finished = reply.iteration_finished
             self._changed.notify_all()
+            self._room.notify_all()
 
     async def _wait_for_news(self) -> None:
         """Wait until the dispatcher is to be asked again: soon where all tasks have ended."""
-        self._news.clear()
         tasks = self._tasks.values()
         if tasks and all(task.is_finished for task in tasks):
             # The workers tell the dispatcher, too, and are about to have done so.
@@ -242,10 +321,13 @@ class _Run:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._reading.refresh_interval_s):
                 await self._news.wait()
+        self._news.clear()
 
     def _should_read(self, info: pb.TaskInfo) -> bool:
         is_local = find_local_worker(info.worker_address) is not None
         target = self._reading.target_workers
+        if self._rounds is not None:
+            return True  # or consumers would be in different rounds
         if target == pb.TargetWorkers.TARGET_WORKERS_LOCAL:
             return is_local
         is_beside_others = any(tag.upper() == "COLOCATED" for tag in info.worker_tags)
@@ -276,7 +358,9 @@ class _Run:
     # ---- elements
 
     async def _read(self, task: _Task, worker: DataWorkerService) -> None:
-        request = pb.GetElementRequest(task_id=task.info.task_id)
+        request = pb.GetElementRequest(
+            task_id=task.info.task_id, trainer_id=self._reading.trainer_id
+        )
         pauses = growing_pauses_s(FIRST_PAUSE_S, MOST_PAUSE_S)
         try:
             while not task.is_finished:
@@ -303,16 +387,38 @@ class _Run:
                         self._elements.append(found)
                         self._changed.notify_all()
         except errors.OpError as error:
-            address = task.info.worker_address
-            told = f"Failed to get element from worker {address}: {error.message}"
-            await self._fail(error.with_message(told))
+            await self._fail(_at_worker(task.info, error))
         except Exception as error:
             await self._fail(_unexpected(error))
 
+    async def _read_rounds(self, rounds: Rounds) -> None:
+        try:
+            while True:
+                for task in await rounds.begin():
+                    await self._wait_for_room()
+                    try:
+                        found = await self._element_of_round(rounds, task)
+                    except errors.OpError as error:
+                        raise _at_worker(task.info, error) from None
+                    if found is None:
+                        await self._give_back()
+                        continue
+                    async with self._changed:
+                        self._elements.append(found)
+                        self._changed.notify_all()
+        except errors.OpError as error:
+            await self._fail(error)
+        except Exception as error:
+            await self._fail(_unexpected(error))
+
+    async def _element_of_round(self, rounds: Rounds, task: RoundTask) -> Element | None:
+        reply = await rounds.ask(task, self._dispatcher)
+        return None if reply is None else await element_of(reply, self._reading.uncompress)
+
     async def _wait_for_room(self) -> None:
-        async with self._changed:
+        async with self._room:
             while self._held >= self._most():
-                await self._changed.wait()
+                await self._room.wait()
             self._held += 1
 
     def _most(self) -> int:
@@ -323,6 +429,7 @@ class _Run:
         self._held -= 1
         async with self._changed:
             self._changed.notify_all()
+            self._room.notify()
 
     async def _fail(self, error: errors.OpError) -> None:
         async with self._changed:

@@ -19,10 +19,16 @@ from tideflow.data_service.elements import put_element
 from tideflow.data_service.graphs import dataset_of
 from tideflow.data_service.services import DataWorkerService, DispatcherService
 from tideflow.data_service.snapshot_writer import SnapshotWriter
+from tideflow.data_service.task_elements import (
+    FirstComeFirstServed,
+    RoundRobin,
+    SharedByTrainers,
+    SkippedError,
+    TaskElements,
+)
 from tideflow.ops.data import (
     Element,
     IteratorResource,
-    Producer,
     RuntimeDataset,
     SplitFeed,
     read_splits,
@@ -34,9 +40,6 @@ from tideflow.wire.dtypes import DType
 from tideflow.wire.tensor_codec import decode_tensor
 
 _LOG = logging.getLogger(__name__)
-
-# Elements that are made before somebody asks for them.
-_AHEAD = 2
 
 
 class _ServedSplits:
@@ -80,16 +83,17 @@ class _RunningTask:
         self._dispatcher = dispatcher
         self._turn = asyncio.Lock()
         self._types: Sequence[DType] = ()
-        self._producer: Producer | None = None
+        self._elements: TaskElements | None = None
         self._given = 0
 
-    async def answer(self) -> pb.GetElementResponse:
-        """Return the next element.  Raises: what making it raised."""
+    async def answer(self, request: pb.GetElementRequest) -> pb.GetElementResponse:
+        """Return an element for who asks.  Raises: what making it raised."""
         async with self._turn:
-            if self._producer is None:
-                await self._begin()
-        assert self._producer is not None
-        element: Element | None = await self._producer.take()
+            elements = self._elements = self._elements or await self._begin()
+        try:
+            element = await elements.answer(request)
+        except SkippedError:
+            return pb.GetElementResponse(skip_task=True)
         if element is None:
             return pb.GetElementResponse(end_of_sequence=True)
         reply = pb.GetElementResponse(element_index=self._given)
@@ -97,20 +101,16 @@ class _RunningTask:
         await put_element(reply, element, self._types)
         return reply
 
-    async def _begin(self) -> None:
+    async def _begin(self) -> TaskElements:
         definition = self.definition
         if definition.WhichOneof("dataset") == "dataset_def":
             found = definition.dataset_def
         else:
             request = pb.GetDatasetDefRequest(dataset_id=definition.dataset_id)
             found = (await self._dispatcher.GetDatasetDef(request)).dataset_def
-        if definition.WhichOneof("optional_num_consumers") is not None:
-            raise errors.UnimplementedError(
-                "the worker has no coordinated reads (num_consumers, consumer_index)"
-            )
-        if definition.use_cross_trainer_cache:
-            raise errors.UnimplementedError("the worker has no cross_trainer_cache")
-        dataset = self._shared_out(await dataset_of(found))
+        whole = await dataset_of(found)
+        cardinality = whole.cardinality()
+        dataset = self._shared_out(whole)
         iterator = IteratorResource(dataset.types, dataset.shapes)
         iterator.start(dataset)
         self._types = dataset.types
@@ -125,7 +125,11 @@ class _RunningTask:
                 failures.append(alike(error))
                 raise
 
-        self._producer = Producer(make, _AHEAD)
+        if definition.WhichOneof("optional_num_consumers") is not None:
+            return RoundRobin(make, definition.num_consumers, cardinality)
+        if definition.use_cross_trainer_cache:
+            return SharedByTrainers(make)
+        return FirstComeFirstServed(make)
 
     def _shared_out(self, dataset: RuntimeDataset) -> RuntimeDataset:
         definition = self.definition
@@ -140,9 +144,11 @@ class _RunningTask:
             raise errors.UnimplementedError("the worker has no ShardingPolicy.HINT")
         return share_of(dataset, definition.num_workers, definition.worker_index)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Make no more elements."""
-        self._producer = None
+        elements, self._elements = self._elements, None
+        if elements is not None:
+            await elements.stop()
 
 
 class DataWorker(DataWorkerService):
@@ -199,7 +205,7 @@ class DataWorker(DataWorkerService):
         if self._running:
             await asyncio.wait(self._running)
         for number in list(self._tasks):
-            self._end(number)
+            await self._end(number)
         for writer in self._snapshots.values():
             await writer.stop()
 
@@ -213,11 +219,11 @@ class DataWorker(DataWorkerService):
         if definition.task_id not in self._tasks:
             self._tasks[definition.task_id] = _RunningTask(definition, self._dispatcher)
 
-    def _end(self, number: int) -> None:
+    async def _end(self, number: int) -> None:
         found = self._tasks.pop(number, None)
         if found is not None:
-            found.stop()
             self._finished.add(number)
+            await found.stop()
 
     # ---- what clients ask
 
@@ -231,7 +237,7 @@ class DataWorker(DataWorkerService):
                 return pb.GetElementResponse(end_of_sequence=True)
             # The dispatcher may yet tell of it.
             raise errors.UnavailableError(f"Task {number} not found")
-        reply = await task.answer()
+        reply = await task.answer(request)
         if reply.end_of_sequence:
             self._untold.add(number)
             self._news.set()
@@ -270,7 +276,7 @@ class DataWorker(DataWorkerService):
         for definition in reply.new_tasks:
             self._add(definition)
         for number in reply.tasks_to_delete:
-            self._end(number)
+            await self._end(number)
         await self._write_snapshots({task.base_path: task for task in reply.snapshot_tasks})
 
     async def _write_snapshots(self, wanted: dict[str, pb.SnapshotTaskDef]) -> None:

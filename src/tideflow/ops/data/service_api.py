@@ -90,15 +90,17 @@ def distribute(
       service: the dispatcher, `grpc://HOST:PORT` or `HOST:PORT`, or a pair of both parts.
       job_name: datasets with one name, of any processes, share the elements of one job; None for a
         job of its own.
-      consumer_index, num_consumers: for consumers that read in rounds; not there yet.
+      consumer_index, num_consumers: for consumers of one job that read in rounds: in each, all get
+        elements of the same worker that follow on each other.  The dataset must have no end.
       max_outstanding_requests: the most elements that are asked for or waiting; None for one for
         each worker.
       data_transfer_protocol: "grpc", "local" for workers of this process, or None.
       compression: "AUTO" or "SNAPPY" for elements that travel compressed, or None.
-      cross_trainer_cache: not there yet.
+      cross_trainer_cache: has trainings with the same job share elements: each gets all that are
+        still kept when it asks.  The dataset must have no end.
       target_workers: "LOCAL" to read from workers of this process only; "ANY" or "AUTO".
-    Raises: ValueError for arguments that make no sense; UnimplementedError, when walked over, for
-      what is not there yet.
+    Raises: ValueError for arguments that make no sense; InvalidArgumentError, when walked over, for
+      those that do not go together.
     """
     policy = _policy(processing_mode)
     _check_compression(compression)
