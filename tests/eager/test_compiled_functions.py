@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tideflow as tf
+
+
+@pytest.fixture(autouse=True)
+def all_compiles(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What is asked for is compiled as a whole; nothing of it is left to NumPy."""
+    with caplog.at_level(logging.DEBUG, "tideflow.runtime.jit_program"):
+        yield
+    assert [one for one in caplog.messages if "left to NumPy" in one] == []
 
 
 def same_in_both(body: Callable[..., Any], *args: Any) -> None:
@@ -75,3 +84,15 @@ def test_a_function_that_trains_in_a_loop():
         return [w, loss]
 
     same_in_both(body, X, W)
+
+
+def test_a_function_that_reads_and_assigns_variables_in_a_loop():
+    made = tf.Variable(W)
+
+    def body(x: Any) -> Any:
+        made.assign(W)
+        for t in tf.range(4):
+            made.assign_sub(0.1 * tf.matmul(made, made) + tf.reduce_mean(x[t]))
+        return made.read_value()
+
+    same_in_both(body, X)

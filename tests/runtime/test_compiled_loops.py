@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,12 @@ from tideflow.wire import messages as pb
 
 
 @pytest.fixture(autouse=True)
-def no_environment(monkeypatch):
+def all_compiles(monkeypatch, caplog):
+    """What is asked for is compiled as a whole; nothing of it is left to NumPy."""
     monkeypatch.delenv("TIDEFLOW_JIT", raising=False)
+    with caplog.at_level(logging.DEBUG, "tideflow.runtime.jit_program"):
+        yield
+    assert [one for one in caplog.messages if "left to NumPy" in one] == []
 
 
 def config(level):

@@ -113,7 +113,7 @@ class _Function:
 
 
 def _run_known(action: Action, values: dict[int, Any]) -> None:
-    inputs = [values[slot] for slot in action.inputs]
+    inputs = [values.get(slot, _UNKNOWN) for slot in action.inputs]
     results: Sequence[Any] = [_UNKNOWN] * len(action.outputs)
     if action.kind == "pure" and not any(value is _UNKNOWN for value in inputs):
         try:

@@ -28,6 +28,8 @@ from tideflow.runtime.references import read_reference
 from tideflow.runtime.straight_calls import FunctionCode, StraightCall
 from tideflow.wire.dtypes import DType
 
+# In the place of an input of a node that is no value: a handle of a variable.
+NO_SLOT = -1
 # Larger constants are handed over, smaller ones become part of the code.
 _EMBEDDED_BYTES = 4096
 
@@ -180,6 +182,7 @@ def plan_region(
     taken: dict[int, None] = {}
     for action in actions:
         taken.update((slot, None) for slot in action.inputs if slot not in made)
+        taken.pop(NO_SLOT, None)
         made.update(action.outputs)
     known = {slot: constants[slot] for slot in taken if slot in constants}
     large = [slot for slot, value in known.items() if np.size(value) and _is_large(value)]
@@ -248,9 +251,21 @@ def _functions_action(
     keys: list[VariableKey] = []
     nested = tuple(_nested(one, call, code, cells, keys) for code in call.codes())
     # The step is input 0 of the instruction.
+    inputs = tuple(
+        slot if _is_value(one.node, at, nested, call) else NO_SLOT
+        for at, slot in enumerate(one.inputs[1:])
+    )
     return Action(
-        "functions", one.node, one.inputs[1:], outputs=one.outputs, nested=nested, call=call
+        "functions", one.node, inputs, outputs=one.outputs, nested=nested, call=call
     ), keys
+
+
+def _is_value(node: Node, at: int, nested: Sequence[Nested], call: StraightCall) -> bool:
+    """Whether an input of a node is more to its functions than the handle of a variable."""
+    source, port = node.edges[at]
+    if source.output_types[port].name != "resource":
+        return True
+    return any(at - call.first_argument in one.takes for one in nested)
 
 
 def _nested(

@@ -24,7 +24,13 @@ from tideflow.graph.kernel import bind
 from tideflow.graph.node import Node
 from tideflow.ops.tensor_arrays.traced import TracedList, TracedObject
 from tideflow.runtime.nested_trace import trace_functions
-from tideflow.runtime.region_plan import Action, Nested, NotCompiledError, RegionPlan
+from tideflow.runtime.region_plan import (
+    NO_SLOT,
+    Action,
+    Nested,
+    NotCompiledError,
+    RegionPlan,
+)
 from tideflow.runtime.trace_state import TraceState
 from tideflow.wire import errors
 
@@ -94,6 +100,7 @@ class Tracer:
         self.cells = list(args[:count])
         self.values: dict[int, Any] = dict(plan.constants)
         self.values.update(zip([*plan.inputs, *plan.large], args[count:]))
+        self.values[NO_SLOT] = None
         self.position = {slot: i for i, slot in enumerate(plan.inputs)}
         self.guards: dict[tuple[int, int], None] = {}
         self.failed: dict[int, tuple[Node, Exception]] = {}
@@ -262,8 +269,8 @@ class Tracer:
         results = [self._own(value, given) for value in news]
         for slot in self.plan.outputs:
             value = self.values[slot]
-            if isinstance(value, (TracedList, TracedObject)):
-                raise NotCompiledError(self._makers(slot), "a list that is wanted outside")
+            if value is None or isinstance(value, (TracedList, TracedObject)):
+                raise NotCompiledError(self._makers(slot), "no array, and wanted outside")
             if self._is_traced(value):
                 found.outputs.append(slot)
                 results.append(self._own(value, given))
