@@ -47,6 +47,21 @@ def until_running(target: str, count: int) -> None:
 # ---- steps
 
 
+def test_operations_without_effects_are_run_for_nothing_and_end(target: str) -> None:
+    with on("worker/task:1"):
+        x = tf.placeholder_with_default([1.0, 2.0], [2])
+        total = x + x
+    with tf.Session(target, config=tf.ConfigProto(operation_timeout_in_ms=20_000)) as session:
+        assert session.run(total.op) is None
+        assert session.run([total.op, x.op]) == [None, None]
+        assert session.run(total.op, {x: [3.0, 4.0]}) is None
+        assert session.make_callable(total.op)() is None
+        assert session.run([total, x.op])[0].tolist() == [2.0, 4.0]
+        setup = session.partial_run_setup([total.op, total], [x])
+        assert session.partial_run(setup, total.op, {x: [3.0, 4.0]}) is None
+        assert session.partial_run(setup, total).tolist() == [6.0, 8.0]
+
+
 def test_what_is_fetched_belongs_to_the_caller(target: str) -> None:
     with on("worker/task:0"):
         v = tf.get_variable("v", initializer=np.zeros(3, np.float32), use_resource=True)

@@ -110,7 +110,7 @@ class StepRun:
 
 
 async def run_parts(parts: Sequence[StepPart], run: StepRun) -> dict[str, GraphResult]:
-    """Run all parts, and return their results by task.
+    """Run all parts, and return their results by task; there is none of what needs nothing run.
 
     Raises: the error of the step, with the workers it came from; UnavailableError that names the
     task and address of a worker that is gone.
@@ -128,7 +128,8 @@ async def run_parts(parts: Sequence[StepPart], run: StepRun) -> dict[str, GraphR
         for part, future in zip(parts, asked)
     ]
     try:
-        await _until_first_error(tasks)
+        if tasks:
+            await _until_first_error(tasks)
     finally:
         # For all that comes here by an error or a cancellation; otherwise they have ended.
         for task in tasks:
