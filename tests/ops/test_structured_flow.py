@@ -3,6 +3,8 @@ and how they fail is what their nodes say."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from typing import Any
 
@@ -173,6 +175,18 @@ def test_a_loop_in_a_branch_that_is_not_taken_does_nothing(session):
     assert session.run(turned) == 0
     assert session.run([y, grad], {p: True, x: 2.0}) == [16.0, 32.0]
     assert session.run(turned) == 3
+
+
+def test_ctrl_c_ends_a_loop_that_never_ends(session):
+    def interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+        return np.int64(0)
+
+    with tf.control_dependencies([tf.py_func(interrupt, [], tf.int64)]):
+        endless = tf.while_loop(lambda i: i >= 0, lambda i: tf.maximum(i, 1), [tf.constant(0)])
+    with pytest.raises(KeyboardInterrupt):
+        session.run(endless)
+    assert session.run(tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0])) == 3
 
 
 def test_one_loop_of_many_waits_and_the_others_do_not(session):
