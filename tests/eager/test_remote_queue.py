@@ -1,4 +1,4 @@
-"""The queue of operations for another task, when the task ends the stream."""
+"""The queue of operations for another task, when the task ends the stream or it cannot be told."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ class Short(EagerService):
 
 def item() -> pb.EagerQueueItem:
     return pb.EagerQueueItem(sync_remote_executor_for_stream=pb.SyncRemoteExecutorForStream())
+
+
+def large_item(size: int) -> pb.EagerQueueItem:
+    tensor_pb = pb.TensorProto(tensor_content=bytes(size))
+    return pb.EagerQueueItem(send_tensor=pb.SendTensorOp(tensors=[tensor_pb]))
 
 
 async def turns_until_sent(queue: RemoteQueue, service: Short) -> None:
@@ -89,6 +94,36 @@ async def test_a_stream_that_ends_when_all_is_answered_is_no_error():
         async with asyncio.timeout(10):
             assert await asyncio.wrap_future(queue.put(item())) == []
         assert queue.error is None
+    finally:
+        queue.close()
+        await channel.close()
+        await server.stop()
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_items_that_do_not_fit_into_one_message_go_in_several(
+    monkeypatch: pytest.MonkeyPatch, is_open: bool
+):
+    monkeypatch.setattr("tideflow.transport.encoding.MOST_MESSAGE_BYTES", 1000)
+    service = Short(answered=1000)
+    server = make_server("grpc", [service], "127.0.0.1:0")
+    port = await server.start()
+    channel = make_channel(f"127.0.0.1:{port}", peer_name=TASK)
+    queue = RemoteQueue(1, channel, TASK, lambda: True)
+    try:
+        async with asyncio.timeout(10):
+            if is_open:
+                await asyncio.wrap_future(queue.put(item()))
+            for answer in [queue.put(large_item(400)) for _ in range(5)]:
+                assert await asyncio.wrap_future(answer) == []
+            # One that cannot go fails, with those after it; the queue goes on.
+            sizes = (400, 2000, 400)
+            _, *rest = [queue.put(large_item(size)) for size in sizes]
+            for answer in rest:
+                with pytest.raises(errors.ResourceExhaustedError, match="at most 1000"):
+                    await asyncio.wrap_future(answer)
+            assert await asyncio.wrap_future(queue.put(large_item(400))) == []
+            assert service.streams == 2
     finally:
         queue.close()
         await channel.close()

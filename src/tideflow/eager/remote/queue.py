@@ -20,11 +20,12 @@ from tideflow.cluster.services import EagerService
 from tideflow.graph.shapes import Dims
 from tideflow.runtime.loop import get_loop, spawn
 from tideflow.transport import Channel, MessageStream, methods_of
+from tideflow.transport.answer import as_op_error
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.shapes import decode_shape
 
-_METHOD = "/tensorflow.eager.EagerService/StreamingEnqueue"
+_STREAMING = methods_of(EagerService)["StreamingEnqueue"]
 # Messages.  A task that has that many does not wait for the next one.
 _MOST_UNANSWERED = 4
 # How long what can wait does so where no other item follows.
@@ -195,34 +196,53 @@ class _Stream:
         self._on_error = on_error
         self._messages: MessageStream | None = None
         # What is sent once the call has started.
-        self._early: list[pb.EnqueueRequest] = []
-        self.is_over = False
+        self._early: deque[tuple[pb.EnqueueRequest, list[AnyAnswer | None]]] = deque()
+        self._error: errors.OpError | None = None
         self._opening = spawn(self._open(channel))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is sent any more."""
+        return self._error is not None
 
     @property
     def is_busy(self) -> bool:
         """Whether so much is unanswered that more had better be gathered into one message."""
-        return len(self._unanswered) >= _MOST_UNANSWERED
+        return len(self._unanswered) + len(self._early) >= _MOST_UNANSWERED
 
     async def _open(self, channel: Channel) -> None:
         try:
-            self._messages = await channel.open_message_stream(
-                methods_of(EagerService)["StreamingEnqueue"], self
-            )
+            self._messages = await channel.open_message_stream(_STREAMING, self)
         except errors.OpError as error:
             self.ended(error)
             return
-        for request in self._early:
-            self._messages.send(request)
-        self._early.clear()
+        while self._early:
+            self._send(self._messages, *self._early.popleft())
 
     def send(self, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]) -> None:
         """Send a message whose items have these answers."""
-        self._unanswered.append(answers)
         if self._messages is None:
-            self._early.append(request)
+            self._early.append((request, answers))
         else:
-            self._messages.send(request)
+            self._send(self._messages, request, answers)
+
+    def _send(
+        self, messages: MessageStream, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]
+    ) -> None:
+        if self._error is not None:
+            _fail(answers, self._error)
+            return
+        self._unanswered.append(answers)
+        try:
+            messages.send(request)
+        except Exception as error:
+            if len(answers) == 1:  # what comes after it may need it
+                messages.close(as_op_error(error, _STREAMING))
+                return
+            self._unanswered.pop()
+            for item, answer in zip(request.queue, answers, strict=True):
+                alone_pb = pb.EnqueueRequest(context_id=request.context_id, queue=[item])
+                self._send(messages, alone_pb, [answer])
 
     def received(self, message: pb.EnqueueResponse) -> None:
         """Give the answers to items of the oldest message."""
@@ -245,11 +265,11 @@ class _Stream:
         """Fail what was not answered."""
         if self.is_over:
             return
-        is_complete = error is None and not self._unanswered
+        is_complete = error is None and not self._unanswered and not self._early
         if error is None:
             error = errors.UnavailableError(f"{self._task} ended the stream of operations")
         else:
-            error = with_origin(error, self._task, _METHOD)
+            error = with_origin(error, self._task, _STREAMING.path)
         self._finish(error)
         if is_complete:
             self._on_answer()  # what waits goes on a new stream
@@ -257,12 +277,11 @@ class _Stream:
             self._on_error(error)
 
     def _finish(self, error: errors.OpError) -> None:
-        self.is_over = True
-        for answers in self._unanswered:
-            for answer in answers:
-                if answer is not None and not answer.done():
-                    answer.set_exception(error)
+        self._error = error
+        for answers in [*self._unanswered, *(answers for _, answers in self._early)]:
+            _fail(answers, error)
         self._unanswered.clear()
+        self._early.clear()
 
     def close(self) -> None:
         """End the call."""
@@ -270,6 +289,12 @@ class _Stream:
         self._finish(_closed(self._task))
         if self._messages is not None:
             self._messages.close()
+
+
+def _fail(answers: list[AnyAnswer | None], error: errors.OpError) -> None:
+    for answer in answers:
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
 
 
 def _closed(task: str) -> errors.OpError:
