@@ -78,9 +78,14 @@ def test_what_is_fetched_belongs_to_the_caller(target: str) -> None:
         assert session.run(v).tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("jit", ["never", "always"])
 def test_a_message_over_the_limit_is_refused_with_its_size(
-    make_cluster: Callable[..., LocalCluster], monkeypatch: pytest.MonkeyPatch
+    make_cluster: Callable[..., LocalCluster],
+    set_settings: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    jit: str,
 ) -> None:
+    set_settings(jit=jit)
     target = over_socket(make_cluster({"ps": 1, "worker": 1}).target("worker"))
     x = tf.placeholder(tf.float32, [None])
     with on("ps"):

@@ -37,9 +37,15 @@ class Wire(MessageStream):
         self.near: PeerStream | None = None
         self.far: Wire | None = None
         self.has_ended = False
+        self.most_bytes: int | None = None
 
     def send(self, message: PeerFrame) -> bool:
-        self.frames.append(PeerFrame.FromString(message.SerializeToString()))
+        if self.has_ended:
+            return False
+        data = message.SerializeToString()
+        if self.most_bytes is not None and len(data) > self.most_bytes:
+            raise errors.ResourceExhaustedError(f"{len(data)} bytes, at most {self.most_bytes}")
+        self.frames.append(PeerFrame.FromString(data))
         if self.far is not None and self.far.near is not None:
             self.far.near.received(self.frames[-1])
         return True
@@ -264,7 +270,52 @@ async def test_a_value_goes_to_whoever_asks_already():
     assert wire.tensors == []
 
 
+async def test_what_fits_arrives_beside_what_does_not():
+    host, local = Host(), Rendezvous()
+    stream, _ = joined(Host(), host)
+    stream.messages.most_bytes = 1000
+    for i, size in enumerate((100, 3000, 300, 300, 300)):
+        stream.put(7, local, f"key{i}", np.zeros(size, np.uint8), False)
+    await turns()
+    assert [key for _, key, _, _ in host.taken] == ["key0", "key2", "key3", "key4"]
+    assert host.advised == ["key1"]
+    assert local.take_nowait("key1") is not None
+
+
+async def test_a_line_that_cannot_say_hello_ends_and_nobody_waits_on_it():
+    stream, wire = end_of_line(Host())
+    local = Rendezvous()
+    wire.most_bytes = 10
+    stream.say_hello(pb.PeerHello(task=20 * "x"))
+    assert wire.has_ended
+    stream.put(7, local, "key", np.float32(1), False)
+    assert local.take_nowait("key") == (1, False)
+    with pytest.raises(errors.UnavailableError):
+        await stream.ask_run(GraphRun("session", "graph", 7))
+
+
 # ---- runs
+
+
+async def test_a_run_that_cannot_be_asked_for_fails_and_its_stream_goes_on():
+    ps = Host()
+    ps.may_go_on.set()
+    _, at_worker = joined(ps, Host())
+    at_worker.messages.most_bytes = 1000
+    with pytest.raises(errors.ResourceExhaustedError, match="at most 1000"):
+        await at_worker.ask_run(GraphRun("session", 2000 * "x", 7))
+    assert (await at_worker.ask_run(GraphRun("session", "graph", 8))).values == []
+
+
+@pytest.mark.parametrize("text", ["bad: " + 2000 * "x", "bad: caf\udce9"])
+async def test_a_run_ends_whose_error_cannot_be_told(text):
+    ps = Host()
+    ps.error = errors.NotFoundError(text)
+    ps.may_go_on.set()
+    at_ps, at_worker = joined(ps, Host())
+    at_ps.messages.most_bytes = 1000
+    with pytest.raises((errors.ResourceExhaustedError, errors.NotFoundError), match="bad"):
+        await at_worker.ask_run(GraphRun("session", "graph", 7))
 
 
 async def test_a_run_and_its_values_come_back_in_one_frame():

@@ -15,6 +15,7 @@ from tideflow.cluster.peers.stream_state import (
     Advise,
     CancelRun,
     CleanUp,
+    Close,
     EndAsked,
     FlushLater,
     FlushSoon,
@@ -60,6 +61,27 @@ def sent(instructions: Sequence[Any]) -> pb.PeerFrame:
     (one,) = instructions
     assert isinstance(one, Send)
     return one.frame.message
+
+
+def written(
+    stream: StreamState, instructions: Sequence[Any], most_bytes: int
+) -> tuple[list[pb.PeerFrame], list[Any]]:
+    """Return the frames that are small enough to be sent, and what else is to be done."""
+    frames: list[pb.PeerFrame] = []
+    others: list[Any] = []
+    for one in instructions:
+        if not isinstance(one, Send):
+            others.append(one)
+            continue
+        size = len(one.frame.SerializeToString())
+        if size <= most_bytes:
+            frames.append(one.frame.message)
+            continue
+        error = errors.ResourceExhaustedError(f"{size} bytes, at most {most_bytes}")
+        more, rest = written(stream, stream.unsent(one, error), most_bytes)
+        frames += more
+        others += rest
+    return frames, others
 
 
 def test_nothing_is_said_before_the_pipe_is_there() -> None:
@@ -156,9 +178,135 @@ def test_values_of_a_forgotten_step_are_kept_when_the_end_came_before_they_were_
     stream.validate()
 
 
+def test_what_is_too_large_for_one_frame_goes_in_several(stream: StreamState) -> None:
+    offers = [offer(key=str(i), size=1000) for i in range(7)]
+    stream.received(frame(run=[pb.PeerRun(step_id=7)]))
+    for one in offers:
+        stream.offered(one)
+    stream.run_ending()
+    stream.refused(0)
+    frames, others = written(stream, stream.run_ended(7, None, is_over=True), 2500)
+    assert others == []
+    assert len(frames) > 3
+    assert [list(one.refused) for one in frames] == [[0], *[[]] * (len(frames) - 1)]
+    assert [entry.rendezvous_key for one in frames for entry in one.tensor] == list("0123456")
+    assert [end.step_id for one in frames for end in one.run_end] == [7]
+    assert frames[-1].run_end
+    # All is known that was sent, each under its number.
+    stream.received(frame(seen_count=7, refused=[5]))
+    assert not stream.has_unseen(7)
+
+
+def test_a_value_that_fits_into_no_frame_is_left_to_be_asked_for_and_the_rest_goes(
+    stream: StreamState,
+) -> None:
+    large = offer(step_id=8, key="large", size=5000)
+    for one in (offer(key="a"), large, offer(key="b")):
+        stream.offered(one)
+    stream.step_over(5)
+    frames, others = written(stream, stream.turn_ended(), 1000)
+    assert others == [Leave(large)]
+    entries = [entry for one in frames for entry in one.tensor]
+    assert [(entry.rendezvous_key, entry.ask) for entry in entries] == [
+        ("a", False), ("large", True), ("b", False),
+    ]  # fmt: skip
+    assert [list(one.over_step) for one in frames if one.over_step] == [[5]]
+    assert stream.has_unseen(7)
+    assert not stream.has_unseen(8)
+    # The numbers are those that the peer counts.
+    (refused,) = stream.received(frame(refused=[2], seen_count=3))[1:]
+    assert isinstance(refused, Leave)
+    assert refused.offer.key == "b"
+
+
+def test_a_value_of_a_forgotten_step_that_fits_into_no_frame_is_kept_until_the_peer_has_it(
+    stream: StreamState,
+) -> None:
+    large = offer(key="large", size=5000)
+    stream.received(frame(run=[pb.PeerRun(step_id=7)]))
+    stream.offered(large)
+    stream.run_ending()
+    frames, others = written(stream, stream.run_ended(7, None, is_over=True), 1000)
+    assert others == [TakeBack(large)]
+    assert [entry.ask for one in frames for entry in one.tensor] == [True]
+    # So that the peer says when it is over.
+    assert [end.is_over for one in frames for end in one.run_end] == [False]
+
+
+def test_a_run_that_fits_into_no_frame_fails_and_no_other_does(stream: StreamState) -> None:
+    small, large = pb.PeerRun(step_id=7), pb.PeerRun(step_id=8, component=bytes(5000))
+    stream.is_open = False
+    stream.asked(small, 0.0)
+    stream.asked(large, 0.0)
+    stream.is_open = True
+    frames, others = written(stream, stream.flush(), 1000)
+    assert [run.step_id for one in frames for run in one.run] == [7]
+    (end,) = others
+    assert isinstance(end, EndAsked)
+    assert end.step_id == 8
+    assert isinstance(end.error, errors.ResourceExhaustedError)
+    assert "bytes, at most 1000" in str(end.error)
+    (_, lost) = stream.ended(None, 1.0)
+    assert isinstance(lost, LoseAsked)
+    assert lost.step_id == 7
+
+
+def test_an_end_that_fits_into_no_frame_is_told_as_that(stream: StreamState) -> None:
+    stream.received(frame(run=[pb.PeerRun(step_id=7)]))
+    error = errors.NotFoundError("no such thing; " + 5000 * "x", payloads={"type/x": b"1"})
+    stream.offered(offer())
+    frames, others = written(stream, stream.run_ended(7, error, is_over=False), 1000)
+    assert others == []
+    assert [len(one.tensor) for one in frames] == [1, 0]
+    (end_pb,) = frames[1].run_end
+    assert (end_pb.step_id, end_pb.code) == (7, errors.RESOURCE_EXHAUSTED)
+    assert "bytes, at most 1000" in end_pb.message
+    assert "no such thing" in end_pb.message
+
+
+@pytest.mark.parametrize("say", [
+    lambda stream: stream.greeted(pb.PeerHello(task=5000 * "x")),
+    lambda stream: stream.run_ended(7, errors.NotFoundError(""), is_over=False),
+    lambda stream: [*stream.step_over(1), *stream.later_came()][1:],
+    lambda stream: [*stream.offered(offer(key=5000 * "x")), *stream.turn_ended()][1:],
+])  # fmt: skip
+def test_a_stream_that_cannot_say_a_thing_ends(stream: StreamState, say: Any) -> None:
+    _, others = written(stream, say(stream), 8)
+    assert isinstance(others[-1], Close)
+    assert isinstance(others[-1].error, errors.ResourceExhaustedError)
+    frames, others = written(stream, stream.ended(others[-1].error, 0.0), 8)
+    assert frames == []
+    assert isinstance(others[-1], TellEnd)
+
+
+def test_nothing_that_cannot_be_written_holds_up_the_rest(stream: StreamState) -> None:
+    class Bad:
+        dtype = np.dtype(np.float32)
+        shape = (2,)
+
+        def __array__(self, *args: object, **kwargs: object) -> Any:
+            raise ValueError("gone")
+
+    bad = Offer(7, None, "bad", Bad(), False, 0)
+    nameless = offer(key="\udce9")
+    for one in (bad, nameless, offer(key="good")):
+        stream.offered(one)
+    *left, send = stream.turn_ended()
+    assert left == [Leave(bad), Leave(nameless)]
+    entries = sent([send]).tensor
+    assert [(entry.rendezvous_key, entry.ask) for entry in entries] == [
+        ("bad", True), ("good", False),
+    ]  # fmt: skip
+    stream.received(frame(run=[pb.PeerRun(step_id=9)]))
+    error = errors.NotFoundError("no file caf\udce9")
+    (end_pb,) = sent(stream.run_ended(9, error, is_over=False)).run_end
+    assert (end_pb.code, end_pb.message) == (errors.NOT_FOUND, "no file caf?")
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
-    """Frames travel in order in each direction, at any pace; then the stream is cut."""
+    """Frames travel in order in each direction, at any pace, and some cannot be written; then the
+    stream is cut."""
     draw = random.Random(seed)
     ends = [opened(), opened()]
     under_way: list[list[PeerFrame]] = [[], []]
@@ -170,9 +318,18 @@ def test_two_ends_in_any_order_lose_no_value_and_no_run(seed: int) -> None:
     served: list[set[int]] = [set(), set()]
     due = [False, False]
 
+    def can_be_apart(sent_frame: PeerFrame) -> bool:
+        """Whether it can be said in another way."""
+        message = sent_frame.message
+        pushed = any(not entry.ask for entry in message.tensor)
+        return pushed or bool(message.run) or sent_frame.halves() is not None
+
     def carry_out(at: int, instructions: Sequence[Any]) -> None:
         for one in instructions:
             match one:
+                case Send(sent_frame) if can_be_apart(sent_frame) and draw.random() < 0.3:
+                    unsent = ends[at].unsent(one, errors.ResourceExhaustedError("too large"))
+                    carry_out(at, unsent)
                 case Send(sent_frame):
                     data = sent_frame.SerializeToString()
                     under_way[1 - at].append(PeerFrame.FromString(data))

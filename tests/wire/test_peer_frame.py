@@ -95,3 +95,52 @@ def test_a_tensor_without_elements_is_of_zeros_only_where_it_may_be():
     message.tensor[0].header = b"\xff"
     with pytest.raises((errors.InvalidArgumentError, DecodeError)):
         PeerFrame(message).value(message.tensor[0])
+
+
+def test_halves_say_the_same_one_after_the_other():
+    values = [np.float32(1.5), LARGE, None, np.array([b"a", b"bcd"], object), LARGE.T, np.int64(7)]
+    frame = frame_of(*values)
+    message = frame.message
+    message.hello.task = "/job:ps"
+    message.seen_count = 5
+    message.refused.extend([3, 4])
+    message.tensor.add(step_id=8, rendezvous_key="asked for", ask=True)
+    message.run.add(step_id=9)
+    message.run_end.add(step_id=10, code=3, message="bad", payloads={"a": b"b"})
+    message.given_up_step.extend([11, 12])
+    message.over_step.append(13)
+
+    def single(frame: PeerFrame) -> list[PeerFrame]:
+        halves = frame.halves()
+        return [frame] if halves is None else [one for half in halves for one in single(half)]
+
+    parts = [PeerFrame.FromString(part.SerializeToString()) for part in single(frame)]
+    assert [field.name for part in parts for field, _ in part.message.ListFields()
+            if field.name != "content"] == (
+        ["hello", "refused", "refused", "seen_count", *["tensor"] * 7, "run",
+         "given_up_step", "given_up_step", "run_end", "over_step"])  # fmt: skip
+    merged = pb.PeerFrame()
+    for part in parts:
+        for entry_pb in part.message.tensor:
+            assert entry_pb.begin % 64 == 0
+        merged.MergeFrom(part.message)
+    merged.ClearField("content")
+    for entry_pb, own_pb in zip(merged.tensor, message.tensor, strict=True):
+        entry_pb.begin = own_pb.begin
+    assert merged == message
+    found = [
+        None if entry_pb.is_dead else part.value(entry_pb)
+        for part in parts
+        for entry_pb in part.message.tensor
+        if not entry_pb.ask
+    ]
+    for one, value in zip(found, values, strict=True):
+        np.testing.assert_array_equal(one, value)
+
+
+def test_a_value_under_a_key_that_cannot_be_written_leaves_no_trace():
+    frame = frame_of(np.float32(1))
+    before = frame.SerializeToString()
+    with pytest.raises((ValueError, UnicodeError)):
+        frame.add(7, "\udce9", LARGE, False)
+    assert frame.SerializeToString() == before

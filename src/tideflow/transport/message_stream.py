@@ -30,7 +30,8 @@ class MessageStream(ABC):
         """Send a message; False when the stream has ended.
 
         Memory that the message refers to must not change until it is written.
-        Raises: ResourceExhaustedError for a message that no peer can read.
+        Raises: ResourceExhaustedError for a message that no peer can read; whatever is wrong with
+        one that cannot be written.  Nothing of it was sent then, and the stream goes on.
         """
 
     @abstractmethod

@@ -8,6 +8,8 @@ Source: tideflow/wire/proto/peer.proto
 from __future__ import annotations
 
 import functools
+from itertools import accumulate
+from typing import Any
 
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -27,6 +29,13 @@ from tideflow.wire.tensor_codec import (
 _PADDING = tag_of(pb.PeerFrame.DESCRIPTOR.fields_by_name["padding"].number, VARINT)
 _CONTENT = tag_of(pb.PeerFrame.DESCRIPTOR.fields_by_name["content"].number)
 _FILL = bytes(ALIGNMENT)
+
+_REPEATED = frozenset(("refused", "tensor", "run", "given_up_step", "run_end", "over_step"))
+# In this order the entries of a frame can be told one after the other.  What is refused comes
+# before the count of what was seen, after which its sender does not know it any more.
+_ORDER = (
+    "hello", "refused", "seen_count", "tensor", "run", "given_up_step", "run_end", "over_step"
+)  # fmt: skip
 
 
 class PeerFrame:
@@ -58,15 +67,38 @@ class PeerFrame:
         size = len(elements)
         begin = self.size_bytes
         if size:
-            fill = -begin % ALIGNMENT
-            if fill:
-                self.content.append(_FILL[:fill])
-                begin += fill
-            self.content.append(elements)
-            self.size_bytes = begin + size
+            begin += -begin % ALIGNMENT
         self.message.tensor.add(
             step_id=step_id, rendezvous_key=key, header=header, begin=begin, size=size
         )
+        if size:
+            self._place(elements, begin)
+
+    def _place(self, elements: Buffer, begin: int) -> None:
+        fill = begin - self.size_bytes
+        if fill:
+            self.content.append(_FILL[:fill])
+        self.content.append(elements)
+        self.size_bytes = begin + len(elements)
+
+    def halves(self) -> tuple[PeerFrame, PeerFrame] | None:
+        """Return two frames that say, one after the other, what this one says.
+
+        Each has half of the entries; None for a frame that has one at most.  For frames that were
+        written here, not received.
+        """
+        entries = [
+            (name, entry)
+            for field, found in self.message.ListFields()
+            for name in [field.name]
+            for entry in (found if name in _REPEATED else [found])
+        ]
+        if len(entries) < 2:
+            return None
+        entries.sort(key=lambda entry: _ORDER.index(entry[0]))
+        pieces = dict(zip(accumulate(map(len, self.content), initial=0), self.content))
+        middle = len(entries) // 2
+        return _frame_of(entries[:middle], pieces), _frame_of(entries[middle:], pieces)
 
     def SerializeToParts(self) -> list[Buffer]:
         """Return buffers whose bytes, in a row, are those of the frame."""
@@ -115,6 +147,24 @@ class PeerFrame:
                 f"which has {self.size_bytes}"
             )
         return decode_content(dtype, shape, self.content[0][begin : begin + size])
+
+
+def _frame_of(entries: list[tuple[str, Any]], pieces: dict[int, Buffer]) -> PeerFrame:
+    """Return a frame of some entries of another, whose content has these pieces at these places."""
+    frame = PeerFrame()
+    message = frame.message
+    for name, entry in entries:
+        if name == "hello":
+            message.hello.CopyFrom(entry)
+        elif name == "seen_count":
+            message.seen_count = entry
+        else:
+            getattr(message, name).append(entry)
+        if name == "tensor" and entry.size:
+            begin = frame.size_bytes + -frame.size_bytes % ALIGNMENT
+            message.tensor[-1].begin = begin
+            frame._place(pieces[entry.begin], begin)
+    return frame
 
 
 @functools.lru_cache(maxsize=4096)

@@ -22,6 +22,7 @@ from tideflow.cluster.peers.stream_state import (
     Advise,
     CancelRun,
     CleanUp,
+    Close,
     EndAsked,
     Entry,
     FlushLater,
@@ -336,7 +337,7 @@ class PeerStream:
             if type(instruction) is Accept:
                 self._accept(instruction.entries)
             elif type(instruction) is Send:
-                self._send(instruction.frame)
+                self._send(instruction)
             elif type(instruction) is FlushSoon:
                 self._loop.call_soon(self._turn_ended)
             elif type(instruction) is Serve:
@@ -368,13 +369,20 @@ class PeerStream:
                 self._cancel_run(step_id)
             case Greet(hello):
                 self._on_hello(self, hello)
+            case Close(error):
+                self.close(error)
             case TellEnd(error):
                 self._on_end(self, error)
 
-    def _send(self, frame: PeerFrame) -> None:
+    def _send(self, send: Send) -> None:
         assert self._pipe is not None
-        self.sent_count += 1
-        self._pipe.send(frame)
+        try:
+            self._pipe.send(send.frame)
+        except Exception as error:
+            found = as_op_error(error, exchange_method())
+            self._carry_out(self._state.unsent(send, found))
+        else:
+            self.sent_count += 1
 
     def _accept(self, entries: Sequence[Entry]) -> None:
         accept = self._host.accept

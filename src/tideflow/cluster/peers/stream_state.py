@@ -5,6 +5,9 @@ Rule 1: what the peer has not seen yet when the stream ends, and what it refuses
 Rule 2: what may be on its way is bounded; beyond it, and above a size, the peer is told to ask.
 Rule 3: runs that were asked for are lost when the stream ends, and those that the peer asked for
         are left for it to join in another way.
+Rule 4: a frame that cannot be written goes in several; of one entry that cannot go by itself,
+        whoever waits for it hears.  A value is then to be asked for, where the error is met again;
+        a run, or its end, fails with the error; without anything else the stream ends.
 
 Events come in as calls; out come instructions, which the caller carries out in their order.  The
 caller owns the messages, timers, tasks and futures, and what values are offered from.
@@ -34,6 +37,8 @@ _MOST_OWED_COUNT = 256
 # How long the word that a step is over waits for company.
 _OVER_S = 0.002
 _MOST_OVER_HERE = 10_000
+# How much of an error is told that is too long for a message.
+_MOST_TOLD = 200
 
 
 class Offer(NamedTuple):
@@ -51,9 +56,14 @@ class Offer(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Send a frame."""
+    """Send a frame; call `unsent` where it cannot be written.
+
+    Attributes:
+      first: the number of its first tensor.
+    """
 
     frame: PeerFrame
+    first: int
 
 
 class FlushSoon(NamedTuple):
@@ -145,9 +155,15 @@ class TellEnd(NamedTuple):
     error: errors.OpError | None
 
 
+class Close(NamedTuple):
+    """End the stream: what there is to say cannot be said on it."""
+
+    error: errors.OpError
+
+
 Instruction: TypeAlias = (
     Send | FlushSoon | FlushLater | Leave | TakeBack | Greet | Accept | Advise | Serve | CancelRun
-    | EndAsked | LoseAsked | Unattend | CleanUp | TellEnd
+    | EndAsked | LoseAsked | Unattend | CleanUp | TellEnd | Close
 )  # fmt: skip
 NOTHING: Sequence[Instruction] = ()
 _FLUSH_SOON: Sequence[Instruction] = (FlushSoon(),)
@@ -166,8 +182,9 @@ class StreamState:
         self.is_open = False
         self.has_ended = False
         self._has_hello = False
-        # The next frame, and whether there is anything in it.
+        # The next frame, the number of its first tensor, and whether there is anything in it.
         self._frame = PeerFrame()
+        self._frame_first = 0
         self._has_news = False
         self._is_flush_due = False
         self._is_later_flush_due = False
@@ -212,9 +229,10 @@ class StreamState:
                 self._unseen.append(offer)
                 steps[offer.step_id] = steps.get(offer.step_id, 0) + 1
                 continue
-            frame.message.tensor.add(step_id=offer.step_id, rendezvous_key=offer.key, ask=True)
-            self._unseen.append(None)
             left.append(Leave(offer))
+            # What has no key that can be sent cannot be asked for, either.
+            if _add_word(frame, offer):
+                self._unseen.append(None)
         return left
 
     def has_unseen(self, step_id: int) -> bool:
@@ -277,12 +295,7 @@ class StreamState:
             if is_over and step_id in self._unseen_steps:
                 self._over_unseen.add(step_id)
         else:
-            self._frame.message.run_end.add(
-                step_id=step_id,
-                code=error.error_code,
-                message=error.message,
-                payloads=error.payloads,
-            )
+            self._frame.message.run_end.append(_failed_end(step_id, error))
         self._has_news = True
         return self.flush()
 
@@ -327,8 +340,60 @@ class StreamState:
         if self._owed_count:
             frame.message.seen_count = self._tensor_count
             self._owed_count = self._owed_bytes = 0
-        instructions.append(Send(frame))
+        first, self._frame_first = self._frame_first, self._seen_count + len(self._unseen)
+        instructions.append(Send(frame, first))
         return instructions
+
+    def unsent(self, send: Send, error: errors.OpError) -> Sequence[Instruction]:
+        """A frame could not be written, for that reason, and nothing of it was sent."""
+        if self.has_ended:
+            return NOTHING
+        frame, first = send
+        message = frame.message
+        for end_pb in message.run_end:
+            # A value of the step may stay here after all: the peer is to say when it is over.
+            end_pb.is_over = False
+        halves = frame.halves()
+        if halves is not None:
+            one, other = halves
+            return Send(one, first), Send(other, first + len(one.message.tensor))
+        if message.tensor and not message.tensor[0].ask:
+            return self._unpushed(first)
+        if message.run:
+            return self._unasked(message.run[0].step_id, error)
+        if message.run_end:
+            return self._untold(message.run_end[0], first, error)
+        return (Close(error),)
+
+    def _unpushed(self, number: int) -> Sequence[Instruction]:
+        """A value cannot be pushed: let the peer ask for it, and meet the error."""
+        at = number - self._seen_count
+        offer = self._unseen[at]
+        assert offer is not None
+        self._unseen[at] = None
+        leave = TakeBack(offer) if offer.step_id in self._over_unseen else Leave(offer)
+        self._let_go(offer)
+        frame = PeerFrame()
+        _add_word(frame, offer)
+        return leave, Send(frame, number)
+
+    def _unasked(self, step_id: int, error: errors.OpError) -> Sequence[Instruction]:
+        """The peer cannot be asked for a run."""
+        if self._asked.pop(step_id, None) is None:
+            return NOTHING
+        return (EndAsked(step_id, error),)
+
+    def _untold(
+        self, end_pb: pb.PeerRunEnd, first: int, error: errors.OpError
+    ) -> Sequence[Instruction]:
+        """The peer cannot be told how a run has ended: it has failed with that, then."""
+        frame = PeerFrame()
+        text = f"{error.message} (of a run's end, which began: {end_pb.message[:_MOST_TOLD]})"
+        told_pb = _failed_end(end_pb.step_id, error.with_message(text))
+        if told_pb.ByteSize() >= end_pb.ByteSize():
+            return (Close(error),)
+        frame.message.run_end.append(told_pb)
+        return (Send(frame, first),)
 
     # ---- frames in
 
@@ -369,12 +434,16 @@ class StreamState:
             self._seen_count += 1
             seen = unseen.popleft()
             if seen is not None:
-                self._unseen_bytes -= seen.size_bytes + _OVERHEAD_BYTES
-                left = self._unseen_steps.pop(seen.step_id) - 1
-                if left:
-                    self._unseen_steps[seen.step_id] = left
-                else:
-                    self._over_unseen.discard(seen.step_id)
+                self._let_go(seen)
+
+    def _let_go(self, offer: Offer) -> None:
+        """A value is not on its way any more."""
+        self._unseen_bytes -= offer.size_bytes + _OVERHEAD_BYTES
+        left = self._unseen_steps.pop(offer.step_id) - 1
+        if left:
+            self._unseen_steps[offer.step_id] = left
+        else:
+            self._over_unseen.discard(offer.step_id)
 
     def _take_tensors(self, frame: PeerFrame, instructions: list[Instruction]) -> None:
         entries: list[Entry] = []
@@ -453,9 +522,31 @@ class StreamState:
 
 
 def _add_to(frame: PeerFrame, offer: Offer) -> bool:
-    """Add a value to a frame; False for one that no tensor can hold, as RecvTensor will say."""
+    """Add a value to a frame; False for one that cannot be written, as RecvTensor will say."""
     try:
         frame.add(offer.step_id, offer.key, offer.value, offer.is_dead)
-    except errors.OpError:
+    except Exception:
         return False
     return True
+
+
+def _add_word(frame: PeerFrame, offer: Offer) -> bool:
+    """Add the word that a value is to be asked for; False for a key that cannot be written."""
+    try:
+        frame.message.tensor.add(step_id=offer.step_id, rendezvous_key=offer.key, ask=True)
+    except Exception:
+        return False
+    return True
+
+
+def _failed_end(step_id: int, error: errors.OpError) -> pb.PeerRunEnd:
+    """Return the end of a run with an error, as much of it as a message can hold."""
+    code = error.error_code
+    try:
+        return pb.PeerRunEnd(
+            step_id=step_id, code=code, message=error.message, payloads=error.payloads
+        )
+    except Exception:
+        # Such as a file's name that is not UTF-8.
+        text = error.message.encode(errors="replace").decode()
+        return pb.PeerRunEnd(step_id=step_id, code=code, message=text)

@@ -85,11 +85,16 @@ class LinkStream(MessageStream):
         parts = parts_of(message, self._spec.path)
         self._statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
         link = self._link
-        if link.shared.can_lend:
-            parts = link.shared.lend_now(parts)
-        self._begin_sending()
-        link.core.send_data(self._stream_id, parts)
-        link.flush()
+        try:
+            if link.shared.can_lend:
+                parts = link.shared.lend_now(parts)
+            self._begin_sending()
+            link.core.send_data(self._stream_id, parts)
+            link.flush()
+        except Exception as error:
+            # Some of it may be on its way: it can neither be sent again nor left out.
+            self.close(as_op_error(error, self._spec))
+            return False
         return True
 
     def _begin_sending(self) -> None:
