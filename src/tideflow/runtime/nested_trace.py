@@ -79,6 +79,8 @@ def trace_functions(
         return _trace_branches(tracer, action, inputs, cells)
     if runs is Runs.WHILE:
         condition, body = action.nested
+        if condition.plan.changed:
+            raise refuse("a condition that changes variables")
         known = known_turns(condition, body, inputs)
         loop = _Loop(tracer, action, body, condition, inputs, cells, known)
         return _traced(loop)
@@ -193,7 +195,7 @@ class _Choice:
         trace.states = dict(self.before)
         found = self.tracer.run_function(self.branches[at], self.args, mine)
         self.results.append(found)
-        if any(self.before.get(thing) is not state for thing, state in trace.states.items()):
+        if trace.states != self.before:
             raise refuse("a branch that changes arrays of the step")
         holds = trace.all_checks(first)
         values = [trace.jnp.asarray(value) for value in found if _is_number(value)]
@@ -212,12 +214,14 @@ class _ListSlot:
       first: as it is before the loop.
       entry: as it is when a turn begins.
       step: how many elements a turn adds.
+      room: how many rows the first turn needs, which may add elements that it takes away again.
       element: the shape of the elements, once it is known.
     """
 
     first: TracedList
     entry: TracedList | None = None
     step: int = 0
+    room: int = 0
     element: tuple[int, ...] | None = None
 
 
@@ -382,6 +386,7 @@ class _Loop:
         if slot.element is None or (source.rows is not None and source.count.base is not None):
             return source  # of a computed length: the loop around this one has seen to it
         capacity = source.count.most + max(slot.step, 0) * self.bound
+        capacity = max(capacity, slot.room + max(slot.step, 0) * (self.bound - 1))
         return source.with_rows(self.trace_state.jnp, slot.element, max(capacity, 1))
 
     # ---- the compiler's loop
@@ -410,7 +415,10 @@ class _Loop:
         assert self.condition is not None
         try:
             given = self._begin(carry)
+            within = dict(trace.states)
             (found,) = self.tracer.run_function(self.condition, given.args, given.cells)
+            if trace.states != within:
+                raise refuse("a condition that changes arrays of the step")
         finally:
             trace.states = before
         if trace.all_checks(first) is not None:
@@ -430,6 +438,8 @@ class _Loop:
             ends = [(slot, trace.states[thing]) for thing, slot in self.states.items()]
             states = [(_same(slot, state.items).rows, state.marks) for slot, state in ends]
             holds = trace.all_checks(first)
+            # Counts of lists are not as well known as when the turn was tried.
+            self.has_checks |= holds is not None
         finally:
             trace.states = before
         return (
@@ -480,6 +490,7 @@ def _learn_list(slot: _ListSlot, after: TracedList) -> None:
     slot.step = after.count.offset - slot.first.count.offset
     if after.rows is not None:
         slot.element = tuple(after.rows.shape[1:])
+        slot.room = after.rows.shape[0]
 
 
 def _same(slot: _ListSlot, after: TracedList) -> TracedList:

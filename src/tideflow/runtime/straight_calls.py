@@ -83,7 +83,16 @@ class StraightCall:
             self._is_traceable = all(
                 traces(one.node, one.call) for code in self.codes() for one in code.instructions
             )
-        return self._is_traceable and not self.is_slow
+        return self._is_traceable and not self.takes_long
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether this is a loop that took long, or runs one that did."""
+        return self.is_slow or any(
+            isinstance(one.call, StraightCall) and one.call.takes_long
+            for code in self.codes()
+            for one in code.instructions
+        )
 
     def hold(self, holds: bool) -> None:
         """Keep the functions from being compiled by themselves, or let them be."""
@@ -172,6 +181,7 @@ class For(StraightCall):
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return what the last turn gave."""
         values = inputs[3:]
+        turns = 0
         since = clock.monotonic_s()
         for turns, index in enumerate(for_range(*inputs[:3])):
             if step.is_stopped:
@@ -179,6 +189,7 @@ class For(StraightCall):
             values = self.functions[0].run(step, [np.int32(index), *values])
             if not turns & _LOOK_AT_TIME:
                 self._note(turns, since)
+        self._note(turns, since)
         return values
 
 

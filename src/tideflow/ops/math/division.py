@@ -58,7 +58,8 @@ T: type in {ARITHMETIC}
 )
 def _real_div(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     if _is_integer(x):
-        return xp.true_divide(x, y).astype(x.dtype)
+        # Each number of 32 bits is a float64; compiled code would take float32 by itself.
+        return xp.true_divide(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
     return xp.true_divide(x, y)
 
 

@@ -115,6 +115,8 @@ class TracedList:
     def shaped(self, jnp: Any, given: Any) -> TracedList:
         """Return the list with rows; given: what an op says of the elements' shape."""
         if self.rows is not None:
+            if not shapes.compatible(as_dims(given), tuple(self.rows.shape[1:])):
+                raise refuse("elements of another shape than the op expects")
             return self
         dims = shapes.merge(self.dims, as_dims(given))
         if dims is None or None in dims:
@@ -129,15 +131,17 @@ class TracedList:
 
     def zeros_like(self) -> TracedList:
         """Return a list of zeros like the elements."""
-        return self if self.rows is None else replace(self, rows=self.rows * 0)
+        return self if self.rows is None else replace(self, rows=self.rows.at[...].set(0))
 
     def __add__(self, other: object) -> TracedList:
         if not isinstance(other, TracedList):
             return NotImplemented
+        if self.known_count() != other.known_count():
+            raise refuse("lists of different lengths are added")
         if self.rows is None or other.rows is None:
             return self if other.rows is None else other
-        if self.known_count() != other.known_count() or self.rows.shape != other.rows.shape:
-            raise refuse("lists of different lengths are added")
+        if self.rows.shape != other.rows.shape:
+            raise refuse("lists with different elements are added")
         return replace(self, rows=self.rows + other.rows)
 
 
@@ -220,8 +224,7 @@ def pushed(trace: Trace, source: TracedList, element: Any) -> TracedList:
     count = source.count
     if 0 <= source.most <= count.most:
         trace.check(count.value < source.most)
-    capacity = count.offset + 1 if count.base is None else 1
-    roomy = source.fitting(trace.jnp, element, capacity)
+    roomy = source.fitting(trace.jnp, element, count.most + 1)
     rows = trace.lax.dynamic_update_index_in_dim(roomy.rows, element, count.value, 0)
     return replace(roomy, rows=rows, count=count.plus(1))
 
