@@ -22,6 +22,11 @@ EXPECTED: dict[str, Any] = {
     "by id": [0, 1, 2],
     "one job of two readers": sorted([*range(10)] * 2),
     "a few": 3,
+    "joined": [0, 0, 1, 1, 2, 2, 3, 4],
+    "mixed": [0, 0, 1, 1, 2, 2, 3, 4],
+    "variables": [7, 9, 11],
+    "table": [-1, 3, 4],
+    "changing table": [-1, -1, 5],
     # Of how far two consumers are apart in each step, and of what they cannot read.
     "rounds": [1] * 6,
     "rounds of few": "FailedPreconditionError",
@@ -86,7 +91,29 @@ def found_by(tf: Any, target: str) -> dict[str, Any]:
     found["by id"] = numbers(service.from_dataset_id("distributed_epoch", target, name))
     found["one job of two readers"] = attempt(lambda: two_readers(tf, target))
     found["a few"] = attempt(lambda: len(list(each_once(data.range(100)).take(3))))
-    return found | _shared(tf, target)
+    few, more = data.range(3), data.range(5)
+    found["joined"] = numbers(each_once(few.concatenate(more)))
+    found["mixed"] = numbers(each_once(data.sample_from_datasets([few, more], seed=1)))
+    return found | _capturing(tf, each_once) | _shared(tf, target)
+
+
+def _capturing(tf: Any, each_once: Any) -> dict[str, Any]:
+    """Return what datasets give whose functions capture variables and tables."""
+    few = tf.data.Dataset.range(3)
+
+    def numbers(function: Any) -> Any:
+        return attempt(lambda: sorted(int(x) for x in each_once(few.map(function))))
+
+    two, seven = tf.Variable(2, dtype=tf.int64), tf.Variable(7, dtype=tf.int64)
+    keys, values = tf.constant([1, 2], tf.int64), tf.constant([3, 4], tf.int64)
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), -1)
+    changing = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+    changing.insert(keys[:1], [5])
+    return {
+        "variables": numbers(lambda x: x * two + seven),
+        "table": numbers(table.lookup),
+        "changing table": numbers(changing.lookup),
+    }
 
 
 def two_readers(tf: Any, target: str) -> list[int]:
@@ -138,7 +165,7 @@ def _shared(tf: Any, target: str) -> dict[str, Any]:
     return {
         "rounds": [y - x for x, y in zip(one, other)],
         # Of one consumer: TensorFlow's worker may leave a second one waiting for ever.
-        "rounds of few": numbers(unknown, 6, "rounds of few", **rounds),
+        "rounds of few": numbers(unknown, 9, "rounds of few", **rounds),
         "local rounds": numbers(endless, 3, "local", target_workers="LOCAL", **rounds),
         "trainers": [0 in of_trainer(name, endless, 8, "trainers") for name in ("a", "b")],
         "trainers of few": [

@@ -95,17 +95,33 @@ def test_an_error_of_a_function_comes_to_the_client(dispatcher, workers):
         list(moved)
 
 
+def test_random_numbers_are_drawn_by_each_worker(dispatcher, workers):
+    drawn = tf.data.Dataset.random(seed=1).take(5)
+    moved = drawn.apply(service.distribute(EACH_ONCE, dispatcher.target))
+    assert numbers(moved) == sorted([int(x) for x in drawn] * 2)
+
+
 def test_a_source_without_splits_is_refused_by_name(dispatcher, workers):
-    moved = tf.data.Dataset.random(seed=1).apply(service.distribute(EACH_ONCE, dispatcher.target))
-    with pytest.raises(tf.errors.UnimplementedError, match="type Random, because"):
+    files = tf.raw_ops.TextLineDataset(filenames=["a"], compression_type="", buffer_size=0)
+    lines = tf.data.experimental.from_variant(files, tf.TensorSpec([], tf.string))
+    moved = lines.apply(service.distribute(EACH_ONCE, dispatcher.target))
+    with pytest.raises(tf.errors.UnimplementedError, match="type TextLine, because"):
         next(iter(moved))
 
 
-def test_a_dataset_of_variables_is_refused(dispatcher):
-    v = tf.Variable(2)
-    dataset = tf.data.Dataset.range(3).map(lambda x: tf.cast(x, tf.int32) * v)
+def test_a_dataset_of_other_resources_than_variables_and_tables_is_refused(dispatcher):
+    queue = tf.queue.FIFOQueue(3, tf.int32)
+    dataset = tf.data.Dataset.range(3).map(lambda x: queue.dequeue())
     with pytest.raises(tf.errors.UnimplementedError, match="uses a resource"):
         dataset.apply(service.distribute(EACH_ONCE, dispatcher.target))
+
+
+def test_a_variable_has_the_value_that_it_had_when_it_was_registered(dispatcher, workers):
+    one, other = tf.Variable(2, dtype=tf.int64), tf.Variable(2, dtype=tf.int64)
+    dataset = tf.data.Dataset.range(3).map(lambda x: one * x + other)
+    moved = dataset.apply(service.distribute(EACH_ONCE, dispatcher.target))
+    one.assign(100)
+    assert numbers(moved) == [2, 4, 6]
 
 
 def test_values_that_functions_capture_go_along(dispatcher, workers):

@@ -228,8 +228,15 @@ def test_a_dataset_as_a_graph_and_its_fingerprint():
         tf.raw_ops.DatasetToGraph(input_dataset=variant)
     assert tf.raw_ops.DatasetToGraph(input_dataset=variant, allow_stateful=True).numpy()
     variable = tf.Variable(1, dtype=tf.int64)
+    adding = Data.range(3).map(lambda x: x + variable)
+    before = int(adding.fingerprint())
+    assert int(adding.fingerprint()) == before
+    assert int(adding.fingerprint()) != int(Data.range(3).map(lambda x: x + 1).fingerprint())
+    variable.assign(2)
+    assert int(adding.fingerprint()) != before
+    queue = tf.queue.FIFOQueue(1, tf.int64)
     with pytest.raises(tf.errors.UnimplementedError, match="resource"):
-        Data.range(3).map(lambda x: x + variable).fingerprint()
+        Data.range(3).map(lambda x: queue.dequeue()).fingerprint()
 
 
 @pytest.mark.parametrize("compression", ["AUTO", "GZIP", None])

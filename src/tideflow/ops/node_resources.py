@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -20,12 +21,38 @@ from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import declare_adapted
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
 from tideflow.wire.handles import ResourceHandle
 
 T = TypeVar("T")
 
 _CONTAINER = re.compile(r"([A-Za-z0-9.][A-Za-z0-9.\-/]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to make a resource elsewhere as it is now: by one op, and by another that fills it.
+
+    Attributes:
+      attrs, fill_attrs: of the two ops; the first has a `shared_name`, too, which is made up unless
+        it is given.
+      values: what the second op is given after the handle, with the element types.
+    """
+
+    op: str
+    attrs: Mapping[str, Any]
+    fill_op: str
+    fill_attrs: Mapping[str, Any]
+    values: Sequence[tuple[Any, DType]]
+
+
+@runtime_checkable
+class Movable(Protocol):
+    """A resource that can be made elsewhere."""
+
+    def recipe(self) -> Recipe | None:
+        """Return how; None where it cannot be after all."""
 
 
 def check_names(container: str, shared_name: str) -> None:

@@ -135,7 +135,8 @@ def register_dataset(
 
     Args:
       service, compression: as for `distribute`.
-      dataset: its functions must not use variables or tables.
+      dataset: variables and tables of its functions are copied as they are now; its functions must
+        use no other resources.
       dataset_id: the id to register it under; None for a new one.  A dataset that has the id
         already is what is meant from then on.
     """

@@ -29,6 +29,7 @@ from tideflow.ops.data.values import (
     Element,
     Iterator,
     SeedSource,
+    Splits,
     fail,
     scalar,
 )
@@ -387,7 +388,9 @@ def random_dataset(
     """
     own = make_seeds(seeds_of(seed, seed2), rerandomize_each_iteration)
     seeds = find_seeds(ctx, seed_generator) or own
-    return Elements(lambda: _Random(drawn(seeds)), INFINITE, seeds=seeds)
+    # Numbers without end cannot be shared out: each who walks over them draws its own.
+    splits = Splits(range(2**63 - 1), None)
+    return Elements(lambda: _Random(drawn(seeds)), INFINITE, seeds=seeds, splits=splits)
 
 
 declare_like("ExperimentalRandomDataset", "RandomDataset", without=("metadata",))

@@ -9,11 +9,15 @@ Source: tensorflow/core/framework/dataset.h (SplitProvider), dataset.cc (MakeSpl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from tideflow.ops.data.transformations import sharded
 from tideflow.ops.data.values import Dataset, Element, Splits
 from tideflow.wire import errors
+
+# Datasets of several inputs, each of which is shared out by itself.
+_OF_ALL_INPUTS = frozenset({"Concatenate", "DirectedInterleave", "Zip"})
 
 
 class SplitFeed(Protocol):
@@ -55,13 +59,15 @@ def read_splits(dataset: Dataset, feeds: SplitFeeds, count: int) -> None:
 
 
 def _read_from(source: Dataset, splits: Splits, feeds: SplitFeeds, place: int) -> None:
-    source.iterate_by(lambda: _OfSplits(feeds.begin(place), splits))
+    element = splits.element
+    if element is not None:
+        source.iterate_by(lambda: _OfSplits(feeds.begin(place), element))
 
 
 def _sources(dataset: Dataset) -> list[tuple[Dataset, Splits]]:
     if dataset.splits is not None:
         return [(dataset, dataset.splits)]
-    if dataset.kind == "Zip" or len(dataset.inputs) == 1:
+    if dataset.kind in _OF_ALL_INPUTS or len(dataset.inputs) == 1:
         return [one for source in dataset.inputs for one in _sources(source)]
     raise errors.UnimplementedError(
         f"Cannot create split providers for dataset of type {dataset.kind}, because the dataset is "
@@ -83,12 +89,12 @@ def share_of(dataset: Dataset, count: int, index: int) -> Dataset:
 class _OfSplits:
     """Gives the elements of the splits that a feed gives."""
 
-    __slots__ = ("_feed", "_splits")
+    __slots__ = ("_element", "_feed")
 
-    def __init__(self, feed: SplitFeed, splits: Splits) -> None:
+    def __init__(self, feed: SplitFeed, element: Callable[[int], Element]) -> None:
         self._feed = feed
-        self._splits = splits
+        self._element = element
 
     async def next(self) -> Element | None:
         key = await self._feed.next()
-        return None if key is None else self._splits.element(key)
+        return None if key is None else self._element(key)

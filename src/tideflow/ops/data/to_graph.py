@@ -1,13 +1,16 @@
 """Datasets written as the graph that makes them, with its functions, to be made elsewhere.
 
 The graph's only `_Retval` node gives the dataset.  What the dataset was given as tensors is written
-as constants; resources cannot be, but for those of which each task has its own.
+as constants.  Variables and tables are written as nodes that make others of the same content;
+other resources cannot be, but for those of which each task has its own.
 Source: graphs that TensorFlow 2.21's DatasetToGraphV2 gives.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from tideflow.graph.op_def import get_op_def, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.data.functions import has_state
 from tideflow.ops.data.values import Dataset, Origin, as_dataset
+from tideflow.ops.node_resources import Movable, Recipe
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -38,7 +42,7 @@ _OF_EACH_TASK = ("SeedGenerator", "IterationCounter", "MemoryCache")
 async def graph_of(dataset: Dataset) -> pb.GraphDef:
     """Return the graph that makes a dataset.
 
-    Raises: UnimplementedError for a dataset that uses a resource, such as a variable or a table,
+    Raises: UnimplementedError for a dataset that uses a resource other than variables and tables,
     or that an op made which does not tell what it was made of.
     """
     writer = _Writer()
@@ -57,6 +61,7 @@ class _Writer:
         self.functions: dict[str, Any] = {}
         # By identity: the dataset, which is kept, and its node's name.
         self._written: dict[int, tuple[Dataset, str]] = {}
+        self._resources: dict[tuple[str, str], str] = {}
 
     async def write(self, dataset: Dataset) -> str:
         """Write a dataset and its inputs; return the name of its node."""
@@ -76,7 +81,8 @@ class _Writer:
         node = origin.ctx.node
         types = arg_types(node.op_def.inputs, node.attrs)
         inputs = [
-            await self._input(node, value, dtype) for value, dtype in zip(origin.inputs, types)
+            await self._input(origin.ctx, value, dtype)
+            for value, dtype in zip(origin.inputs, types)
         ]
         for attr in node.op_def.attrs.values():
             value = node.attrs.get(attr.name)
@@ -92,20 +98,54 @@ class _Writer:
     def _name(self, op: str) -> str:
         return f"{op}/_{len(self.nodes)}"
 
-    async def _input(self, node: Node, value: Any, dtype: DType) -> str:
+    async def _input(self, ctx: KernelContext, value: Any, dtype: DType) -> str:
         bare = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
         if isinstance(bare, Dataset):
             return await self.write(bare)
         if isinstance(value, ResourceHandle) and not any(
             kind in value.maybe_type_name for kind in _OF_EACH_TASK
         ):
-            raise errors.UnimplementedError(
-                f"a dataset that uses a resource ({value.maybe_type_name or value.name!r}, in "
-                f"{node.op}) cannot be made in another process; let its functions capture values"
-            )
+            return self._resource(ctx, value)
+        return self._constant(value, dtype)
+
+    def _constant(self, value: Any, dtype: DType) -> str:
         made = Node(self._name("Const"), get_op_def("Const"), [], [], {"dtype": dtype})
         node_pb = node_to_def(made)
         node_pb.attr["value"].tensor.CopyFrom(encode_tensor(value, dtype))
+        self.nodes.append(node_pb)
+        return node_pb.name
+
+    def _resource(self, ctx: KernelContext, handle: ResourceHandle) -> str:
+        """Write what makes a resource of the same content; return what gives its handle."""
+        key = handle.container, handle.name
+        if key not in self._resources:
+            found = ctx.resources.lookup(handle, object)
+            recipe = found.recipe() if isinstance(found, Movable) else None
+            if recipe is None:
+                raise errors.UnimplementedError(
+                    "a dataset that uses a resource "
+                    f"({handle.maybe_type_name or handle.name!r}, in {ctx.node.op}) cannot be made "
+                    "in another process; let its functions capture values"
+                )
+            self._resources[key] = self._made_by(recipe)
+        return self._resources[key]
+
+    def _made_by(self, recipe: Recipe) -> str:
+        values = [self._constant(value, dtype) for value, dtype in recipe.values]
+        digest = hashlib.sha256()
+        for node_pb in self.nodes[-len(values) :]:
+            digest.update(node_pb.attr["value"].SerializeToString(deterministic=True))
+        # Tables of a task share a name, so it is that of the content; but one dataset may have two.
+        name = f"{recipe.op}_{len(self._resources)}_{digest.hexdigest()[:32]}"
+        handle = self._add(recipe.op, [], {"shared_name": name, **recipe.attrs})
+        filled = self._add(recipe.fill_op, [handle, *values], recipe.fill_attrs)
+        return self._add("Identity", [handle, f"^{filled}"], {"T": dtypes.resource})
+
+    def _add(self, op: str, inputs: list[str], attrs: Mapping[str, Any]) -> str:
+        op_def = get_op_def(op)
+        known = {one.name: one.default for one in op_def.attrs.values() if one.default is not None}
+        node_pb = node_to_def(Node(self._name(op), op_def, [], [], {**known, **attrs}))
+        node_pb.input.extend(inputs)
         self.nodes.append(node_pb)
         return node_pb.name
 

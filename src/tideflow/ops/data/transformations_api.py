@@ -127,7 +127,8 @@ class Transformations(StructuredVariant):
         """Return a number that is equal for datasets that are made in the same way.
 
         Returns: a uint64 scalar.
-        Raises: UnimplementedError for a dataset that uses a resource, such as a variable.
+        Raises: UnimplementedError for a dataset that uses a resource other than variables, which
+          count with their values, and hash tables.
         Example:
           >>> made = [tf.data.Dataset.range(2).map(lambda x: x + 1) for _ in range(2)]
           >>> bool(made[0].fingerprint() == made[1].fingerprint())

@@ -68,11 +68,11 @@ class Splits:
 
     Attributes:
       keys: what names each element, in order.
-      element: gives the element of a key.
+      element: gives the element of a key; None where each who walks over it gets all elements.
     """
 
     keys: Sequence[int]
-    element: Callable[[int], Element]
+    element: Callable[[int], Element] | None
 
 
 class Dataset:

@@ -20,7 +20,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext, no_outputs, scalar
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, TensorLike
-from tideflow.ops.node_resources import add_anonymous, open_resource
+from tideflow.ops.node_resources import Recipe, add_anonymous, open_resource
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
@@ -155,6 +155,22 @@ class LookupTable:
                 )
             made[key] = value
         return made
+
+    def recipe(self) -> Recipe | None:
+        """Return how to make a table of these entries elsewhere; None for tables of other kinds.
+
+        Raises: AbortedError for a fixed table without its entries.
+        """
+        if type(self) is not LookupTable:
+            return None
+        types = self.key_dtype, self.value_dtype
+        return Recipe(
+            "HashTableV2" if self.is_fixed else "MutableHashTableV2",
+            dict(zip(("key_dtype", "value_dtype"), types)),
+            "LookupTableImportV2",
+            dict(zip(("Tin", "Tout"), types)),
+            list(zip(self.export(), types)),
+        )
 
     def export(self) -> tuple[Any, Any]:
         """Return keys and values."""

@@ -27,6 +27,7 @@ from tideflow.ops.state.base import (
     with_creators,
 )
 from tideflow.ops.state.cells import (
+    ANONYMOUS_NAME,
     OwnMemory,
     ResourceVariableState,
     VariableState,
@@ -45,7 +46,6 @@ from tideflow.ops.state.initial_state import (
 )
 from tideflow.ops.state.initializers import Ones, Zeros
 from tideflow.ops.state.partitioners import PartitionedVariable
-from tideflow.ops.state.resource_state import ANONYMOUS_NAME
 from tideflow.ops.state.scopes import get_variable, variable_scope
 from tideflow.ops.state.session_tensors import (
     KEEPING_OPS,

@@ -19,12 +19,16 @@ import numpy as np
 
 from tideflow.graph import shapes
 from tideflow.graph.kernel import KernelContext
-from tideflow.graph.shapes import Dims
+from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import Array
+from tideflow.ops.node_resources import Recipe
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 _orders = itertools.count()
+
+# The shared_name that asks for a new variable each time the op runs, freed with its last handle.
+ANONYMOUS_NAME = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
 class VariableState:
@@ -97,6 +101,16 @@ class ResourceVariableState(VariableState):
     type_name: ClassVar[str] = "tensorflow::Var"
 
     __slots__ = ()
+
+    def recipe(self) -> Recipe:
+        """Return how to make a variable of this value elsewhere.
+
+        Raises: FailedPreconditionError when it has none yet.
+        """
+        shape = TensorShape(self.dims)
+        attrs = {"dtype": self.dtype, "shape": shape, "shared_name": ANONYMOUS_NAME}
+        fill = {"dtype": self.dtype}
+        return Recipe("VarHandleOp", attrs, "AssignVariableOp", fill, [(self.read(), self.dtype)])
 
 
 class RefVariableState(VariableState):

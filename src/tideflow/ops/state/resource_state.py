@@ -21,6 +21,7 @@ from tideflow.ops.array import gather_v2_grad, gather_v2_kernel, sparse_rows_gra
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.state import shapes as state_shapes
 from tideflow.ops.state.cells import (
+    ANONYMOUS_NAME,
     ResourceVariableState,
     VariableState,
     as_numpy,
@@ -31,9 +32,6 @@ from tideflow.ops.state.cells import (
 from tideflow.ops.state.updates import declare_update
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
-
-# Asks for a new variable each time the op runs, freed with its last handle.
-ANONYMOUS_NAME = "cd2c89b7-88b7-44c8-ad83-06c2a9158347"
 
 
 @op(
