@@ -450,3 +450,29 @@ def static_shapes_of_sparse_sums(tf: Any) -> Any:
         return tf.unstack(tf.sparse.reduce_sum(whole, 1))
 
     return [sums(tf.constant(2, tf.int64), tf.constant(1)), found]
+
+
+@program
+def tables_in_graphs_and_their_names(tf: Any) -> Any:
+    types = [tf.string, tf.int64]
+
+    def entries() -> Any:
+        return tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([1, 2], tf.int64))
+
+    with tf.Graph().as_default():
+        with tf.name_scope("s"):
+            fixed = tf.lookup.StaticHashTable(entries(), -1)
+        named = tf.lookup.StaticHashTable(entries(), -1, name="mine")
+        changing = tf.lookup.experimental.MutableHashTable(*types, -1, checkpoint=False)
+        one, key = tf.constant([1], tf.int64), tf.constant(["a"])
+        made = [table.lookup(key) for table in (fixed, fixed, named, changing)]
+        made += [named.lookup(key, name="given"), named[key], named.size(), *fixed.export()]
+        made += [changing.size(), changing.insert(key, one), changing.remove(key)]
+        made += changing.export()
+        names = [one.name for one in made]
+        operations = one.graph.get_operations()
+        names += [op.name for op in operations if op.type == "LookupTableImportV2"]
+    table = tf.lookup.StaticHashTable(entries(), -1)
+    sparse = tf.SparseTensor([[0, 1], [1, 0]], ["b", "c"], [2, 2])
+    found = [tf.sparse.to_dense(table.lookup(sparse)), table[tf.ragged.constant([["a"], []])]]
+    return [names, found[0], found[1].to_list()]

@@ -6,9 +6,10 @@ Source: tensorflow/python/ops/lookup/ops.py.
 from __future__ import annotations
 
 import abc
+import contextlib
 import secrets
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
@@ -48,14 +49,15 @@ class KeyValueTensorInitializer(TableInitializer):
         value_dtype: DTypeLike | None = None,
         name: str | None = None,
     ) -> None:
-        with get_default_graph().name_scope(name or "key_value_init"):
+        with get_default_graph().name_scope(name or "key_value_init") as self._scope:
             self.keys = _vector(keys, key_dtype, "keys")
             self.values = _vector(values, value_dtype, "values")
         self.key_dtype, self.value_dtype = self.keys.dtype, self.values.dtype
 
     def initialize(self, table: Any) -> Any:
         """Return the operation that fills a table, or fill it at once."""
-        return apply_op("LookupTableImportV2", table.resource_handle, self.keys, self.values)
+        with get_default_graph().name_scope(self._scope):
+            return apply_op("LookupTableImportV2", table.resource_handle, self.keys, self.values)
 
 
 def _vector(values: Any, dtype: DTypeLike | None, name: str) -> Tensor:
@@ -156,36 +158,50 @@ class LookupInterface:
             **attrs,
         )
 
-    def lookup(self, keys: TensorLike, name: str | None = None) -> Tensor:
-        """Return the values of keys; the default for keys that are not there.
+    # How the scopes of calls are called.
+    _words: ClassVar[Mapping[str, str]] = {"find": "Lookup", "export": "Export"}
+
+    def _named(self, name: str | None, what: str) -> Any:
+        """Return the scope of the operations of a call."""
+        graph = get_default_graph()
+        if graph.is_eager:
+            return contextlib.nullcontext()
+        return graph.name_scope(name or f"{self.name}_{what}")
+
+    def lookup(self, keys: TensorLike, name: str | None = None) -> Any:
+        """Return the values of keys: a tensor, or a sparse or ragged one; the default for keys
+        that are not there.
 
         Raises: TypeError for keys of another type.
         """
+        if isinstance(keys, SparseTensor):
+            return keys.with_values(self.lookup(keys.values, name))
+        if isinstance(keys, RaggedTensor):
+            return keys.with_flat_values(self.lookup(keys.flat_values, name))
         if isinstance(keys, Tensor) and keys.dtype.base_dtype != self.key_dtype:
             raise TypeError(f"keys are {self.key_dtype.name}; found {keys.dtype.name}")
-        wanted = convert_to_tensor(keys, self.key_dtype)
-        found: Tensor = apply_op(
-            "LookupTableFindV2", self.resource_handle, wanted, self.default_value, name=name
-        )
+        return self._find(keys, self.default_value, name)
+
+    def _find(self, keys: TensorLike, default: Tensor, name: str | None) -> Tensor:
+        with self._named(name, self._words["find"]):
+            wanted = convert_to_tensor(keys, self.key_dtype)
+            found: Tensor = apply_op("LookupTableFindV2", self.resource_handle, wanted, default)
         return found
 
-    def __getitem__(self, keys: Any) -> Tensor:
+    def __getitem__(self, keys: Any) -> Any:
         return self.lookup(keys)
 
     def size(self, name: str | None = None) -> Tensor:
         """Return the number of keys."""
-        found: Tensor = apply_op("LookupTableSizeV2", self.resource_handle, name=name)
+        with self._named(name, "Size"):
+            found: Tensor = apply_op("LookupTableSizeV2", self.resource_handle)
         return found
 
     def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
         """Return all keys and their values."""
-        keys, values = apply_op(
-            "LookupTableExportV2",
-            self.resource_handle,
-            Tkeys=self.key_dtype,
-            Tvalues=self.value_dtype,
-            name=name,
-        )
+        types: dict[str, Any] = {"Tkeys": self.key_dtype, "Tvalues": self.value_dtype}
+        with self._named(name, self._words["export"]):
+            keys, values = apply_op("LookupTableExportV2", self.resource_handle, **types)
         return keys, values
 
 
@@ -297,6 +313,11 @@ class StaticVocabularyTable:
 class _MutableTable(LookupInterface):
     """A table that changes, and that checkpoints hold unless it is made with checkpoint=False."""
 
+    _words: ClassVar[Mapping[str, str]] = {
+        "find": "lookup_table_find",
+        "export": "lookup_table_export_values",
+    }
+
     def _keep_in_checkpoints(self) -> None:
         """Let checkpoints hold all keys and values."""
         self._exported: tuple[Tensor, Tensor] | None = None
@@ -324,13 +345,16 @@ class _MutableTable(LookupInterface):
 
     def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Any:
         """Give keys values, in place of those they had."""
-        pairs = convert_to_tensor(keys, self.key_dtype), convert_to_tensor(values, self.value_dtype)
-        return apply_op("LookupTableInsertV2", self.resource_handle, *pairs, name=name)
+        with self._named(name, "lookup_table_insert"):
+            given = convert_to_tensor(keys, self.key_dtype)
+            found = convert_to_tensor(values, self.value_dtype)
+            return apply_op("LookupTableInsertV2", self.resource_handle, given, found)
 
     def remove(self, keys: object, name: str | None = None) -> Any:
         """Take keys away; those that are not there are no error."""
-        given = convert_to_tensor(keys, self.key_dtype)
-        return apply_op("LookupTableRemoveV2", self.resource_handle, given, name=name)
+        with self._named(name, "lookup_table_remove"):
+            given = convert_to_tensor(keys, self.key_dtype)
+            return apply_op("LookupTableRemoveV2", self.resource_handle, given)
 
 
 @export("lookup.experimental.MutableHashTable")
@@ -373,13 +397,10 @@ class MutableHashTable(_MutableTable):
         dynamic_default_values: of the shape of the values that are returned.
         """
         if dynamic_default_values is None:
-            return super().lookup(keys, name)
-        wanted = convert_to_tensor(keys, self.key_dtype)
+            found: Tensor = super().lookup(keys, name)
+            return found
         defaults = convert_to_tensor(dynamic_default_values, self.value_dtype)
-        found: Tensor = apply_op(
-            "LookupTableFindV2", self.resource_handle, wanted, defaults, name=name
-        )
-        return found
+        return self._find(keys, defaults, name)
 
 
 @export("lookup.experimental.DenseHashTable")
