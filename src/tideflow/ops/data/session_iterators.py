@@ -236,9 +236,12 @@ class Iterator:
         Raises: TypeError for elements of other types or shapes; ValueError for another number of
           components.
         Example:
-          >>> iterator = tf.data.Iterator.from_structure(tf.int64)
-          >>> iterator.make_initializer(tf.data.Dataset.range(3)).type
-          'MakeIterator'
+          >>> iterator = tf.data.Iterator.from_structure(tf.int64, [])
+          >>> begin = iterator.make_initializer(tf.data.Dataset.range(5, 8))
+          >>> with tf.Session() as session:
+          ...     session.run(begin)
+          ...     int(session.run(iterator.get_next()))
+          5
         """
         nest.assert_same_structure(self._element, dataset._element)
         pairs = zip(nest.flatten(self._element), nest.flatten(dataset._element))
