@@ -306,6 +306,14 @@ def test_gradients_of_a_loop_can_be_taken_twice_over():
 # ---- case, group, tuple
 
 
+def test_a_case_may_have_more_conditions_than_functions_may_call_each_other():
+    x = tf.placeholder(tf.float32, [])
+    pairs = [(tf.equal(x, float(i)), lambda i=i: x + i) for i in range(120)]
+    chosen = tf.case(pairs, default=lambda: -x)
+    with tf.Session() as session:
+        assert [session.run(chosen, {x: at}) for at in (0, 100, 119, 200)] == [0, 200, 238, -200]
+
+
 def test_case_without_a_match_fails_when_run():
     found = tf.case([(tf.constant(False), lambda: tf.constant(1)),
                      (tf.constant(False), lambda: tf.constant(2))])  # fmt: skip

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from tideflow.compile.branch_conditions import BranchConditions, Conditions
 from tideflow.compile.loop_frames import Frame, LoopFrames
-from tideflow.compile.made_functions import UnsuitedError, copied, sources
+from tideflow.compile.made_functions import UnsuitedError, copied, require, sources
 from tideflow.compile.structured_branches import Branches
 from tideflow.compile.structured_loops import Loop
 from tideflow.graph import roles
@@ -25,6 +25,9 @@ from tideflow.graph.op_def import get_op_def
 from tideflow.wire import errors
 
 _BEGINS = frozenset({roles.ENTER, roles.SWITCH})
+
+# Functions run each other on one stack, which ends: what is around so many levels stays.
+_MOST_LEVELS = 32
 
 
 def structure_control_flow(nodes: Sequence[Node]) -> list[Node]:
@@ -60,6 +63,8 @@ class _Structurer:
         self.done: dict[int, Node] = {}
         self.gone: set[int] = set()
         self.made: list[Node] = []
+        # How many levels of functions the nodes made here have, by id.
+        self._levels: dict[int, int] = {}
         self._names = {node.name for node in order}
         self._unsuited: set[int] = set()
         for node in order:
@@ -116,15 +121,23 @@ class _Structurer:
             raise UnsuitedError
         members = topological_order(self._remaining(self.members[id(frame)]))
         members = self._replace_branches(members)
+        levels = self._levels_with(map(id, members))
         loop = Loop(members, self.conditions)
         node = loop.while_node(self._fresh(frame.name))
         self.made.append(node)
+        self._levels[id(node)] = levels
         for one, number in loop.exits:
             self.outputs[id(one), 0] = (node, number)
             self.done[id(one)] = node
         self.gone.update(map(id, members))
         if frame.parent is not None and frame.parent is not self.frames.root:
             self.members[id(frame.parent)].append(node)
+
+    def _levels_with(self, nodes: Iterable[int]) -> int:
+        """Return how many levels a function with nodes has.  Raises: UnsuitedError for many."""
+        levels = 1 + max((self._levels.get(one, 0) for one in nodes), default=0)
+        require(levels <= _MOST_LEVELS)
+        return levels
 
     # ---- branches
 
@@ -134,9 +147,11 @@ class _Structurer:
         for key, base in self._branches(nodes):
             try:
                 found = Branches(key, base, topological_order(nodes), self.conditions)
+                levels = self._levels_with(found.gone)
             except (UnsuitedError, errors.InvalidArgumentError):
                 continue
             made = found.if_nodes(self._fresh)
+            self._levels.update((id(one), levels) for one in made)
             self.outputs.update(found.outputs)
             self.done.update(found.done)
             self.gone.update(found.gone)
