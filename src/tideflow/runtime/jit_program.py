@@ -84,7 +84,7 @@ class JitProgram(Program):
             id(one.node): one.call for one in instructions if isinstance(one.call, StraightCall)
         }
         for call in self._calls.values():
-            if call.is_traceable:
+            if call.is_traceable and not self._is_plain:
                 call.hold(True)
 
     def run(self, slots: list[Any]) -> None:
@@ -219,6 +219,7 @@ class JitProgram(Program):
             if self._attempts > _MOST_ATTEMPTS:
                 self._parts = None
                 self._is_plain = True
+                self._let_go(self._calls)
                 return
             _LOGGER.debug("left to NumPy: %s", str(error))
             left_out = {id(node) for node in error.nodes}

@@ -41,7 +41,7 @@ _LOGGER = logging.getLogger(__name__)
 _aval = operator.attrgetter("aval")
 
 _MOST_SIGNATURES = 8
-# So often may checks fail before the region is left to straight code.
+# So many more times may checks fail than hold before the region is left to straight code.
 _MOST_REFUSED = 20
 
 
@@ -179,6 +179,8 @@ class Region:
         if executable.is_checked and not results.pop():
             self._note_refused(entry)
             return Trial()
+        if self._refused:
+            self._refused -= 1
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
             self._note_trial(entry, clock.monotonic_s() - started)

@@ -71,6 +71,8 @@ def _simulate(holds: _Function, advance: _Function, known: Mapping[int, Any]) ->
             number = int(values[i])
             low[i], high[i] = min(low[i], number), max(high[i], number)
         values = dict(zip(values, advance.run(values)))
+        if any(value is _UNKNOWN for value in values.values()):
+            return None  # a kernel raised
         turns += 1
         if turns >= _MOST_TURNS or clock.monotonic_s() > until:
             return None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.compile.region_selection import may_compile, may_hold_objects
+from tideflow.compile.region_selection import may_compile, may_hold_objects, value_types
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import OpDef
 from tideflow.graph.op_traits import Runs
@@ -67,6 +67,7 @@ class StraightCall:
         self.has_loops = self.is_loop or any(one.blocks for one in functions)
         self._codes: list[FunctionCode] | None = None
         self._is_traceable: bool | None = None
+        self._within: list[StraightCall] | None = None
         self.is_slow = False
         self.most_turns = 0
 
@@ -88,20 +89,18 @@ class StraightCall:
     @property
     def takes_long(self) -> bool:
         """Whether this is a loop that took long, or runs one that did."""
-        return self.is_slow or any(
-            isinstance(one.call, StraightCall) and one.call.takes_long
-            for code in self.codes()
-            for one in code.instructions
-        )
+        if self._within is None:
+            self._within = _all_within(self)
+        return any(call.is_slow for call in self._within)
 
     def hold(self, holds: bool) -> None:
-        """Keep the functions from being compiled by themselves, or let them be."""
+        """Keep the functions from being compiled by themselves, or let them be.
+
+        Their programs hold those that they call in turn.
+        """
         for code in self.codes():
             for program in code.programs:
                 program.is_held = holds
-            for one in code.instructions:
-                if isinstance(one.call, StraightCall):
-                    one.call.hold(holds)
 
     def __call__(self, step: Step, *inputs: Any) -> Any:
         """Return the outputs, alone if it is a single one."""
@@ -193,10 +192,23 @@ class For(StraightCall):
         return values
 
 
+def _all_within(call: StraightCall) -> list[StraightCall]:
+    """Return a call and all that its functions make, each once."""
+    found = {id(call): call}
+    left = [call]
+    while left:
+        for code in left.pop().codes():
+            for one in code.instructions:
+                if isinstance(one.call, StraightCall) and id(one.call) not in found:
+                    found[id(one.call)] = one.call
+                    left.append(one.call)
+    return list(found.values())
+
+
 def traces(node: Node, call: Any) -> bool:
     """Whether an instruction may be part of compiled code, as far as its op and types tell."""
     if isinstance(call, StraightCall):
-        return call.is_traceable
+        return call.is_traceable and not any(t.name == "string" for t in value_types(node))
     return may_compile(node) or may_hold_objects(node)
 
 
