@@ -64,7 +64,7 @@ def test_a_worker_that_was_killed_and_comes_back_finishes_its_part():
         first.ask("worker", address)
         killed.ask("worker", address, str(port))
         moved = tf.data.Dataset.range(1000).apply(
-            service.distribute("parallel_epochs", f"grpc://{address}")
+            service.distribute("parallel_epochs", f"grpc://{address}", max_outstanding_requests=2)
         )
         walk = iter(moved)
         found = [int(next(walk)) for _ in range(10)]
@@ -72,9 +72,10 @@ def test_a_worker_that_was_killed_and_comes_back_finishes_its_part():
         with helper("tideflow") as again:
             again.ask("worker", address, str(port))
             found += [int(x) for x in walk]
-    # The part begins anew: what the one that was killed had given is given twice.
+    # The part begins anew: what the one that was killed had given, taken already or waiting to be,
+    # is given twice.
     assert set(found) == set(range(1000))
-    assert 2000 <= len(found) <= 2010
+    assert 2000 <= len(found) <= 2010 + 2
 
 
 def test_a_worker_that_comes_later_takes_part(dispatcher):

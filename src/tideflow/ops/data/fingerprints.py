@@ -1,6 +1,7 @@
 """Fingerprints of datasets: equal where the graphs that make them do the same.
 
-Names of nodes and functions do not count, nor what a node does not need, such as its device.
+Names of nodes and functions do not count, nor what a node does not need, such as its device, nor
+the values that variables have at present.
 Source: runtime behaviour of TensorFlow 2.21.  The numbers themselves are not TensorFlow's.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import graphlib
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,14 @@ def combined(fingerprint: int, *parts: Any) -> int:
 
 def _node_of(text: str) -> str:
     return text.removeprefix("^").partition(":")[0]
+
+
+def _is_variable(node: Any, by_name: Mapping[str, Any]) -> bool:
+    """Whether a node gives the handle of a variable, whose value at present does not count."""
+    if node.op != "Identity":
+        return False
+    source = by_name.get(_node_of(node.input[0]))
+    return source is not None and source.op == "VarHandleOp"
 
 
 def _hash(*parts: Any) -> bytes:
@@ -84,7 +93,8 @@ class _Digests:
         for name in graphlib.TopologicalSorter(needs).static_order():
             node = by_name[name]
             inputs = of_inputs(one for one in node.input if one[0] != "^")
-            waits = sorted(of_inputs(one for one in node.input if one[0] == "^"))
+            waited = [] if _is_variable(node, by_name) else node.input
+            waits = sorted(of_inputs(one for one in waited if one[0] == "^"))
             known[name] = _hash(node.op, self._attrs(node), inputs, waits)
         return of_inputs
 
