@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
@@ -145,8 +144,7 @@ class FunctionRuntime:
         if target:
             device = self._target(target, device)
         if isinstance(ref, OwnFunctionRef):
-            together = ChainMap(ref.library, self._library)
-            return self._with(together).get(FunctionRef(ref.name, ref.attrs), device)
+            return self._with(ref.library).get(FunctionRef(ref.name, ref.attrs), device)
         key = _key(ref, device)
         with self._lock:
             found = self._ready.get(key)

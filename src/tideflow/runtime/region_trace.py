@@ -210,7 +210,7 @@ class Tracer:
         node = action.node
         if any(isinstance(value, (TracedList, TracedObject)) for value in inputs):
             # Lists add up, and give zeros like themselves, by their own methods.
-            (self.values[action.outputs[0]],) = [action.call(*inputs)]
+            self.values[action.outputs[0]] = action.call(*inputs)
             return
         is_traced = any(self._is_traced(value) for value in inputs)
         if is_traced and self._follows_rule(action, inputs):

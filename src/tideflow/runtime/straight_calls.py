@@ -6,6 +6,7 @@ that it is part of.  A loop looks before each turn whether its step was stopped.
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ from tideflow.wire import errors
 
 # A loop that takes longer is not handed to a compiler as a whole: nothing could stop it.
 _SLOW_S = 1.0
-# How often it is looked at, in turns less one: a power of 2 less one.
-_LOOK_AT_TIME = 31
+# The clock is looked at once in so many turns.
+_TURNS_BETWEEN_LOOKS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class FunctionCode:
     programs: Sequence[Program]
 
 
-class StraightCall:
+class StraightCall(abc.ABC):
     """A node that runs functions of its attrs, called with the step and the node's inputs.
 
     Args:
@@ -107,9 +108,9 @@ class StraightCall:
         found = self.run(step, inputs)
         return found[0] if len(found) == 1 else found
 
+    @abc.abstractmethod
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the list of outputs."""
-        raise NotImplementedError
 
     def _note(self, turns: int, since: float) -> None:
         """Take note of the turns of a loop that began at a time, and may go on."""
@@ -165,7 +166,7 @@ class While(StraightCall):
                 step.check()
             values = advance(step, values)
             turns += 1
-            if not turns & _LOOK_AT_TIME:
+            if not turns % _TURNS_BETWEEN_LOOKS:
                 self._note(turns, since)
         self._note(turns, since)
         return values
@@ -186,7 +187,7 @@ class For(StraightCall):
             if step.is_stopped:
                 step.check()
             values = self.functions[0].run(step, [np.int32(index), *values])
-            if not turns & _LOOK_AT_TIME:
+            if not turns % _TURNS_BETWEEN_LOOKS:
                 self._note(turns, since)
         self._note(turns, since)
         return values
