@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import math
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -19,6 +21,7 @@ from tideflow.runtime.collective_groups import (
     Member,
 )
 from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
+from tideflow.runtime.loop import run_sync
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 
@@ -243,6 +246,67 @@ def test_a_member_that_is_cancelled_ends_the_call_of_the_others() -> None:
     error = asyncio.run(run())
     assert isinstance(error, errors.AbortedError)
     assert device(1) in error.message
+
+
+# ---- large values: the loop goes on meanwhile (looked at by the loop's monitor, see conftest)
+
+LARGE = 40 << 20  # elements
+LARGE_KINDS = {
+    "reduce": (Kind.REDUCE, (LARGE,), 3.0),
+    "gather": (Kind.GATHER, (2, LARGE), 1.0),
+    "broadcast": (Kind.BROADCAST, (LARGE,), 1.0),
+    "reduce_scatter": (Kind.REDUCE_SCATTER, (LARGE,), 3.0),
+    "all_to_all": (Kind.ALL_TO_ALL, (2, LARGE // 2), 1.0),
+}
+
+
+class OtherTasks(NoRemoteMembers):
+    """Members at tasks of this process that have no lines to each other: they run rings."""
+
+    def __init__(self, table: GroupTable, engines: dict[str, CollectiveEngine]) -> None:
+        super().__init__()
+        self._engines = engines
+        self.join = table.join
+        self.complete_instance = table.complete_instance
+
+    async def receive(
+        self, member: Member, step_id: int, key: str, size_bytes: int, to: str
+    ) -> Any:
+        """Take a buffer of another task."""
+        found = await self._engines[member.task].buffers.take(step_id, key)
+        return found.view(np.uint8)
+
+
+def engines_of(tasks: list[str]) -> list[CollectiveEngine]:
+    """Return an engine for each task; one for both members where both are at one task."""
+    table, engines = GroupTable(), dict[str, CollectiveEngine]()
+    if len(set(tasks)) == 1:
+        return [make_engine()] * len(tasks)
+    for task in tasks:
+        engines[task] = CollectiveEngine(task, attributes, OtherTasks(table, engines))
+    return list(engines.values())
+
+
+@pytest.mark.parametrize("kind", LARGE_KINDS)
+@pytest.mark.parametrize("tasks", [[TASK, TASK], [TASK, TASK[:-1] + "1"]], ids=["here", "rings"])
+def test_the_loop_goes_on_while_large_values_are_exchanged(kind: str, tasks: list[str]) -> None:
+    which, shape, expected = LARGE_KINDS[kind]
+    input_shape = shape if which is Kind.ALL_TO_ALL else (LARGE,)
+    values = [np.full(input_shape, at + 1.0, np.float32) for at in range(2)]
+
+    async def run() -> list[Any]:
+        parts = []
+        for at, (engine, value) in enumerate(zip(engines_of(tasks), values)):
+            receives = which is Kind.BROADCAST and at == 1
+            call = make_call(at, value, kind=which, shape=shape, is_source=at == 0)
+            call = dataclasses.replace(call, device=device(at, tasks[at]))
+            parts.append(engine.run(call, 0, None if receives else value))
+        return list(await asyncio.gather(*parts))
+
+    found = run_sync(run())
+    parts = 2 if which is Kind.REDUCE_SCATTER else 1
+    assert [result.size for result in found] == [math.prod(shape) // parts] * 2
+    assert [result.reshape(-1)[0] for result in found] == [expected] * 2
 
 
 # ---- groups

@@ -111,15 +111,19 @@ class _Exchange:
         """Return all inputs merged."""
         merged = await self._merge_local(values)
         if not self.others:
-            if len(self.ranks[self.own_task]) == 1:
-                merged = merged.copy()
-            finish(self.call, merged)
-            return merged
+            is_input = len(self.ranks[self.own_task]) == 1
+            return await off_loop(merged.nbytes, lambda: self._finished(merged, is_input))
         if merged.nbytes <= _WHOLE_BYTES:
             for task in self.others:
                 self.peers.push(task, "0", merged)
             return await self._fold("0", merged)
         return await self._reduce_in_parts(merged)
+
+    def _finished(self, merged: Array, is_input: bool) -> Array:
+        """Return merged inputs with the final op applied, in place unless they are an input."""
+        result = merged.copy() if is_input else merged
+        finish(self.call, result)
+        return result
 
     async def _fold(self, part: str, own: Array) -> Array:
         """Return what all tasks give under a name merged, in the order of the tasks."""
@@ -189,13 +193,13 @@ class _Exchange:
         rows = merged.shape[0] // self.size
         by_rank = merged.reshape(self.size, rows, *merged.shape[1:])
         for task in self.others:
-            self.peers.push(task, "0", np.ascontiguousarray(by_rank[self.ranks[task]]))
+            self.peers.push(task, "0", await _taken(by_rank, self.ranks[task]))
         own = self.ranks[self.own_task]
+        mine = await _taken(by_rank, own)
         if self.others:
-            mine = await self._fold("0", np.ascontiguousarray(by_rank[own]))
+            mine = await self._fold("0", mine)
         else:
-            mine = by_rank[own].copy()
-            finish(self.call, mine)
+            await off_loop(mine.nbytes, lambda: finish(self.call, mine))
         return {rank: mine[at] for at, rank in enumerate(own)}
 
     # ---- the others
@@ -231,14 +235,29 @@ class _Exchange:
     async def all_to_all(self, values: Values) -> dict[int, Any]:
         """Return for each member the rows that all members give to it."""
         own = self.ranks[self.own_task]
-        given = np.stack([values[rank] for rank in own])
+        size_bytes = sum(values[rank].nbytes for rank in own)
+        given = await off_loop(size_bytes, lambda: np.stack([values[rank] for rank in own]))
         for task in self.others:
-            self.peers.push(task, "0", np.ascontiguousarray(given[:, self.ranks[task]]))
-        out = np.empty((len(own), *given.shape[1:]), given.dtype)
+            self.peers.push(task, "0", await _taken(given, self.ranks[task], axis=1))
+        out = np.empty_like(given)
         for task in self.tasks:
-            found = given[:, own] if task == self.own_task else await self.peers.take(task, "0")
-            out[:, self.ranks[task]] = np.swapaxes(found, 0, 1)
+            if task == self.own_task:
+                found = await _taken(given, own, axis=1)
+            else:
+                found = await self.peers.take(task, "0")
+            await off_loop(found.nbytes, functools.partial(_place, out, self.ranks[task], found))
         return {rank: out[at] for at, rank in enumerate(own)}
+
+
+async def _taken(array: Array, ranks: list[int], axis: int = 0) -> Array:
+    """Return what belongs to members, of an array with a place for each along one axis."""
+    size_bytes = array.nbytes // array.shape[axis] * len(ranks)
+    return await off_loop(size_bytes, lambda: np.take(array, ranks, axis))
+
+
+def _place(out: Array, ranks: list[int], found: Array) -> None:
+    """Write what members gave, a row for each of them, behind each other in each row of `out`."""
+    out[:, ranks] = np.swapaxes(found, 0, 1)
 
 
 class Gathering:

@@ -8,6 +8,7 @@ TensorFlow 2.21; runtime facts on RecvBuf.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -40,7 +41,7 @@ class RingPeers(Protocol):
 
 async def ring_reduce(call: CollectiveCall, group: Group, peers: RingPeers, value: Array) -> Array:
     """Return the inputs of all members merged."""
-    output = value.flatten()
+    output = await off_loop(value.nbytes, value.flatten)
     if not output.size:
         return output.reshape(call.shape)
     rings = _rings(call, group, output.nbytes)
@@ -86,7 +87,7 @@ async def _reduce_field(place: _Place, chunk: int, peers: RingPeers, buffer: Arr
         found = await peers.receive(place.before, place.key_before(0), buffer)
         await off_loop(buffer.nbytes, lambda: merge_into(call.merge_op, buffer, buffer, found))
     if place.rank == last:
-        finish(call, buffer)
+        await off_loop(buffer.nbytes, lambda: finish(call, buffer))
     else:
         await peers.send(place.next, place.key(0), buffer)
         result = await peers.receive(place.before, place.key_before(1), buffer)
@@ -103,7 +104,8 @@ async def ring_gather(call: CollectiveCall, group: Group, peers: RingPeers, valu
     ring = _rings_of(group, [0])[0]
     rank = group.rank_of(call.device)
     elements = flat.size // group.size
-    flat[rank * elements : (rank + 1) * elements] = value.reshape(-1)
+    own = flat[rank * elements : (rank + 1) * elements]
+    await off_loop(value.nbytes, lambda: np.copyto(own, value.reshape(-1)))
     if elements:
         await together(
             _gather_field(
@@ -145,7 +147,8 @@ async def tree_broadcast(
         if own != at_root and value is None:
             above = tree_parent(own, at_root, len(ranks))
             key = f"{call.exec_key}:{number}:{above}:{own}"
-            np.copyto(flat, await peers.receive(ranks[above], key, flat))
+            found = await peers.receive(ranks[above], key, flat)
+            await off_loop(flat.nbytes, functools.partial(np.copyto, flat, found))
             # It comes once: along the tree of tasks, or within the own task.
             value = output
         await together(
@@ -196,15 +199,12 @@ async def all_to_all(call: CollectiveCall, group: Group, peers: RingPeers, value
     async def take(source: int) -> None:
         # The ranks stand right behind the key, as TensorFlow writes them.
         found = await peers.receive(source, f"{call.exec_key}{source}{rank}", output[source])
-        output[source] = found
+        await off_loop(found.nbytes, lambda: np.copyto(output[source, ...], found))
 
-    await together(
-        [
-            *(take(at) for at in range(group.size)),
-            *(
-                peers.send(at, f"{call.exec_key}{rank}{at}", np.ascontiguousarray(value[at]))
-                for at in range(group.size)
-            ),
-        ]
-    )
+    async def give(to: int) -> None:
+        rows = await off_loop(value[to].nbytes, lambda: np.ascontiguousarray(value[to]))
+        await peers.send(to, f"{call.exec_key}{rank}{to}", rows)
+
+    members = range(group.size)
+    await together([*(take(at) for at in members), *(give(at) for at in members)])
     return output

@@ -96,7 +96,7 @@ class NoRemoteMembers:
 
     def lend(self, size_bytes: int) -> memoryview:
         """Return new memory."""
-        return memoryview(bytearray(size_bytes))
+        return np.empty(size_bytes, np.uint8).data
 
 
 class CollectiveEngine:
