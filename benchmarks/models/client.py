@@ -102,7 +102,8 @@ def train(
         "cpu": cpu,
         "losses": losses,
         "hot": _hot(step, batches, effort.hot_s),
-        "memory": sum(peak_bytes(pid, "VmHWM") for pid in pids) - held,
+        "memory": sum(peak_bytes(pid, "VmHWM") for pid in pids),
+        "held": held,
     }
 
 

@@ -80,7 +80,8 @@ class Run:
       cpu: processor time of the client and its servers in each of them, in seconds.
       losses: of each of them.
       hot: seconds of each hot step.
-      memory: bytes that client and servers took at most, beyond what they took at first.
+      memory: bytes that client and servers took at most.
+      held: bytes that they took before, when the package was imported and the batches were made.
     """
 
     steps: list[float]
@@ -88,6 +89,7 @@ class Run:
     losses: list[float]
     hot: list[float]
     memory: int
+    held: int
 
     @property
     def hot_s(self) -> float:
