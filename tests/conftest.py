@@ -44,6 +44,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests that `make interop` would not run alone, as their mark promises."""
+    for item in items:
+        if {"real_time", "tensorflow"} <= {mark.name for mark in item.iter_markers()}:
+            raise pytest.UsageError(f"{item.nodeid} is real_time: it must do without TensorFlow")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with real_time.of_test(item):

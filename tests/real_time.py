@@ -3,7 +3,8 @@
 Rule 1: whoever waits for something waits for the thing itself, by `eventually` or better means.
 Rule 2: a test that promises something in seconds, or that lets time pass, is marked `real_time`.
         These tests run alone, one after another, after all others: elsewhere a busy machine would
-        fail them.  `within` and `pause` refuse to work in any other test.
+        fail them.  `within` and `pause` refuse to work in any other test.  None of them needs
+        TensorFlow: tests that do run side by side.
 """
 
 from __future__ import annotations
