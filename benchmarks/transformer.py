@@ -11,7 +11,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -22,93 +21,21 @@ from rich.table import Table
 
 from benchmarks.processes import Cluster
 from benchmarks.report import show
+from benchmarks.transformer_model import (
+    NORM_EPSILON,
+    Sizes,
+    initial_weights,
+    loss_of_session,
+    mask_of,
+    tokens_of,
+)
 from tideflow.platform.settings import process_settings
 from tideflow.runtime.accelerator import find_accelerators
 from tideflow.wire import messages as pb
 
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
-_NORM_EPSILON = 1e-5
 # Losses of the two that differ by more than this do not do the same work.
 _TOLERANCE = 1e-3
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """How large the model and its batch are."""
-
-    layers: int
-    width: int
-    heads: int
-    length: int
-    batch: int
-    vocabulary: int
-
-
-def initial_weights(sizes: Sizes) -> dict[str, np.ndarray]:
-    """Return the weights by name."""
-    rng = np.random.default_rng(0)
-    width = sizes.width
-
-    def drawn(*shape: int) -> np.ndarray:
-        return rng.normal(0, shape[0] ** -0.5, shape).astype(np.float32)
-
-    made = {"embedding": drawn(sizes.vocabulary, width), "position": drawn(sizes.length, width)}
-    for i in range(sizes.layers):
-        for norm in ("before", "middle"):
-            made[f"{i}_{norm}_scale"] = np.ones(width, np.float32)
-            made[f"{i}_{norm}_shift"] = np.zeros(width, np.float32)
-        made[f"{i}_qkv"] = drawn(width, 3 * width)
-        made[f"{i}_join"] = drawn(width, width)
-        made[f"{i}_widen"] = drawn(width, 4 * width)
-        made[f"{i}_narrow"] = drawn(4 * width, width)
-    made["out"] = drawn(width, sizes.vocabulary)
-    return made
-
-
-def tokens_of(sizes: Sizes) -> np.ndarray:
-    """Return a batch of sequences, one token longer than what the model reads."""
-    rng = np.random.default_rng(1)
-    shape = (sizes.batch, sizes.length + 1)
-    return rng.integers(0, sizes.vocabulary, shape).astype(np.int32)
-
-
-# ---- the model, in both libraries
-
-
-def loss_of_session(tf: Any, weights: dict[str, Any], tokens: Any, sizes: Sizes) -> Any:
-    """Return the mean cross entropy as a tensor of the graph."""
-
-    def normed(x: Any, name: str) -> Any:
-        x = x - tf.reduce_mean(x, -1, keepdims=True)
-        variance = tf.reduce_mean(x * x, -1, keepdims=True)
-        return (
-            x * tf.rsqrt(variance + _NORM_EPSILON) * weights[f"{name}_scale"]
-            + weights[f"{name}_shift"]
-        )
-
-    def through(x: Any, name: str, width: int) -> Any:
-        return tf.reshape(
-            tf.matmul(tf.reshape(x, [-1, int(weights[name].shape[0])]), weights[name]),
-            [sizes.batch, sizes.length, width],
-        )
-
-    depth = sizes.width // sizes.heads
-    mask = tf.constant(_mask(sizes.length))
-    x = tf.gather(weights["embedding"], tokens[:, :-1]) + weights["position"]
-    for i in range(sizes.layers):
-        qkv = through(normed(x, f"{i}_before"), f"{i}_qkv", 3 * sizes.width)
-        qkv = tf.reshape(qkv, [sizes.batch, sizes.length, 3, sizes.heads, depth])
-        q, k, v = tf.unstack(tf.transpose(qkv, [2, 0, 3, 1, 4]))
-        scores = tf.matmul(q, k, transpose_b=True) * depth**-0.5 + mask
-        mixed = tf.transpose(tf.matmul(tf.nn.softmax(scores), v), [0, 2, 1, 3])
-        mixed = tf.reshape(mixed, [sizes.batch, sizes.length, sizes.width])
-        x = x + through(mixed, f"{i}_join", sizes.width)
-        wide = tf.nn.relu(through(normed(x, f"{i}_middle"), f"{i}_widen", 4 * sizes.width))
-        x = x + through(wide, f"{i}_narrow", sizes.width)
-    logits = through(x, "out", sizes.vocabulary)
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tokens[:, 1:], logits=logits)
-    )
 
 
 def loss_of_jax(weights: dict[str, jax.Array], tokens: jax.Array, sizes: Sizes) -> jax.Array:
@@ -117,7 +44,7 @@ def loss_of_jax(weights: dict[str, jax.Array], tokens: jax.Array, sizes: Sizes) 
     def normed(x: jax.Array, name: str) -> jax.Array:
         x = x - x.mean(-1, keepdims=True)
         variance = (x * x).mean(-1, keepdims=True)
-        scaled = x * jax.lax.rsqrt(variance + _NORM_EPSILON) * weights[f"{name}_scale"]
+        scaled = x * jax.lax.rsqrt(variance + NORM_EPSILON) * weights[f"{name}_scale"]
         return scaled + weights[f"{name}_shift"]
 
     depth = sizes.width // sizes.heads
@@ -126,7 +53,7 @@ def loss_of_jax(weights: dict[str, jax.Array], tokens: jax.Array, sizes: Sizes) 
         qkv = normed(x, f"{i}_before") @ weights[f"{i}_qkv"]
         qkv = qkv.reshape(sizes.batch, sizes.length, 3, sizes.heads, depth)
         q, k, v = qkv.transpose(2, 0, 3, 1, 4)
-        scores = q @ k.swapaxes(-1, -2) * depth**-0.5 + _mask(sizes.length)
+        scores = q @ k.swapaxes(-1, -2) * depth**-0.5 + mask_of(sizes.length)
         mixed = (jax.nn.softmax(scores) @ v).transpose(0, 2, 1, 3)
         x = x + mixed.reshape(sizes.batch, sizes.length, sizes.width) @ weights[f"{i}_join"]
         wide = jax.nn.relu(normed(x, f"{i}_middle") @ weights[f"{i}_widen"])
@@ -134,11 +61,6 @@ def loss_of_jax(weights: dict[str, jax.Array], tokens: jax.Array, sizes: Sizes) 
     logits = x @ weights["out"]
     chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), tokens[:, 1:, None], -1)
     return -chosen.mean()
-
-
-def _mask(length: int) -> np.ndarray:
-    """Return what keeps a token from looking at later ones."""
-    return np.triu(np.full((length, length), -1e9, np.float32), 1)
 
 
 # ---- the train steps: each returns the loss of one

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.transformer import Sizes, initial_weights, loss_of_session
+from benchmarks.transformer_model import Sizes, initial_weights, loss_of_session
 
 Weights = Mapping[str, Any]
 Batch = dict[str, np.ndarray]

@@ -7,6 +7,7 @@ pyproject.toml.
 from __future__ import annotations
 
 import logging
+import pickle
 import re
 import subprocess
 import sys
@@ -19,21 +20,24 @@ import pytest
 
 from tideflow.runtime import jax_internals
 from tideflow.runtime.jax_internals import load_jax
+from tideflow.runtime.jaxlib_internals import CpuClient
 
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def device():
-    return jax_internals.make_synchronous_cpu()
+@pytest.fixture(scope="module", params=[CpuClient, jax_internals.JaxCpu])
+def cpu(request):
+    return request.param()
 
 
-def compiled_on(device):
+def compiled_on(cpu, dtype=np.float32):
     jax = load_jax()
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    wanted = jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)
-    made = jax.jit(lambda x, y: (x + y, x * y)).lower(wanted, wanted).compile()
-    return made, [jax.device_put(np.arange(3, dtype=np.float32), sharding) for _ in range(2)]
+    sharding = jax.sharding.SingleDeviceSharding(cpu.device)
+    with jax.enable_x64(True):
+        wanted = jax.ShapeDtypeStruct((3,), dtype, sharding=sharding)
+        made = jax.jit(lambda x, y: (x + y, x * y)).lower(wanted, wanted).compile()
+    two = ((np.dtype(dtype), (3,)),) * 2
+    return made, (two, two), [cpu.put(np.arange(3, dtype=dtype)), np.arange(3, dtype=dtype)]
 
 
 @pytest.mark.parametrize("library", ["jax", "diastatic-malt", "hpack", "rich", "numpy", "uvloop"])
@@ -49,48 +53,104 @@ def test_the_installed_library_is_one_that_was_tried(library):
 
 def test_the_cpu_device_is_our_own(caplog):
     with caplog.at_level(logging.WARNING, logger="tideflow"):
-        made = jax_internals.make_synchronous_cpu()
+        made = jax_internals.make_cpu()
     assert caplog.records == []
-    assert made.platform == "cpu"
-    assert made.client not in [one.client for one in load_jax().local_devices(backend="cpu")]
+    assert isinstance(made, CpuClient)
+    assert made.device.platform == "cpu"
+    assert made.device.client not in [one.client for one in load_jax().local_devices(backend="cpu")]
 
 
-def test_xla_knows_the_options_for_cpus(device):
+def test_another_version_of_jaxlib_is_reached_by_way_of_jax(monkeypatch, caplog):
+    monkeypatch.delattr("jaxlib._jax.batched_device_put")
+    with caplog.at_level(logging.WARNING, logger="tideflow"):
+        assert isinstance(jax_internals.make_cpu(), jax_internals.JaxCpu)
+    assert "not as expected" in caplog.text
+
+
+def test_xla_knows_the_options_for_cpus(caplog):
+    cpu = CpuClient()
     jax = load_jax()
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    assert jax_internals.cpu_options(sharding)
+    sharding = jax.sharding.SingleDeviceSharding(cpu.device)
     given = jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)
     lowered = jax.jit(lambda x: x + 1).lower(given)
-    made = jax_internals.compile_for_cpu(lowered, sharding)
+    with caplog.at_level(logging.DEBUG, logger="tideflow"):
+        made = jax_internals.compile_for_cpu(lowered)
+    assert caplog.records == []
     found = made(jax.device_put(np.arange(3, dtype=np.float32), sharding))
     assert np.asarray(found).tolist() == [1, 2, 3]
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch, caplog):
+    jax = load_jax()
+    lowered = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((3,), np.float32))
+    monkeypatch.setattr(jax_internals, "CPU_OPTIONS", {"xla_cpu_of_another_version": "1"})
+    with caplog.at_level(logging.DEBUG, logger="tideflow"):
+        assert jax_internals.compile_for_cpu(lowered)
+    assert "knows none" in caplog.text
 
 
 def test_compiling_leaves_jaxs_own_devices_alone():
     """A GPU of jax's would be taken, with its memory, for code that runs on a CPU."""
     program = """
+import numpy as np
 from jax._src import xla_bridge
-from tideflow.runtime.jax_internals import cpu_options
-from tideflow.runtime.jit_compile import cpu_sharding
-assert cpu_options(cpu_sharding())
+from tideflow.runtime.jit_compile import cpu_sharding, put
+put(np.zeros(3)), cpu_sharding()
 assert not xla_bridge.backends_are_initialized()
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
-def test_code_on_it_has_a_quick_call_that_gives_the_same(device):
-    compiled, arguments = compiled_on(device)
-    first = compiled(*arguments)
-    call = jax_internals.quick_call(compiled)
-    assert call is not compiled
-    for expected, found in zip(first, call(*arguments), strict=True):
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.complex64])
+def test_code_is_called_with_arrays_of_numpy_and_of_the_device(cpu, dtype):
+    compiled, types, arguments = compiled_on(cpu, dtype)
+    found = []
+    cpu.call_of(compiled, *types)(arguments, found)
+    for expected, one in zip(([0, 2, 4], [0, 1, 4]), found, strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.array(expected, dtype))
+        assert one.dtype == dtype
 
 
-def test_compiled_code_goes_to_bytes_and_back(device):
-    compiled, arguments = compiled_on(device)
-    code, given = jax_internals.to_bytes(compiled)
-    assert given == 2
-    again = jax_internals.from_bytes(code, 2, given, device)
-    for expected, found in zip(compiled(*arguments), again(*arguments), strict=True):
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+def test_compiled_code_goes_to_bytes_and_back(cpu):
+    compiled, types, arguments = compiled_on(cpu)
+    found = []
+    cpu.load(cpu.to_bytes(compiled), *types)(arguments, found)
+    assert [np.asarray(one).tolist() for one in found] == [[0, 2, 4], [0, 1, 4]]
+
+
+def test_code_that_needs_jax_is_not_written(cpu):
+    jax = load_jax()
+    sharding = jax.sharding.SingleDeviceSharding(cpu.device)
+    given = jax.ShapeDtypeStruct((3, 3), np.float32, sharding=sharding)
+    compiled = jax.jit(jax.numpy.linalg.cholesky).lower(given).compile()
+    if isinstance(cpu, CpuClient):
+        with pytest.raises(ValueError, match="once jax is imported"):
+            cpu.to_bytes(compiled)
+    else:
+        assert cpu.to_bytes(compiled)
+
+
+def test_jaxlib_alone_loads_and_calls(tmp_path):
+    cpu = CpuClient()
+    compiled, types, _ = compiled_on(cpu)
+    file = tmp_path / "code"
+    file.write_bytes(pickle.dumps((cpu.to_bytes(compiled), *types)))
+    program = """
+import pickle, sys
+from pathlib import Path
+import numpy as np
+from tideflow.runtime.jaxlib_internals import CpuClient
+cpu, found = CpuClient(), []
+three = np.arange(3, dtype=np.float32)
+call = cpu.load(*pickle.loads(Path(sys.argv[1]).read_bytes()))
+call((cpu.put(three), three), found)
+assert np.asarray(found[1]).tolist() == [0, 1, 4]
+assert (found[0].shape, found[0].dtype, found[0].nbytes) == ((3,), np.float32, 12)
+assert "jax" not in sys.modules
+import jax
+assert found[0].shape == (3,) and np.asarray(found[0]).tolist() == [0, 2, 4]
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(file)], timeout=120, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

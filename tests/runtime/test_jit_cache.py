@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +61,9 @@ def run_as_a_new_program():
         with tf.Session() as session:
             session.run(v.initializer)
             sizes = [session.run([size, step], {x: [0, 1, 2]})[0] for _ in range(2)]
+            # How the compiler would reshape it depends on values: straight code does.
+            shaped = tf.reshape(tf.exp(v) * 2.0, tf.cast(x * 0.0 + [1, 1, 3], tf.int32))
+            session.run(shaped, {x: [0, 1, 2]})
             return sizes, session.run(v)
 
 
@@ -71,6 +76,23 @@ def test_the_next_program_compiles_nothing(folder, compilations):
     assert sizes == again == [4, 4]
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, 2 * np.exp([0, 1, 2]), rtol=1e-5)
+
+
+@pytest.mark.processes
+def test_the_next_process_needs_no_jax(folder):
+    _, expected = run_as_a_new_program()
+    program = """
+import sys
+from test_jit_cache import run_as_a_new_program
+print(run_as_a_new_program()[1].tolist(), "jax" in sys.modules)
+"""
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    more = {"TIDEFLOW_JIT": "always", "TIDEFLOW_JIT_CACHE": str(folder), "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **more}, check=True, timeout=120, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == f"{expected.tolist()} False\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What we use of jax beyond its documented interface, in one place.
+"""What we use of jax beyond its documented interface, in one place (jaxlib: `jaxlib_internals`).
 
 Each function has a way that only documented interfaces need, which is slower or does less.  Which
 versions of jax have been tried is bounded in pyproject.toml; tests/runtime/test_jax_internals.py
@@ -10,9 +10,12 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
+
+from tideflow.runtime.jaxlib_internals import Call, CpuClient, Signature
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -25,60 +28,103 @@ def load_jax() -> Any:
     return jax
 
 
-def make_synchronous_cpu() -> Any:
-    """Return a CPU device of our own, on which code runs on the thread that calls it.
+class JaxCpu:
+    """What `CpuClient` does, by documented ways of jax alone: on jax's first CPU, more slowly.
 
-    Without jaxlib's maker of clients: jax's first CPU device, which runs on threads of its own.
+    Attributes:
+      device: jax's.
     """
-    jax = load_jax()
-    try:
-        from jaxlib import xla_client  # noqa: PLC0415 - as jax itself
 
-        client: Any = xla_client.make_cpu_client(asynchronous=False, num_devices=1)
-        return client.devices()[0]
+    def __init__(self) -> None:
+        jax = load_jax()
+        self.device = jax.local_devices(backend="cpu")[0]
+        self._sharding = jax.sharding.SingleDeviceSharding(self.device)
+
+    def put(self, value: Any) -> Any:
+        """Return an array of the device, without a copy where the memory is aligned."""
+        jax = load_jax()
+        with jax.enable_x64(True):
+            return jax.device_put(value, self._sharding)
+
+    def call_of(self, compiled: Any, taken: Signature, given: Signature) -> Call:
+        """Return how code is called that jax has compiled for the device.
+
+        taken, given: the arrays that it takes and gives.
+        """
+        jax = load_jax()
+
+        def call(arguments: Sequence[Any], found: list[Any]) -> None:
+            with jax.enable_x64(True):
+                found.extend(compiled(*arguments))
+
+        return call
+
+    def to_bytes(self, compiled: Any) -> bytes:
+        """Return code that jax has compiled as bytes.
+
+        Raises: whatever jax does for code that has no such form.
+        """
+        from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
+
+        return pickle.dumps(serialize_executable.serialize(compiled))
+
+    def load(self, code: bytes, taken: Signature, given: Signature) -> Call:
+        """Return how code is called that `to_bytes` has written.
+
+        Raises: whatever jax does for code of another version.
+        """
+        from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
+
+        written, taken, given = pickle.loads(code)
+        with load_jax().enable_x64(True):
+            loaded = serialize_executable.deserialize_and_load(
+                written,
+                taken,
+                given,
+                backend=self.device.client,
+                execution_devices=[self.device],
+            )
+        return self.call_of(loaded, taken, given)
+
+
+def make_cpu() -> CpuClient | JaxCpu:
+    """Return what runs compiled code on CPUs: jaxlib alone, unless its version is another one."""
+    try:
+        return CpuClient()
     except Exception:  # another version of jaxlib
         _LOGGER.warning(
-            "jaxlib %s has no CPU device of one's own: compiled code runs on jax's, more slowly",
-            getattr(jax, "__version__", "?"), exc_info=_LOGGER.isEnabledFor(logging.DEBUG),
+            "jaxlib %s is not as expected: compiled code runs by way of jax, more slowly",
+            version("jaxlib"), exc_info=_LOGGER.isEnabledFor(logging.DEBUG),
         )  # fmt: skip
-        return jax.local_devices(backend="cpu")[0]
+        return JaxCpu()
 
 
 # XLA's own choice hands convolutions to a library that computes them on one thread.  With this
 # option only matrix products go to that library, and Eigen computes convolutions, on all threads.
-_CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
 
-def compile_for_cpu(lowered: Any, sharding: Any) -> Any:
+def compile_for_cpu(lowered: Any) -> Any:
     """Return lowered code compiled for a CPU, with what makes it faster there.
 
-    sharding: of an array on that CPU.  Raises: whatever XLA does for code that it refuses.
+    Raises: whatever XLA does for code that it refuses.
     """
-    return lowered.compile(compiler_options=cpu_options(sharding))
+    try:
+        return lowered.compile(compiler_options=CPU_OPTIONS)
+    except Exception as error:
+        if not any(option in str(error) for option in CPU_OPTIONS):
+            raise
+        _LOGGER.debug("this version of jaxlib knows none of %s", list(CPU_OPTIONS))
+        return lowered.compile()
 
 
 @functools.cache
-def cpu_options(sharding: Any) -> dict[str, str] | None:
-    """Return the options with which code for a CPU is compiled; None where XLA knows none of them.
-
-    sharding: of an array on that CPU.
-    """
-    jax = load_jax()
-    given = jax.ShapeDtypeStruct((), "float32", sharding=sharding)
-    try:
-        jax.jit(lambda x: x + 1).lower(given).compile(compiler_options=_CPU_OPTIONS)
-    except Exception:  # another version of jaxlib
-        _LOGGER.debug("this version of jaxlib knows none of %s", list(_CPU_OPTIONS))
-        return None
-    return _CPU_OPTIONS
-
-
-def compiler_key(options: dict[str, str] | None) -> str:
+def compiler_key() -> str:
     """Return what compiled code depends on besides what is compiled: versions, options, cores."""
     versions = version("jax"), version("jaxlib")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     flags = os.environ.get("XLA_FLAGS", "")
-    return repr((*versions, flags, options, cores))
+    return repr((*versions, flags, CPU_OPTIONS, cores))
 
 
 def quick_call(compiled: Any) -> Callable[..., Any]:
@@ -88,33 +134,3 @@ def quick_call(compiled: Any) -> Callable[..., Any]:
     """
     found: Callable[..., Any] = getattr(compiled, "_call", None) or compiled
     return found
-
-
-def to_bytes(compiled: Any) -> tuple[bytes, int]:
-    """Return compiled code as bytes, and how many results it gives.
-
-    Raises: whatever jax does for code that has no such form.
-    """
-    load_jax()
-    from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
-
-    code, _, results = serialize_executable.serialize(compiled)
-    return code, results.num_leaves
-
-
-def from_bytes(code: bytes, taken: int, given: int, device: Any) -> Any:
-    """Return compiled code that `to_bytes` has written, which takes and gives so many arrays.
-
-    device: it runs there, a CPU.  Raises: whatever jax does for code of another version.
-    """
-    jax = load_jax()
-    from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
-
-    with jax.enable_x64(True):
-        return serialize_executable.deserialize_and_load(
-            code,
-            jax.tree_util.tree_structure(((0,) * taken, {})),
-            jax.tree_util.tree_structure([0] * given),
-            backend=device.client,
-            execution_devices=[device],
-        )

@@ -15,30 +15,26 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tideflow.runtime.jax_internals import (
+    JaxCpu,
     compile_for_cpu,
     compiler_key,
-    cpu_options,
-    from_bytes,
     load_jax,
-    make_synchronous_cpu,
+    make_cpu,
     quick_call,
-    to_bytes,
 )
+from tideflow.runtime.jaxlib_internals import Call, CpuClient, Signature
 from tideflow.runtime.jit_cache import asked_folder, machine_and_code
 from tideflow.runtime.jit_thread import is_leaving
 from tideflow.runtime.nested_trace import bounds_of
-from tideflow.runtime.region_plan import RegionPlan
+from tideflow.runtime.region_plan import NotCompiledError, RegionPlan
 from tideflow.runtime.region_trace import Traced, make_traceable
 
 _LOGGER = logging.getLogger(__name__)
-
-# (element type, shape) of each cell and input.
-Signature: TypeAlias = "tuple[tuple[Any, tuple[int, ...]], ...]"
 
 _MOST_CACHED = 256
 
@@ -48,53 +44,50 @@ class Executable:
     """A region compiled for certain shapes.
 
     Attributes:
-      call: takes cells, inputs and `large`; gives new values of the changed cells and outputs.
+      call: takes cells, inputs and `large`, and a list; puts the new values of the changed cells
+        and the outputs into that.
       large: constants that are handed over, as arrays of the compiler's device.
       constants: values of outputs that depend on shapes only, by position among the outputs.
       outputs: positions, among the plan's outputs, of the computed ones.
       guards: (position among the inputs, bound): labels that must lie in [0, bound).
-      is_wide: whether 64-bit types are handed over.
       is_checked: whether the last result says if the others hold; where they do not, the variables
         keep their values.
     """
 
-    call: Any
+    call: Call
     large: tuple[Any, ...]
     constants: tuple[tuple[int, Any], ...]
     outputs: tuple[int, ...]
     guards: tuple[tuple[int, int], ...]
-    is_wide: bool
     is_checked: bool
 
 
-_device: Any = None
-_device_lock = threading.Lock()
+_cpu: CpuClient | JaxCpu | None = None
+_cpu_lock = threading.Lock()
 
 
-def cpu_device() -> Any:
-    """Return the device of compiled code: one of our own, which computes on the calling thread.
+def _the_cpu() -> CpuClient | JaxCpu:
+    """Return what runs compiled code: a CPU device of our own, on the calling thread.
 
     Steps wait for their results anyway; handing a small region to another thread and back takes
     longer than to run it.  The user's own device, on which jax computes behind his back, stays as
     it is.
     """
-    global _device
-    with _device_lock:
-        _device = _device or make_synchronous_cpu()
-        return _device
+    global _cpu
+    with _cpu_lock:
+        _cpu = _cpu or make_cpu()
+        return _cpu
 
 
 @functools.cache
 def cpu_sharding() -> Any:
     """Return where arrays of the compiler live."""
-    return load_jax().sharding.SingleDeviceSharding(cpu_device())
+    return load_jax().sharding.SingleDeviceSharding(_the_cpu().device)
 
 
 def put(value: Any) -> Any:
     """Return an array of the compiler's device, without a copy where the memory is aligned."""
-    jax = load_jax()
-    with jax.enable_x64(True):
-        return jax.device_put(value, cpu_sharding())
+    return _the_cpu().put(value)
 
 
 def call_unbroken(compiled: Any, arguments: Sequence[Any], results: list[Any]) -> None:
@@ -147,26 +140,33 @@ def forget_compiled() -> None:
 def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> Executable:
     folder = asked_folder()
     if folder is None:
-        return _compile(plan, signature, large)
+        return _compile(plan, signature, large)[0]
     parts = (
         plan.digest,
         signature,
         signature_of(large),
         bounds_of(plan),
         machine_and_code(),
-        compiler_key(cpu_options(cpu_sharding())),
+        compiler_key(),
     )
     key = hashlib.sha256(repr(parts).encode()).hexdigest()
     kept = folder.find(key)
     if kept is not None:
         try:
-            return _decode(kept, large)
+            return _decode(kept, plan, signature, large)
+        except NotCompiledError:
+            raise
         except Exception:  # whatever a file of another compiler makes the loader raise
             _LOGGER.warning("compiled code was kept but does not load; it is compiled again")
             _LOGGER.debug("it does not load", exc_info=True)
-    made = _compile(plan, signature, large)
     try:
-        body = _encode(made, len(signature))
+        made, compiled, given = _compile(plan, signature, large)
+    except NotCompiledError as error:
+        folder.keep(key, pickle.dumps(_Refused(_positions(plan, error), str(error))))
+        raise
+    try:
+        rest = (made.constants, made.outputs, made.guards, made.is_checked)
+        body = pickle.dumps(_Kept(_the_cpu().to_bytes(compiled), given, rest))
     except Exception:  # some executables have no form to be kept in
         _LOGGER.debug("an executable is not kept", exc_info=True)
     else:
@@ -174,52 +174,71 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
     return made
 
 
-def _encode(made: Executable, taken: int) -> bytes:
-    """Return an executable as bytes; it takes so many arrays besides its large constants."""
-    code, given = to_bytes(made.call)
-    rest = (made.constants, made.outputs, made.guards, made.is_wide, made.is_checked)
-    return pickle.dumps((code, taken + len(made.large), given, rest))
+class _Kept(NamedTuple):
+    """What is kept of an executable: code, what that gives, and its other attributes."""
+
+    code: bytes
+    given: Signature
+    rest: tuple[Any, ...]
 
 
-def _decode(kept: bytes, large: tuple[Any, ...]) -> Executable:
-    code, taken, given, rest = pickle.loads(kept)
-    call = from_bytes(code, taken, given, cpu_device())
-    return Executable(call, large, *rest)
+class _Refused(NamedTuple):
+    """What is kept of a region that cannot be traced: which actions, and why."""
+
+    positions: list[int]
+    why: str
 
 
-def _compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> Executable:
+def _positions(plan: RegionPlan, error: NotCompiledError) -> list[int]:
+    refused = {id(node) for node in error.nodes}
+    return [i for i, action in enumerate(plan.actions) if id(action.node) in refused]
+
+
+def _decode(
+    kept: bytes, plan: RegionPlan, signature: Signature, large: tuple[Any, ...]
+) -> Executable:
+    found = pickle.loads(kept)
+    if isinstance(found, _Refused):
+        raise NotCompiledError([plan.actions[i].node for i in found.positions], found.why)
+    taken = (*signature, *signature_of(large))
+    return Executable(_the_cpu().load(found.code, taken, found.given), large, *found.rest)
+
+
+def _compile(
+    plan: RegionPlan, signature: Signature, large: tuple[Any, ...]
+) -> tuple[Executable, Any, Signature]:
+    """Return the executable, the compiler's own form of it, and what it gives."""
     jax = load_jax()
     traced = Traced()
-    types = [*signature, *((value.dtype, value.shape) for value in large)]
+    taken = (*signature, *signature_of(large))
     with jax.enable_x64(True):
         arguments = [
-            jax.ShapeDtypeStruct(shape, dtype, sharding=cpu_sharding()) for dtype, shape in types
+            jax.ShapeDtypeStruct(shape, dtype, sharding=cpu_sharding()) for dtype, shape in taken
         ]
         function = make_traceable(plan, jax, traced, is_leaving)
-        lowered = jax.jit(function, donate_argnums=tuple(range(plan.changed))).lower(*arguments)
-        call = compile_for_cpu(lowered, cpu_sharding())
+        donated = tuple(range(plan.changed))
+        jitted = jax.jit(function, donate_argnums=donated, keep_unused=True)
+        lowered = jitted.lower(*arguments)
+        compiled = compile_for_cpu(lowered)
     _LOGGER.debug("compiled a region of %d nodes", len(plan.actions))
+    given = tuple((np.dtype(one.dtype), tuple(one.shape)) for one in lowered.out_info)
     position = {slot: i for i, slot in enumerate(plan.outputs)}
-    return Executable(
-        call,
+    made = Executable(
+        _the_cpu().call_of(compiled, taken, given),
         large,
         tuple((position[slot], value) for slot, value in traced.constants.items()),
         tuple(position[slot] for slot in traced.outputs),
         tuple(traced.guards),
-        any(_is_wide(dtype) for dtype, _ in signature),
         traced.is_checked,
     )
-
-
-def _is_wide(dtype: Any) -> bool:
-    return dtype.itemsize > 8 or (dtype.itemsize == 8 and dtype.kind in "iuf")
+    return made, compiled, given
 
 
 def _after_fork() -> None:
     # A thread that does not exist in the child may have held the locks.
-    global _lock, _device_lock
+    global _lock, _cpu_lock
     _lock = threading.Lock()
-    _device_lock = threading.Lock()
+    _cpu_lock = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_after_fork)

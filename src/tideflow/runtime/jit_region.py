@@ -19,8 +19,8 @@ from tideflow.graph.kernel import Resources
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
 from tideflow.runtime import jit_compile, jit_thread
-from tideflow.runtime.jax_internals import load_jax
-from tideflow.runtime.jit_compile import Executable, Signature, signature_of
+from tideflow.runtime.jaxlib_internals import Signature
+from tideflow.runtime.jit_compile import Executable, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
 from tideflow.runtime.jit_trials import Choice, Trial
 from tideflow.runtime.loop import on_loop
@@ -248,11 +248,7 @@ class Region:
                 if isinstance(values[i], (np.ndarray, np.generic)):
                     values[i] = _keep(states[i], values[i])
             arguments = (*values, *map(aligned, inputs), *executable.large)
-            if executable.is_wide:
-                with load_jax().enable_x64(True):
-                    jit_compile.call_unbroken(executable.call, arguments, results)
-            else:
-                jit_compile.call_unbroken(executable.call, arguments, results)
+            executable.call(arguments, results)
         except Exception:
             _LOGGER.debug("compiled code failed; its region goes back to NumPy", exc_info=True)
             self.is_off = has_failed = True

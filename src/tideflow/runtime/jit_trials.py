@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from tideflow.blocking import StopFlag
 from tideflow.platform import clock
 from tideflow.runtime import jit_thread
-from tideflow.runtime.jit_compile import Executable, Signature
+from tideflow.runtime.jaxlib_internals import Signature
+from tideflow.runtime.jit_compile import Executable
 
 # NumPy is timed so often before the compiler is asked.
 _EARLY_RUNS = 2
