@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
+from real_time import eventually
 
 
 @pytest.fixture
@@ -444,3 +445,29 @@ def test_closing_the_session_ends_a_loop_that_never_ends(graph):
     session.close()
     thread.join(30)
     assert len(caught) == 1
+
+
+def test_closing_the_session_ends_a_loop_of_the_caller_s_own_thread(graph):
+    turns = tf.get_variable("turns", [], tf.int64, use_resource=True)
+
+    def turn(i):
+        with tf.control_dependencies([turns.assign_add(1)]):
+            return tf.maximum(i, 1)
+
+    loop = tf.while_loop(lambda i: i >= 0, turn, [0])
+    session, caught = tf.Session(), []
+    session.run(turns.initializer)
+
+    def run():
+        with pytest.raises(tf.errors.CancelledError, match="Session::Close") as found:
+            session.run(loop)
+        caught.append(found.value)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: session.run(turns) > 2)
+    session.close()
+    thread.join(30)
+    assert len(caught) == 1
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run(loop)

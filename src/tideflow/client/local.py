@@ -37,6 +37,8 @@ from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import new_step_id
 
+_CUT_SHORT = "Session::Close: the step was cancelled because its session was closed"
+
 
 class LocalBackend:
     """Runs the steps of one local session (see tideflow.client.backend.Backend).
@@ -82,6 +84,8 @@ class LocalBackend:
         self._lock = threading.Lock()
         self._steps = itertools.count(1)
         self._running: set[asyncio.Task[Any]] = set()
+        # Steps with loops that run on their callers' threads.
+        self._looping: set[Step] = set()
         self._partial: dict[str, _OpenRun] = {}
         self._partial_handles = itertools.count()
         self._closed = False
@@ -111,8 +115,9 @@ class LocalBackend:
         collector = _collector(options)
         step.observer = collector
         feeds = lent(feeds)
-        if runner.is_synchronous and timeout_s is None and not runner.has_loops:
-            found = runner.run(step, feeds)
+        if runner.is_synchronous and timeout_s is None:
+            run = self._run_loops if runner.has_loops else GraphRunner.run
+            found = run(runner, step, feeds)
         else:  # the caller's own thread could not be stopped
             found = run_sync(self._run_async(runner, step, feeds), timeout_s)
         if metadata is not None and options is not None:
@@ -162,6 +167,20 @@ class LocalBackend:
         timeout_ms = given or self._config.operation_timeout_in_ms
         return timeout_ms / 1000 if timeout_ms > 0 else None
 
+    def _run_loops(self, runner: GraphRunner, step: Step, feeds: list[Any]) -> list[Any]:
+        """Run a graph with loops on the caller's thread; `close` stops it."""
+        self._looping.add(step)
+        try:
+            # Whoever closes the session from now on finds the step.
+            self._check_open()
+            return runner.run(step, feeds)
+        except errors.CancelledError:
+            if not step.is_stopped:
+                raise
+            raise errors.CancelledError(_CUT_SHORT) from None
+        finally:
+            self._looping.discard(step)
+
     async def _run_async(self, runner: GraphRunner, step: Step, feeds: list[Any]) -> list[Any]:
         task = asyncio.current_task()
         assert task is not None
@@ -172,9 +191,7 @@ class LocalBackend:
             return await runner.run_async(step, feeds)
         except asyncio.CancelledError:
             if self._closed:
-                raise errors.CancelledError(
-                    "Session::Close: the step was cancelled because its session was closed"
-                ) from None
+                raise errors.CancelledError(_CUT_SHORT) from None
             raise
         finally:
             self._running.discard(task)
@@ -239,6 +256,8 @@ class LocalBackend:
     def close(self) -> None:
         """End the session; running steps fail with CancelledError."""
         self._closed = True
+        for step in list(self._looping):
+            step.stop()
         if self._running or self._partial:
             run_sync(self._cancel_all())
         self._partial.clear()
