@@ -313,6 +313,12 @@ def segment_cases() -> list[Case]:
         made.append(Case(op, [_numbers("float32", 2, 2), ids, np.int32(4)]))
         empty = [np.zeros((0, 2), np.float32), np.zeros(0, np.int32), np.int32(3)]
         made.append(Case(op, empty))
+        draw = np.random.default_rng(0)
+        for count, size in ((4, 70), (40, 80), (200, 70)):
+            many = draw.integers(-1, count, size).astype(np.int32)
+            rows = draw.uniform(0.5, 2, (size, 3)).astype(np.float32)
+            name = f"{op}-{size}-in-{count}"
+            made.append(Case(op, [rows, many, np.int32(count)], id=name))
     for kind in ("Sum", "Mean", "Prod", "Max", "Min"):
         ids = np.int32([0, 0, 2, 3, 3])
         for dtype in ("float32", "int32"):

@@ -181,6 +181,18 @@ def test_a_repeated_index_is_applied_in_order(name: str):
     _check(op_name, {}, olds, others)
 
 
+@pytest.mark.parametrize("name", ["Adagrad", "Momentum"])
+def test_many_rows_of_which_some_come_again(name: str):
+    op_name = f"ResourceSparseApply{name}"
+    olds, others = update_inputs(op_name, np.float32, 0.05, -0.5)
+    draw = np.random.default_rng(2)
+    indices = draw.integers(0, 900, 700)
+    grads = draw.normal(size=(700, 64)).astype(np.float32)
+    olds = [draw.uniform(0.5, 1, (900, 64)).astype(np.float32) for _ in olds]
+    others = [grads if np.ndim(o) == 2 else indices if np.ndim(o) == 1 else o for o in others]
+    _check(op_name, {}, olds, others)
+
+
 _SCATTERS = [
     f"ResourceScatter{suffix}" for suffix in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
 ]
@@ -195,6 +207,15 @@ def test_scattering_by_row(op_name: str, dtype: Any, is_scalar: bool):
     indices = np.array([[2, 0], [2, 2]] if "Update" not in op_name else [[2, 0], [1, 3]])
     updates = random.integers(1, 5, () if is_scalar else (2, 2, 2)).astype(dtype)
     _check(op_name, {}, olds, [indices, updates])
+
+
+@pytest.mark.parametrize("suffix", ["Add", "Sub", "Mul", "Div", "Min", "Max"])
+def test_scattering_many_rows_of_which_some_come_again(suffix: str):
+    draw = np.random.default_rng(4)
+    olds = [draw.normal(size=(50, 2, 3)).astype(np.float32)]
+    indices = draw.integers(0, 50, (8, 5)).astype(np.int32)
+    updates = draw.uniform(0.5, 2, (8, 5, 2, 3)).astype(np.float32)
+    _check(f"ResourceScatter{suffix}", {}, olds, [indices, updates])
 
 
 @pytest.mark.parametrize("suffix", ["Update", "Add", "Sub", "Min", "Max"])

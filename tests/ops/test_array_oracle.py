@@ -150,6 +150,8 @@ INDEXING = [
     Case("Unique", [ints(3, 1, 3, 2, 1)]),
     Case("Unique", [strings("b", "a", "b")], {"out_idx": "int64"}),
     Case("Unique", [np.zeros(0, np.float32)]),
+    Case("Unique", [np.random.default_rng(0).integers(-30, 30, 80)]),
+    Case("Unique", [np.float32([2, np.nan, 0, -0.0, np.nan, 2])]),
     Case("UniqueWithCounts", [np.float32([3, 1, 3])]),
     Case("UniqueV2", [ints(1, 2, 1, 2, 3, 4).reshape(3, 2), np.array([0])]),
     Case("UniqueWithCountsV2", [ints(1, 2, 1, 2, 3, 4).reshape(3, 2), np.array([0])]),

@@ -217,6 +217,26 @@ def test_a_sparse_update_checks_rows_and_indices(graph: Graph, device: Device):
     assert (read(device, a) == 1).all()
 
 
+@pytest.mark.parametrize("count", [40, 3000])
+def test_rows_that_come_again_are_updated_in_order(graph: Graph, device: Device, count: int):
+    draw = np.random.default_rng(0)
+    table = draw.normal(size=(count, 2, 32)).astype(F32)
+    indices = draw.integers(0, count, 900)
+    grads = draw.normal(size=(900, 2, 32)).astype(F32)
+    x = made(device, table)
+    a = made(device, np.ones_like(table), "a")
+    device.run(apply_op("ResourceSparseApplyMomentum", x, a, F32(0.5), grads, indices, F32(0.5)))
+    device.run(apply_op("ResourceScatterAdd", x, indices, grads))
+    wanted, momenta = table.copy(), np.ones_like(table)
+    for at, grad in zip(indices, grads):
+        momenta[at] = momenta[at] * F32(0.5) + grad
+        wanted[at] -= momenta[at] * F32(0.5)
+    for at, grad in zip(indices, grads):
+        wanted[at] += grad
+    np.testing.assert_allclose(read(device, a), momenta, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(read(device, x), wanted, rtol=1e-5, atol=1e-4)
+
+
 def test_integer_division_by_zero_is_refused(graph: Graph, device: Device):
     x = made(device, np.int32([4, 5]))
     with pytest.raises(errors.InvalidArgumentError, match="zero"):

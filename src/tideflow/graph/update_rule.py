@@ -97,9 +97,21 @@ def _check_rows(update: Update, values: list[Any], others: list[Any]) -> None:
     check_rows_inside(update.op, indices, shape[0])
 
 
+def are_inside(indices: Any, size: int) -> bool:
+    """Whether all of some integers lie in [0, size)."""
+    if not indices.size:
+        return True
+    # One reduction finds both bounds: a negative number is huge without its sign.
+    unsigned = indices.view(_UNSIGNED[indices.itemsize])
+    return bool(np.maximum.reduce(unsigned, axis=None) < size)
+
+
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
 def check_rows_inside(op_name: str, indices: Any, size: int) -> None:
     """Raise InvalidArgumentError for an index outside [0, size)."""
-    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= size):
+    if not are_inside(indices, size):
         outside = np.flatnonzero((indices.reshape(-1) < 0) | (indices.reshape(-1) >= size))[0]
         at = tuple(int(i) for i in np.unravel_index(outside, indices.shape))
         raise errors.InvalidArgumentError(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.kernel import Resources
+from tideflow.graph.update_rule import are_inside
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
 from tideflow.runtime import jit_compile, jit_thread
@@ -344,14 +345,7 @@ def _leave_out_if_alive(region: weakref.ref[Region], slots: Sequence[int]) -> No
 
 def _holds(executable: Executable, inputs: Sequence[Any]) -> bool:
     """Whether all labels lie in range; otherwise the straight code raises the error."""
-    for at, bound in executable.guards:
-        labels = inputs[at]
-        if labels.size:
-            # One reduction finds both bounds: a negative label is huge without its sign.
-            unsigned = labels.view(np.uint32 if labels.itemsize == 4 else np.uint64)
-            if np.maximum.reduce(unsigned, axis=None) >= bound:
-                return False
-    return True
+    return all(are_inside(inputs[at], bound) for at, bound in executable.guards)
 
 
 def _make_donatable(values: list[Any], count: int) -> None:

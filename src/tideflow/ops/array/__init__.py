@@ -16,7 +16,7 @@ from tideflow.ops.array.gathering import (
 )
 from tideflow.ops.array.joining import concat, stack
 from tideflow.ops.array.padding import pad
-from tideflow.ops.array.searching import unique
+from tideflow.ops.array.searching import first_occurrences, unique
 from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape
 from tideflow.ops.array.slicing import getitem, slice_bounds
 from tideflow.ops.array.strided import strided_index
@@ -26,6 +26,7 @@ __all__ = [
     "boolean_mask",
     "broadcast_dynamic_shape",
     "concat",
+    "first_occurrences",
     "gather_v2_grad",
     "gather_v2_kernel",
     "getitem",

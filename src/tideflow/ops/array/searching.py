@@ -104,22 +104,29 @@ def _unique_shape(c: ShapeContext) -> list[Dims]:
     return found[: len(c.node.output_types)]
 
 
-def first_occurrences(x: Array) -> tuple[Any, Any, Any]:
-    """Return for a vector: where each distinct value first comes, in that order; for each element
-    the number of its value in that order; and how often each value comes."""
+def first_occurrences(x: Array) -> tuple[Any, Any]:
+    """Return for a vector: where each distinct value first comes, in that order; and for each
+    element the number of its value in that order."""
     if x.dtype == object:
         return _first_by_hash(x.tolist())
+    size = len(x)
+    order = x.argsort(kind="stable")
+    ordered = x[order]
     # A view of the bits would tell 0.0 from -0.0 and join NaNs; TensorFlow compares with ==.
-    _, first, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    order = np.argsort(first, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    return first[order], place[inverse.reshape(-1)], counts[order]
+    is_new = np.ones(size, bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    firsts = order[is_new]
+    if len(firsts) == size:
+        return np.arange(size), np.arange(size)
+    is_first = np.zeros(size, bool)
+    is_first[firsts] = True
+    number_at = is_first.cumsum() - 1
+    numbers = np.empty(size, np.int64)
+    numbers[order] = number_at[firsts][is_new.cumsum() - 1]
+    return is_first.nonzero()[0], numbers
 
 
-def _first_by_hash(keys: list[Hashable]) -> tuple[Any, Any, Any]:
+def _first_by_hash(keys: list[Hashable]) -> tuple[Any, Any]:
     seen: dict[Hashable, int] = {}
     first: list[int] = []
     inverse = np.empty(len(keys), np.int64)
@@ -128,8 +135,7 @@ def _first_by_hash(keys: list[Hashable]) -> tuple[Any, Any, Any]:
         if at == len(first):
             first.append(i)
         inverse[i] = at
-    counts = np.bincount(inverse, minlength=len(first))
-    return np.array(first, np.int64), inverse, counts
+    return np.array(first, np.int64), inverse
 
 
 def _check_vector(x: Array, what: str) -> None:
@@ -150,7 +156,7 @@ def _check_vector(x: Array, what: str) -> None:
 def unique_kernel(ctx: KernelContext, x: Array, *, out_idx: DType) -> Any:
     """Return the distinct values in the order of their first coming, and each element's number."""
     _check_vector(x, "Unique")
-    first, inverse, _ = first_occurrences(x)
+    first, inverse = first_occurrences(x)
     return x[first], inverse.astype(out_idx.as_numpy_dtype)
 
 
@@ -166,9 +172,14 @@ def unique_kernel(ctx: KernelContext, x: Array, *, out_idx: DType) -> Any:
 def unique_with_counts_kernel(ctx: KernelContext, x: Array, *, out_idx: DType) -> Any:
     """Return what Unique does, and how often each value comes."""
     _check_vector(x, "UniqueWithCounts")
-    first, inverse, counts = first_occurrences(x)
+    first, inverse = first_occurrences(x)
     index = out_idx.as_numpy_dtype
-    return x[first], inverse.astype(index), counts.astype(index)
+    return x[first], inverse.astype(index), _counts(inverse, first).astype(index)
+
+
+def _counts(numbers: Array, first: Array) -> Any:
+    """Return how often each distinct value comes."""
+    return np.bincount(numbers, minlength=len(first))
 
 
 def _unique_v2_shape(c: ShapeContext) -> list[Dims]:
@@ -186,7 +197,8 @@ def _unique_v2_shape(c: ShapeContext) -> list[Dims]:
 
 
 def _unique_along(x: Array, axis: Array, what: str) -> tuple[Any, Any, Any]:
-    """Return the distinct slices of x along an axis, and first_occurrences' last two results."""
+    """Return the distinct slices of x along an axis, the number of each slice among them, and how
+    often each comes."""
     if not axis.size:
         _check_vector(x, what)
     check_vector(axis, f"{what}: the axis")
@@ -194,12 +206,12 @@ def _unique_along(x: Array, axis: Array, what: str) -> tuple[Any, Any, Any]:
     if axis.size > 1 or not -x.ndim <= at < x.ndim:
         raise InvalidArgumentError(f"{what}: axis {axis.tolist()} for rank {x.ndim}")
     if x.ndim == 1:
-        first, inverse, counts = first_occurrences(x)
+        first, inverse = first_occurrences(x)
     else:
         width = math.prod(size for i, size in enumerate(x.shape) if i != at % x.ndim)
         rows = np.moveaxis(x, at, 0).reshape(x.shape[at], width).tolist()
-        first, inverse, counts = _first_by_hash([tuple(row) for row in rows])
-    return np.take(x, first, at), inverse, counts
+        first, inverse = _first_by_hash([tuple(row) for row in rows])
+    return np.take(x, first, at), inverse, _counts(inverse, first)
 
 
 @op(

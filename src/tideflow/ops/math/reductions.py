@@ -71,6 +71,8 @@ Tidx: type in indices = int32
 def _sum(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dims: bool) -> Any:
     axes = _axes(reduction_indices, input.ndim)
     dtype = input.dtype
+    if not axes:
+        return input
     if _is_narrow(xp, input):
         return _add.reduce(input.astype(np.float32), axes, keepdims=keep_dims).astype(dtype)
     if xp is np:

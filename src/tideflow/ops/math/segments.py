@@ -31,6 +31,9 @@ _COMBINE = {
     "max": (np.maximum, "max"),
     "min": (np.minimum, "min"),
 }
+# So many rows are combined one by one; and so many of each segment side by side.
+_FEW_ROWS = 8
+_SIDE_BY_SIDE = 8
 
 
 def _losing(dtype: Any, how: str) -> Any:
@@ -58,26 +61,67 @@ def _combine(xp: Any, how: str, data: Any, ids: Array, count: int, empty: object
 
 
 def _combine_numpy(how: str, data: Any, ids: Any, count: int, empty: object) -> Any:
-    made = np.full((count, *data.shape[1:]), empty, data.dtype)
-    if not ids.size:
-        return made
-    if (ids[1:] < ids[:-1]).any():
-        order = ids.argsort(kind="stable")
-        ids, data = ids[order], data[order]
-    first = int(np.searchsorted(ids, 0)) if ids[0] < 0 else 0
-    if first:
-        ids, data = ids[first:], data[first:]
-        if not ids.size:
-            return made
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
     ufunc = _COMBINE[how][0]
+    if ids.size and ids.min() < 0:
+        kept = ids >= 0
+        ids, data = ids[kept], data[kept]
     if data.dtype.itemsize == 2 and data.dtype.kind in "fV":
         # A long sum of half-width floats would stop growing.
-        parts = ufunc.reduceat(data.astype(np.float32), starts, axis=0).astype(data.dtype)
+        return _combine_rows(ufunc, data.astype(np.float32), ids, count, empty).astype(data.dtype)
+    return _combine_rows(ufunc, data, ids, count, empty)
+
+
+def _combine_rows(ufunc: np.ufunc, data: Any, ids: Any, count: int, empty: object) -> Any:
+    """Combine rows of data [n, ...] by ids [n], all in [0, count)."""
+    if data.ndim == 1 or len(ids) <= _FEW_ROWS:
+        made = np.full((count, *data.shape[1:]), empty, data.dtype)
+        if len(ids):
+            at, parts = _combine_in_order(ufunc, data, ids, np.arange(len(ids)))
+            made[at] = parts
+        return made
+    # `reduceat` takes long for each segment of rows, so that as long as there are many of them,
+    # their first rows are combined side by side, then their second ones, and so on.
+    first, left = _first_of_each(ids, np.arange(len(ids)), count)
+    if len(ids) - len(left) == count:
+        made = data.take(first, axis=0)
     else:
-        parts = ufunc.reduceat(data, starts, axis=0, dtype=data.dtype)
-    made[ids[starts]] = parts
+        made = np.full((count, *data.shape[1:]), empty, data.dtype)
+        hit = np.flatnonzero(first >= 0)
+        made[hit] = data.take(first[hit], axis=0)
+    for _ in range(_SIDE_BY_SIDE):
+        if len(left) <= _FEW_ROWS:
+            break
+        first, left = _first_of_each(ids, left, count)
+        hit = np.flatnonzero(first >= 0)
+        made[hit] = ufunc(made[hit], data.take(first[hit], axis=0))
+    if len(left) > _FEW_ROWS:
+        at, parts = _combine_in_order(ufunc, data, ids, left)
+        made[at] = ufunc(made[at], parts)
+    else:
+        for row in left.tolist():
+            of = ids[row]
+            made[of] = ufunc(made[of], data[row])
     return made
+
+
+def _first_of_each(ids: Any, rows: Any, count: int) -> tuple[Any, Any]:
+    """Return the first of the rows of each segment, -1 where there is none, and all other rows."""
+    of = ids[rows]
+    first = np.full(count, -1)
+    # The last one stays where several rows are of one segment.
+    first[of[::-1]] = rows[::-1]
+    return first, rows[first[of] != rows]
+
+
+def _combine_in_order(ufunc: np.ufunc, data: Any, ids: Any, rows: Any) -> tuple[Any, Any]:
+    """Return the segments of some rows, in rising order, and what the rows of each come to."""
+    of = ids[rows]
+    if (of[1:] < of[:-1]).any():
+        order = of.argsort(kind="stable")
+        of, rows = of[order], rows[order]
+    starts = np.flatnonzero(np.concatenate([[True], of[1:] != of[:-1]]))
+    parts = ufunc.reduceat(data.take(rows, axis=0), starts, axis=0, dtype=data.dtype)
+    return of[starts], parts
 
 
 # ---- unsorted

@@ -17,6 +17,7 @@ from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.graph.update_rule import Update, check_rows_inside
 from tideflow.ops.state import shapes as state_shapes
+from tideflow.ops.state.rows import combine_rows
 from tideflow.ops.state.updates import declare_update
 from tideflow.wire import errors
 
@@ -27,9 +28,16 @@ def _set(array: Any, where: Any, values: Any) -> None:
     array[where] = values
 
 
+def _combine(ufunc: np.ufunc, array: Array, where: Any, values: Array) -> None:
+    if isinstance(where, tuple) or array.ndim == 1 or not values.ndim:
+        ufunc.at(array, where, values)
+        return
+    combine_rows(ufunc, array, where.reshape(-1), values.reshape(where.size, *array.shape[1:]))
+
+
 def _divide(array: Array, where: Array, values: Array) -> None:
     if array.dtype.kind not in "iu":
-        np.divide.at(array, where, values)
+        _combine(np.divide, array, where, values)
         return
     if not np.all(values):
         raise errors.InvalidArgumentError("scatter division of integers by zero")
@@ -44,19 +52,19 @@ def _truncated_quotient(xp: Any, a: Any, b: Any) -> Any:
     return xp.where((a % b != 0) & ((a < 0) != (b < 0)), quotient + 1, quotient)
 
 
-def _extreme(choose: Any, never: float, array: Any, where: Any, values: Any) -> None:
+def _extreme(choose: np.ufunc, never: float, array: Any, where: Any, values: Any) -> None:
     """Put extremes in place; a value that is NaN changes nothing."""
     if array.dtype.kind in "fV":
         values = np.where(np.isnan(values), array.dtype.type(never), values)
-    choose.at(array, where, values)
+    _combine(choose, array, where, values)
 
 
 # How an array is changed in place, by the op's suffix; repeated indices combine.
 _CHANGES: dict[str, Change] = {
     "Update": _set,
-    "Add": np.add.at,
-    "Sub": np.subtract.at,
-    "Mul": np.multiply.at,
+    "Add": functools.partial(_combine, np.add),
+    "Sub": functools.partial(_combine, np.subtract),
+    "Mul": functools.partial(_combine, np.multiply),
     "Div": _divide,
     "Min": functools.partial(_extreme, np.minimum, np.inf),
     "Max": functools.partial(_extreme, np.maximum, -np.inf),

@@ -14,7 +14,8 @@ How bind_update keeps memory traffic low, by the kind of rule:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from tideflow.graph import op_def
 from tideflow.graph.kernel import KernelContext, with_arrays
 from tideflow.graph.node import Node
-from tideflow.graph.types import Array, ArrayNamespace
+from tideflow.graph.types import ArrayNamespace
 from tideflow.graph.update_rule import SHAPE_CHECKS, Update
 from tideflow.ops.state.cells import (
     ResourceVariableState,
@@ -33,11 +34,14 @@ from tideflow.ops.state.cells import (
     uninitialized,
     wrong_dtype,
 )
+from tideflow.ops.state.rows import distinct_parts, occurrences, put_rows
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 # Elements for one block: with a few operands it stays in the second-level cache.
 _BLOCK = 16384
+# The same for rows, for each block of which indices are looked up, too.
+_ROWS_BLOCK = 2 * _BLOCK
 
 
 def declare_update(
@@ -206,35 +210,17 @@ def change_rows(
     """Apply a rule to the rows that indices name, in order where an index comes again."""
     indices = others[update.indices]
     rest = [(i in update.full, o) for i, o in enumerate(others) if i != update.indices]
-    for one_round in _rounds(indices):
-        chosen = indices[one_round]
+    count = max(_ROWS_BLOCK // max(math.prod(arrays[0].shape[1:]), 1), 1)
+    for part in distinct_parts(indices, count):
+        chosen = indices[part]
         news = update.rule(
             np,
-            *[array[chosen] for array in arrays],
-            *[other[one_round] if full else other for full, other in rest],
+            *[array.take(chosen, axis=0) for array in arrays],
+            *[other[part] if full else other for full, other in rest],
             **attrs,
         )
         for array, new in zip(arrays, news):
-            array[chosen] = new
-
-
-def _rounds(indices: Array) -> Iterator[Any]:
-    """Split positions so that none of the parts holds an index twice; first occurrences first."""
-    if np.unique(indices).size == indices.size:
-        yield slice(None)
-        return
-    ranks = _occurrences(np, indices)
-    for k in range(int(ranks.max()) + 1):
-        yield np.flatnonzero(ranks == k)
-
-
-def _occurrences(xp: ArrayNamespace, indices: Array) -> Any:
-    """Return for each position how often its index came before."""
-    order = xp.argsort(indices, stable=True)
-    ordered = indices[order]
-    count = xp.arange(indices.shape[0])
-    rank_in_order = count - xp.searchsorted(ordered, ordered)
-    return rank_in_order[xp.argsort(order, stable=True)]
+            put_rows(array, chosen, new)
 
 
 def rows_kernel(update: Update, attr_names: Sequence[str]) -> Callable[..., Any]:
@@ -266,7 +252,7 @@ def _trace_rows(
     rest = [(i in update.full, o) for i, o in enumerate(others) if i != update.indices]
     if indices.shape[0] == 0:
         return tuple(arrays)
-    ranks = _occurrences(xp, indices)
+    ranks = occurrences(xp, indices)
     size = arrays[0].shape[0]
 
     def one_round(carry: tuple[Any, tuple[Any, ...]]) -> tuple[Any, tuple[Any, ...]]:
