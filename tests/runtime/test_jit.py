@@ -508,21 +508,32 @@ def held_compiler(monkeypatch):
 
 
 def long_steps(session, name, **options):
-    """Run tanh of a large array until the next run would wait for the compiler, and once more."""
+    """Run tanh of a large array until the next run would wait for the compiler, and once more.
+
+    Returns: how many runs there were before that one.
+    """
     x = tf.placeholder(tf.float32, [2000, 1000])
     hot = x
     for _ in range(10):
         hot = tf.tanh(hot, name=name)
     feeds = {x: np.zeros([2000, 1000], np.float32)}
+    runs = 0
     while not any(program.is_untried for program in programs_with(name)):
         session.run(hot, feeds, **options)
+        runs += 1
     assert session.run(hot, feeds, **options).sum() == 0
+    return runs
 
 
 def test_a_step_without_a_deadline_waits_for_the_compiler(graph, held_compiler):
     with tf.Session(config=AUTO) as session:
         long_steps(session, "patient")
     assert held_compiler
+
+
+def test_after_two_long_steps_it_is_known_that_compiling_pays(graph, held_compiler):
+    with tf.Session(config=AUTO) as session:
+        assert long_steps(session, "few") == 2
 
 
 def test_a_step_with_a_deadline_does_not_wait_for_the_compiler(graph, held_compiler):

@@ -25,6 +25,7 @@ from tideflow.platform import clock
 from tideflow.runtime import jit_thread
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.jit_region import Region
+from tideflow.runtime.jit_trials import LONG_RUN_S
 from tideflow.runtime.program import Instruction, Program
 from tideflow.runtime.region_plan import NotCompiledError, plan_region
 from tideflow.runtime.straight_calls import StraightCall, traces
@@ -35,6 +36,7 @@ _LOGGER = logging.getLogger(__name__)
 # which another core does.
 _LEAST_TOTAL_S = 0.02
 _TOTAL_PER_INSTRUCTION_S = 0.05e-3
+# At least so many runs, but for long ones.
 _LEAST_RUNS = 5
 # Shorter programs are over before compiled code has been called.
 _LEAST_RUN_S = 50e-6
@@ -136,13 +138,19 @@ class JitProgram(Program):
             return
         self._total_s += seconds
         self._timed_runs += 1
-        if self._timed_runs >= _LEAST_RUNS and self._total_s >= self._cost_s:
+        is_long = seconds >= LONG_RUN_S
+        if (is_long or self._timed_runs >= _LEAST_RUNS) and self._total_s >= self._cost_s:
             is_short = self._total_s < _LEAST_RUN_S * self._timed_runs
             if is_short or not any(self._may_pay(one) for one in self.instructions):
                 self._is_plain = True
                 self._let_go(self._calls)
                 return
             self._is_asked = True
+            if is_long:
+                # The next run does so before it begins: the earlier, the fewer long ones there
+                # are, and who runs but once pays nothing.
+                self._must_form = True
+                return
             itself = weakref.ref(self)
             jit_thread.submit(lambda: _form_if_alive(itself))
 
@@ -199,7 +207,7 @@ class JitProgram(Program):
             made = {slot for one in run for slot in one.outputs}
             wanted = {s for s in made if s in self.kept or users.get(s, set()) - {number}}
             program = Program(run, wanted)
-            if not self._is_forced:
+            if self._timed_runs >= _LEAST_RUNS:
                 program.make_code(self if len(runs) == 1 else None)
             if self._pays(number, run):
                 parts.append(

@@ -106,9 +106,12 @@ class Region:
             # Compiling takes long, so it is done while no variable is locked.
             self.compile(entry)
             entry = self._run_compiled(slots, held, inputs)
-        elif entry is not None and entry.may_wait and slots[0].may_wait_s > 0 and not on_loop():
-            entry.wait(slots[0])
-            entry = self._run_compiled(slots, held, inputs)
+        elif entry is not None:
+            if entry.is_due and entry.claim():
+                self._ask(entry)
+            if entry.may_wait and slots[0].may_wait_s > 0 and not on_loop():
+                entry.wait(slots[0])
+                entry = self._run_compiled(slots, held, inputs)
         if entry is not None:
             inputs.clear()  # straight code frees what is used up
             self._run_timed(slots, entry)
@@ -134,10 +137,16 @@ class Region:
     def _run_timed(self, slots: list[Any], entry: Trial) -> None:
         started = clock.monotonic_s()
         self.fallback.run(slots)
-        if not self.is_forced and entry.note_numpy(clock.monotonic_s() - started):
-            self._note_tried()
-            itself = weakref.ref(self)
-            jit_thread.submit(lambda: _compile_if_alive(itself, entry))
+        if not self.is_forced:
+            entry.note_numpy(clock.monotonic_s() - started)
+            if entry.is_due:
+                self._note_tried()
+
+    def _ask(self, entry: Trial) -> None:
+        """Have the compiler's thread compile for the shapes of an entry."""
+        entry.note_asked()
+        itself = weakref.ref(self)
+        jit_thread.submit(lambda: _compile_if_alive(itself, entry))
 
     # ---- variables
 

@@ -15,7 +15,7 @@ from tideflow.runtime import jit_thread
 from tideflow.runtime.jaxlib_internals import Signature
 from tideflow.runtime.jit_compile import Executable
 
-# NumPy is timed so often before the compiler is asked.
+# NumPy is timed so often before the compiler is asked; once where a run is long.
 _EARLY_RUNS = 2
 # Each tier is timed so often before the faster one is chosen.
 _TRIALS = 9
@@ -24,7 +24,7 @@ _CLEARLY_FASTER = 0.6
 _TRIALS_IF_CLEAR = 3
 # From so long a run on, one step waits for the compiler, which is done sooner when steps leave it
 # the cores and the interpreter: for as long as so many runs take.
-_LONG_RUN_S = 3e-3
+LONG_RUN_S = 3e-3
 _MOST_WAIT_RUNS = 200
 # How often who waits looks whether the step goes on.
 _LOOK_S = 0.02
@@ -73,7 +73,15 @@ class Trial:
     def is_untried(self) -> bool:
         """Whether the next run may take longer than those before tell."""
         is_new = self.choice is Choice.TRYING and not self.compiled_s
-        return is_new or self.may_wait
+        return is_new or self.may_wait or (self.is_due and self._is_long)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next run is to ask the compiler.  Who never runs again asks for nothing."""
+        if self.signature is None or self.choice is not Choice.COMPILING:
+            return False
+        enough = 1 if self._is_long else _EARLY_RUNS
+        return self._asked_in is None and len(self._early_s) >= enough
 
     @property
     def wants_numpy(self) -> bool:
@@ -85,7 +93,7 @@ class Trial:
 
     @property
     def _is_long(self) -> bool:
-        return bool(self._early_s) and min(self._early_s) >= _LONG_RUN_S
+        return bool(self._early_s) and min(self._early_s) >= LONG_RUN_S
 
     def claim(self) -> bool:
         """Whether who calls is the first one that may ask the compiler."""
@@ -95,18 +103,16 @@ class Trial:
             self._asked_in = jit_thread.generation()
             return True
 
-    def note_numpy(self, took_s: float) -> bool:
-        """Take note of a run with NumPy; return whether who calls is to ask the compiler."""
+    def note_asked(self) -> None:
+        """Take note that the compiler is asked; a long step then waits for it."""
+        self.may_wait = self._is_long
+
+    def note_numpy(self, took_s: float) -> None:
+        """Take note of a run with NumPy."""
         if len(self.numpy_s) < _TRIALS:
             self.numpy_s.append(took_s)
-        if self.signature is None or self.choice is not Choice.COMPILING:
-            return False
-        if self._asked_in is None:
+        if self.choice is Choice.COMPILING and self._asked_in is None:
             self._early_s.append(took_s)
-        if len(self._early_s) < _EARLY_RUNS or not self.claim():
-            return False
-        self.may_wait = self._is_long
-        return True
 
     def note_made(self, executable: Executable, *, is_forced: bool) -> None:
         """Take note of compiled code.  is_forced: it is not compared with NumPy."""
