@@ -48,9 +48,9 @@ def main() -> None:
     """Whole programs on TensorFlow and tideflow: run seeds, show one, replay one, shrink one."""
 
 
-def _chosen_pairs(words: tuple[str, ...], every: bool) -> Callable[[int], list[Pair]]:
-    def pairs_of(seed: int) -> list[Pair]:
-        some = every_pair(seed) if every or words else some_pairs(seed)
+def _chosen_pairs(words: tuple[str, ...], every: bool) -> Callable[[Program], list[Pair]]:
+    def pairs_of(program: Program) -> list[Pair]:
+        some = every_pair(program) if every or words else some_pairs(program)
         return [pair for pair in some if all(word in str(pair) for word in words)]
 
     return pairs_of
@@ -77,7 +77,7 @@ _with_rule = click.option(
 @click.option("--seeds", default=300, show_default=True, help="How many seeds.")
 @click.option("--every", is_flag=True, help="Run each seed on every pair, not on two of them.")
 @click.option("--pairs", "words", multiple=True, help="A part of pairs' names (may be repeated).")
-@click.option("--lanes", default=2, show_default=True, help="How many clients run at a time.")
+@click.option("--lanes", default=3, show_default=True, help="How many clients run at a time.")
 @click.option(
     "--results",
     default="programs.jsonl",
@@ -98,7 +98,8 @@ def seeds(
 ) -> None:
     """Run seeds on pairs of client and cluster, and print a table of what differs.
 
-    Each seed runs without a cluster and on one of the other pairs, unless told otherwise.
+    Each seed runs without a cluster and, if its program uses one, on one of the other pairs, unless
+    told otherwise.
 
     \b
     Examples: run seeds --first 1000 --seeds 500
@@ -137,53 +138,58 @@ def seeds(
 def run_seeds(
     bench: Bench,
     some: Iterable[int],
-    pairs_of: Callable[[int], list[Pair]],
+    pairs_of: Callable[[Program], list[Pair]],
     lanes: int,
     rule: str = "",
 ) -> list[dict[str, Any]]:
-    """Return a row for each seed: which pairs differ, how, and whether TensorFlow differs from
-    itself, so that nothing can be said."""
+    """Return a row for each seed: which pairs differ and how, how TensorFlow differs from itself,
+    so that nothing can be said, and the error that ends the program in TensorFlow, too."""
     programs = {seed: generate(seed, rule) for seed in some}
     rows = []
     for outcome in bench.run_all(programs.values(), pairs_of, lanes):
         differing = outcome.differing()
         program = programs[outcome.seed]
-        unstable = any(
-            list(differ(outcome.notes[reference], bench.run(program, reference)))
+        unstable = [
+            text
             for reference in {pair.reference for pair in differing}
-        )
-        if unstable:
-            differing = {}
-        notes = [note for pair, some in outcome.notes.items() if pair == pair.reference
-                 for note in some]  # fmt: skip
+            for text in differ(outcome.notes[reference], bench.run(program, reference))
+        ]
+        failures = [
+            note["failed"]["text"]
+            for pair, notes in outcome.notes.items()
+            for note in notes
+            if pair == pair.reference and isinstance(note, dict) and "failed" in note
+        ]
         rows.append(
             {
                 "seed": outcome.seed,
                 "rule": rule,
                 "rules": program.rules,
-                "pairs": [str(pair) for pair in pairs_of(outcome.seed)],
-                "differs": {str(one): texts[0] for one, texts in differing.items()},
-                "unstable": unstable,
-                "failed": any(isinstance(note, dict) and "failed" in note for note in notes),
+                "pairs": [str(pair) for pair in pairs_of(program)],
+                "differs": {str(one): texts[0] for one, texts in differing.items() if not unstable},
+                "unstable": "".join(unstable[:1]),
+                "failed": "".join(failures[:1]),
             }
         )
     return rows
 
 
 def _read(
-    results: Path, pairs_of: Callable[[int], list[Pair]], rule: str
+    results: Path, pairs_of: Callable[[Program], list[Pair]], rule: str
 ) -> dict[int, dict[str, Any]]:
     """Return the rows of earlier runs of the same programs on the same pairs, by seed."""
     if not results.exists():
         return {}
-    rows = [json.loads(line) for line in results.read_text().splitlines()]
-    return {
-        row["seed"]: row
-        for row in rows
-        if row["pairs"] == [str(pair) for pair in pairs_of(row["seed"])]
-        and row.get("rule") == rule
-        and tuple(row["rules"]) == generate(row["seed"], rule).rules
-    }
+    found = {}
+    for row in map(json.loads, results.read_text().splitlines()):
+        program = generate(row["seed"], rule)
+        if (
+            row["pairs"] == [str(pair) for pair in pairs_of(program)]
+            and row.get("rule") == rule
+            and tuple(row["rules"]) == program.rules
+        ):
+            found[row["seed"]] = row
+    return found
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -206,11 +212,12 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     for rule, number in blamed.most_common(8):
         _console.print(f"  {number:5} of {used[rule]} programs that use {rule}")
     per = 1000 * len(differing) / max(1, len(rows))
+    early = sum(bool(row["failed"]) for row in rows)
+    unstable = sum(bool(row["unstable"]) for row in rows)
     _console.print(
         f"{len(differing)} of {len(rows)} programs differ on some pair: {per:.1f} per 1000. "
-        f"{sum(row['failed'] for row in rows)} end early with an error in TensorFlow, too; of "
-        f"{sum(row['unstable'] for row in rows)} nothing can be said, since TensorFlow differs "
-        "from itself."
+        f"{early} end early with an error in TensorFlow, too; of {unstable} nothing can be said, "
+        "since TensorFlow differs from itself."
     )
 
 

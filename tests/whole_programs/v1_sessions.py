@@ -93,7 +93,7 @@ def _value_of(g: Builder, one: Value) -> str:
         raise SkipError
     literal = g.literal(one.dtype, shape)
     if one.dtype == "string":
-        literal = f"np.array({literal}, 'S')"
+        literal = f"np.char.encode({literal}, 'utf-8')"
     elif g.chance(0.3):
         literal = f"np.array({literal}, np.{one.dtype})"
     return literal
