@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -65,3 +68,11 @@ def test_a_missing_device_is_named_with_the_operation_and_those_that_exist():
         pytest.raises(tf.errors.InvalidArgumentError, match=r"operation '.*GPU:0.*CPU:0"),
     ):
         session.run(x)
+
+
+def test_libraries_that_few_programs_need_are_not_imported_with_the_package() -> None:
+    program = "import sys, tideflow.v1; print(*sorted({'jax', 'scipy', 'grpc'} & set(sys.modules)))"
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=100
+    )
+    assert found.stdout.split() == []

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.special as scipy_special
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
@@ -21,6 +20,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import same_as
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.scipy_functions import special
 
 
 def _define(
@@ -48,15 +48,18 @@ _BELOW_ZERO = {
 
 
 def _from_scipy(name: str) -> Callable[[Any], Any]:
-    compute: Callable[[Any], Any] = getattr(scipy_special, name)
-    if name not in _BELOW_ZERO:
-        return compute
-    return lambda x: np.where(x < 0, _BELOW_ZERO[name], compute(x))
+    below = _BELOW_ZERO.get(name)
+
+    def compute(x: Array) -> Any:
+        found = getattr(special(), name)(x)
+        return found if below is None else np.where(x < 0, below, found)
+
+    return compute
 
 
 def _expint(x: Array) -> Any:
     """Return the exponential integral of positive numbers, the only ones that TensorFlow takes."""
-    return np.where((x >= 0) & (x < np.inf), scipy_special.expi(x), np.nan)
+    return np.where((x >= 0) & (x < np.inf), special().expi(x), np.nan)
 
 
 for _op_name, _public, _summary, _compute in (
@@ -74,12 +77,8 @@ for _op_name, _public, _summary, _compute in (
     _define(_op_name, _public, _summary, _from_scipy(_compute))
 
 _define("Expint", "expint", "the exponential integral of positive numbers", _expint)
-_define(
-    "FresnelCos", "fresnel_cos", "Fresnel's cosine integral", lambda x: scipy_special.fresnel(x)[1]
-)
-_define(
-    "FresnelSin", "fresnel_sin", "Fresnel's sine integral", lambda x: scipy_special.fresnel(x)[0]
-)
+_define("FresnelCos", "fresnel_cos", "Fresnel's cosine integral", lambda x: special().fresnel(x)[1])
+_define("FresnelSin", "fresnel_sin", "Fresnel's sine integral", lambda x: special().fresnel(x)[0])
 
 
 def _of(op_name: str, op: Operation) -> Any:

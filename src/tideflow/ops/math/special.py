@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.special as scipy_special
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
@@ -26,6 +25,7 @@ from tideflow.graph.shapes import broadcast as broadcast_dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import conj, unbroadcast
+from tideflow.ops.scipy_functions import special
 from tideflow.wire.errors import InvalidArgumentError
 
 _same = same_as(0)
@@ -64,10 +64,10 @@ def _special(
 
     other: a point at which TensorFlow has another value than SciPy, and that value.
     """
-    compute = getattr(scipy_special, scipy_name)
 
     def for_numpy(x: Array) -> Any:
-        return compute(x) if other is None else np.where(x == other[0], other[1], compute(x))
+        found = getattr(special(), scipy_name)(x)
+        return found if other is None else np.where(x == other[0], other[1], found)
 
     def kernel(xp: ArrayNamespace, x: Array) -> Any:
         dtype = x.dtype
@@ -291,7 +291,7 @@ def _compute(xp: ArrayNamespace, name: str, *operands: Any) -> Any:
     if xp is np:
         if dtype.itemsize < 4:
             operands = tuple(value.astype(np.float32) for value in operands)
-        return getattr(scipy_special, name)(*operands).astype(dtype)
+        return getattr(special(), name)(*operands).astype(dtype)
     return getattr(_for_jax(), name)(*operands).astype(dtype)
 
 

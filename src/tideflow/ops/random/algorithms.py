@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from tideflow.graph.types import Array
 from tideflow.ops.random import philox as random_philox
+from tideflow.ops.scipy_functions import special
 from tideflow.wire import dtypes
 
 _APART = 256
@@ -133,7 +133,7 @@ def _many_events(source: Source, rates: Array, starts: Any) -> Any:
             at_once = (near >= 0.07) & (v <= squeeze[active])
             refused = (k < 0) | ((near < 0.013) & (v > near))
             s = np.log(v * inverse[active] / (steep / (near * near) + wide))
-            log_factorial = special.gammaln(k + 1)
+            log_factorial = special().gammaln(k + 1)
             t = -rate + k * logs[active] - log_factorial
         return at_once | (~refused & (s <= t)), k
 
@@ -187,7 +187,7 @@ def _few_successes(source: Source, trials: Array, probs: Array, starts: Any) -> 
 def _stirling_error(k: Array) -> Any:
     """Return log(k!) less Stirling's approximation of it."""
     few = np.minimum(k, 9)
-    exact = special.gammaln(few + 1) - (
+    exact = special().gammaln(few + 1) - (
         (few + 0.5) * np.log(few + 1) - (few + 1) + 0.5 * np.log(2 * np.pi)
     )
     square = (k + 1) * (k + 1)

@@ -13,7 +13,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
@@ -40,6 +39,7 @@ from tideflow.ops.random.parameters import (
     sizes_of,
     stateful_source,
 )
+from tideflow.ops.scipy_functions import special
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -152,7 +152,7 @@ def igamma_grad_a_kernel(ctx: KernelContext, a: Array, x: Array) -> Any:
     """Return the derivative of igamma(a, x) by a: the density times how a sample moves with a."""
     moved = random_gamma_grad_kernel(ctx, a.astype(np.float64), x.astype(np.float64))
     with np.errstate(all="ignore"):
-        density = np.exp(special.xlogy(a - 1.0, x) - x - special.gammaln(a))
+        density = np.exp(special().xlogy(a - 1.0, x) - x - special().gammaln(a))
         made = np.where(moved == 0, 0.0, -moved * density)
     return np.where(np.isinf(a + x) & (moved == 0), 0.0, made).astype(a.dtype)
 
@@ -168,7 +168,7 @@ def _slope_by_series(a: Array, x: Array) -> Any:
         total_slope += term_slope
         if (np.abs(term_slope) <= 1e-16 * np.abs(total_slope)).all():
             break
-    return -(x / a) * (total * (np.log(x) - special.digamma(a + 1)) + total_slope)
+    return -(x / a) * (total * (np.log(x) - special().digamma(a + 1)) + total_slope)
 
 
 def _slope_by_fraction(a: Array, x: Array) -> Any:
@@ -199,7 +199,7 @@ def _slope_by_fraction(a: Array, x: Array) -> Any:
         settled = np.abs(value - before) <= 1e-15 * np.abs(value)
         if (settled & (np.abs(slope - slope_before) <= 1e-14 * np.abs(slope))).all():
             break
-    return x * (value * (np.log(x) - special.digamma(a)) + slope)
+    return x * (value * (np.log(x) - special().digamma(a)) + slope)
 
 
 def _alpha_gradient(op: Operation, alpha: Tensor, grad: Tensor, leading: Tensor) -> Any:
