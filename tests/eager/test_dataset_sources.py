@@ -150,13 +150,21 @@ def test_the_place_in_a_dataset_that_is_shuffled_as_a_whole(tmp_path):
     assert sorted(taken + rest) == list(range(10))
 
 
-def test_parts_of_datasets_by_their_weights():
+@pytest.mark.parametrize(
+    ("counts", "weights", "expected"),
+    [
+        ((5, 10), (2, 1), [0, 1, 2, 3, 4, 0, 1]),
+        ((10, 10), (0.3, 0.7), [0, 1, 2, 3, *range(9)]),
+        ((100, 7), (0.2, 0.3), [0, 1, 2, 3, *range(7)]),
+    ],
+)
+def test_parts_of_datasets_by_their_weights(counts, weights, expected):
     made = tf.raw_ops.WeightedFlatMapDataset(
-        input_datasets=[tf.data.experimental.to_variant(Data.range(n)) for n in (5, 10)],
-        weights=[np.float64(2), np.float64(1)], output_types=[tf.int64], output_shapes=[[]],
+        input_datasets=[tf.data.experimental.to_variant(Data.range(n)) for n in counts],
+        weights=[np.float64(x) for x in weights], output_types=[tf.int64], output_shapes=[[]],
     )  # fmt: skip
     found = tf.data.experimental.from_variant(made, tf.TensorSpec([], tf.int64))
-    assert [int(x) for x in found] == [0, 1, 2, 3, 4, 0, 1]
+    assert [int(x) for x in found] == expected
 
 
 def test_a_flat_map_by_index():

@@ -183,6 +183,24 @@ def test_three_parts():
     assert len(check_elements(lambda: weighted((1, 2, 1), *limits), WEIGHTED)) == 8
 
 
+@pytest.mark.parametrize(
+    ("weights", "limits"),
+    [
+        ((0.3, 0.7), [(0, 10), (100, 110)]),
+        ((1, 0.7), [(0, 24), (100, 124)]),
+        ((0.2, 0.3), [(0, 100), (200, 207)]),
+        ((0.4, 0.9, 2 / 3, 0.1), [(0, 7), (100, 120), (200, 213), (300, 313)]),
+        ((1, 10, 11), [(0, 700), (1000, 1100), (2000, 2300)]),
+        ((10, 1, 11), [(0, 100), (1000, 1100), (2000, 2300)]),
+    ],
+)
+def test_what_decides_how_many_there_are(weights, limits):
+    if weights == (1, 10, 11):
+        check_refused(lambda: weighted(weights, *limits), WEIGHTED)
+    else:
+        check_elements(lambda: weighted(weights, *limits), WEIGHTED, 250)
+
+
 @pytest.mark.parametrize("weights", [(1, 0), (0, 0), (1, -1), (1, 1, 1), (0.25, 0.75), (1e-3, 5)])
 def test_weights_that_are_refused(weights):
     check_refused(lambda: weighted(weights), WEIGHTED)

@@ -258,17 +258,15 @@ def _known_counts(datasets: Sequence[Dataset]) -> list[int]:
 def _counts_by_weight(known: Sequence[int], weights: Sequence[float]) -> list[int]:
     """Return how many elements are taken of each dataset.
 
-    As TensorFlow has it, the greatest weight and the least count among the first and those of no
-    greater weight than before them say how many there are in all.
+    As TensorFlow has it, the dataset with the least product of count and weight says how many there
+    are in all; the order of the operations decides where a result lies close to an integer.
     Raises: InvalidArgumentError where a dataset then has too few.
     """
-    least, greatest = known[0], weights[0]
-    for count, weight in zip(known[1:], weights[1:]):
-        if weight > greatest:
-            greatest = weight
-        else:
-            least = min(least, count)
-    counts = [int(weight * (least / greatest)) for weight in weights]
+    greatest = max(weights)
+    shares = [count * weight / greatest for count, weight in zip(known, weights)]
+    least = min(shares)
+    divisor = weights[shares.index(least)]
+    counts = [int(weight * least / divisor) for weight in weights]
     for i, (has, needs) in enumerate(zip(known, counts)):
         if has < needs:
             raise fail(
