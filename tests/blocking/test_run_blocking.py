@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tideflow.blocking import Parts, Pool, StopFlag, Stopped, run_blocking
+from tideflow.blocking import Parts, Pool, StopFlag, Stopped, held_place, run_blocking
 from tideflow.blocking.pools import HangingPool
 from tideflow.wire import errors
 
@@ -76,6 +76,39 @@ async def test_work_whose_caller_was_cancelled_first_is_never_begun() -> None:
     first.may_end.set()
     assert await running == "done"
     assert await run_blocking(pool, lambda flag: second.started.is_set()) is False
+
+
+@pytest.mark.parametrize("size", [1, 3])
+async def test_work_that_offers_its_place_waits_for_what_has_none(size: int) -> None:
+    pool = Pool("test", size)
+    order = [threading.Event() for _ in range(size + 4)]
+
+    def last_first(index: int) -> bool:
+        place = held_place()
+        assert place is not None
+        while index + 1 < len(order) and not order[index + 1].is_set():
+            place.offer()
+        order[index].set()
+        return held_place() is place
+
+    tasks = [run_blocking(pool, lambda _, i=i: last_first(i)) for i in range(len(order))]
+    assert all(await asyncio.gather(*tasks))
+    assert held_place() is None
+    assert await run_blocking(pool, lambda flag: "again") == "again"
+
+
+async def test_nobody_gives_up_a_place_that_nobody_wants() -> None:
+    def work(flag: StopFlag) -> tuple[int, int]:
+        before = threading.active_count()
+        place = held_place()
+        assert place is not None
+        while not place.is_over():
+            place.offer()
+        place.offer()
+        return before, threading.active_count()
+
+    before, after = await run_blocking(Pool("test", 1), work)
+    assert after <= before
 
 
 @pytest.mark.parametrize("size", [1, 3])

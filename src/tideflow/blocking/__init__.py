@@ -12,6 +12,7 @@ from tideflow.blocking.pools import (
     KERNELS,
     MESSAGES,
     Pool,
+    held_place,
 )
 from tideflow.blocking.run import run_blocking
 from tideflow.blocking.stop_flag import StopFlag, Stopped
@@ -33,6 +34,7 @@ __all__ = [
     "StopFlag",
     "Stopped",
     "Turns",
+    "held_place",
     "run_blocking",
     "weight_of",
 ]

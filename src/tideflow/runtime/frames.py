@@ -25,17 +25,18 @@ from tideflow.blocking import (
     LOOP_BUDGET_S,
     Durations,
     StopFlag,
+    held_place,
     run_blocking,
     weight_of,
 )
 from tideflow.compile.plan import is_waiting
 from tideflow.graph import roles
 from tideflow.graph.node import Node, topological_order
-from tideflow.graph.shapes import format_dims
 from tideflow.platform import clock
 from tideflow.runtime.binding import Binder, send_prefix
 from tideflow.runtime.context import Step
 from tideflow.runtime.eager_start import Resumed, cancel_rest, end_all
+from tideflow.runtime.frame_choices import merge, switch, switch_n
 from tideflow.runtime.frame_state import DEAD, Arrivals, Frame, Item, Iteration
 from tideflow.runtime.program import explain
 from tideflow.runtime.references import read_reference, reads_reference
@@ -201,12 +202,16 @@ class _FrameRun:
                 self._process(item, iteration, values, dead)
 
     def _drain_in_thread(self, flag: StopFlag) -> None:
-        """Run ready nodes that end by themselves, until none is left."""
+        """Run ready nodes that end by themselves, until none is left or others are to have the
+        thread: what waits is launched in between, and a loop may go on for any time."""
         ready = self.ready
+        place = held_place()
         with np.errstate(all="ignore"):
             while ready and (ready[0][3] or not ready[0][0].node.op_def.blocks):
                 flag.check()
                 self._process(*ready.popleft())
+                if place is not None and place.is_over():
+                    return
 
     def _run_blocking_node(self, flag: StopFlag) -> None:
         """Run the first ready node, which may take any time."""
@@ -288,7 +293,7 @@ class _FrameRun:
         role = node.op_def.role
         try:
             if role is roles.MERGE:
-                return _merge(values, item.reads)
+                return merge(values, item.reads)
             for i in item.reads:
                 values[i] = read_reference(values[i])
             if item.call is not None:
@@ -298,12 +303,9 @@ class _FrameRun:
                     result = item.call(*values)
                 return [result] if len(item.consumers) == 1 else list(result or ())
             if role is roles.SWITCH:
-                return [DEAD, values[0]] if bool(_scalar(values[1])) else [values[0], DEAD]
+                return switch(values[0], values[1])
             if role is roles.SWITCH_N:
-                count = len(item.consumers)
-                number = int(_scalar(values[1]))
-                taken = number if 0 <= number < count else count - 1
-                return [values[0] if i == taken else DEAD for i in range(count)]
+                return switch_n(values[0], values[1], len(item.consumers))
         except Exception as error:
             raise explain(error, node, values) from error
         if role in _PASS:
@@ -580,20 +582,3 @@ class _FrameRun:
                 self._deliver(item, parent, [DEAD], True)
         parent.children -= 1
         return parent
-
-
-def _scalar(value: Any) -> Any:
-    """Return what chooses a branch.  Raises: InvalidArgumentError if it is no scalar."""
-    if getattr(value, "ndim", 0):
-        dims = format_dims(value.shape)
-        raise errors.InvalidArgumentError(
-            f"what chooses a branch must be a scalar; its shape is {dims}"
-        )
-    return value
-
-
-def _merge(values: list[Any], reads: Sequence[int]) -> list[Any]:
-    if not values:
-        return [DEAD, DEAD]
-    value, index = values[0]
-    return [read_reference(value) if index in reads else value, np.int32(index)]

@@ -1,7 +1,8 @@
 """Branches and loops whose functions never wait, as instructions of straight code.
 
 Such a node needs no event loop: its functions run one after the other on the thread of the program
-that it is part of.  A loop looks before each turn whether its step was stopped.
+that it is part of.  A loop looks before each turn whether its step was stopped, and lets others
+have its place in a pool of threads where they wait for one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import held_place
 from tideflow.compile.region_selection import may_compile, may_hold_objects, value_types
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import OpDef
@@ -159,9 +161,12 @@ class While(StraightCall):
         """Return what the last turn gave."""
         holds, advance = self.functions[0].run, self.functions[1].run
         values = inputs
+        place = held_place()
         turns = 0
         since = clock.monotonic_s()
         while truth(holds(step, values)[0]):
+            if place is not None:
+                place.offer()
             if step.is_stopped:
                 step.check()
             values = advance(step, values)
@@ -181,9 +186,12 @@ class For(StraightCall):
     def run(self, step: Step, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return what the last turn gave."""
         values = inputs[3:]
+        place = held_place()
         turns = 0
         since = clock.monotonic_s()
         for turns, index in enumerate(for_range(*inputs[:3])):
+            if place is not None:
+                place.offer()
             if step.is_stopped:
                 step.check()
             values = self.functions[0].run(step, [np.int32(index), *values])
