@@ -75,6 +75,17 @@ CASES = [
         for i, (attrs, kernel) in enumerate(GEOMETRIES)
         for case in triple("Conv2D", attrs, kernel, 3, 4, 3, i)
     ],
+    # Gradients of filters of so many channels are oneDNN's in compiled code.
+    *[case for i in (0, 1, 4) for case in triple("Conv2D", *GEOMETRIES[i], 5, 6, 5, f"deep-{i}")],
+    *triple(
+        "Conv2D",
+        geometry((1, 1), "EXPLICIT", (1, 1), (0, 0, 3, 4, 5, 1, 0, 0)),
+        (2, 3),
+        5,
+        6,
+        5,
+        "paddings beyond the filter",
+    ),
     *triple("Conv2D", geometry(), (3, 3), 2, 4, 2, "double", np.float64),
     *[
         case

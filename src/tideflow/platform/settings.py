@@ -127,6 +127,11 @@ class Settings:
         "tideflow/compiled in the user's folder for caches, 512 MiB at most. Compiled code is the "
         "process's: its servers and sessions cannot differ in this.",
     )  # fmt: skip
+    onednn: bool = _setting(
+        "TIDEFLOW_ONEDNN", True, _switch(),
+        "Whether compiled code for CPUs may compute convolutions by the oneDNN that jaxlib holds. "
+        "Compiled code is the process's: its servers and sessions cannot differ in this.",
+    )  # fmt: skip
     accelerators: str = _setting(
         "TIDEFLOW_ACCELERATORS", "",
         _text("a platform of jax and a device type, such as cpu=GPU", _parse_platform),

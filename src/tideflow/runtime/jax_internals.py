@@ -15,7 +15,14 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from tideflow.runtime.jaxlib_internals import Call, CpuClient, Signature
+from tideflow.ops.nn.onednn_in_xla import is_used
+from tideflow.runtime.jaxlib_internals import (
+    CPU_OPTIONS,
+    Call,
+    CpuClient,
+    Signature,
+    can_be_written,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -59,11 +66,14 @@ class JaxCpu:
 
         return call
 
-    def to_bytes(self, compiled: Any) -> bytes:
-        """Return code that jax has compiled as bytes.
+    def to_bytes(self, lowered: Any, compiled: Any) -> bytes:
+        """Return code that jax has lowered, and compiled, as bytes.
 
-        Raises: whatever jax does for code that has no such form.
+        Raises: ValueError for code that jaxlib cannot write; whatever jax does for code that has no
+          such form.
         """
+        if not can_be_written(lowered):
+            raise ValueError("it calls a library that jaxlib cannot write code with")
         from jax.experimental import serialize_executable  # noqa: PLC0415 - as jax itself
 
         return pickle.dumps(serialize_executable.serialize(compiled))
@@ -99,11 +109,6 @@ def make_cpu() -> CpuClient | JaxCpu:
         return JaxCpu()
 
 
-# XLA's own choice hands convolutions to a library that computes them on one thread.  With this
-# option only matrix products go to that library, and Eigen computes convolutions, on all threads.
-CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
-
-
 def compile_for_cpu(lowered: Any) -> Any:
     """Return lowered code compiled for a CPU, with what makes it faster there.
 
@@ -124,7 +129,7 @@ def compiler_key() -> str:
     versions = version("jax"), version("jaxlib")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     flags = os.environ.get("XLA_FLAGS", "")
-    return repr((*versions, flags, CPU_OPTIONS, cores))
+    return repr((*versions, flags, CPU_OPTIONS, is_used(), cores))
 
 
 def quick_call(compiled: Any) -> Callable[..., Any]:

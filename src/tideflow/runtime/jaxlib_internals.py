@@ -9,6 +9,7 @@ fails where a version has moved one.
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import operator
 import os
@@ -25,6 +26,14 @@ Call: TypeAlias = "Callable[[Sequence[Any], list[Any]], None]"
 
 # How the names of functions begin that compiled code calls and jax registers.
 _OF_JAX = (b"lapack_", b"ducc_fft")
+# How those begin that jaxlib cannot write with the code that calls them; it may end the process.
+_UNWRITABLE = b"__onednn$"
+# What is kept begins with one of these: what jaxlib has compiled, or what it is to compile.
+_CODE, _MODULE = b"C", b"M"
+
+# With XLA's own choice for convolutions a library computes them on one thread.  With this option
+# only matrix products go to that library, and Eigen computes convolutions, on all threads.
+CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
 
 
 class ArrayType:
@@ -84,6 +93,8 @@ class CpuClient:
         self._client = client
         self._devices = _jax.DeviceList((self.device,))
         self._sharding = _make_sharding(_jax, xla_client, self._devices, self.device)
+        self._make_options = xla_client.CompileOptions
+        self._assignment = xla_client.DeviceAssignment.create(np.array([[self.device.id]]))
         self._put = _jax.batched_device_put
         self._handler = _jax.array_result_handler
         # Memory that lies where compiled code can take it is not copied; 64 bits stay 64 bits.
@@ -104,23 +115,39 @@ class CpuClient:
         """
         return self._call_of(compiled.runtime_executable(), taken, given)
 
-    def to_bytes(self, compiled: Any) -> bytes:
-        """Return code that jax has compiled as bytes.
+    def to_bytes(self, lowered: Any, compiled: Any) -> bytes:
+        """Return code that jax has lowered, and compiled, as bytes.
 
+        Code that jaxlib cannot write is kept as it was lowered, and compiled when it is loaded.
         Raises: ValueError where it needs jax; whatever jaxlib does for code without such a form.
         """
-        code: bytes = compiled.runtime_executable().serialize()
-        if any(name in code for name in _OF_JAX):
+        module = module_of(lowered)
+        if _UNWRITABLE in module:
+            kept = _MODULE + module
+        else:
+            kept = _CODE + compiled.runtime_executable().serialize()
+        if any(name in kept for name in _OF_JAX):
             raise ValueError("it calls a library that is there only once jax is imported")
-        return code
+        return kept
 
     def load(self, code: bytes, taken: Signature, given: Signature) -> Call:
         """Return how code is called that `to_bytes` has written.
 
         Raises: whatever jaxlib does for code of another version.
         """
-        loaded = self._client.deserialize_executable(code, self._devices, None)
+        kind, body = code[:1], code[1:]
+        if kind == _CODE:
+            loaded = self._client.deserialize_executable(body, self._devices, None)
+        else:
+            loaded = self._client.compile_and_load(body, self._devices, self._options())
         return self._call_of(loaded, taken, given)
+
+    def _options(self) -> Any:
+        options = self._make_options()
+        options.num_replicas = options.num_partitions = 1
+        options.device_assignment = self._assignment
+        options.env_option_overrides = list(CPU_OPTIONS.items())
+        return options
 
     def _call_of(self, loaded: Any, taken: Signature, given: Signature) -> Call:
         sharding, put, how = self._sharding, self._put, self._how
@@ -141,6 +168,18 @@ class CpuClient:
             found.extend(chained(map(take, map(execute, (held,)))))
 
         return call
+
+
+def module_of(lowered: Any) -> bytes:
+    """Return code that jax has lowered as bytes."""
+    made = io.BytesIO()
+    lowered.compiler_ir("stablehlo").operation.write_bytecode(made)
+    return made.getvalue()
+
+
+def can_be_written(lowered: Any) -> bool:
+    """Whether jaxlib may be asked to write what it compiles of lowered code."""
+    return _UNWRITABLE not in module_of(lowered)
 
 
 def _make_sharding(_jax: Any, xla_client: Any, devices: Any, device: Any) -> Any:

@@ -160,13 +160,13 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
             _LOGGER.warning("compiled code was kept but does not load; it is compiled again")
             _LOGGER.debug("it does not load", exc_info=True)
     try:
-        made, compiled, given = _compile(plan, signature, large)
+        made, lowered, compiled, given = _compile(plan, signature, large)
     except NotCompiledError as error:
         folder.keep(key, pickle.dumps(_Refused(_positions(plan, error), str(error))))
         raise
     try:
         rest = (made.constants, made.outputs, made.guards, made.is_checked)
-        body = pickle.dumps(_Kept(_the_cpu().to_bytes(compiled), given, rest))
+        body = pickle.dumps(_Kept(_the_cpu().to_bytes(lowered, compiled), given, rest))
     except Exception:  # some executables have no form to be kept in
         _LOGGER.debug("an executable is not kept", exc_info=True)
     else:
@@ -206,8 +206,8 @@ def _decode(
 
 def _compile(
     plan: RegionPlan, signature: Signature, large: tuple[Any, ...]
-) -> tuple[Executable, Any, Signature]:
-    """Return the executable, the compiler's own form of it, and what it gives."""
+) -> tuple[Executable, Any, Any, Signature]:
+    """Return the executable, jax's forms of it before and after compiling, and what it gives."""
     jax = load_jax()
     traced = Traced()
     taken = (*signature, *signature_of(large))
@@ -231,7 +231,7 @@ def _compile(
         tuple(traced.guards),
         traced.is_checked,
     )
-    return made, compiled, given
+    return made, lowered, compiled, given
 
 
 def _after_fork() -> None:
