@@ -13,19 +13,22 @@ tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 
-def draws(library: Any, build: Any) -> list[Any]:
+def draws(library: Any, build: Any, level: int = 0) -> list[Any]:
+    config = library.ConfigProto()
+    config.graph_options.optimizer_options.global_jit_level = level
     with library.Graph().as_default():
         tensors = build(library)
-        with library.Session() as session:
+        with library.Session(config=config) as session:
             return [session.run(tensors) for _ in range(3)]
 
 
 def assert_same(build: Any, rtol: float = 1e-5) -> None:
-    ours, theirs = draws(tf, build), draws(tensorflow.compat.v1, build)
-    for our_run, their_run in zip(ours, theirs):
-        for x, y in zip(our_run, their_run):
-            assert x.dtype == y.dtype
-            np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-6)
+    theirs = draws(tensorflow.compat.v1, build)
+    for level in (tf.OptimizerOptions.OFF, tf.OptimizerOptions.ON_2):
+        for our_run, their_run in zip(draws(tf, build, level), theirs):
+            for x, y in zip(our_run, their_run):
+                assert x.dtype == y.dtype
+                np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-6)
 
 
 def test_sequences_of_seeded_ops() -> None:
@@ -80,3 +83,14 @@ def test_names_of_operations() -> None:
             return [op.name for op in graph.get_operations()]
 
     assert names(tf) == names(tensorflow.compat.v1)
+
+
+def test_dropout_of_a_batch_whose_size_is_not_known() -> None:
+    def build(lib: Any) -> list[Any]:
+        lib.set_random_seed(5)
+        x = lib.placeholder_with_default(np.ones((7, 30), np.float32), [None, 30])
+        h = lib.nn.dropout(lib.exp(x), rate=0.4)
+        h = lib.nn.dropout(h * 2.0, rate=0.1, seed=3)
+        return [h, lib.gradients(lib.reduce_sum(h * h), x)[0]]
+
+    assert_same(build)

@@ -142,6 +142,11 @@ def may_compile(node: Node) -> bool:
     return compiles not in (Compiles.NEVER, Compiles.ON_ACCELERATORS)
 
 
+def draws_numbers(node: Node) -> bool:
+    """Whether a node draws random numbers in a way that may be compiled, outside of functions."""
+    return node.op_def.draws is not None and has_types(value_types(node))
+
+
 def may_hold_objects(node: Node) -> bool:
     """Whether a node works on lists, arrays of a step or stacks, in a way that may be compiled."""
     if node.op_def.traced is not None:

@@ -37,6 +37,7 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from tideflow.graph import roles
+from tideflow.graph.draws import Draws
 from tideflow.graph.op_traits import Compiles, Effects, Rows, Runs, Traits
 from tideflow.graph.roles import Role
 from tideflow.graph.shapes import TensorShape
@@ -133,6 +134,7 @@ class OpDef:
     runs: Runs | None = None
     update: Update | None = None
     traced: Callable[..., Any] | None = None
+    draws: Draws | None = None
     gather: Callable[..., Any] | None = None
     static_value: Callable[..., Any] | None = None
     partial_value: Callable[..., Any] | None = None

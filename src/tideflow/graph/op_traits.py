@@ -11,6 +11,7 @@ import enum
 from collections.abc import Callable
 from typing import Any, TypedDict
 
+from tideflow.graph.draws import Draws
 from tideflow.graph.roles import Role
 from tideflow.graph.update_rule import Update
 
@@ -79,6 +80,7 @@ class Traits(TypedDict, total=False):
     traced: rule(trace, inputs, attrs) for compiled code, of an op that may fail there, or is on
       lists or arrays of a step; gives the outputs, or NotImplemented where the kernel serves
       (tideflow.graph.tracing).
+    draws: how it draws numbers from a sequence of its own, in compiled code, too.
     gather: for an op that gives rows of a variable, the pure rule (xp, value, indices, attrs).
     static_value: rule(node, port) for a value that follows from the shapes of the inputs alone.
     partial_value: rule(node, values) for a vector of sizes of which some are known
@@ -99,6 +101,7 @@ class Traits(TypedDict, total=False):
     runs: Runs | None
     update: Update | None
     traced: Callable[..., Any] | None
+    draws: Draws | None
     gather: Callable[..., Any] | None
     static_value: Callable[..., Any] | None
     partial_value: Callable[..., Any] | None

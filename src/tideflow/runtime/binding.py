@@ -16,6 +16,7 @@ from tideflow.ops.state import bind_update
 from tideflow.runtime.accelerator import Accelerator
 from tideflow.runtime.context import Function, KernelState, NodeContext
 from tideflow.runtime.device_kernels import bind_on_device, offer, receive
+from tideflow.runtime.drawn_numbers import DrawingCall
 from tideflow.runtime.jit_mode import JitMode
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference, reads_reference
@@ -66,7 +67,7 @@ class Binder:
         context = NodeContext(node, self.device, self.resources, self.state, self.functions)
         if op_def.update is not None:
             return bind_update(node, context)
-        return bind(node, context)
+        return bind(node, context) if op_def.draws is None else DrawingCall(node, context)
 
     def bind_send(self, node: Node) -> Callable[[Any, str, Any], None]:
         """Return the call that puts a Send's live value into a step's rendezvous, under a key."""

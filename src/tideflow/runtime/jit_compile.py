@@ -52,6 +52,7 @@ class Executable:
       guards: (position among the inputs, bound): labels that must lie in [0, bound).
       is_checked: whether the last result says if the others hold; where they do not, the variables
         keep their values.
+      counters: how many counters each draw of random numbers wants.
     """
 
     call: Call
@@ -60,6 +61,7 @@ class Executable:
     outputs: tuple[int, ...]
     guards: tuple[tuple[int, int], ...]
     is_checked: bool
+    counters: tuple[int, ...]
 
 
 _cpu: CpuClient | JaxCpu | None = None
@@ -165,7 +167,7 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
         folder.keep(key, pickle.dumps(_Refused(_positions(plan, error), str(error))))
         raise
     try:
-        rest = (made.constants, made.outputs, made.guards, made.is_checked)
+        rest = (made.constants, made.outputs, made.guards, made.is_checked, made.counters)
         body = pickle.dumps(_Kept(_the_cpu().to_bytes(lowered, compiled), given, rest))
     except Exception:  # some executables have no form to be kept in
         _LOGGER.debug("an executable is not kept", exc_info=True)
@@ -230,6 +232,7 @@ def _compile(
         tuple(position[slot] for slot in traced.outputs),
         tuple(traced.guards),
         traced.is_checked,
+        tuple(traced.counters),
     )
     return made, lowered, compiled, given
 

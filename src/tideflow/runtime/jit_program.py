@@ -15,6 +15,7 @@ from typing import Any
 
 from tideflow.blocking import StopFlag
 from tideflow.compile.region_selection import (
+    draws_numbers,
     is_one_pass,
     number_nodes,
     sized_by_values,
@@ -186,7 +187,7 @@ class JitProgram(Program):
         return self._takes(one.node) and not is_one_pass(one.node)
 
     def _takes(self, node: Node) -> bool:
-        return traces(node, self._calls.get(id(node)))
+        return draws_numbers(node) or traces(node, self._calls.get(id(node)))
 
     def _let_go(self, nodes: Iterable[int]) -> None:
         """Let functions that nodes run be compiled by themselves."""

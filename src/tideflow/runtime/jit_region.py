@@ -20,6 +20,7 @@ from tideflow.graph.update_rule import are_inside
 from tideflow.ops.state import VariableState
 from tideflow.platform import clock
 from tideflow.runtime import jit_compile, jit_thread
+from tideflow.runtime.drawn_numbers import DrawnNumbers, places
 from tideflow.runtime.jaxlib_internals import Signature
 from tideflow.runtime.jit_compile import Executable, signature_of
 from tideflow.runtime.jit_memory import aligned, as_own
@@ -77,6 +78,7 @@ class Region:
         self.fallback = fallback
         self.resources = resources
         self._cells = RegionCells(plan, resources)
+        self._draws = plan.draws
         self.is_forced = is_forced
         self.entries: dict[Signature, Trial] = {}
         self.is_off = False
@@ -95,6 +97,8 @@ class Region:
             self.fallback.run(slots)
             return
         inputs = [slots[slot] for slot in self.plan.inputs]
+        if self._draws:
+            inputs.append(places(self._draws))
         held = self._held(slots)
         if held is None or not all(isinstance(v, (np.ndarray, np.generic)) for v in inputs):
             self._leave_out_takers(inputs)
@@ -177,8 +181,12 @@ class Region:
             if entry.wants_numpy:
                 return entry
             started = clock.monotonic_s()
+            drawn = None
+            if self._draws:
+                drawn = DrawnNumbers(self._draws, executable.counters, inputs[-1])
             results = self._call(executable, states, values, inputs)
             if results is None:
+                _give_back(drawn)
                 return Trial()
             if results:
                 # A caller may change the arrays that he fed once the step is over, and another
@@ -187,6 +195,7 @@ class Region:
         finally:
             drain(locks_back)
         if executable.is_checked and not results.pop():
+            _give_back(drawn)
             self._note_refused(entry)
             return Trial()
         if self._refused:
@@ -355,6 +364,12 @@ def _leave_out_if_alive(region: weakref.ref[Region], slots: Sequence[int]) -> No
 def _holds(executable: Executable, inputs: Sequence[Any]) -> bool:
     """Whether all labels lie in range; otherwise the straight code raises the error."""
     return all(are_inside(inputs[at], bound) for at, bound in executable.guards)
+
+
+def _give_back(drawn: DrawnNumbers | None) -> None:
+    """Let the straight code that runs in this step draw the same numbers."""
+    if drawn is not None:
+        drawn.give_back()
 
 
 def _make_donatable(values: list[Any], count: int) -> None:

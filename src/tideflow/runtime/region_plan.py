@@ -23,6 +23,7 @@ from tideflow.compile.region_selection import (
 )
 from tideflow.graph import roles
 from tideflow.graph.node import Node
+from tideflow.runtime.drawn_numbers import DrawingCall
 from tideflow.runtime.program import Instruction
 from tideflow.runtime.references import read_reference
 from tideflow.runtime.straight_calls import FunctionCode, StraightCall
@@ -30,6 +31,8 @@ from tideflow.wire.dtypes import DType
 
 # In the place of an input of a node that is no value: a handle of a variable.
 NO_SLOT = -1
+# Attrs by which sequences of random numbers differ, but not the code that draws them.
+_SEEDS = ("seed", "seed2")
 # Larger constants are handed over, smaller ones become part of the code.
 _EMBEDDED_BYTES = 4096
 
@@ -49,7 +52,7 @@ class Action:
     """One instruction as the tracer sees it.
 
     Attributes:
-      kind: "read", "shape", "gather", "assign", "update", "functions", "objects" or "pure".
+      kind: "read", "shape", "gather", "assign", "update", "functions", "objects", "draw" or "pure".
       inputs: slots of plain values.
       cells: positions of the variables read or changed.
       outputs: slots of results that are values.
@@ -124,6 +127,11 @@ class RegionPlan:
     outputs: list[int]
     forwarded: list[tuple[int, int]]
     digest: str = ""
+
+    @property
+    def draws(self) -> list[DrawingCall]:
+        """The calls that draw random numbers, in the order of their actions."""
+        return [action.call for action in self.actions if action.kind == "draw"]
 
 
 class NotCompiledError(Exception):
@@ -226,6 +234,8 @@ def _read_action(one: Instruction, cells: _Cells) -> tuple[Action, list[Variable
         return Action("shape", node, (), outputs=one.outputs), [key]
     if isinstance(one.call, StraightCall):
         return _functions_action(one, one.call, cells)
+    if isinstance(one.call, DrawingCall):
+        return Action("draw", node, one.inputs, outputs=one.outputs, call=one.call), []
     if node.op_def.traced is not None and not node.op_def.is_pure:
         inputs = one.inputs[int(node.op_def.takes_step) :]
         return Action("objects", node, inputs, outputs=one.outputs), []
@@ -342,6 +352,8 @@ def _digest(plan: RegionPlan) -> str:
         node = action.node
         attrs = [(name, _attr_text(v)) for name, v in sorted(node.attrs.items()) if name[0] != "_"]
         row = (action.kind, node.op, number(action.inputs), action.cells, number(action.outputs))
+        if action.kind == "draw":
+            attrs = [(name, value) for name, value in attrs if name not in _SEEDS]
         if action.nested:
             attrs = []  # names of functions, and what is said of them, tell nothing more
         text.update(repr((row, attrs)).encode())

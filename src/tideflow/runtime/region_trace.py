@@ -45,12 +45,14 @@ class Traced:
       guards: (position among the inputs, bound): labels that must lie in [0, bound).
       is_checked: whether the last result says if the others hold; where they do not, the variables
         keep their values.
+      counters: how many counters each draw of random numbers wants.
     """
 
     constants: dict[int, Any] = field(default_factory=dict)
     outputs: list[int] = field(default_factory=list)
     guards: list[tuple[int, int]] = field(default_factory=list)
     is_checked: bool = False
+    counters: list[int] = field(default_factory=list)
 
 
 def make_traceable(
@@ -58,8 +60,9 @@ def make_traceable(
 ) -> Callable[..., list[Any]]:
     """Return the region as a function to trace.
 
-    It takes the values of the cells, of the inputs and of the large constants; it gives the new
-    values of the changed cells, then the outputs.  Tracing it fills `found`.
+    It takes the values of the cells, of the inputs, keys and counters of random numbers if it draws
+    any, and the large constants; it gives the new values of the changed cells, then the outputs.
+    Tracing it fills `found`.
     Raises (when traced): NotCompiledError that names the nodes to leave out; CancelledError once
     `must_end` says so.
     """
@@ -84,7 +87,7 @@ class Tracer:
     """One tracing of a region, or of a function within one.
 
     Args:
-      args: the values of its cells, inputs and large constants.
+      args: what the function of `make_traceable` takes.
       trace: that of the region; None for a region, which gets one of its own.
     """
 
@@ -98,8 +101,11 @@ class Tracer:
         self.jnp = jax.numpy
         count = len(plan.cells)
         self.cells = list(args[:count])
+        rest = list(args[count:])
+        self.drawn = rest.pop(len(plan.inputs)) if plan.draws else None
+        self.counters: list[int] = []
         self.values: dict[int, Any] = dict(plan.constants)
-        self.values.update(zip([*plan.inputs, *plan.large], args[count:]))
+        self.values.update(zip([*plan.inputs, *plan.large], rest))
         self.values[NO_SLOT] = None
         self.position = {slot: i for i, slot in enumerate(plan.inputs)}
         self.guards: dict[tuple[int, int], None] = {}
@@ -178,6 +184,8 @@ class Tracer:
             self.values.update(zip(action.outputs, found, strict=True))
         elif action.kind == "objects":
             self._run_objects(action, inputs)
+        elif action.kind == "draw":
+            self._draw(action, inputs)
         else:
             self._compute(action, inputs)
 
@@ -205,6 +213,22 @@ class Tracer:
         result = node.op_def.traced(self.trace, inputs, node.attrs)
         outputs = [result] if len(action.outputs) == 1 else list(result)
         self.values.update(zip(action.outputs, outputs, strict=True))
+
+    def _draw(self, action: Action, inputs: list[Any]) -> None:
+        node = action.node
+        draws = node.op_def.draws
+        assert draws is not None
+        attrs = {name: node.attrs[name] for name in node.op_def.kernel_attrs}
+        value = draws.rule(self.jnp, self._reserve, *inputs, **attrs)
+        _require(value.dtype == node.output_types[0].as_numpy_dtype, f"drawn as {value.dtype}")
+        self.values[action.outputs[0]] = value
+
+    def _reserve(self, counters: int) -> tuple[Any, Any]:
+        """Return the key and the first counter of the next draw."""
+        assert self.drawn is not None
+        words = self.drawn[len(self.counters)]
+        self.counters.append(counters)
+        return words[:1], words[1:]
 
     def _compute(self, action: Action, inputs: list[Any]) -> None:
         node = action.node
@@ -277,6 +301,7 @@ class Tracer:
             else:
                 found.constants[slot] = value
         found.guards.extend(self.guards)
+        found.counters.extend(self.counters)
         if holds is not None:
             found.is_checked = True
             results.append(self._own(holds, given))

@@ -11,12 +11,13 @@ Source: tensorflow/core/kernels/random_op.cc, random_shuffle_op.cc, util/guarded
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.draws import Draws, Reserve
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.kernel import KernelContext
@@ -24,6 +25,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, same_as
 from tideflow.graph.shapes import Dims
+from tideflow.graph.tracing import is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import get_seed, shape_argument
@@ -42,20 +44,34 @@ class Sequence:
     """A random op's own state: where in its sequence of counters it is.
 
     Safe to use from several threads at once: each call gets counters of its own.
+
+    Attributes:
+      generator: what draws where nobody asked for a seed, and NumPy computes.
     """
 
     def __init__(self, seed: int, seed2: int) -> None:
         self.generator = np.random.default_rng() if not (seed or seed2) else None
+        seed, seed2 = random_philox.seeds_of(seed, seed2)
         self._key = np.array([seed & _WORD], np.uint64)
         self._counter = (seed2 & _WORD) << 64
+        self._returned: list[tuple[int, Any]] = []
         self._lock = threading.Lock()
 
     def reserve(self, counters: int) -> tuple[Any, Any]:
         """Return the key, and the counter from which so many may be used."""
         with self._lock:
+            for i, (count, counter) in enumerate(self._returned):
+                if count == counters:
+                    del self._returned[i]
+                    return self._key, counter
             start = self._counter
             self._counter = (start + counters) % (1 << 128)
         return self._key, np.array([start & _WORD, start >> 64], np.uint64)
+
+    def give_back(self, counter: Any, counters: int) -> None:
+        """Have the next call that reserves so many get a counter that was not used."""
+        with self._lock:
+            self._returned.append((counters, counter))
 
 
 def _sequence(ctx: KernelContext, seed: int, seed2: int) -> Sequence:
@@ -83,9 +99,30 @@ def _draw(
         return np.asarray(unseeded(sequence.generator, sizes)).astype(
             dtype.as_numpy_dtype, copy=False
         )
+    return _drawn(np, sequence.reserve, sizes, dtype, draw)
+
+
+def _drawn(
+    xp: Any, reserve: Reserve, sizes: list[int], dtype: DType, draw: random_philox.Distribution
+) -> Any:
     count = int(np.prod(sizes, dtype=np.int64))
-    key, counter = sequence.reserve(count * _PER_ELEMENT)
-    return draw(np, key, counter, count, dtype).reshape(sizes)
+    key, counter = reserve(count * _PER_ELEMENT)
+    return draw(xp, key, counter, count, dtype).reshape(sizes)
+
+
+def _draws(draw: random_philox.Distribution) -> Draws:
+    """Return how floats of a distribution are drawn in compiled code."""
+
+    def rule(
+        xp: ArrayNamespace, reserve: Reserve, shape: Array, *, seed: int, seed2: int, dtype: DType
+    ) -> Any:
+        return _drawn(xp, reserve, _checked_sizes(shape), dtype, draw)
+
+    return Draws(_sequence_of, rule)
+
+
+def _sequence_of(ctx: KernelContext, attrs: Mapping[str, Any]) -> Sequence:
+    return _sequence(ctx, attrs["seed"], attrs["seed2"])
 
 
 def _float_type(dtype: DType) -> Any:
@@ -108,6 +145,7 @@ def _shape_from_first(c: ShapeContext) -> list[Dims]:
     stateful=True,
     any_device=True,
     effects=Effects.UNSEEN,
+    draws=_draws(random_philox.uniform),
 )
 def random_uniform_kernel(
     ctx: KernelContext, shape: Array, *, seed: int, seed2: int, dtype: DType
@@ -136,6 +174,7 @@ def random_uniform_kernel(
     stateful=True,
     any_device=True,
     effects=Effects.UNSEEN,
+    draws=_draws(random_philox.normal),
 )
 def random_standard_normal_kernel(
     ctx: KernelContext, shape: Array, *, seed: int, seed2: int, dtype: DType
@@ -182,6 +221,38 @@ def truncated_normal_kernel(
     )
 
 
+def _draw_integers(
+    xp: ArrayNamespace,
+    reserve: Reserve,
+    shape: Array,
+    minval: Array,
+    maxval: Array,
+    *,
+    seed: int,
+    seed2: int,
+    Tout: DType,
+) -> Any:
+    if not (is_known(minval) and is_known(maxval)):
+        raise refuse("the bounds of random integers are checked before any is drawn")
+    _check_bounds(minval, maxval)
+    return _drawn(xp, reserve, _checked_sizes(shape), Tout, _between(minval, maxval))
+
+
+def _check_bounds(minval: Array, maxval: Array) -> None:
+    if np.ndim(minval) or np.ndim(maxval) or minval >= maxval:
+        raise InvalidArgumentError(
+            f"minval and maxval must be scalars, minval the lesser; found {np.asarray(minval)} "
+            f"and {np.asarray(maxval)}"
+        )
+
+
+def _between(minval: Array, maxval: Array) -> random_philox.Distribution:
+    def draw(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
+        return random_philox.integers(xp, key, counter, count, dtype, minval, maxval)
+
+    return draw
+
+
 @op(
     """
     RandomUniformInt(shape: T, minval: Tout, maxval: Tout) -> output: Tout
@@ -194,6 +265,7 @@ def truncated_normal_kernel(
     stateful=True,
     any_device=True,
     effects=Effects.UNSEEN,
+    draws=Draws(_sequence_of, _draw_integers),
 )
 def random_uniform_int_kernel(
     ctx: KernelContext,
@@ -206,19 +278,12 @@ def random_uniform_int_kernel(
     Tout: DType,
 ) -> Any:
     """Return integers in [minval, maxval)."""
-    if np.ndim(minval) or np.ndim(maxval) or minval >= maxval:
-        raise InvalidArgumentError(
-            f"minval and maxval must be scalars, minval the lesser; found {np.asarray(minval)} "
-            f"and {np.asarray(maxval)}"
-        )
-
-    def draw(xp: ArrayNamespace, key: Array, counter: Array, count: int, dtype: DType) -> Any:
-        return random_philox.integers(xp, key, counter, count, dtype, minval, maxval)
+    _check_bounds(minval, maxval)
 
     def unseeded(generator: np.random.Generator, sizes: list[int]) -> Any:
         return generator.integers(int(minval), int(maxval), sizes, Tout.as_numpy_dtype)
 
-    return _draw(_sequence(ctx, seed, seed2), shape, Tout, draw, unseeded)
+    return _draw(_sequence(ctx, seed, seed2), shape, Tout, _between(minval, maxval), unseeded)
 
 
 @op(
