@@ -35,6 +35,7 @@ from tideflow.graph.node import (
     topological_order,
 )
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def, is_registered
+from tideflow.graph.operation import operation_of
 from tideflow.graph.shape_rules import handle_data_of
 from tideflow.graph.shapes import TensorShape
 from tideflow.wire import dtypes, errors
@@ -359,6 +360,7 @@ class FuncGraph(Graph):
       inputs: arguments, those for captures last.
       outputs: results.
       captures: (outer tensor, argument) for each capture.
+      control_captures: operations of graphs around it after which the function must run.
       definition: the function of the whole body, once it is defined.
     """
 
@@ -374,6 +376,7 @@ class FuncGraph(Graph):
         self.inputs: list[Tensor] = []
         self.outputs: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
+        self.control_captures: list[Operation] = []
         self.definition: FunctionDefinition | None = None
         self._captured: dict[int, Tensor] = {}
         # By the id of an argument for a capture: what was captured, as it was first known.
@@ -392,6 +395,25 @@ class FuncGraph(Graph):
         made.set_shape(shape)
         self.inputs.append(made)
         return made
+
+    def control_dependencies(self, control_inputs: Any) -> Any:
+        """Let new operations run only after others; the whole function runs after those outside."""
+        if control_inputs is not None:
+            control_inputs = [op for op in map(operation_of, control_inputs) if self._is_here(op)]
+        return super().control_dependencies(control_inputs)
+
+    def _is_here(self, item: Any) -> bool:
+        """Whether an operation or tensor is not of a graph around this one, where it is noted."""
+        if not isinstance(item, (Tensor, Operation)):
+            return True
+        graph: Graph = self
+        while isinstance(graph, FuncGraph):
+            graph = graph.outer_graph
+            if item.graph is graph and not graph.is_eager:
+                self.control_captures.append(item if isinstance(item, Operation) else item.op)
+                return False
+        # What was called at once has run.
+        return not item.graph.is_eager
 
     def capture(self, tensor: Tensor) -> Tensor:
         """Return what stands in the body for a tensor of a graph around it.

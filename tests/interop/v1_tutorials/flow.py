@@ -53,6 +53,40 @@ def branches(tf: Any, at: Place) -> Any:
 
 
 @tutorial
+def functions_run_after_what_they_wait_for(tf: Any, at: Place) -> Any:
+    """A function may wait for an operation of the graph around it, directly or two graphs out."""
+    v = tf.Variable([1.0, 2.0], use_resource=True, name="v")
+    counted = tf.Variable(0, use_resource=True, name="counted")
+    changed = tf.scatter_update(v, [1], [5.0])
+    count = counted.assign_add(1).op
+
+    @tf.function
+    def waits() -> Any:
+        with tf.control_dependencies([changed]):
+            return v + 0.0
+
+    def counts() -> Any:
+        with tf.control_dependencies([count]):
+            return tf.identity(counted)
+
+    tf.enable_control_flow_v2()
+    try:
+        asked = tf.placeholder_with_default(True, [])
+        branch = tf.cond(asked, lambda: -changed, lambda: changed + 1.0)
+        nested = tf.cond(asked, lambda: tf.cond(asked, counts, lambda: counted + 9), lambda: -1)
+        loop = tf.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, x + counts()), [0, 0])
+    finally:
+        tf.disable_control_flow_v2()
+    called = waits()
+    with at.session() as sess:
+        sess.run(tf.global_variables_initializer())
+        found = [sess.run(nested), sess.run(loop), sess.run(counted)]
+        found.append(sess.run(branch, {asked: False}))
+        sess.run(v.initializer)
+        return [*found, sess.run(called), sess.run(v)]
+
+
+@tutorial
 def loops(tf: Any, at: Place) -> Any:
     n = tf.placeholder(tf.int32, [], name="n")
     i = tf.constant(0)

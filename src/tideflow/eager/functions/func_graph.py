@@ -85,9 +85,7 @@ class FunctionGraph(FuncGraph):
             inner = self._captured.get(id(item._node))
             changed = None if inner is None else self._changed.get(id(inner))
             return [] if changed is None else [changed]
-        # What lies outside has its value before the function runs.
-        is_outside = isinstance(item, (Tensor, Operation)) and item.graph is not self
-        return [] if is_outside else [item]
+        return [item]
 
     def _keep_functions(self, made: Operation) -> None:
         """A dataset may outlive the trace that it was made in, and calls its functions by name."""

@@ -163,13 +163,23 @@ def _functional_op(
     branches: Sequence[FuncGraph],
     name: str | None,
 ) -> Operation:
-    op = make_op(get_op_def(op_name), args, attrs, name)
+    with _after_what_they_follow(branches):
+        op = make_op(get_op_def(op_name), args, attrs, name)
     # Who differentiates at once has given it further outputs already.
     for i, output in enumerate(op.outputs[: len(branches[0].outputs)]):
         dims = {branch.outputs[i].dims for branch in branches}
         if len(dims) == 1:
             output.set_shape(dims.pop())
     return op
+
+
+def _after_what_they_follow(bodies: Sequence[FuncGraph]) -> Any:
+    """Let an operation that runs bodies run after what is outside of them and comes before them."""
+    graph = get_default_graph()
+    before = {id(op): op for body in bodies for op in body.control_captures}
+    # A function may be called in another graph than the one that it was traced in.
+    known = [op for op in before.values() if op.graph is graph or isinstance(graph, FuncGraph)]
+    return graph.control_dependencies(known)
 
 
 # ---- branches
@@ -323,7 +333,8 @@ def while_op(
         "parallel_iterations": parallel_iterations,
     }
     stateless = "" if is_stateful(cond_graph) or is_stateful(body_graph) else "Stateless"
-    op = make_op(get_op_def(f"{stateless}While"), [inputs], attrs, name)
+    with _after_what_they_follow([cond_graph, body_graph]):
+        op = make_op(get_op_def(f"{stateless}While"), [inputs], attrs, name)
     found: list[Tensor] = shape_outputs(op)
     return found[: len(first)]
 
