@@ -8,7 +8,7 @@ Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from tideflow.eager.iterators import OwnedIterator
@@ -17,6 +17,8 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.data import (
     Dataset,
+    fixed_length_records,
+    lines_or_records,
     set_default_kind,
     sql_parts,
 )
@@ -216,8 +218,9 @@ def text_line_dataset(
       ...     [line.numpy() for line in tf.data.TextLineDataset(file.name)]
       [b'one', b'two']
     """
-    read = _reader("TextLineDataset", compression_type, buffer_size)
-    return _of_files(read, filenames, num_parallel_reads)
+    return lines_or_records(
+        DatasetV2, "TextLineDataset", filenames, compression_type, buffer_size, num_parallel_reads
+    )
 
 
 @export_v2("data.FixedLengthRecordDataset")
@@ -250,18 +253,8 @@ def fixed_length_record_dataset(
       ...     [x.numpy() for x in tf.data.FixedLengthRecordDataset(file.name, 2)]
       [b'aa', b'bb']
     """
-    sizes = [
-        convert_to_tensor(0 if size is None else size, dtypes.int64)
-        for size in (header_bytes, record_bytes, footer_bytes, buffer_size)
-    ]
-    kind = convert_to_tensor(compression_type or "")
-    return _of_files(
-        lambda names: DatasetV2._make(
-            "FixedLengthRecordDatasetV2", [names, *sizes, kind], TensorSpec((), dtypes.string)
-        ),
-        filenames,
-        num_parallel_reads,
-    )
+    sizes = [header_bytes, record_bytes, footer_bytes, buffer_size]
+    return fixed_length_records(DatasetV2, filenames, sizes, compression_type, num_parallel_reads)
 
 
 @export_v2("data.TFRecordDataset")
@@ -293,8 +286,9 @@ def tf_record_dataset(
       ...     [record.numpy() for record in tf.data.TFRecordDataset(path)]
       [b'one']
     """
-    read = _reader("TFRecordDataset", compression_type, buffer_size)
-    return _of_files(read, filenames, num_parallel_reads)
+    return lines_or_records(
+        DatasetV2, "TFRecordDataset", filenames, compression_type, buffer_size, num_parallel_reads
+    )
 
 
 @export_v2("data.experimental.SqlDataset")
@@ -320,28 +314,3 @@ def sql_dataset(
     """
     parts = sql_parts(driver_name, data_source_name, query, output_types)
     return DatasetV2._make("SqlDataset", *parts)
-
-
-def _reader(op: str, compression: str | None, buffer_size: Any) -> Callable[[Any], DatasetV2]:
-    """Return what makes the dataset of an op from the names of files."""
-
-    def read(names: Any) -> DatasetV2:
-        size = convert_to_tensor(0 if buffer_size is None else buffer_size, dtypes.int64)
-        inputs = [names, convert_to_tensor(compression or ""), size]
-        return DatasetV2._make(op, inputs, TensorSpec((), dtypes.string))
-
-    return read
-
-
-def _of_files(read: Callable[[Any], DatasetV2], filenames: Any, at_once: int | None) -> DatasetV2:
-    made: DatasetV2
-    if at_once is None and not isinstance(filenames, Dataset):
-        return read(convert_to_tensor(filenames, dtypes.string))
-    if not isinstance(filenames, Dataset):
-        names = apply_op("Reshape", convert_to_tensor(filenames, dtypes.string), [-1])
-        filenames = DatasetV2.from_tensor_slices(names)
-    if at_once is None:
-        made = filenames.flat_map(read)
-    else:
-        made = filenames.interleave(read, cycle_length=at_once)
-    return made

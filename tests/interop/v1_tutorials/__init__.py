@@ -6,7 +6,7 @@ What TensorFlow gives for each is written in `expected.txt`, which
 
 from __future__ import annotations
 
-from v1_tutorials import flow, graphs, models, running, state
+from v1_tutorials import flow, graphs, models, names, running, state
 from v1_tutorials.registry import TUTORIALS, Place, shown
 
-__all__ = ["TUTORIALS", "Place", "flow", "graphs", "models", "running", "shown", "state"]
+__all__ = ["TUTORIALS", "Place", "flow", "graphs", "models", "names", "running", "shown", "state"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import os
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -310,3 +312,29 @@ def random_numbers_with_seeds(tf: Any, at: Place) -> Any:
         first = [sess.run([a, b, c, d, e, f, h, k]) for _ in range(2)]
     with at.session() as sess:
         return [first, sess.run([a, b])]
+
+
+@tutorial
+def datasets_of_files(tf: Any, at: Place) -> Any:
+    """Files one after the other and in turns, of the names that a dataset gives, and headers."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = [os.path.join(folder, name) for name in "ab"]
+        for name in names:
+            with tf.io.TFRecordWriter(name + ".records") as writer:
+                for i in range(3):
+                    writer.write(f"{name[-1]}{i}".encode())
+            with open(name, "w") as file:
+                file.write(f"-{name[-1]}0{name[-1]}1+")
+        records = [name + ".records" for name in names]
+        given = tf.data.Dataset.from_tensor_slices(records)
+        made = [
+            tf.data.TFRecordDataset(records, num_parallel_reads=2),
+            tf.data.TFRecordDataset(records, None, 1000),
+            tf.data.TFRecordDataset(given),
+            tf.data.FixedLengthRecordDataset(names, 2, 1, 1),
+            tf.data.FixedLengthRecordDataset(names, 2, header_bytes=1, footer_bytes=1),
+            tf.data.TextLineDataset(names, buffer_size=100, num_parallel_reads=2),
+        ]
+        following = [tf.data.make_one_shot_iterator(one.batch(9)).get_next() for one in made]
+        with at.session() as sess:
+            return [sess.run(one).tolist() for one in following]

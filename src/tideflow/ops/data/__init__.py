@@ -7,6 +7,7 @@ from __future__ import annotations
 from tideflow.ops.data.background import Producer
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.experimental_api import assert_cardinality
+from tideflow.ops.data.file_datasets import fixed_length_records, lines_or_records
 from tideflow.ops.data.from_graph import function_of_graph
 from tideflow.ops.data.functions import drive, enter_scope
 from tideflow.ops.data.functions_api import Dataset, to_variant
@@ -47,9 +48,11 @@ __all__ = [
     "drive",
     "end_of_sequence",
     "enter_scope",
+    "fixed_length_records",
     "flat_specs",
     "function_of_graph",
     "in_file_thread",
+    "lines_or_records",
     "next_as_optional",
     "packed",
     "provide_data_service",

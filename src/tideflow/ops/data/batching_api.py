@@ -33,12 +33,10 @@ from tideflow.ops.sparse import SparseTensorSpec
 from tideflow.wire import dtypes
 
 
-def known_size(size: Tensor, drop_remainder: Any) -> int | None:
+def known_size(size: Tensor, drop_remainder: Tensor) -> int | None:
     """Return the size of all batches where it is known and none is smaller; else None."""
-    if static_value(*convert_to_tensor(drop_remainder).edge) is None:
-        return None
-    found = static_value(*size.edge)
-    return None if found is None or not bool(drop_remainder) else int(found)
+    drops, found = static_value(*drop_remainder.edge), static_value(*size.edge)
+    return None if found is None or not drops else int(found)
 
 
 class BatchTransformations(Transformations):
@@ -69,14 +67,14 @@ class BatchTransformations(Transformations):
           >>> [x.tolist() for x in tf.data.Dataset.range(5).batch(2).as_numpy_iterator()]
           [[0, 1], [2, 3], [4]]
         """
-        size = int64(batch_size)
-        known = known_size(size, drop_remainder)
+        size = int64(batch_size, "batch_size")
+        remainder = convert_to_tensor(drop_remainder, name="drop_remainder")
+        known = known_size(size, remainder)
         element = nest.map_structure(lambda leaf: leaf.batched(known), self._element)
         inputs: list[Any] = [self, size]
-        remainder = convert_to_tensor(drop_remainder)
         if num_parallel_calls is None:
             return self._make("BatchDatasetV2", [*inputs, remainder], element)
-        inputs += [int64(num_parallel_calls), remainder]
+        inputs += [int64(num_parallel_calls, "num_parallel_calls"), remainder]
         order = order_text(deterministic)
         return self._make("ParallelBatchDataset", inputs, element, deterministic=order)
 
@@ -112,7 +110,7 @@ class BatchTransformations(Transformations):
           >>> [x.tolist() for x in batches.as_numpy_iterator()]
           [[0, 1, 2], [3, 4, 5]]
         """
-        sizes = int64(batch_size)
+        sizes = int64(batch_size, "batch_sizes")
         given = static_value(*sizes.edge)
         numbers = [] if given is None else np.reshape(given, -1).tolist()
         size = numbers[0] if len(set(numbers)) == 1 else None
@@ -130,7 +128,8 @@ class BatchTransformations(Transformations):
             return leaf.unbatched().batched(size if is_known else None)
 
         element = nest.map_structure(rows, self._element)
-        inputs = [self._as_rows(), sizes, convert_to_tensor(drop_remainder)]
+        remainder = convert_to_tensor(drop_remainder, name="drop_remainder")
+        inputs = [self._as_rows(), sizes, remainder]
         return self._make("RebatchDatasetV2", inputs, element)
 
     def padded_batch(
@@ -163,8 +162,9 @@ class BatchTransformations(Transformations):
         leaves = tensor_leaves(self._element)
         shapes = padded_dims(self._element, padded_shapes)
         sizes = [padded_sizes(given) for given in shapes]
-        size = int64(batch_size)
-        known = known_size(size, drop_remainder)
+        size = int64(batch_size, "batch_size")
+        remainder = convert_to_tensor(drop_remainder, name="drop_remainder")
+        known = known_size(size, remainder)
         element = nest.pack_sequence_as(
             self._element,
             [
@@ -177,7 +177,7 @@ class BatchTransformations(Transformations):
             size,
             sizes,
             paddings(self._element, padding_values),
-            convert_to_tensor(drop_remainder),
+            remainder,
         ]
         return self._make("PaddedBatchDatasetV2", inputs, element, "Toutput_types")
 
@@ -252,7 +252,7 @@ class BatchTransformations(Transformations):
             )
         dims = static_dims(row_shape)
         shape = None if dims is None else (None, *dims)
-        inputs = [self, int64(batch_size), padded_sizes(row_shape)]
+        inputs = [self, int64(batch_size, "batch_size"), padded_sizes(row_shape)]
         element = SparseTensorSpec(shape, self._element.dtype)
         return self._make("DenseToSparseBatchDataset", inputs, element)
 

@@ -164,15 +164,16 @@ def map_and_batch(
 
     def transform(dataset: Dataset) -> Dataset:
         traced = Traced(map_func, dataset._element, "Dataset_map_and_batch")
-        size = int64(batch_size)
-        known = known_size(size, drop_remainder)
+        size = int64(batch_size, "batch_size")
+        remainder = convert_to_tensor(drop_remainder, name="drop_remainder")
+        known = known_size(size, remainder)
         element = nest.map_structure(lambda leaf: leaf.batched(known), traced.element)
         inputs = [
             dataset,
             traced.captured,
             size,
-            int64(calls),
-            convert_to_tensor(drop_remainder),
+            int64(calls, "num_parallel_calls"),
+            remainder,
         ]
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
         return dataset._make("MapAndBatchDataset", inputs, element, **attrs)

@@ -1,29 +1,105 @@
-"""Datasets of what is in files, for sessions.
+"""Datasets of what is in files: how both shapes make them, and the functions of sessions.
 
 Source: tensorflow/python/data/ops/readers.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
+from tideflow.ops.data.functions_api import Dataset
 from tideflow.ops.data.session_iterators import DatasetV1
 from tideflow.ops.data.sql import sql_parts
 from tideflow.ops.data.structure import int64
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 
+Kind = TypeVar("Kind", bound=Dataset)
+
+
+def lines_or_records(
+    kind: type[Kind],
+    op: str,
+    filenames: Any,
+    compression_type: str | None,
+    buffer_size: Any,
+    num_parallel_reads: int | None,
+) -> Kind:
+    """Return the dataset of a class that TextLineDataset or TFRecordDataset, the op, makes.
+
+    Args: as those of the public functions.
+    """
+
+    def read(names: Tensor) -> Kind:
+        size = int64(0 if buffer_size is None else buffer_size)
+        inputs = [names, convert_to_tensor(compression_type or ""), size]
+        return kind._make(op, inputs, TensorSpec((), dtypes.string))
+
+    return _of_files(kind, read, filenames, num_parallel_reads)
+
+
+def fixed_length_records(
+    kind: type[Kind],
+    filenames: Any,
+    sizes: list[Any],
+    compression_type: str | None,
+    num_parallel_reads: int | None,
+) -> Kind:
+    """Return a dataset, of a class, of records that have one length.
+
+    Args:
+      sizes: the bytes of the header, of a record, of the footer and of the buffer; None for 0.
+      filenames, compression_type, num_parallel_reads: as those of the public functions.
+    """
+
+    def read(names: Tensor) -> Kind:
+        numbers = [int64(0 if size is None else size) for size in sizes]
+        inputs = [names, *numbers, convert_to_tensor(compression_type or "")]
+        return kind._make("FixedLengthRecordDatasetV2", inputs, TensorSpec((), dtypes.string))
+
+    return _of_files(kind, read, filenames, num_parallel_reads)
+
+
+def _of_files(
+    kind: type[Kind], read: Callable[[Any], Kind], filenames: Any, at_once: int | None
+) -> Kind:
+    if not isinstance(filenames, Dataset):
+        names = convert_to_tensor(filenames, dtypes.string)
+        # TensorFlow has no other constants in the graph around.
+        with get_default_graph().name_scope("flat_filenames") as scope:
+            if at_once is None:
+                return read(names)
+            flat = apply_op("Reshape", names, [-1], name=scope)
+        filenames = kind.from_tensor_slices(flat)
+    made: Kind = (
+        filenames.flat_map(read)
+        if at_once is None
+        else filenames.interleave(read, cycle_length=at_once)
+    )
+    return made
+
 
 @export("data.TextLineDataset")
-def text_line_dataset(filenames: TensorLike, compression_type: str | None = None) -> DatasetV1:
+def text_line_dataset(
+    filenames: Any,
+    compression_type: str | None = None,
+    buffer_size: TensorLike | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> DatasetV1:
     r"""Return a dataset of the lines of files.
 
     Args:
-      filenames: names of files, a string scalar or vector.
+      filenames: names of files: a string tensor, a list, or a dataset of names.
       compression_type: "", "ZLIB" or "GZIP"; None for "".
+      buffer_size: how many bytes are read at once; None leaves it to the runtime.
+      num_parallel_reads: how many files take turns; None for one after the other.
+      name: accepted for programs that give it.
     Returns: a dataset of string scalars, without the ends of lines.
     Raises: NotFoundError, when walked over, for a file that is not there.
     Example:
@@ -35,16 +111,27 @@ def text_line_dataset(filenames: TensorLike, compression_type: str | None = None
       ...     session.run(lines.get_next())
       b'one'
     """
-    return _of_files("TextLineDataset", filenames, compression_type)
+    return lines_or_records(
+        DatasetV1, "TextLineDataset", filenames, compression_type, buffer_size, num_parallel_reads
+    )
 
 
 @export("data.TFRecordDataset")
-def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None) -> DatasetV1:
+def tf_record_dataset(
+    filenames: Any,
+    compression_type: str | None = None,
+    buffer_size: TensorLike | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> DatasetV1:
     """Return a dataset of the records of TFRecord files.
 
     Args:
-      filenames: names of files, a string scalar or vector.
+      filenames: names of files: a string tensor, a list, or a dataset of names.
       compression_type: "", "ZLIB" or "GZIP"; None for "".
+      buffer_size: how many bytes are read at once; None leaves it to the runtime.
+      num_parallel_reads: how many files take turns; None for one after the other.
+      name: accepted for programs that give it.
     Returns: a dataset of string scalars.
     Raises: NotFoundError, when walked over, for a file that is not there; DataLossError for a
       record that
@@ -60,7 +147,44 @@ def tf_record_dataset(filenames: TensorLike, compression_type: str | None = None
       ...     session.run(records.get_next())
       b'one'
     """
-    return _of_files("TFRecordDataset", filenames, compression_type)
+    return lines_or_records(
+        DatasetV1, "TFRecordDataset", filenames, compression_type, buffer_size, num_parallel_reads
+    )
+
+
+@export("data.FixedLengthRecordDataset")
+def fixed_length_record_dataset(
+    filenames: Any,
+    record_bytes: TensorLike,
+    header_bytes: TensorLike | None = None,
+    footer_bytes: TensorLike | None = None,
+    buffer_size: TensorLike | None = None,
+    compression_type: str | None = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> DatasetV1:
+    """Return a dataset of the records of files in which all have one length.
+
+    Args:
+      filenames: names of files: a string tensor, a list, or a dataset of names.
+      record_bytes, header_bytes, footer_bytes: how many bytes a record has, and how many lie before
+        the first and after the last; None for 0.
+      buffer_size: how many bytes are read at once; None leaves it to the runtime.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+      num_parallel_reads: how many files take turns; None for one after the other.
+      name: accepted for programs that give it.
+    Returns: a dataset of string scalars.
+    Raises: InvalidArgumentError, when walked over, for a file that has another length.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile("w") as file, tf.Session() as session:
+      ...     print("aabb", end="", file=file, flush=True)
+      ...     records = tf.data.FixedLengthRecordDataset(file.name, 2)
+      ...     session.run(tf.data.make_one_shot_iterator(records).get_next())
+      b'aa'
+    """
+    sizes = [header_bytes, record_bytes, footer_bytes, buffer_size]
+    return fixed_length_records(DatasetV1, filenames, sizes, compression_type, num_parallel_reads)
 
 
 @export("data.experimental.SqlDataset")
@@ -87,9 +211,3 @@ def sql_dataset(
     return DatasetV1._make(
         "SqlDataset", *sql_parts(driver_name, data_source_name, query, output_types)
     )
-
-
-def _of_files(op: str, filenames: TensorLike, compression_type: str | None) -> DatasetV1:
-    names = convert_to_tensor(filenames, dtypes.string)
-    inputs = [names, convert_to_tensor(compression_type or ""), int64(0)]
-    return DatasetV1._make(op, inputs, TensorSpec((), dtypes.string))

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import with_dependencies
@@ -116,7 +116,7 @@ class Dataset(SavedTransformations):
         if not 1 <= len(args) <= 3:
             raise ValueError(f"range takes one to three numbers; found {len(args)}")
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-        inputs = [int64(value) for value in (start, stop, step)]
+        inputs = [int64(start, "start"), int64(stop, "stop"), int64(step, "step")]
         return cls._make("RangeDataset", inputs, TensorSpec((), wanted))
 
     @classmethod
@@ -197,19 +197,20 @@ class Dataset(SavedTransformations):
             ...
           tideflow.wire.errors.InvalidArgumentError: ...No files matched pattern: /nowhere/*.txt...
         """
-        pattern = convert_to_tensor(file_pattern, dtypes.string)
-        names: Any = apply_op("MatchingFiles", pattern)
-        size = apply_op("Size", names)
-        patterns = apply_op("ReduceJoin", apply_op("Reshape", pattern, [-1]), 0, separator=", ")
-        message = apply_op("StringJoin", ["No files matched pattern: ", patterns])
-        checked = Assert(apply_op("Greater", size, 0), [message], summarize=1)
-        if checked is not None:
-            names = with_dependencies([checked], names)
-        made = cls.from_tensor_slices(names)
-        if shuffle is None or shuffle:
-            count = apply_op("Cast", apply_op("Maximum", size, 1), DstT=dtypes.int64)
-            return made.shuffle(count, seed)
-        return made
+        with get_default_graph().name_scope("list_files"):
+            pattern = convert_to_tensor(file_pattern, dtypes.string, name="file_pattern")
+            names: Any = apply_op("MatchingFiles", pattern)
+            size = apply_op("Size", names)
+            patterns = apply_op("ReduceJoin", apply_op("Reshape", pattern, [-1]), 0, separator=", ")
+            message = apply_op("StringJoin", ["No files matched pattern: ", patterns])
+            checked = Assert(apply_op("Greater", size, 0), [message], summarize=1)
+            if checked is not None:
+                names = with_dependencies([checked], names)
+            made = cls.from_tensor_slices(names)
+            if shuffle is None or shuffle:
+                count = apply_op("Cast", apply_op("Maximum", size, 1), DstT=dtypes.int64)
+                return made.shuffle(count, seed)
+            return made
 
     @classmethod
     def zip(cls, *args: Any, datasets: object | None = None, name: str | None = None) -> Self:
@@ -324,7 +325,7 @@ class Dataset(SavedTransformations):
         op = "MapDataset"
         if num_parallel_calls is not None:
             op = "ParallelMapDatasetV2"
-            inputs.append(int64(num_parallel_calls))
+            inputs.append(int64(num_parallel_calls, "num_parallel_calls"))
             attrs["deterministic"] = order_text(deterministic)
         return self._make(op, inputs, traced.element, **attrs)
 
@@ -388,16 +389,15 @@ class Dataset(SavedTransformations):
           [0, 1, 0, 1]
         """
         traced, element = self._nested(map_func)
-        lengths = [
-            -1 if cycle_length is None else cycle_length,
-            1 if block_length is None else block_length,
-        ]
-        inputs: list[Any] = [self, traced.captured, *map(int64, lengths)]
+        cycle = int64(-1 if cycle_length is None else cycle_length, "cycle_length")
+        block = int64(1 if block_length is None else block_length, "block_length")
+        inputs: list[Any] = [self, traced.captured, cycle, block]
         attrs: dict[str, Any] = {"f": traced.ref}
         if num_parallel_calls is None:
             return self._make("InterleaveDataset", inputs, element, **attrs)
         # How much is buffered is left to the runtime.
-        inputs += [int64(-1), int64(-1), int64(num_parallel_calls)]
+        inputs += [int64(-1, "buffer_output_elements"), int64(-1, "prefetch_input_elements")]
+        inputs.append(int64(num_parallel_calls, "num_parallel_calls"))
         attrs["deterministic"] = order_text(deterministic)
         return self._make("ParallelInterleaveDatasetV4", inputs, element, **attrs)
 
@@ -424,7 +424,8 @@ class Dataset(SavedTransformations):
           >>> int(tf.data.Dataset.range(5).reduce(tf.constant(0, tf.int64), add))
           10
         """
-        state = as_tensors(initial_state)
+        with get_default_graph().name_scope("initial_state"):
+            state = as_tensors(initial_state)
         traced, specs = traced_state(
             reduce_func, specs_of(state), self._element, "Dataset_reduce", lambda found: found
         )

@@ -319,7 +319,7 @@ class GroupingTransformations(BatchTransformations):
           True
         """
         first, second = (0 if one is None else one for one in get_seed(seed))
-        inputs: list[Any] = [int64(first), int64(second)]
+        inputs: list[Any] = [int64(first, "seed"), int64(second, "seed2")]
         spec = TensorSpec((), dtypes.int64)
         if not rerandomize_each_iteration:
             return cls._make("RandomDataset", inputs, spec)

@@ -129,5 +129,6 @@ def paddings(element: Any, values: Any) -> list[Tensor]:
 
 def _padding(value: Any, dtype: Any) -> Tensor:
     if value is not None:
-        return convert_to_tensor(value, dtype)
-    return convert_to_tensor("" if dtype is dtypes.string else 0, dtype)
+        return convert_to_tensor(value, dtype, name="padding_value")
+    filler = "" if dtype is dtypes.string else 0
+    return convert_to_tensor(filler, dtype, name="padding_value")

@@ -262,7 +262,7 @@ class Iterator:
                     f"{self.output_shapes!r} but got dataset with output shapes "
                     f"{_shapes(dataset._element)!r}."
                 )
-        return make("MakeIterator", [dataset._variant, self._handle], name)
+        return make("MakeIterator", [dataset._variant, self._handle], name or "make_initializer")
 
     def get_next(self, name: str | None = None) -> Any:
         """Return tensors for the next element.

@@ -7,11 +7,12 @@ says which tensors stand for it; the ops know these alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from tideflow.graph.building import apply_op, convert_to_tensor, make_op
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import get_op_def
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec, type_spec_of
@@ -82,9 +83,9 @@ def make(op: str, inputs: Sequence[Any], name: str | None = None, **attrs: Any) 
     return make_op(get_op_def(op), inputs, attrs, name or op)
 
 
-def int64(value: TensorLike) -> Tensor:
-    """Return a number as an int64 tensor."""
-    return convert_to_tensor(value, dtypes.int64)
+def int64(value: TensorLike, name: str | None = None) -> Tensor:
+    """Return a number as an int64 tensor; name is that of the constant that is made of it."""
+    return convert_to_tensor(value, dtypes.int64, name=name)
 
 
 def variant_of(leaf: object) -> Any:
@@ -95,20 +96,28 @@ def variant_of(leaf: object) -> Any:
 def tensors(value: Any) -> Any:
     """Return a structure of tuples and dicts with tensors, or what has a spec, as leaves.
 
-    A list is one tensor, unless it is one of datasets.
+    A list is one tensor, unless it is one of datasets.  Constants get the names of TensorFlow.
     Raises: TypeError or ValueError for what becomes no tensor.
     """
+    with get_default_graph().name_scope("normalize_element"):
+        return _tensors(value, itertools.count())
+
+
+def _tensors(value: Any, numbers: Iterator[int]) -> Any:
+    if isinstance(value, dict):
+        # Components are numbered in the order of keys.
+        found = {key: _tensors(value[key], numbers) for key in sorted(value)}
+        return {key: found[key] for key in value}
+    if isinstance(value, tuple) and not isinstance(value, SparseTensorValue):
+        items = [_tensors(item, numbers) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    number = next(numbers)
     if isinstance(value, SparseTensorValue):
         return SparseTensor.from_value(value)
-    if isinstance(value, dict):
-        return {key: tensors(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        items = [tensors(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, list) and value and isinstance(value[0], StructuredVariant):
         return VariantBatch.of(value)
     has_spec = not isinstance(value, Tensor) and type_spec_of(value) is not None
-    return value if has_spec else convert_to_tensor(value)
+    return value if has_spec else convert_to_tensor(value, name=f"component_{number}")
 
 
 class VariantBatch:

@@ -52,7 +52,7 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(5).take(2)]
           [0, 1]
         """
-        return self._like("TakeDataset", int64(count))
+        return self._like("TakeDataset", int64(count, "count"))
 
     def skip(self, count: TensorLike, name: str | None = None) -> Self:
         """Return the elements after the first ones.
@@ -65,7 +65,7 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(5).skip(3)]
           [3, 4]
         """
-        return self._like("SkipDataset", int64(count))
+        return self._like("SkipDataset", int64(count, "count"))
 
     def shard(self, num_shards: TensorLike, index: TensorLike, name: str | None = None) -> Self:
         """Return every n-th element.
@@ -80,7 +80,8 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(5).shard(2, 1)]
           [1, 3]
         """
-        return self._like("ShardDataset", int64(num_shards), int64(index))
+        places = int64(num_shards, "num_shards"), int64(index, "index")
+        return self._like("ShardDataset", *places)
 
     def repeat(self, count: TensorLike | None = None, name: str | None = None) -> Self:
         """Return the elements several times.
@@ -93,7 +94,8 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(2).repeat(2)]
           [0, 1, 0, 1]
         """
-        return self._like("RepeatDataset", int64(-1 if count is None else count))
+        times = int64(-1 if count is None else count, "count")
+        return self._like("RepeatDataset", times)
 
     def prefetch(self, buffer_size: TensorLike, name: str | None = None) -> Self:
         """Return the elements, some of them made ahead in the background.
@@ -106,7 +108,7 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(5).prefetch(2)]
           [0, 1, 2, 3, 4]
         """
-        return self._like("PrefetchDataset", int64(buffer_size))
+        return self._like("PrefetchDataset", int64(buffer_size, "buffer_size"))
 
     def cache(self, filename: TensorLike = "", name: str | None = None) -> Self:
         """Return the elements, kept once they were made.
@@ -121,7 +123,8 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
           [0, 1, 0, 1]
         """
-        return self._like("CacheDataset", convert_to_tensor(filename, dtypes.string))
+        prefix = convert_to_tensor(filename, dtypes.string, name="filename")
+        return self._like("CacheDataset", prefix)
 
     def fingerprint(self) -> Tensor:
         """Return a number that is equal for datasets that are made in the same way.
@@ -163,9 +166,9 @@ class Transformations(StructuredVariant):
             second = 2**31 - 1
         return self._like(
             "ShuffleDataset",
-            int64(buffer_size),
-            int64(first),
-            int64(second),
+            int64(buffer_size, "buffer_size"),
+            int64(first, "seed"),
+            int64(second, "seed2"),
             reshuffle_each_iteration=reshuffle_each_iteration is not False,
         )
 
@@ -192,8 +195,13 @@ class Transformations(StructuredVariant):
           [[0, 1, 2], [2, 3, 4], [4]]
         """
         element = nest.map_structure(lambda leaf: DatasetSpec._of(leaf, type(self)), self._element)
-        numbers = [size, size if shift is None else shift, stride]
-        inputs = [self, *map(int64, numbers), convert_to_tensor(drop_remainder)]
+        inputs = [
+            self,
+            int64(size, "size"),
+            int64(size if shift is None else shift, "shift"),
+            int64(stride, "stride"),
+            convert_to_tensor(drop_remainder, name="drop_remainder"),
+        ]
         return self._make("WindowDataset", inputs, element)
 
     def unique(self, name: str | None = None) -> Self:

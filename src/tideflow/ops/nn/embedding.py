@@ -37,15 +37,14 @@ def embedding_lookup(
         raise ValueError("embedding_lookup needs at least one table")
     if partition_strategy not in ("mod", "div"):
         raise ValueError(f"partition_strategy must be 'mod' or 'div'; found {partition_strategy!r}")
-    with get_default_graph().name_scope(name or "embedding_lookup"):
-        ids = convert_to_tensor(ids)
+    with get_default_graph().name_scope(name or "embedding_lookup") as scope:
+        ids = convert_to_tensor(ids, name="ids")
         parts = [p if hasattr(p, "sparse_read") else convert_to_tensor(p) for p in parts]
         if len(parts) == 1:
-            found = _clipped(_rows(parts[0], ids), ids, max_norm)
-        else:
-            found = _lookup_in_parts(parts, ids, partition_strategy, max_norm)
-        made: Tensor = apply_op("Identity", found)
-        return made
+            found = _clipped(_rows(parts[0], ids, scope), ids, max_norm)
+            made: Tensor = apply_op("Identity", found)
+            return made
+        return _lookup_in_parts(parts, ids, partition_strategy, max_norm, scope)
 
 
 @export_v2("nn.embedding_lookup")
@@ -68,17 +67,17 @@ def _parts(params: object) -> list[Any]:
     return [params] if params is not None else []
 
 
-def _rows(part: TensorLike, ids: Tensor) -> Tensor:
+def _rows(part: TensorLike, ids: Tensor, name: str | None = None) -> Tensor:
     read = getattr(part, "sparse_read", None)
     if read is not None:
-        rows: Tensor = read(ids)
+        rows: Tensor = read(ids, name=name)
         return rows
-    made: Tensor = apply_op("GatherV2", part, ids, 0)
+    made: Tensor = apply_op("GatherV2", part, ids, 0, name=name)
     return made
 
 
 def _lookup_in_parts(
-    parts: list[Any], ids: Tensor, strategy: str, max_norm: float | None
+    parts: list[Any], ids: Tensor, strategy: str, max_norm: float | None, name: str
 ) -> Tensor:
     count = len(parts)
     flat = apply_op("Reshape", ids, [-1])
@@ -96,7 +95,7 @@ def _lookup_in_parts(
     for part, own_ids in zip(parts, wanted):
         with graph.colocate_with(part if hasattr(part, "op") else None):
             rows.append(_clipped(_rows(part, own_ids), own_ids, max_norm))
-    merged = apply_op("ParallelDynamicStitch", origins, rows)
+    merged = apply_op("ParallelDynamicStitch", origins, rows, name=name)
     row_shape = rows[0].shape[1:]
     found: Tensor = apply_op("Reshape", merged, _result_sizes(ids, parts[0], row_shape))
     found.set_shape(ids.shape.concatenate(row_shape))

@@ -53,7 +53,7 @@ class QueueBase:
         shapes = [shape.sizes for shape in first.shapes]
         for queue in queues[1:]:
             shapes = [static_shapes.relax(d, s.sizes) for d, s in zip(shapes, queue.shapes)]
-        handles = apply_op("Pack", [queue.queue_ref for queue in queues], axis=0)
+        handles = apply_op("Pack", [queue.queue_ref for queue in queues], axis=0, name="stack")
         chosen = apply_op("GatherV2", handles, index, 0)
         return QueueBase(first.dtypes, map(TensorShape, shapes), first.names, chosen)
 

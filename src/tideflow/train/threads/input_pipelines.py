@@ -16,6 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.static_value import static_value
 from tideflow.graph.types import ShapeLike, TensorLike
 from tideflow.ops.array import boolean_mask
 from tideflow.ops.control_flow import cond, control_dependencies
@@ -101,7 +102,7 @@ def input_producer(
             dtypes=[given.dtype.base_dtype],
             shapes=[shape],
             shared_name=shared_name,
-            name=name or "fifo_queue",
+            name=name or "FIFOQueueV2",
         )
         add_queue_runner(QueueRunner(queue, [queue.enqueue_many([given])], cancel_op=cancel_op))
         if summary_name is not None:
@@ -110,7 +111,8 @@ def input_producer(
 
 
 def _share(count: Tensor, capacity: int) -> Tensor:
-    made: Tensor = apply_op("Mul", apply_op("Cast", count, DstT=dtypes.float32), 1.0 / capacity)
+    full = apply_op("Cast", count, DstT=dtypes.float32)
+    made: Tensor = apply_op("Mul", full, 1.0 / capacity, name="mul")
     return made
 
 
@@ -164,7 +166,7 @@ def range_input_producer(
 ) -> QueueBase:
     """Return a queue of the integers from 0 to limit - 1; see input_producer."""
     with get_default_graph().name_scope(name or "input_producer") as scope:
-        numbers = apply_op("Range", 0, limit, 1)
+        numbers = apply_op("Range", 0, limit, 1, name="range")
         summary = f"fraction_of_{capacity}_full"
         return input_producer(
             numbers, [], num_epochs, shuffle, seed, capacity, shared_name, summary, scope
@@ -189,7 +191,7 @@ def slice_input_producer(
         given = [convert_to_tensor(tensor) for tensor in tensor_list]
         if not given:
             raise ValueError("Expected at least one tensor in slice_input_producer(). Received: []")
-        limit = apply_op("GatherV2", apply_op("Shape", given[0]), 0, 0)
+        limit = apply_op("Shape", given[0])[0]
         queue = range_input_producer(limit, num_epochs, shuffle, seed, capacity, shared_name)
         index = queue.dequeue()
         return [apply_op("GatherV2", tensor, index, 0) for tensor in given]
@@ -264,10 +266,11 @@ class _Batches:
         put: Callable[[Any], Operation] = (
             queue.enqueue_many if self._enqueue_many else queue.enqueue
         )
-        if self._keep is True:
-            return put(tensors)
         if len(self._keep.dims) == 1:
             return put([boolean_mask(tensor, self._keep) for tensor in tensors])
+        known = static_value(*self._keep.edge)
+        if known is not None:
+            return put(tensors) if known else apply_op("NoOp")
         return cond(self._keep, lambda: put(tensors), lambda: apply_op("NoOp"))
 
     def take(self, queue: QueueBase, size: Any, allow_smaller: bool, name: str) -> Any:
@@ -278,9 +281,7 @@ class _Batches:
         return _like(self._tensors_list[0], flat)
 
 
-def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
-    if keep_input is True:
-        return True
+def _checked_keep(keep_input: TensorLike, enqueue_many: bool) -> Any:
     keep = convert_to_tensor(keep_input)
     if keep.dims is None:
         raise ValueError("`keep_input` dimensions must be known at graph construction.")
@@ -362,7 +363,7 @@ def _shuffled(
             shared_name=shared_name,
         )
         room = capacity - min_after_dequeue
-        over = apply_op("Maximum", 0, apply_op("Sub", queue.size(), min_after_dequeue))
+        over = apply_op("Maximum", 0, apply_op("Sub", queue.size(), min_after_dequeue, name="sub"))
         scalar_summary_of(f"fraction_over_{min_after_dequeue}_of_{room}_full", _share(over, room))
         return batches.take(queue, batch_size, allow_smaller_final_batch, scope)
 
@@ -373,7 +374,7 @@ def _form(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     Only a "maybe" asks which examples are wanted.  A "join" takes several lists of tensors, and has
     a thread for each; the others take one, as `tensors`.
     """
-    joins = name.endswith("join")
+    joins, scope = name.endswith("join"), name.removeprefix("maybe_")
     fixed: dict[str, Any] = {} if name.startswith("maybe") else {"keep_input": True}
     if joins:
         fixed["num_threads"] = 1
@@ -386,7 +387,7 @@ def _form(make: Callable[..., Any], name: str) -> Callable[..., Any]:
     def form(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
         tensors_list = given.pop("tensors_list") if joins else [given.pop("tensors")]
-        return make(tensors_list, **{**given, **fixed, "name": given.get("name") or name})
+        return make(tensors_list, **{**given, **fixed, "name": given.get("name") or scope})
 
     form.__name__ = form.__qualname__ = name
     form.__doc__ = make.__doc__
