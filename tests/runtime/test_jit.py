@@ -514,7 +514,7 @@ def long_steps(session, name, **options):
     """
     x = tf.placeholder(tf.float32, [2000, 1000])
     hot = x
-    for _ in range(10):
+    for _ in range(40):
         hot = tf.tanh(hot, name=name)
     feeds = {x: np.zeros([2000, 1000], np.float32)}
     runs = 0

@@ -27,6 +27,8 @@ _CHECKSUM_BYTES = 32
 _FINISHED = ".tfx"
 # A program that was killed leaves such a file behind.
 _UNFINISHED = ".tfx-unfinished"
+# What another process is to compile (compile_server).
+_ASKED = ".tfx-asked"
 _MOST_BYTES = 512 << 20
 # Once there is more, the oldest go until this share of it is left.
 _SHARE_LEFT = 0.75
@@ -46,32 +48,67 @@ class ExecutableFolder:
         self._most_bytes = most_bytes
         self._level = level
 
+    @property
+    def path(self) -> Path:
+        """The folder's absolute path."""
+        return self._path.absolute()
+
+    def has(self, key: str) -> bool:
+        """Whether something is kept under a key, damaged or not."""
+        return self._file(key).exists()
+
     def find(self, key: str) -> bytes | None:
         """Return what was kept under a key, or None."""
+        file = self._file(key)
+        body = self._read(file)
+        if body is not None:
+            with contextlib.suppress(OSError):
+                os.utime(file)
+        return body
+
+    def keep(self, key: str, body: bytes) -> None:
+        """Keep bytes under a key."""
+        self._write(self._file(key), body)
+        self._make_room()
+
+    def ask(self, key: str, request: bytes) -> None:
+        """Say what is to be compiled, and kept under a key."""
+        self._write(self._file(key, _ASKED), request)
+
+    def has_request(self, key: str) -> bool:
+        """Whether what is asked for under a key waits, or is being compiled."""
+        return self._file(key, _ASKED).exists()
+
+    def find_request(self, key: str) -> bytes | None:
+        """Return what is asked for under a key, or None."""
+        return self._read(self._file(key, _ASKED))
+
+    def drop_request(self, key: str) -> None:
+        """Note that a request is answered, as far as it can be."""
+        with contextlib.suppress(OSError):
+            self._file(key, _ASKED).unlink(missing_ok=True)
+
+    def _read(self, file: Path) -> bytes | None:
         try:
-            data = self._file(key).read_bytes()
+            data = file.read_bytes()
         except OSError:
             return None
         start = len(_MAGIC) + _CHECKSUM_BYTES
         body = data[start:]
         if data[:start] != _MAGIC + hashlib.sha256(body).digest():
-            _LOGGER.warning("%s is damaged; what it held is compiled again", self._file(key))
+            _LOGGER.warning("%s is damaged; what it held is compiled again", file)
             return None
-        with contextlib.suppress(OSError):
-            os.utime(self._file(key))
         return body
 
-    def keep(self, key: str, body: bytes) -> None:
-        """Keep bytes under a key."""
-        made = self._path / f"{key}.{os.getpid()}-{threading.get_ident()}{_UNFINISHED}"
+    def _write(self, file: Path, body: bytes) -> None:
+        made = file.with_name(f"{file.stem}.{os.getpid()}-{threading.get_ident()}{_UNFINISHED}")
         try:
             made.write_bytes(_MAGIC + hashlib.sha256(body).digest() + body)
-            made.replace(self._file(key))
+            made.replace(file)
         except OSError as error:
             _LOGGER.log(self._level, "compiled code is not kept in %s: %s", self._path, error)
             with contextlib.suppress(OSError):
                 made.unlink()
-        self._make_room()
 
     def _make_room(self) -> None:
         """Delete what was not used for longest, where there is too much."""
@@ -88,14 +125,14 @@ class ExecutableFolder:
 
     def _files(self) -> Iterator[tuple[int, int, Path]]:
         """Give when each of our files was used last, its size, and its path."""
-        for pattern in (f"*{_FINISHED}", f"*{_UNFINISHED}"):
+        for pattern in (f"*{_FINISHED}", f"*{_UNFINISHED}", f"*{_ASKED}"):
             for path in self._path.glob(pattern):
                 with contextlib.suppress(OSError):
                     about = path.stat()
                     yield about.st_mtime_ns, about.st_size, path
 
-    def _file(self, key: str) -> Path:
-        return self._path / f"{key}{_FINISHED}"
+    def _file(self, key: str, suffix: str = _FINISHED) -> Path:
+        return self._path / f"{key}{suffix}"
 
 
 def asked_folder() -> ExecutableFolder | None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tideflow.runtime.compile_client import compile_elsewhere, is_served, may_serve
 from tideflow.runtime.jax_internals import (
     JaxCpu,
     compile_for_cpu,
@@ -28,9 +29,10 @@ from tideflow.runtime.jax_internals import (
     quick_call,
 )
 from tideflow.runtime.jaxlib_internals import Call, CpuClient, Signature
-from tideflow.runtime.jit_cache import asked_folder, machine_and_code
+from tideflow.runtime.jit_cache import ExecutableFolder, asked_folder, machine_and_code
 from tideflow.runtime.jit_thread import is_leaving
 from tideflow.runtime.nested_trace import bounds_of
+from tideflow.runtime.plan_file import dump_plan, load_plan
 from tideflow.runtime.region_plan import NotCompiledError, RegionPlan
 from tideflow.runtime.region_trace import Traced, make_traceable
 
@@ -112,9 +114,27 @@ _lock = threading.Lock()
 _compiled: OrderedDict[Any, Executable] = OrderedDict()
 
 
-def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
+def is_for_server(plan: RegionPlan, signature: Signature, *, is_running: bool) -> bool:
+    """Whether another process is to compile a region, which is neither known here nor kept.
+
+    is_running: only if that process need not be started.
+    """
+    folder = asked_folder()
+    if folder is None or not may_serve(folder) or (is_running and not is_served(folder)):
+        return False
+    large = signature_of([plan.constants[slot] for slot in plan.large])
+    with _lock:
+        if (plan.digest, signature, large, bounds_of(plan)) in _compiled:
+            return False
+    return not folder.has(_key(plan, signature, large))
+
+
+def compile_region(
+    plan: RegionPlan, signature: Signature, *, is_elsewhere: bool = False
+) -> Executable:
     """Compile a region, or return what was compiled before for the same content and shapes.
 
+    is_elsewhere: by another process, if that succeeds.
     Raises: NotCompiledError that names the nodes that do not compile; others from the compiler.
     """
     # Regions that differ in their large constants alone share the code.
@@ -125,7 +145,7 @@ def compile_region(plan: RegionPlan, signature: Signature) -> Executable:
         if found is not None:
             _compiled.move_to_end(key)
             return replace(found, large=large)
-    made = _load_or_compile(plan, signature, large)
+    made = _load_or_compile(plan, signature, large, is_elsewhere)
     with _lock:
         _compiled[key] = replace(made, large=())
         while len(_compiled) > _MOST_CACHED:
@@ -139,20 +159,17 @@ def forget_compiled() -> None:
         _compiled.clear()
 
 
-def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, ...]) -> Executable:
+def _load_or_compile(
+    plan: RegionPlan, signature: Signature, large: tuple[Any, ...], is_elsewhere: bool
+) -> Executable:
     folder = asked_folder()
     if folder is None:
         return _compile(plan, signature, large)[0]
-    parts = (
-        plan.digest,
-        signature,
-        signature_of(large),
-        bounds_of(plan),
-        machine_and_code(),
-        compiler_key(),
-    )
-    key = hashlib.sha256(repr(parts).encode()).hexdigest()
+    handed_over = signature_of(large)
+    key = _key(plan, signature, handed_over)
     kept = folder.find(key)
+    if kept is None and is_elsewhere:
+        kept = _ask_server(folder, key, plan, signature, handed_over)
     if kept is not None:
         try:
             return _decode(kept, plan, signature, large)
@@ -164,16 +181,46 @@ def _load_or_compile(plan: RegionPlan, signature: Signature, large: tuple[Any, .
     try:
         made, lowered, compiled, given = _compile(plan, signature, large)
     except NotCompiledError as error:
-        folder.keep(key, pickle.dumps(_Refused(_positions(plan, error), str(error))))
+        folder.keep(key, _refused(plan, error))
         raise
     try:
-        rest = (made.constants, made.outputs, made.guards, made.is_checked, made.counters)
-        body = pickle.dumps(_Kept(_the_cpu().to_bytes(lowered, compiled), given, rest))
+        body = _encode(made, lowered, compiled, given)
     except Exception:  # some executables have no form to be kept in
         _LOGGER.debug("an executable is not kept", exc_info=True)
     else:
         folder.keep(key, body)
     return made
+
+
+def _key(plan: RegionPlan, signature: Signature, large: Signature) -> str:
+    parts = (plan.digest, signature, large, bounds_of(plan), machine_and_code(), compiler_key())
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _ask_server(
+    folder: ExecutableFolder, key: str, plan: RegionPlan, signature: Signature, large: Signature
+) -> bytes | None:
+    """Return what the server makes, None where that does not succeed.  Raises: CancelledError."""
+    try:
+        request = pickle.dumps((dump_plan(plan), signature, large))
+    except Exception:  # whatever cannot be written
+        _LOGGER.debug("a region cannot be handed to another process", exc_info=True)
+        return None
+    return folder.find(key) if compile_elsewhere(folder, key, request, is_leaving) else None
+
+
+def compile_request(request: bytes) -> bytes:
+    """Return what is to be kept for a request of another process.
+
+    Raises: whatever the compiler does.
+    """
+    data, signature, handed_over = pickle.loads(request)
+    plan = load_plan(data)
+    large = tuple(np.zeros(shape, dtype) for dtype, shape in handed_over)
+    try:
+        return _encode(*_compile(plan, signature, large))
+    except NotCompiledError as error:
+        return _refused(plan, error)
 
 
 class _Kept(NamedTuple):
@@ -191,9 +238,15 @@ class _Refused(NamedTuple):
     why: str
 
 
-def _positions(plan: RegionPlan, error: NotCompiledError) -> list[int]:
-    refused = {id(node) for node in error.nodes}
-    return [i for i, action in enumerate(plan.actions) if id(action.node) in refused]
+def _encode(made: Executable, lowered: Any, compiled: Any, given: Signature) -> bytes:
+    rest = (made.constants, made.outputs, made.guards, made.is_checked, made.counters)
+    return pickle.dumps(_Kept(_the_cpu().to_bytes(lowered, compiled), given, rest))
+
+
+def _refused(plan: RegionPlan, error: NotCompiledError) -> bytes:
+    nodes = {id(node) for node in error.nodes}
+    found = [i for i, action in enumerate(plan.actions) if id(action.node) in nodes]
+    return pickle.dumps(_Refused(found, str(error)))
 
 
 def _decode(

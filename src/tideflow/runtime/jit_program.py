@@ -77,6 +77,9 @@ class JitProgram(Program):
         self._tried_lock = threading.Lock()
         self._total_s = 0.0
         self._timed_runs = 0
+        # Of the last run that was timed; the first one is longer than others.
+        self._last_s = 0.0
+        self._is_new = False
         self._parts: list[Program | Region] | None = None
         self._must_form = self._is_forced
         self._is_asked = self._is_forced
@@ -106,11 +109,24 @@ class JitProgram(Program):
             super().run(slots)
             self._note(clock.monotonic_s() - started)
             return
+        if self._is_new:
+            self._is_new = False
+            started = clock.monotonic_s()
+            self._run_parts(parts, slots)
+            self._last_s = clock.monotonic_s() - started
+        else:
+            self._run_parts(parts, slots)
+
+    def _run_parts(self, parts: Sequence[Program | Region], slots: list[Any]) -> None:
         step: StopFlag = slots[0]
         for part in parts:
             if step.is_stopped:
                 step.check()
             part.run(slots)
+
+    def _takes_long(self) -> bool:
+        """Whether steps may wait for what is compiled of the program."""
+        return self._last_s >= LONG_RUN_S
 
     def _settle(self) -> None:
         """Run as one program again once NumPy is better everywhere; called from any thread."""
@@ -174,6 +190,7 @@ class JitProgram(Program):
                 runs.setdefault(number, []).append(one)
             if any(self._pays(number, run) for number, run in runs.items()):
                 self._parts = self._make_parts(runs)
+                self._is_new = True
             else:
                 self._let_go(self._calls)
                 self._parts = None
@@ -214,7 +231,8 @@ class JitProgram(Program):
                 parts.append(
                     Region(
                         plan_region(run, wanted, self._constants), program, self._resources,
-                        self._is_forced, self._exclude, self._settle, self._note_tried,
+                        self._is_forced, self._takes_long, self._exclude, self._settle,
+                        self._note_tried,
                     )
                 )  # fmt: skip
             else:

@@ -55,6 +55,7 @@ class Region:
       fallback: the same as straight NumPy code.
       resources: where its variables are found.
       is_forced: compile at once and ask for no measurements.
+      takes_long: whether it is part of a program that takes long, in which steps may wait.
       failed: called with the nodes that turn out not to compile.
       settled: called when the region is left to NumPy for good.
       tried: called when `is_untried` has changed.
@@ -70,6 +71,7 @@ class Region:
         fallback: Program,
         resources: Resources,
         is_forced: bool,
+        takes_long: Callable[[], bool],
         failed: Callable[[NotCompiledError], None],
         settled: Callable[[], None],
         tried: Callable[[], None],
@@ -80,6 +82,7 @@ class Region:
         self._cells = RegionCells(plan, resources)
         self._draws = plan.draws
         self.is_forced = is_forced
+        self._takes_long = takes_long
         self.entries: dict[Signature, Trial] = {}
         self.is_off = False
         # The types of the last step, and their entry.
@@ -111,9 +114,10 @@ class Region:
             self.compile(entry)
             entry = self._run_compiled(slots, held, inputs)
         elif entry is not None:
+            can_wait = slots[0].may_wait_s > 0 and not on_loop()
             if entry.is_due and entry.claim():
-                self._ask(entry)
-            if entry.may_wait and slots[0].may_wait_s > 0 and not on_loop():
+                self._ask(entry, can_wait=can_wait)
+            if entry.may_wait and can_wait:
                 entry.wait(slots[0])
                 entry = self._run_compiled(slots, held, inputs)
         if entry is not None:
@@ -146,9 +150,10 @@ class Region:
             if entry.is_due:
                 self._note_tried()
 
-    def _ask(self, entry: Trial) -> None:
+    def _ask(self, entry: Trial, *, can_wait: bool) -> None:
         """Have the compiler's thread compile for the shapes of an entry."""
-        entry.note_asked()
+        entry.note_asked(can_wait=can_wait)
+        entry.is_awaited = can_wait and self._takes_long()
         itself = weakref.ref(self)
         jit_thread.submit(lambda: _compile_if_alive(itself, entry))
 
@@ -306,11 +311,29 @@ class Region:
         return self.entries.setdefault(signature, Trial(signature))
 
     def compile(self, entry: Trial) -> None:
-        """Compile for the shapes of an entry; what goes wrong leaves the region to NumPy."""
+        """Compile for the shapes of an entry, or have another process do so."""
+        assert entry.signature is not None
+        # A process that has to start takes longer than jax to import, and a step that waits leaves
+        # the compiler the cores.  Where none does, steps would wait for the interpreter.
+        if self.is_forced or not jit_compile.is_for_server(
+            self.plan, entry.signature, is_running=entry.is_awaited
+        ):
+            self.make(entry)
+            return
+        itself = weakref.ref(self)
+        jit_thread.submit_request(lambda: _make_if_alive(itself, entry))
+
+    def make(self, entry: Trial, *, is_elsewhere: bool = False) -> None:
+        """Compile for the shapes of an entry; what goes wrong leaves the region to NumPy.
+
+        is_elsewhere: in another process, if that succeeds.
+        """
         assert entry.signature is not None
         try:
             entry.bounds = bounds_of(self.plan)
-            executable = jit_compile.compile_region(self.plan, entry.signature)
+            executable = jit_compile.compile_region(
+                self.plan, entry.signature, is_elsewhere=is_elsewhere
+            )
         except NotCompiledError as error:
             entry.leave_to_numpy()
             if len(self.entries) == 1:
@@ -353,6 +376,12 @@ def _compile_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
     found = region()
     if found is not None:
         found.compile(entry)
+
+
+def _make_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
+    found = region()
+    if found is not None:
+        found.make(entry, is_elsewhere=True)
 
 
 def _leave_out_if_alive(region: weakref.ref[Region], slots: Sequence[int]) -> None:

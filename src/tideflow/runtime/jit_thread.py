@@ -1,13 +1,13 @@
-"""The thread that compiles, while steps go on.
+"""The threads that compile, or wait for the process that compiles, while steps go on.
 
-One job at a time, so that steps keep the other cores.  The thread starts with the first job and
-ends with the last one.  It is no daemon: a daemon that comes back from the compiler while the
+One job at a time, on each, so that steps keep the other cores.  A thread starts with its first job
+and ends with the last one.  It is no daemon: a daemon that comes back from the compiler while the
 interpreter is being taken down ends the process with an abort.  So the interpreter waits for the
 job at hand, and `is_leaving` lets that one end early; further jobs are dropped.
 
-The thread's priority stays what it is: steps wait for it whenever it holds the interpreter's lock.
-While it works, threads change places more often: beside a thread that runs steps, each of which
-holds the lock, tracing 2000 nodes took 8.7 s, and takes 2.1.
+Their priority stays what it is: steps wait for them whenever they hold the interpreter's lock.
+While the one that compiles works, threads change places more often: beside a thread that runs
+steps, each of which holds the lock, tracing 2000 nodes took 8.7 s, and takes 2.1.
 """
 
 from __future__ import annotations
@@ -34,9 +34,15 @@ def is_leaving() -> bool:
 
 
 class JobThread:
-    """Runs jobs one after the other, on a thread that exists while there are some."""
+    """Runs jobs one after the other, on a thread that exists while there are some.
 
-    def __init__(self) -> None:
+    Args:
+      is_busy: whether jobs use the interpreter most of the time, and do not wait for others.
+    """
+
+    def __init__(self, name: str = "tideflow-compiler", *, is_busy: bool = True) -> None:
+        self._name = name
+        self._is_busy = is_busy
         self._lock = threading.Lock()
         self._jobs: deque[Callable[[], object]] = deque()
         self._thread: threading.Thread | None = None
@@ -47,17 +53,19 @@ class JobThread:
             self._jobs.append(job)
             if self._thread is None and not is_leaving():
                 try:
-                    self._thread = threads.start(self._work, name="tideflow-compiler", daemon=False)
+                    self._thread = threads.start(self._work, name=self._name, daemon=False)
                 except RuntimeError:  # the system gives no more threads
                     _LOGGER.debug("nothing is compiled at present", exc_info=True)
 
-    def wait(self) -> None:
-        """Wait until there is no job."""
+    def wait(self) -> bool:
+        """Wait until there is no job; return whether there was one."""
+        has_waited = False
         while True:
             with self._lock:
                 thread = self._thread
             if thread is None:
-                return
+                return has_waited
+            has_waited = True
             thread.join()
 
     def _work(self) -> None:
@@ -70,7 +78,7 @@ class JobThread:
                     return
                 job = self._jobs.popleft()
             try:
-                with _switching_often():
+                with _switching_often() if self._is_busy else contextlib.nullcontext():
                     job()
             except Exception:
                 _LOGGER.debug("a job of the compiler's thread failed", exc_info=True)
@@ -95,7 +103,15 @@ def _switching_often() -> Iterator[None]:
         _usual_switch_s = None
 
 
-_thread = JobThread()
+class _Threads:
+    """The threads of this process: for what uses the interpreter, and for what waits for others."""
+
+    def __init__(self) -> None:
+        self.compiler = JobThread()
+        self.requests = JobThread("tideflow-compile-requests", is_busy=False)
+
+
+_threads = _Threads()
 _generation = 0
 
 
@@ -106,18 +122,24 @@ def generation() -> int:
 
 def submit(job: Callable[[], object]) -> None:
     """Have a job run on the compiler's thread."""
-    _thread.submit(job)
+    _threads.compiler.submit(job)
+
+
+def submit_request(job: Callable[[], object]) -> None:
+    """Have a job run that waits for another process most of the time."""
+    _threads.requests.submit(job)
 
 
 def wait_until_compiled() -> None:
     """Wait until everything asked for so far, and what follows from it, is compiled."""
-    _thread.wait()
+    while _threads.compiler.wait() or _threads.requests.wait():
+        pass
 
 
 def _after_fork() -> None:
     # The thread does not exist in the child, and may have held the lock.
-    global _thread, _generation, _usual_switch_s
-    _thread = JobThread()
+    global _threads, _generation, _usual_switch_s
+    _threads = _Threads()
     _generation += 1
     if _usual_switch_s is not None:
         sys.setswitchinterval(_usual_switch_s)

@@ -47,12 +47,13 @@ class Trial:
       choice: what runs the region.
       executable: the compiled code, once it is there.
       may_wait: whether a step is to wait until it is there.
+      is_awaited: whether a step of its program waits, or may.
       bounds: how often loops of the code may go round.
     """
 
     __slots__ = (
         "_asked_in", "_early_s", "_is_done", "_lock", "bounds", "choice", "compiled_s",
-        "executable", "may_wait", "numpy_s", "signature",
+        "executable", "is_awaited", "may_wait", "numpy_s", "signature",
     )  # fmt: skip
 
     def __init__(self, signature: Signature | None = None) -> None:
@@ -60,6 +61,7 @@ class Trial:
         self.signature = signature
         self.executable: Executable | None = None
         self.may_wait = False
+        self.is_awaited = False
         self.bounds: tuple[int, ...] = ()
         self.compiled_s: list[float] = []
         self.numpy_s: list[float] = []
@@ -103,9 +105,9 @@ class Trial:
             self._asked_in = jit_thread.generation()
             return True
 
-    def note_asked(self) -> None:
-        """Take note that the compiler is asked; a long step then waits for it."""
-        self.may_wait = self._is_long
+    def note_asked(self, *, can_wait: bool) -> None:
+        """Take note that the compiler is asked by a step; it waits if it can, and is long."""
+        self.may_wait = can_wait and self._is_long
 
     def note_numpy(self, took_s: float) -> None:
         """Take note of a run with NumPy."""

@@ -1,0 +1,73 @@
+"""What another process compiles of a region that was written for it gives the same."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+import tideflow.v1 as tf
+from runtime import test_compiled_loops as loops
+from runtime.test_jit import train
+from runtime.test_jit_cache import run_as_a_new_program
+from tideflow.runtime import jit_compile
+from tideflow.wire import messages as pb
+
+
+@pytest.fixture(autouse=True)
+def requests(tmp_path, set_settings, monkeypatch):
+    """Have every region compiled from a request; the requests."""
+    set_settings(jit_cache=str(tmp_path / "compiled"))
+    seen = []
+
+    def answered(folder, key, request, must_end):
+        seen.append(request)
+        folder.keep(key, jit_compile.compile_request(request))
+        return True
+
+    elsewhere = functools.partial(jit_compile.compile_region, is_elsewhere=True)
+    monkeypatch.setattr(jit_compile, "compile_elsewhere", answered)
+    monkeypatch.setattr(
+        jit_compile, "compile_region", lambda *given, is_elsewhere: elsewhere(*given)
+    )
+    jit_compile.forget_compiled()
+    yield seen
+    assert seen
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        loops.test_a_loop_of_fed_turns_goes_round_as_often_as_it_is_told,
+        loops.test_a_branch_in_a_loop,
+        loops.test_a_recurrent_network_and_its_gradient,
+        loops.test_a_variable_that_a_loop_assigns,
+        loops.test_an_index_outside_is_refused_and_changes_nothing,
+    ],
+)
+def test_loops_branches_and_checks(check):
+    check()
+
+
+def test_training():
+    config = tf.ConfigProto()
+    config.graph_options.optimizer_options.global_jit_level = pb.OptimizerOptions.ON_2
+    assert train("resource", lambda: tf.train.AdamOptimizer(0.01), config)[2] > 0
+
+
+@pytest.fixture
+def always(requests, tmp_path, set_settings):
+    set_settings(jit="always", jit_cache=str(tmp_path / "compiled"))
+
+
+@pytest.mark.usefixtures("always")
+def test_what_does_not_compile_is_left_out(requests):
+    sizes, _ = run_as_a_new_program()
+    assert sizes == [4, 4]
+    assert len(requests) == 3  # one of them for what is left without the node
+
+
+@pytest.mark.usefixtures("always")
+def test_constants_that_are_handed_over_are_not_written(requests):
+    run_as_a_new_program()
+    assert max(map(len, requests)) < 3000 * 4
