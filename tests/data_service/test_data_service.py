@@ -222,6 +222,13 @@ def test_workers_of_a_list_share_out_elements():
         for policy in (service.ShardingPolicy.DATA, service.ShardingPolicy.FILE_OR_DATA):
             moved = tf.data.Dataset.range(7).apply(service.distribute(policy, dispatcher.target))
             assert numbers(moved) == list(range(7))
+        by_hint = service.distribute(service.ShardingPolicy.HINT, dispatcher.target)
+        assert numbers(tf.data.Dataset.range(3).apply(by_hint)) == [0, 0, 1, 1, 2, 2]
+        hint = tf.data.experimental.SHARD_HINT
+        parts = tf.data.Dataset.range(7).shard(hint, hint).map(lambda x: x + 1)
+        assert numbers(parts.apply(by_hint)) == list(range(1, 8))
+        with pytest.raises(tf.errors.FailedPreconditionError, match="SHARD_HINT"):
+            list(parts.apply(service.distribute("parallel_epochs", dispatcher.target)))
     finally:
         for server in (*workers, dispatcher):
             server.stop()

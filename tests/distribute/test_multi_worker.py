@@ -47,7 +47,13 @@ losses = []
 for _ in range(10):
     for x in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensors(data)):
         losses.append(float(train(x)))
+options = tf.data.Options()
+options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.HINT
+hint = tf.data.experimental.SHARD_HINT
+hinted = tf.data.Dataset.range(8).shard(hint, hint).batch(4).with_options(options)
+shared = strategy.experimental_distribute_dataset(hinted)
 print(json.dumps({
+    "by hints": [strategy.experimental_local_results(x)[0].numpy().tolist() for x in shared],
     "replicas": strategy.num_replicas_in_sync,
     "first": float(v.numpy()),
     "sums": [float(a) for a, _ in calls],
@@ -78,6 +84,8 @@ def run_together(count: int) -> list[dict]:
 def test_two_workers_agree_and_train_as_one() -> None:
     [alone] = run_together(1)
     found = run_together(2)
+    assert alone["by hints"] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert [worker["by hints"] for worker in found] == [[[0, 2], [4, 6]], [[1, 3], [5, 7]]]
     for worker in found:
         assert worker["replicas"] == 2
         assert worker["first"] == 5

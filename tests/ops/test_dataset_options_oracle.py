@@ -127,6 +127,56 @@ def test_one_worker_s_part(op, policy):
     assert found == (list(range(7)) if policy in (-1, 3) else [1, 4])
 
 
+def hinted(dataset, index=-1):
+    return dataset.to("ShardDataset", int64(-1), int64(index))
+
+
+def doubled(dataset):
+    return dataset.to("MapDataset", [], f=function(lambda x: x * 2, tf.int64))
+
+
+WITH_HINTS = {
+    "one": lambda: hinted(numbers(10)),
+    "of another index": lambda: hinted(numbers(10), 1),
+    "two": lambda: hinted(doubled(hinted(numbers(20)))),
+    "below a shard that is known": lambda: hinted(
+        numbers(20).to("ShardDataset", int64(2), int64(1))
+    ),
+    "below others": lambda: doubled(hinted(numbers(10)).to("RepeatDataset", int64(2))),
+    "beside one that has none": lambda: hinted(numbers(6)).to(
+        "ConcatenateDataset", numbers(7, 9).variant
+    ),
+}
+
+
+@pytest.mark.parametrize("workers", [(3, 1), (3, 2), (1, 0)])
+@pytest.mark.parametrize("name", WITH_HINTS)
+def test_one_worker_s_part_by_hints(name, workers):
+    found = check_elements(
+        lambda: WITH_HINTS[name]().to(
+            "AutoShardDataset", *map(int64, workers), auto_shard_policy=3
+        ),
+        ["AutoShardDataset"],
+    )
+    assert found
+
+
+@pytest.mark.parametrize("policy", [-1, 0, 2])
+def test_hints_that_nobody_takes(policy):
+    def build():
+        limits = int64(3), int64(1)
+        return hinted(numbers(10)).to("AutoShardDataset", *limits, auto_shard_policy=policy)
+
+    check_refused(build, ["AutoShardDataset"], "FailedPreconditionError")
+
+
+def test_hints_where_there_is_too_little():
+    def build():
+        return hinted(numbers(2)).to("AutoShardDataset", int64(3), int64(1), auto_shard_policy=3)
+
+    check_refused(build, ["AutoShardDataset"], INVALID, 1)
+
+
 @pytest.mark.parametrize(("count", "index"), [(0, 0), (3, 3), (3, -1), (-1, 0)])
 def test_parts_that_are_not_there(count, index):
     op = "AutoShardDataset"

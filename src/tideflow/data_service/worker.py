@@ -33,6 +33,7 @@ from tideflow.ops.data import (
     SplitFeed,
     read_splits,
     share_of,
+    with_shards,
 )
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -141,7 +142,7 @@ class _RunningTask:
             read_splits(dataset, feeds, definition.num_split_providers)
             return dataset
         if policy == pb.ProcessingModeDef.HINT:
-            raise errors.UnimplementedError("the worker has no ShardingPolicy.HINT")
+            return with_shards(dataset, definition.num_workers, definition.worker_index)
         return share_of(dataset, definition.num_workers, definition.worker_index)
 
     async def stop(self) -> None:

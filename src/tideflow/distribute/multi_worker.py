@@ -25,6 +25,7 @@ from tideflow.eager.context import context
 from tideflow.eager.functions import call_time_value
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
+from tideflow.ops.data import AutoShardPolicy, Dataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import IndexedSlices, nest
 from tideflow.ops.state import init_scope
@@ -301,19 +302,31 @@ class MultiWorkerExtended(MirroredExtended):
         return [InputContext(len(self._workers), self._rank, self.num_replicas_in_sync)]
 
     def shard(self, dataset: Any) -> Any:
-        """Return the dataset with this worker's share of each batch."""
-        if len(self._workers) == 1:
-            return dataset
+        """Return the dataset with this worker's share of each batch.
+
+        A dataset that is sharded by hints gives this worker's elements, the shares of a batch one
+        after the other.
+        """
         spec, count = dataset.element_spec, len(self._workers)
+        by_hints = (
+            dataset.options().experimental_distribute.auto_shard_policy is AutoShardPolicy.HINT
+        )
+        if by_hints:
+            dataset = dataset.by_hints(count, self._rank)
+        if count == 1:
+            return dataset
 
-        def share(*element: Any) -> Any:
+        def share(*element: Any, rank: Any = self._rank) -> Any:
             whole = element if isinstance(spec, tuple) else element[0]
-            return nest.map_structure(lambda leaf: _share(leaf, self._rank, count), whole)
+            return nest.map_structure(lambda leaf: _share(leaf, rank, count), whole)
 
-        return dataset.map(share)
+        if not by_hints:
+            return dataset.map(share)
+        ranks = Dataset.from_tensor_slices(list(range(count)))
+        return dataset.flat_map(lambda *element: ranks.map(lambda rank: share(*element, rank=rank)))
 
 
-def _share(leaf: Any, rank: int, count: int) -> Any:
+def _share(leaf: Any, rank: Any, count: int) -> Any:
     """Return a worker's share of the rows of a batch."""
     tensor = convert_to_tensor(leaf)
     rows: Any = tensor.shape.as_list()[0]

@@ -25,6 +25,7 @@ from tideflow.ops.data import (
 from tideflow.ops.data.type_specs import NoneTensorSpec
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
+from tideflow.ops.io import batched_features
 from tideflow.ops.ragged import RaggedTensorSpec
 from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
 from tideflow.wire import dtypes, errors
@@ -289,6 +290,11 @@ def tf_record_dataset(
     return lines_or_records(
         DatasetV2, "TFRecordDataset", filenames, compression_type, buffer_size, num_parallel_reads
     )
+
+
+export_v2("data.experimental.make_batched_features_dataset")(
+    batched_features(DatasetV2, tf_record_dataset)
+)
 
 
 @export_v2("data.experimental.SqlDataset")

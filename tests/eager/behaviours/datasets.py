@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -291,4 +292,71 @@ def iterators_walked_over_in_functions(tf: Any) -> Any:
             total(distributed),
             total(distributed),
         ],
+    ]
+
+
+@program
+def batches_of_features_from_files(tf: Any, path: str) -> Any:
+    folder = Path(path)
+    rows = [([1], [b"a"], [b"x", b"y"]), ([], [b"b"], []), ([3], [b"c"], [b"z"])]
+    for number in range(2):
+        with tf.io.TFRecordWriter(str(folder / f"{number}.tfrecord")) as writer:
+            for age, kind, words in rows:
+                lists = {
+                    "age": tf.train.Feature(
+                        int64_list=tf.train.Int64List(value=[a + 10 * number for a in age])
+                    ),
+                    "kind": tf.train.Feature(bytes_list=tf.train.BytesList(value=kind)),
+                    "words": tf.train.Feature(bytes_list=tf.train.BytesList(value=words)),
+                }
+                if not age:
+                    del lists["age"]
+                one = tf.train.Example(features=tf.train.Features(feature=lists))
+                writer.write(one.SerializeToString())
+    features = {
+        "age": tf.io.FixedLenFeature([], tf.int64, -1),
+        "kind": tf.io.FixedLenFeature([], tf.string),
+        "words": tf.io.VarLenFeature(tf.string),
+    }
+    pattern = str(folder / "*.tfrecord")
+    make = tf.data.experimental.make_batched_features_dataset
+
+    def ages(*args: Any, count: int = 5, **kwargs: Any) -> list[Any]:
+        data = make(pattern, 2, features, *args, **kwargs)
+        return [batch["age"].numpy().tolist() for batch in data.take(count)]
+
+    whole = next(iter(make(pattern, 4, features, shuffle=False, num_epochs=1)))
+    pair = next(iter(make(pattern, 3, features, label_key="kind", shuffle=False)))
+    keyed = make(
+        [pattern],
+        3,
+        features,
+        reader=lambda name, *more: tf.data.TFRecordDataset(name).map(lambda x: (name, x)),
+        reader_args=[1],
+        shuffle=False,
+        num_epochs=1,
+    )
+    return [
+        ages(shuffle=False, num_epochs=1),
+        ages(shuffle=False, num_epochs=2),
+        ages(shuffle=False, num_epochs=1, reader_num_threads=2, parser_num_threads=1),
+        ages(shuffle=False, count=7),
+        ages(shuffle=False, num_epochs=1, prefetch_buffer_size=3),
+        ages(shuffle_seed=3, num_epochs=2),
+        ages(shuffle_seed=3, shuffle_buffer_size=2, num_epochs=1),
+        sorted(age for batch in ages(num_epochs=1) for age in batch),
+        sorted(whole),
+        whole["kind"].numpy().tolist(),
+        whole["words"].indices.numpy().tolist(),
+        whole["words"].values.numpy().tolist(),
+        sorted(pair[0]),
+        pair[1].numpy().tolist(),
+        [batch["age"].numpy().tolist() for batch in keyed],
+        str(make(pattern, 2, features, num_epochs=1).element_spec["age"]),
+        str(make(pattern, 2, features).element_spec["age"]),
+        str(make(pattern, 2, features, num_epochs=1, drop_final_batch=True).element_spec["age"]),
+        error(lambda: make(str(folder / "none*"), 2, features)),
+        error(lambda: make([], 2, features)),
+        error(lambda: make(pattern, 2, features, label_key="height")),
+        error(lambda: make(pattern, 2, features, reader=tf.compat.v1.TFRecordReader)),
     ]

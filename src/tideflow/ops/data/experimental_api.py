@@ -15,6 +15,7 @@ from tideflow.ops.data.batching_api import known_size
 from tideflow.ops.data.functions_api import AUTOTUNE, Dataset
 from tideflow.ops.data.structure import attrs_of, int64, packed
 from tideflow.ops.data.traced import Traced
+from tideflow.ops.data.transformations import SHARD_HINT
 from tideflow.ops.export import export, export_v2, export_value
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -24,6 +25,7 @@ Transformation = Callable[[Any], Any]
 for _prefix in ("data", "data.experimental"):
     export_value(f"{_prefix}.INFINITE_CARDINALITY", -1)
     export_value(f"{_prefix}.UNKNOWN_CARDINALITY", -2)
+export_value("data.experimental.SHARD_HINT", SHARD_HINT)
 
 
 @export("data.experimental.ignore_errors")

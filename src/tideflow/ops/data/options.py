@@ -16,6 +16,7 @@ from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import declare_like, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.data.declaration import Elements, dataset_op
+from tideflow.ops.data.shard_hints import with_shards
 from tideflow.ops.data.transformations import sharded
 from tideflow.ops.data.values import (
     INFINITE,
@@ -268,14 +269,18 @@ def auto_shard_dataset(
 ) -> Elements:
     """Return one worker's part of the elements, every num_workers-th one.
 
-    Where TensorFlow would share out a dataset's files, the elements are shared out.
+    Where TensorFlow would share out a dataset's files, the elements are shared out; by the hint,
+    datasets say themselves where they are cut.
     """
     if num_workers <= 0 or not 0 <= index < num_workers:
         raise fail(
             "index must be >= 0 and < num_workers, which must be > 0; they are "
             f"{index} and {num_workers}"
         )
-    if num_workers == 1 or auto_shard_policy in (_SHARD_OFF, _SHARD_HINT):
+    if auto_shard_policy == _SHARD_HINT:
+        found = with_shards(input_dataset, num_workers, index)
+        return Elements(found.iterator, found.cardinality)
+    if num_workers == 1 or auto_shard_policy == _SHARD_OFF:
         return Elements()
     return sharded(input_dataset, num_workers, index, require_non_empty=True)
 

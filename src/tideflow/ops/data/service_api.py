@@ -35,7 +35,7 @@ class ShardingPolicy(enum.IntEnum):
 
     OFF: each gives all.  DYNAMIC: each gives the elements that nobody has taken yet.  DATA, FILE
     and FILE_OR_DATA: each gives its share, by its place in DispatcherConfig.worker_addresses.
-    HINT is not there yet.
+    HINT: each gives what is left where `shard(SHARD_HINT, SHARD_HINT)` stands for its share.
     """
 
     OFF = 0

@@ -17,6 +17,7 @@ from tideflow.graph.op_def import get_op_def
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec, type_spec_of
 from tideflow.graph.types import TensorLike
+from tideflow.ops.data.options_api import AutoShardPolicy
 from tideflow.ops.framework import nest
 from tideflow.ops.sparse import SparseTensor, SparseTensorValue
 from tideflow.wire import dtypes
@@ -59,6 +60,20 @@ class StructuredVariant:
 
     def _like(self, op: str, *inputs: Any, **attrs: Any) -> Self:
         return self._make(op, [self, *inputs], self._element, **attrs)
+
+    def by_hints(self, count: int, index: int) -> Self:
+        """Return the dataset with the hints of `shard` filled in.
+
+        Args:
+          count, index: how many shards there are, and which one is wanted.
+        Returns: a dataset.
+        Example:
+          >>> hint = tf.data.experimental.SHARD_HINT
+          >>> [int(x) for x in tf.data.Dataset.range(5).shard(hint, hint).by_hints(2, 1)]
+          [1, 3]
+        """
+        policy = int(AutoShardPolicy.HINT)
+        return self._like("AutoShardDataset", int64(count), int64(index), auto_shard_policy=policy)
 
     def remade(self) -> Self:
         """Return the same dataset made once more, on the device that is current now.

@@ -291,8 +291,15 @@ def sharded(source: Dataset, count: int, index: int, require_non_empty: bool = F
     return Elements(lambda: _Sharded(source.iterator(), count, index, require_non_empty), total)
 
 
-# A number of shards that stands for one that is not known yet.
-_SHARD_HINT = -1
+# A number of shards that stands for one that is not known yet (see shard_hints.py).
+SHARD_HINT = -1
+
+
+def _refuse_hint() -> Iterator:
+    raise errors.FailedPreconditionError(
+        "`tf.data.Dataset.shard(SHARD_HINT, ...)` can only be used where a strategy distributes "
+        "datasets with AutoShardPolicy.HINT, or the tf.data service with ShardingPolicy.HINT"
+    )
 
 
 @dataset_op(
@@ -307,11 +314,8 @@ def shard_dataset(
     input_dataset: Dataset, num_shards: int, index: int, require_non_empty: bool
 ) -> Elements:
     """Return every num_shards-th element."""
-    if num_shards == _SHARD_HINT:
-        raise errors.FailedPreconditionError(
-            f"num_shards = {num_shards} stands for a number that a strategy puts in its place when "
-            "it shards by the hint; no strategy has done so here"
-        )
+    if num_shards == SHARD_HINT:
+        return Elements(_refuse_hint, UNKNOWN)
     if num_shards <= 0:
         raise fail(
             f"Number of shards must be greater than zero (currently num_shards = {num_shards})."

@@ -7,6 +7,7 @@ from tideflow.ops.parsing.examples import (
     Wanted,
     composed_features,
     default_of,
+    parse_example_v2,
     plain_features,
 )
 from tideflow.ops.parsing.records import joined, keys_of
@@ -20,6 +21,7 @@ __all__ = [
     "default_of",
     "joined",
     "keys_of",
+    "parse_example_v2",
     "parsed_examples",
     "plain_features",
     "stored_tensor",
