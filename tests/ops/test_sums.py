@@ -1,4 +1,4 @@
-"""Sums over all axes but the last, in parts where they are large: both tiers give the same."""
+"""Large sums over all axes but the last: both tiers give the same."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ops.harness import Case, run
 RNG = np.random.default_rng(7)
 
 SHAPES = [
-    (32, 16, 16, 16),  # rows are joined, in 8 parts
-    (8, 81, 7, 24),  # an odd number of rows in each part: none are joined
-    (3, 111, 111, 1),  # rows that have no 8 parts
+    (32, 16, 16, 16),
+    (8, 81, 7, 24),
+    (3, 111, 111, 1),
     (4, 96, 96, 3),
     (4096, 64),
     (512, 65),

@@ -31,9 +31,13 @@ _UNWRITABLE = b"__onednn$"
 # What is kept begins with one of these: what jaxlib has compiled, or what it is to compile.
 _CODE, _MODULE = b"C", b"M"
 
-# With XLA's own choice for convolutions a library computes them on one thread.  With this option
-# only matrix products go to that library, and Eigen computes convolutions, on all threads.
-CPU_OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"}
+# XLA's own choice hands convolutions to a library (YNNPACK) that computes them on one thread.  With
+# this option it computes only products and reductions; Eigen, or oneDNN, computes convolutions.
+CPU_OPTIONS = {
+    "xla_cpu_experimental_ynn_fusion_type": (
+        "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+    )
+}
 
 
 class ArrayType:

@@ -22,7 +22,6 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.framework import conj
-from tideflow.ops.framework.sums import sum_over
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -78,7 +77,7 @@ def _sum(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_dim
         return _add.reduce(input.astype(np.float32), axes, keepdims=keep_dims).astype(dtype)
     if xp is np:
         return _add.reduce(input, axes, dtype, None, keep_dims)
-    return sum_over(xp, input, axes, keep_dims)
+    return xp.sum(input, axes, dtype, keepdims=keep_dims)
 
 
 @op(
@@ -121,7 +120,7 @@ def _mean(xp: ArrayNamespace, input: Array, reduction_indices: Array, *, keep_di
     if xp is np:
         total = _add.reduce(wide, axes, wide.dtype, None, keep_dims)
     else:
-        total = sum_over(xp, wide, axes, keep_dims)
+        total = xp.sum(wide, axes, wide.dtype, keepdims=keep_dims)
     if dtype.kind in "iu":
         # Toward zero, as C divides; the mean of nothing is 0.
         return (xp.sign(total) * (xp.abs(total) // max(count, 1))).astype(dtype)

@@ -18,7 +18,6 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import check_vector
-from tideflow.ops.framework.sums import sum_over
 from tideflow.ops.nn.conv_geometry import one_of
 from tideflow.wire import dtypes, errors
 
@@ -121,11 +120,9 @@ def _moments(xp: Any, values: Any, axes: Any, by_channel: Any) -> tuple[Any, Any
     if not values.size:
         empty = xp.zeros(values.sum(axis=axes).shape, values.dtype)
         return empty, empty
-    mean = sum_over(xp, values, axes)
-    count = values.dtype.type(values.size // mean.size)
-    mean = mean / count
+    mean = xp.mean(values, axis=axes)
     centred = values - mean.reshape(by_channel)
-    return mean, sum_over(xp, xp.square(centred), axes) / count
+    return mean, xp.mean(xp.square(centred), axis=axes)
 
 
 def _running(
@@ -198,8 +195,8 @@ def fused_batch_norm_grad_kernel(
     normal = (x.astype(xp.float32) - reserve_space_1.reshape(by_channel)) * narrow.reshape(
         by_channel
     )
-    offset_backprop = sum_over(xp, dy, axes)
-    scale_backprop = sum_over(xp, dy * normal, axes)
+    offset_backprop = xp.sum(dy, axis=axes)
+    scale_backprop = xp.sum(dy * normal, axis=axes)
     if is_training:
         count = xp.float32(max(x.size // max(scale.size, 1), 1))
         dy = (

@@ -16,7 +16,6 @@ from tideflow.graph.shape_rules import ShapeContext, scalar, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework.sums import sum_over
 from tideflow.ops.nn.activations import relu, wide
 from tideflow.wire import errors
 
@@ -101,7 +100,7 @@ def bias_add_grad_kernel(xp: ArrayNamespace, out_backprop: Array, *, data_format
     if xp is np and out_backprop.dtype.itemsize > 2:
         return np.add.reduce(out_backprop, axis=axes, dtype=out_backprop.dtype)
     dtype = out_backprop.dtype
-    return sum_over(xp, _accumulated(xp, out_backprop), axes).astype(dtype)
+    return xp.sum(_accumulated(xp, out_backprop), axis=axes).astype(dtype)
 
 
 def _accumulated(xp: ArrayNamespace, x: Array) -> Any:
