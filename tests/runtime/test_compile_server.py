@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,7 +11,12 @@ import sys
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.runtime.compile_client import compile_elsewhere, is_served, server_name
+from tideflow.runtime.compile_client import (
+    compile_elsewhere,
+    is_served,
+    may_serve,
+    server_name,
+)
 from tideflow.runtime.jit_cache import ExecutableFolder
 
 _PROGRAM = """
@@ -46,19 +52,14 @@ def folder(tmp_path):
     made.mkdir(mode=0o700)
     yield ExecutableFolder(made)
     for file in made.glob("*.lock"):
-        os.kill(int(file.read_text()), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def serving(folder, name, idle_s):
-    return subprocess.run(
-        [sys.executable, "-m", "tideflow.runtime.compile_server", folder.path, name, idle_s],
-        timeout=120, check=True,
-    )  # fmt: skip
-
-
-def pid_of(folder):
-    (lock,) = folder.path.glob("*.lock")
-    return int(lock.read_text())
+    return subprocess.Popen(
+        [sys.executable, "-m", "tideflow.runtime.compile_server", folder.path, name, idle_s]
+    )
 
 
 def run_program(folder):
@@ -72,24 +73,31 @@ def run_program(folder):
 
 @pytest.mark.processes
 def test_programs_share_a_server_and_import_no_jax(folder):
-    value, has_jax = run_program(folder)
-    assert has_jax == "False"
-    kept = sorted(folder.path.glob("*.tfx"))
-    assert kept
-    first = pid_of(folder)
-    assert run_program(folder) == [value, "False"]
-    assert sorted(folder.path.glob("*.tfx")) == kept
-    assert is_served(folder)
-    assert pid_of(folder) == first
-    assert folder.path.stat().st_mode & 0o077 == 0
-    # What it cannot read it leaves to who has asked.
+    fifo = folder.path / f"{server_name()}.fifo"
+    os.mkfifo(fifo)
+    with serving(folder, server_name(), "600") as server:
+        os.close(os.open(fifo, os.O_WRONLY))  # that waits until somebody reads
+        value, has_jax = run_program(folder)
+        assert has_jax == "False"
+        kept = sorted(folder.path.glob("*.tfx"))
+        assert kept
+        assert run_program(folder) == [value, "False"]
+        assert sorted(folder.path.glob("*.tfx")) == kept
+        assert is_served(folder)
+        assert server.poll() is None
+        server.kill()
+
+
+@pytest.mark.processes
+def test_a_server_is_started_where_there_is_none_and_leaves_what_it_cannot_read(folder):
     assert not compile_elsewhere(folder, "0" * 64, b"of another program", lambda: False)
     assert not folder.has_request("0" * 64)
+    assert may_serve(folder)  # else none could be started
 
 
 @pytest.mark.processes
 def test_a_server_that_nobody_asks_ends(folder):
-    serving(folder, "one", "0.05")
+    assert serving(folder, "one", "0.05").wait(120) == 0
     assert list(folder.path.iterdir()) == []
 
 

@@ -7,6 +7,7 @@ import functools
 import pytest
 
 import tideflow.v1 as tf
+from runtime import test_compiled_draws as draws
 from runtime import test_compiled_loops as loops
 from runtime.test_jit import train
 from runtime.test_jit_cache import run_as_a_new_program
@@ -43,6 +44,8 @@ def requests(tmp_path, set_settings, monkeypatch):
         loops.test_a_recurrent_network_and_its_gradient,
         loops.test_a_variable_that_a_loop_assigns,
         loops.test_an_index_outside_is_refused_and_changes_nothing,
+        draws.test_draws_within_loops,
+        draws.test_numbers_without_a_seed_differ_from_step_to_step,
     ],
 )
 def test_loops_branches_and_checks(check):

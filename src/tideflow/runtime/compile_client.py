@@ -144,11 +144,12 @@ def _start(path: Path, name: str) -> bool:
     One that is not needed, as there is one already, ends by itself.
     """
     root = str(Path(tideflow.__file__).parents[1])
-    paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    paths = os.pathsep.join([root, *map(os.path.abspath, given)])
     # A GPU of jax's would be taken, with its memory, for code that runs on a CPU.
     more = {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
-        [sys.executable, "-c", _START, str(path), name, str(_IDLE_S)],
+        [sys.executable, "-P", "-c", _START, str(path), name, str(_IDLE_S)],
         env={**os.environ, **more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL, start_new_session=True, check=False,
     )  # fmt: skip
