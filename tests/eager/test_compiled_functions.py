@@ -96,3 +96,21 @@ def test_a_function_that_reads_and_assigns_variables_in_a_loop():
         return made.read_value()
 
     same_in_both(body, X)
+
+
+def test_a_function_draws_anew_after_a_global_seed():
+    def body(x: Any) -> Any:
+        return tf.nn.dropout(tf.exp(x), rate=0.5, seed=2)
+
+    found = []
+    for level in ("never", "always", "always"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TIDEFLOW_JIT", level)
+            tf.random.set_seed(3)
+            function = tf.function(body)
+            found.append([function(tf.constant(X)).numpy() for _ in range(2)])
+            tf.random.set_seed(3)
+            found.append([function(tf.constant(X)).numpy() for _ in range(2)])
+    assert (found[0][0] != found[0][1]).any()
+    for one in found:
+        np.testing.assert_allclose(one, found[0], rtol=1e-6)

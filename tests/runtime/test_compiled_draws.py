@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tideflow as tf2
 import tideflow.v1 as tf
 from tideflow.wire import messages as pb
 
@@ -150,19 +149,3 @@ def test_draws_within_loops():
         ), [x]
 
     assert_same_in_both_tiers(build, rows(2, 2))
-
-
-def test_functions_draw_anew_after_a_global_seed(monkeypatch):
-    monkeypatch.setenv("TIDEFLOW_JIT", "always")
-
-    @tf2.function
-    def drop(x):
-        return tf2.nn.dropout(tf2.exp(x), rate=0.5, seed=2)
-
-    x = tf2.zeros([64])
-    found = []
-    for _ in range(2):
-        tf2.random.set_seed(3)
-        found.append([drop(x).numpy(), drop(x).numpy()])
-    assert (found[0][0] != found[0][1]).any()
-    np.testing.assert_array_equal(found[0], found[1])

@@ -344,3 +344,78 @@ def test_integers_divide_as_exactly_as_in_straight_code():
 
     found = check(build, {"x:0": [2**24 + 1, 2**31 - 1], "y:0": [1, 1]})
     assert found[0][0].tolist() == [2**24 + 1, 2**31 - 1]
+
+
+# ---- assertions, labels, seeds
+
+
+def test_an_assertion_that_fails_says_what_straight_code_says():
+    def build() -> Any:
+        x = placeholder("x", tf.float32, [None])
+        v = tf.get_variable("v", initializer=tf.zeros([]), use_resource=True)
+        is_small = tf.reduce_all(tf.exp(x) < 3.0)
+        with tf.control_dependencies([tf.Assert(is_small, ["too large:", x], name="small")]):
+            return [v.assign_add(tf.reduce_sum(tf.exp(x))), tf.exp(x)]
+
+    found = check(build, {"x:0": [0, 1]}, {"x:0": [0, 1, 2]}, {"x:0": [0, 1]})
+    kind, text = found[2]
+    assert kind == "InvalidArgumentError"
+    assert "assertion failed: [too large:] [0 1 2]" in text
+
+
+def test_an_assertion_within_a_loop():
+    def build() -> Any:
+        most = placeholder("most", tf.float32, [])
+
+        def body(i: Any, x: Any) -> Any:
+            with tf.control_dependencies([tf.Assert(x < most, ["beyond", x, i])]):
+                return i + 1, x * 2.0
+
+        return tf.while_loop(lambda i, x: i < 5, body, [tf.constant(0), tf.exp(most * 0.0)])
+
+    found = check(build, {"most:0": 40}, {"most:0": 7})
+    assert "[beyond] [8] [3]" in found[2][1]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf])
+def test_numbers_that_are_not_finite_are_told(wrong: float):
+    def build() -> Any:
+        x = placeholder("x", tf.float32, [3])
+        y = tf.check_numerics(tf.sqrt(x) * 2.0, "of y")
+        v = tf.get_variable("v", initializer=tf.zeros([3]), use_resource=True)
+        return [v.assign_add(y), tf.gradients(y * y, x)[0]]
+
+    found = check(build, {"x:0": [1, 2, 3]}, {"x:0": [1, wrong, 3]}, {"x:0": [3, 2, 1]})
+    assert "of y" in found[2][1]
+
+
+def test_labels_that_are_computed_are_checked():
+    def build() -> Any:
+        tokens = placeholder("tokens", tf.int64, [None, 4])
+        w = tf.get_variable("w", initializer=np.eye(4, dtype=np.float32), use_resource=True)
+        labels = tf.cast(tf.reshape(tokens[:, 1:], [-1]), tf.int32)
+        logits = tf.matmul(tf.one_hot(tf.reshape(tokens[:, :-1], [-1]), 4), w)
+        each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(each))
+        with tf.control_dependencies([step]):
+            return [tf.identity(each)]
+
+    good, bad = [[0, 1, 2, 3], [3, 2, 1, 0]], [[0, 1, 4, 2], [0, -1, 1, 1]]
+    found = check(build, {"tokens:0": good}, {"tokens:0": bad}, {"tokens:0": good})
+    assert "outside the valid range" in found[2][1]
+
+
+def test_numbers_that_follow_from_a_seed():
+    def build() -> Any:
+        seed = placeholder("seed", tf.int32, [2])
+        x = placeholder("x", tf.float32, [None, 3])
+        size = tf.shape(tf.exp(x))
+        return [
+            tf.random.stateless_uniform(size, seed),
+            tf.random.stateless_uniform(size, seed, 2.0, 3.0, tf.float64),
+            tf.random.stateless_normal(size, seed + 1),
+            tf.random.stateless_uniform(size, seed, None, None, tf.int32),
+        ]
+
+    x = np.zeros((5, 3))
+    check(build, {"seed:0": [1, 2], "x:0": x}, {"seed:0": [-3, 2], "x:0": x[:0]})

@@ -46,9 +46,11 @@ def requests(tmp_path, set_settings, monkeypatch):
         loops.test_an_index_outside_is_refused_and_changes_nothing,
         draws.test_draws_within_loops,
         draws.test_numbers_without_a_seed_differ_from_step_to_step,
+        loops.test_an_assertion_that_fails_says_what_straight_code_says,
+        draws.test_a_step_whose_checks_fail_draws_no_more_than_straight_code,
     ],
 )
-def test_loops_branches_and_checks(check):
+def test_loops_branches_checks_and_draws(check):
     check()
 
 

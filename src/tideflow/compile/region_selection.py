@@ -5,9 +5,9 @@ an elementwise rule.  Every node gets a number: even for nodes that are called o
 those of a region.  All nodes of one number run before those of the next, so a region depends on
 nothing that depends on it, and regions are as large as the edges allow.
 
-Only ops that cannot fail on the values of their tensors are taken, or whose values can be checked
-before (`label_guard`): compiled code cannot raise.  Two uses of one variable keep their order when
-one of them may change it.
+Only ops that cannot fail on the values of their tensors are taken, or whose values can be checked,
+before (`label_guard`) or by the compiled code itself, which cannot raise.  Two uses of one variable
+keep their order when one of them may change it.
 """
 
 from __future__ import annotations
@@ -185,7 +185,6 @@ def number_nodes(
     nodes: Sequence[Node],
     excluded: Iterable[int] = (),
     takes: Callable[[Node], bool] = may_compile,
-    checks_labels: bool = True,
 ) -> dict[int, int]:
     """Return for each node, by id, when it runs: an odd number names a region (see above).
 
@@ -193,7 +192,6 @@ def number_nodes(
       nodes: straight code, in order.
       excluded: ids of nodes that no region may hold.
       takes: whether a node may be part of a region otherwise.
-      checks_labels: whether labels must be there before their region runs.
     """
     left_out = set(excluded)
     taken = {id(n) for n in nodes if id(n) not in left_out and takes(n)}
@@ -206,11 +204,6 @@ def number_nodes(
         uses = [*variable_uses(node)]
         for key, changes in uses:
             base = max(base, used.get(key, 0) if changes else changed.get(key, 0))
-        if checks_labels and id(node) in taken and label_guard(node):
-            # Labels can be checked only before their region runs.
-            labels_at = numbers.get(id(node.edges[1][0]), 0)
-            if labels_at & 1 and labels_at >= base:
-                taken.discard(id(node))
         if node.op_def.role in _IDLE or forwards(node):
             number = base
         else:

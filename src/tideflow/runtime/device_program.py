@@ -123,9 +123,7 @@ class DeviceProgram(Program):
             return cut
 
     def _cut(self, instructions: Sequence[Instruction]) -> list[_Part]:
-        numbers = number_nodes(
-            self._nodes, self._excluded, lambda node: id(node) in self._taken, checks_labels=False
-        )
+        numbers = number_nodes(self._nodes, self._excluded, lambda node: id(node) in self._taken)
         runs: dict[int, list[Instruction]] = {}
         for one in instructions:
             runs.setdefault(numbers[id(one.node)], []).append(one)

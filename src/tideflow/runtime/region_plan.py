@@ -237,7 +237,12 @@ def _read_action(one: Instruction, cells: _Cells) -> tuple[Action, list[Variable
     if isinstance(one.call, DrawingCall):
         return Action("draw", node, one.inputs, outputs=one.outputs, call=one.call), []
     if node.op_def.traced is not None and not node.op_def.is_pure:
-        inputs = one.inputs[int(node.op_def.takes_step) :]
+        taken = zip(one.inputs[int(node.op_def.takes_step) :], node.edges)
+        # Strings, as those that tell what failed, are for straight code.
+        inputs = tuple(
+            NO_SLOT if source.output_types[port].name == "string" else slot
+            for slot, (source, port) in taken
+        )
         return Action("objects", node, inputs, outputs=one.outputs), []
     if not (is_variable_read(node) or changes_variables(node)):
         return Action("pure", node, one.inputs, outputs=one.outputs, call=one.call), []

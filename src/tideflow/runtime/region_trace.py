@@ -275,13 +275,11 @@ class Tracer:
         if not self._is_traced(labels):
             _require(bool(((labels >= 0) & (labels < bound)).all()), "labels out of range")
             return
-        if self.is_nested:
-            self.trace.check(((labels >= 0) & (labels < bound)).all())
-            return
         at = self.position.get(action.inputs[1])
-        _require(at is not None, "labels that are computed")
-        assert at is not None
-        self.guards[at, bound] = None
+        if self.is_nested or at is None:
+            self.trace.check(((labels >= 0) & (labels < bound)).all())
+        else:
+            self.guards[at, bound] = None
 
     def finish(self, found: Traced) -> list[Any]:
         """Return the results; no two of them, and no argument, share memory."""

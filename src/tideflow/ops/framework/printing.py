@@ -9,7 +9,7 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import no_outputs, same_as, scalar
+from tideflow.graph.tracing import Trace, is_known, refuse
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
@@ -31,6 +32,15 @@ from tideflow.wire.errors import InvalidArgumentError
 _log = logging.getLogger(__name__)
 
 
+def _check_condition(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have compiled code check a condition; straight code tells of the data."""
+    condition = inputs[0]
+    if np.ndim(condition):
+        raise refuse("a condition that is no scalar")
+    trace.check(condition)
+    return ()
+
+
 @op(
     """
     Assert(condition: bool, data: *T)
@@ -40,6 +50,7 @@ _log = logging.getLogger(__name__)
     shape=no_outputs,
     stateful=True,
     any_device=True,
+    traced=_check_condition,
 )
 def assert_kernel(ctx: KernelContext, condition: Array, data: list[Any], *, summarize: int) -> None:
     """Do nothing.  Raises: InvalidArgumentError with the data when the condition is false."""
@@ -255,6 +266,14 @@ def _check_numerics(x: Array, message: str, signed: bool) -> Any:
     return x
 
 
+def _check_finite(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have compiled code check that numbers are finite."""
+    tensor = inputs[0]
+    xp = np if is_known(tensor) else trace.jnp
+    trace.check(xp.isfinite(tensor).all())
+    return tensor
+
+
 @op(
     """
     CheckNumerics(tensor: T) -> output: T
@@ -264,6 +283,7 @@ def _check_numerics(x: Array, message: str, signed: bool) -> Any:
     shape=same_as(0),
     stateful=True,
     any_device=True,
+    traced=_check_finite,
 )
 def check_numerics_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""
@@ -279,6 +299,7 @@ def check_numerics_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     shape=same_as(0),
     stateful=True,
     any_device=True,
+    traced=_check_finite,
 )
 def check_numerics_v2_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""

@@ -6,6 +6,7 @@ Source: tensorflow/core/kernels/stateless_random_ops_v2.h, stateless_random_ops.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
+from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
+from tideflow.graph.tracing import Trace, is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import shape_argument
@@ -42,6 +45,7 @@ def _key_counter_shape(c: ShapeContext) -> list[Dims]:
     Tseed: type in indices = int64
     """,
     shape=_key_counter_shape,
+    compiles=Compiles.ALWAYS,
 )
 def get_key_counter_kernel(xp: ArrayNamespace, seed: Array) -> Any:
     """Return the Philox key and counter of a pair of seeds."""
@@ -61,6 +65,7 @@ def check_seed(seed: Any) -> None:
     Tseed: type in indices = int64
     """,
     shape=_key_counter_shape,
+    compiles=Compiles.ALWAYS,
 )
 def get_key_counter_alg_kernel(xp: ArrayNamespace, seed: Array) -> Any:
     """Return the Philox key and counter of a pair of seeds, and the number for Philox."""
@@ -100,6 +105,13 @@ def _sizes(shape: Any, key: Array, counter: Array, alg: Array) -> tuple[list[int
     return sizes, int(np.prod(sizes, dtype=np.int64)), counter[:2]
 
 
+def _know_algorithm(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """Have a sampler's algorithm be looked at while tracing; the kernel then serves."""
+    if not is_known(inputs[3]):
+        raise refuse("an algorithm that is computed")
+    return NotImplemented
+
+
 def _sample(
     xp: ArrayNamespace,
     inputs: tuple[Any, Any, Any, Any],
@@ -120,6 +132,8 @@ def _sample(
     """,
     shape=_shape_from_first,
     static=("shape",),
+    compiles=Compiles.ALWAYS,
+    traced=_know_algorithm,
 )
 def uniform_v2_kernel(
     xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
@@ -137,6 +151,8 @@ def uniform_v2_kernel(
     """,
     shape=_shape_from_first,
     static=("shape",),
+    compiles=Compiles.ALWAYS,
+    traced=_know_algorithm,
 )
 def normal_v2_kernel(
     xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
@@ -171,6 +187,8 @@ def truncated_normal_v2_kernel(
     """,
     shape=_shape_from_first,
     static=("shape",),
+    compiles=Compiles.ALWAYS,
+    traced=_know_algorithm,
 )
 def uniform_full_int_v2_kernel(
     xp: ArrayNamespace, shape: Array, key: Array, counter: Array, alg: Array, *, dtype: DType
