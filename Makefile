@@ -64,6 +64,7 @@ lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what on
 bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as ratios
 	@$(RUN) -m benchmarks --write
 	@$(RUN) -m benchmarks.models --losses --write
+	@$(RUN) -m benchmarks.kernels --write
 	@$(RUN) -m benchmarks.eager --write
 	@$(RUN) -m benchmarks.strategies --write
 	@$(RUN) -m benchmarks.rings --write
