@@ -13,7 +13,6 @@ import pytest
 import tideflow.v1 as tf
 from tideflow.runtime.compile_client import (
     compile_elsewhere,
-    is_served,
     may_serve,
     server_name,
 )
@@ -83,7 +82,6 @@ def test_programs_share_a_server_and_import_no_jax(folder):
         assert kept
         assert run_program(folder) == [value, "False"]
         assert sorted(folder.path.glob("*.tfx")) == kept
-        assert is_served(folder)
         assert server.poll() is None
         server.kill()
 

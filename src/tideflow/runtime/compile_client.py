@@ -52,14 +52,6 @@ def may_serve(folder: ExecutableFolder) -> bool:
     return has_means and folder.path not in _given_up
 
 
-def is_served(folder: ExecutableFolder) -> bool:
-    """Whether a server is there already."""
-    line = _try_open(folder.path / f"{server_name()}.fifo")
-    if line is not None:
-        os.close(line)
-    return line is not None
-
-
 def compile_elsewhere(
     folder: ExecutableFolder, key: str, request: bytes, must_end: Callable[[], bool]
 ) -> bool:

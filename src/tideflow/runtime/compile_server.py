@@ -26,8 +26,6 @@ from tideflow.runtime.jit_compile import compile_request
 
 _LOGGER = logging.getLogger(__name__)
 
-# Steps that go on meanwhile come first: those of several tasks wake each other all the time.
-_NICE = 5
 _MOST_BYTES = 1 << 16
 _KEY = re.compile("[0-9a-f]{64}")
 
@@ -64,12 +62,13 @@ def answer(folder: ExecutableFolder, key: str) -> None:
 
 
 def _step_back() -> None:
-    """Let programs of the usual priority go first, also where who started this has a higher one."""
+    """Let what wakes up go first: the processes of a step, which wake each other all the time.
+
+    Who started this may have a priority of its own, which is not ours.
+    """
     if hasattr(os, "sched_setscheduler"):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    with contextlib.suppress(OSError):
-        os.nice(_NICE)
 
 
 def main(arguments: list[str]) -> None:

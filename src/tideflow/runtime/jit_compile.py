@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tideflow.runtime.compile_client import compile_elsewhere, is_served, may_serve
+from tideflow.runtime.compile_client import compile_elsewhere, may_serve
 from tideflow.runtime.jax_internals import (
     JaxCpu,
     compile_for_cpu,
@@ -114,13 +114,10 @@ _lock = threading.Lock()
 _compiled: OrderedDict[Any, Executable] = OrderedDict()
 
 
-def is_for_server(plan: RegionPlan, signature: Signature, *, is_running: bool) -> bool:
-    """Whether another process is to compile a region, which is neither known here nor kept.
-
-    is_running: only if that process need not be started.
-    """
+def is_for_server(plan: RegionPlan, signature: Signature) -> bool:
+    """Whether another process may compile a region, which is neither known here nor kept."""
     folder = asked_folder()
-    if folder is None or not may_serve(folder) or (is_running and not is_served(folder)):
+    if folder is None or not may_serve(folder):
         return False
     large = signature_of([plan.constants[slot] for slot in plan.large])
     with _lock:

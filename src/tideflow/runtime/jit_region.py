@@ -313,10 +313,12 @@ class Region:
     def compile(self, entry: Trial) -> None:
         """Compile for the shapes of an entry, or have another process do so."""
         assert entry.signature is not None
-        # A process that has to start takes longer than jax to import, and a step that waits leaves
-        # the compiler the cores.  Where none does, steps would wait for the interpreter.
-        if self.is_forced or not jit_compile.is_for_server(
-            self.plan, entry.signature, is_running=entry.is_awaited
+        # A process that starts takes longer than jax to import, and a step that waits leaves the
+        # compiler the cores.  Where none waits, steps would have to wait for the interpreter.
+        if (
+            self.is_forced
+            or entry.is_awaited
+            or not jit_compile.is_for_server(self.plan, entry.signature)
         ):
             self.make(entry)
             return
