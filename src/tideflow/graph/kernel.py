@@ -66,12 +66,14 @@ class KernelFunction(Protocol):
       is_synchronous: whether it never waits, so that `run` serves, on any thread.
       is_straight: whether it is synchronous, and nothing but loops of its own may keep it long.
       blocks: whether it may take any time, so that `run` must not be called on the event loop.
+      levels: how many functions call each other in its straight code, one inside the other.
       library: the functions that its names stand for, its own among them.
     """
 
     is_synchronous: bool
     is_straight: bool
     blocks: bool
+    levels: int
     library: Mapping[str, Any]
 
     @property

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import contextvars
 import functools
 import os
 import signal
@@ -98,6 +99,27 @@ def start(
     thread = threading.Thread(target=_without_signals, args=given, name=name, daemon=daemon)
     thread.start()
     return thread
+
+
+def call_in_thread(work: Callable[..., T], *args: Any) -> T:
+    """Return work(*args), called in a thread of its own, which has all of its stack left.
+
+    It runs in the caller's context of variables.  Raises: what work raises.
+    """
+    done: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def call() -> None:
+        try:
+            done.set_result(context.run(work, *args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    thread = start(call, name="tideflow-deep-call")
+    try:
+        return done.result()
+    finally:
+        thread.join()
 
 
 def start_in_signal_handler(work: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from tideflow.blocking import GRAPHS, KERNELS, run_blocking
 from tideflow.compile.device_types import runs_on_accelerator
@@ -18,6 +18,7 @@ from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node, OwnFunctionRef
 from tideflow.ops.gradients import GRADIENT
 from tideflow.ops.gradients.symbolic import gradient_function
+from tideflow.platform import threads
 from tideflow.runtime.context import Function, KernelState, Step
 from tideflow.runtime.device import Device, DeviceManager
 from tideflow.runtime.device_kernels import fetch_conditions
@@ -27,6 +28,13 @@ from tideflow.runtime.straight_calls import FunctionCode
 from tideflow.wire import dtypes, errors
 from tideflow.wire.device_name import merge, task_name
 
+T = TypeVar("T")
+
+# So many functions call each other on one thread, one inside the other, and so many are made ready
+# there: Python has room for a thousand calls.
+_MOST_LEVELS = 40
+_MOST_UNFINISHED = 16
+
 
 class ReadyFunction:
     """A function that is ready to run: `await function(step, *args)` gives its list of results.
@@ -35,12 +43,13 @@ class ReadyFunction:
       is_synchronous: whether it never waits; then `run` serves, on any thread.
       is_straight: whether it is synchronous, and nothing but loops of its own may keep it long.
       blocks: whether it may take any time, so that `run` must not be called on the event loop.
+      levels: how many functions call each other in it, one inside the other.
       library: the functions that its names stand for, its own among them.
     """
 
     __slots__ = (
         "_anew", "_compiles", "_on_device", "_runner", "blocks", "is_straight", "is_synchronous",
-        "library",
+        "levels", "library",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +64,7 @@ class ReadyFunction:
         self.is_synchronous = runner.is_synchronous
         self.is_straight = runner.is_synchronous and not runner.blocks
         self.blocks = runner.blocks or runner.has_loops
+        self.levels = runner.levels
         self.library = library
         self._on_device = on_device
         self._compiles = on_device
@@ -89,6 +99,60 @@ class ReadyFunction:
             self._compiles = False
             return found
         return self._runner.run(step, args)
+
+
+class _DeepFunction(ReadyFunction):
+    """One that calls others so deeply that Python's stack may not suffice for all of them."""
+
+    __slots__ = ()
+
+    def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
+        return threads.call_in_thread(super().run, step, args)
+
+
+def _ready(
+    runner: GraphRunner,
+    on_device: bool,
+    library: Mapping[str, FunctionDefinition],
+    anew: Callable[[FunctionScope], Function] | None = None,
+) -> ReadyFunction:
+    is_deep = runner.levels and not runner.levels % _MOST_LEVELS
+    return (_DeepFunction if is_deep else ReadyFunction)(runner, on_device, library, anew)
+
+
+class _Lock:
+    """A lock that its holder may take again, and lend to a thread for which it waits."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder = 0
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        if self._holder != me:
+            self._lock.acquire()
+            self._holder = me
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._holder = 0
+            self._lock.release()
+
+    def call_in_thread(self, work: Callable[[], T]) -> T:
+        """Return what work gives, called in a thread of its own, which holds the lock meanwhile."""
+        lender = self._holder
+
+        def call() -> T:
+            self._holder = threading.get_ident()
+            try:
+                return work()
+            finally:
+                self._holder = lender
+
+        return threads.call_in_thread(call)
 
 
 # What has kernel state of its own, such as an iterator: its runtimes by those of the sessions.
@@ -127,7 +191,7 @@ class FunctionRuntime:
         self._elsewhere = elsewhere
         # With the definition that it is of, which it does not hold.
         self._ready: dict[Any, tuple[weakref.ref[FunctionDefinition], Function]] = {}
-        self._lock = threading.RLock()
+        self._lock = _Lock()
         # What is being made ready, by the thread that holds the lock.
         self._unfinished: set[Any] = set()
 
@@ -154,7 +218,7 @@ class FunctionRuntime:
                 self._forget_gone()
                 self._unfinished.add(key)
                 try:
-                    definition, function = self._instantiate(ref, device)
+                    definition, function = self._instantiate_nested(ref, device)
                 finally:
                     self._unfinished.discard(key)
                 found = self._ready[key] = weakref.ref(definition), function
@@ -190,6 +254,14 @@ class FunctionRuntime:
             )
         return found
 
+    def _instantiate_nested(
+        self, ref: FunctionRef, device: Device
+    ) -> tuple[FunctionDefinition, Function]:
+        """Do what `_instantiate` does, for one that others need that are being made ready."""
+        if len(self._unfinished) % _MOST_UNFINISHED:
+            return self._instantiate(ref, device)
+        return self._lock.call_in_thread(lambda: self._instantiate(ref, device))
+
     def _instantiate(self, ref: FunctionRef, device: Device) -> tuple[FunctionDefinition, Function]:
         """Return a function with the definition that it lives as long as."""
         definition = ref.definition or self._library.get(ref.name)
@@ -215,11 +287,11 @@ class FunctionRuntime:
 
         on_device = device.accelerator is not None
         if not any(_keeps_state(node) for node in nodes):
-            return definition, ReadyFunction(runner, on_device, self._library)
+            return definition, _ready(runner, on_device, self._library)
         # It must not hold the definition: what has the function does.
         name = FunctionRef(ref.name, ref.attrs)
         anew = lambda scope: self._in(scope).get(name, device)  # noqa: E731
-        return definition, ReadyFunction(runner, on_device, self._library, anew)
+        return definition, _ready(runner, on_device, self._library, anew)
 
     def with_state(self, state: KernelState) -> FunctionRuntime:
         """Return a runtime of the same functions that keeps another kernel state."""

@@ -47,6 +47,7 @@ class GraphRunner:
 
     Attributes:
       has_loops: whether it runs loops of functions, which may take any time.
+      levels: how many functions call each other within its straight code, one inside the other.
     Raises: InvalidArgumentError for a device that is not here, or a cycle.
     """
 
@@ -66,6 +67,7 @@ class GraphRunner:
                 devices.get(node.device).name if node.device else (devices.client_device.name)
             )
         self.has_loops = False
+        self.levels = 0
         parts = partition(
             nodes,
             location=lambda node: node.device,
@@ -84,7 +86,9 @@ class GraphRunner:
                 left = structure_control_flow(part)
                 if device.accelerator is None:
                     binder.straight = straighten(left, found)
-                    self.has_loops |= any(call.has_loops for call in binder.straight.values())
+                    calls = binder.straight.values()
+                    self.has_loops |= any(call.has_loops for call in calls)
+                    self.levels = max([self.levels, *(call.levels for call in calls)])
             if has_control_flow(left):
                 self.executors.append(FrameExecutor(left, binder))
             else:

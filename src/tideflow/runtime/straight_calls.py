@@ -28,6 +28,9 @@ from tideflow.wire import errors
 
 # A loop that takes longer is not handed to a compiler as a whole: nothing could stop it.
 _SLOW_S = 1.0
+# Code of more calls, one inside the other, is not compiled as a whole: compilers call themselves
+# for each.
+_MOST_TRACED_LEVELS = 32
 # The clock is looked at once in so many turns.
 _TURNS_BETWEEN_LOOKS = 32
 
@@ -59,6 +62,7 @@ class StraightCall(abc.ABC):
 
     Attributes:
       has_loops: whether a call may take any time, whatever past ones took.
+      levels: how many calls there are one inside the other, this one among them.
     """
 
     is_loop = False
@@ -68,6 +72,7 @@ class StraightCall(abc.ABC):
     def __init__(self, functions: Sequence[Function]) -> None:
         self.functions = functions
         self.has_loops = self.is_loop or any(one.blocks for one in functions)
+        self.levels = 1 + max((one.levels for one in functions), default=0)
         self._codes: list[FunctionCode] | None = None
         self._is_traceable: bool | None = None
         self._within: list[StraightCall] | None = None
@@ -84,7 +89,7 @@ class StraightCall(abc.ABC):
     def is_traceable(self) -> bool:
         """Whether the functions may be part of compiled code, as far as their ops tell."""
         if self._is_traceable is None:
-            self._is_traceable = all(
+            self._is_traceable = self.levels <= _MOST_TRACED_LEVELS and all(
                 traces(one.node, one.call) for code in self.codes() for one in code.instructions
             )
         return self._is_traceable and not self.takes_long

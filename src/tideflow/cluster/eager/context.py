@@ -291,6 +291,7 @@ class _CallOverTasks:
 
     is_synchronous = False
     is_straight = False
+    levels = 0
     code = None
     blocks = False
 

@@ -20,6 +20,7 @@ from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.ordering import with_dependencies
 from tideflow.ops.framework import nest
+from tideflow.platform.recursion import room_for_calls
 from tideflow.wire import dtypes
 
 _uids = itertools.count()
@@ -57,7 +58,7 @@ def trace(
     Returns: the body, and the function's result in its own structure, over tensors of the body.
     """
     graph = new_body(f"{name}_{next(_uids)}", get_default_graph())
-    with graph.as_default():
+    with graph.as_default(), room_for_calls():
         args = [graph.add_input(t.dtype, t.dims, f"arg{i}") for i, t in enumerate(inputs)]
         result = function(*args)
         flat = nest.flatten(result, expand_composites=True)
