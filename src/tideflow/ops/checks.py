@@ -18,7 +18,7 @@ from tideflow.graph.shapes import as_dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2, export_value
-from tideflow.ops.framework import Assert, IndexedSlices, check_numerics, no_op
+from tideflow.ops.framework import Assert, IndexedSlices, check_numerics, get_static_value, no_op
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -27,8 +27,16 @@ from tideflow.wire.errors import InvalidArgumentError
 def _known(tensor: Tensor) -> Any:
     if get_default_graph().is_eager:
         return np.asarray(tensor)
-    found = static_value(*tensor.edge)
-    return None if isinstance(found, tuple) else found
+    return get_static_value(tensor)
+
+
+def _known_condition(condition: Tensor) -> Any:
+    """Return what a comparison gives where the values of both sides are known."""
+    if get_default_graph().is_eager:
+        return np.asarray(condition)
+    if any(_known(given) is None for given in condition.op.inputs):
+        return None
+    return static_value(*condition.edge)
 
 
 def _all(condition: Tensor) -> Tensor:
@@ -50,7 +58,7 @@ def _assertion(
     Raises: InvalidArgumentError at once where it is known to be false.
     """
     message, summarize, scope = options
-    known = _known(condition)
+    known = _known_condition(condition)
     if known is not None:
         if not np.all(known):
             details = " ".join(str(part) for part in said)
@@ -68,7 +76,7 @@ def _require_all(
     options: tuple[str | None, int | None],
 ) -> None:
     """Raise InvalidArgumentError that lists the elements for which a condition does not hold."""
-    holds = _known(condition)
+    holds = _known_condition(condition)
     if holds is None or np.all(holds):
         return
     message, summarize = options
@@ -97,6 +105,11 @@ def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
         message: str | None = None,
         name: str | None = None,
     ) -> Any:
+        if default_name == "assert_equal" and not get_default_graph().is_eager:
+            if x is y:
+                return _done(name or default_name)
+            # TensorFlow opens the scope twice.
+            get_default_graph().unique_name(name or default_name)
         with get_default_graph().name_scope(name or default_name) as scope:
             left = convert_to_tensor(x)
             right = convert_to_tensor(y, left.dtype.base_dtype)
@@ -176,7 +189,7 @@ def assert_near(
     message: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return an op that fails unless |x - y| <= atol + rtol * |y|, element by element.
+    """Return an op that fails unless |x - y| < atol + rtol * |y|, element by element.
 
     rtol, atol: ten times the resolution of the type by default.
     """
@@ -189,7 +202,7 @@ def assert_near(
         absolute = convert_to_tensor(least if atol is None else atol, dtype)
         allowed = apply_op("AddV2", absolute, apply_op("Mul", relative, apply_op("Abs", right)))
         difference = apply_op("Abs", apply_op("Sub", left, right))
-        condition = apply_op("LessEqual", difference, allowed)
+        condition = apply_op("Less", difference, allowed)
         said = ["x and y not equal to tolerance.", "x = ", left, "y = ", right]
         return _assertion(condition, data, said, (message, summarize, scope))
 
@@ -333,8 +346,9 @@ def verify_tensor_all_finite(
 
     x and message are other names for t and msg.
     """
-    given = convert_to_tensor(t if x is None else x)
-    return check_numerics(given, msg if message is None else message, name)
+    with get_default_graph().name_scope(name or "VerifyFinite"):
+        given = convert_to_tensor(t if x is None else x)
+        return check_numerics(given, msg if message is None else message)
 
 
 @export_v2("debugging.assert_all_finite")

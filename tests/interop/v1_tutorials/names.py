@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from v1_tutorials.registry import Place, tutorial
+from v1_tutorials.registry import Place, refused, tutorial
 
 
 def taken(tf: Any, *calls: Callable[[], Any]) -> list[Any]:
@@ -89,3 +89,111 @@ def what_embeddings_are_called(tf: Any, at: Place) -> Any:
     one = tf.get_variable("one", [4, 2], use_resource=True)
     found = [tf.nn.embedding_lookup(table, [0, 3]) for table in (rows, parts, one, rows[0])]
     return [[tensor.name, tensor.op.type] for tensor in found]
+
+
+@tutorial
+def names_of_mathematics(tf: Any, at: Place) -> Any:
+    def x(*shape: int | None, dtype: str = "float32") -> Any:
+        return tf.placeholder(dtype, shape, name="x")
+
+    def any_rank() -> Any:
+        return tf.placeholder(tf.float32, name="x")
+
+    def gradients() -> Any:
+        given = x(2)
+        return tf.gradients(tf.reduce_mean(tf.square(given)), given)
+
+    def custom() -> Any:
+        return tf.custom_gradient(lambda a: (a * 2.0, lambda d: d * 3.0))(x(2))
+
+    def averages() -> Any:
+        return tf.train.ExponentialMovingAverage(0.9).apply([tf.Variable([1.0, 2.0])])
+
+    def rates() -> Any:
+        return tf.train.piecewise_constant(x(dtype="int64"), [1, 2], [1.0, 2.0, 3.0])
+
+    return taken(
+        tf,
+        lambda: [
+            tf.reduce_mean(x(2)),
+            tf.reduce_max(x(None, 2), name="r"),
+            tf.reduce_any(x(2, dtype="bool")),
+        ],
+        lambda: [tf.reduce_sum(any_rank()), tf.reduce_prod(x()), tf.reduce_min(x(2), axis=0)],
+        lambda: [tf.one_hot([1], 3), tf.reverse(x(2), [0]), tf.count_nonzero([1])],
+        lambda: [tf.multinomial([[1.0, 2.0]], 2), tf.linspace(0.0, 1.0, 3)],
+        lambda: [tf.cast(-3, tf.float32), tf.verify_tensor_all_finite(x(2), "m")],
+        lambda: [tf.assert_equal(1, x(dtype="int32")), tf.assert_greater(x(), 1.0)],
+        lambda: [
+            tf.string_split(["a b"]),
+            tf.parse_example([""], {"a": tf.VarLenFeature("int64")}),
+        ],
+        lambda: [
+            tf.sparse.from_dense([1, 0]),
+            tf.sparse_tensor_to_dense(tf.sparse.from_dense([1])),
+        ],
+        lambda: tf.sparse.transpose(tf.sparse.from_dense([[1, 0]])),
+        gradients,
+        custom,
+        averages,
+        rates,
+    )
+
+
+@tutorial
+def names_of_arrays_and_tables(tf: Any, at: Place) -> Any:
+    def array(**options: Any) -> Any:
+        return tf.TensorArray(tf.float32, 2, **options)
+
+    def table() -> Any:
+        pairs = tf.lookup.KeyValueTensorInitializer(["a"], [1])
+        return tf.lookup.StaticHashTable(pairs, -1)
+
+    def two_tables() -> Any:
+        return [table().size(), table().lookup(tf.constant(["a"]))]
+
+    def branches() -> Any:
+        tf.enable_control_flow_v2()
+        try:
+            n = tf.placeholder(tf.int32, [], name="n")
+            filled = array().write(0, 1.0).stack()
+            chosen = tf.cond(n > 1, lambda: filled, lambda: -filled)
+            return tf.while_loop(lambda i: i < n, lambda i: i + 1, [0], back_prop=False), chosen
+        finally:
+            tf.disable_control_flow_v2()
+
+    return taken(
+        tf,
+        lambda: array().write(0, 1.0).write(1, 2.0).read(0),
+        lambda: array().unstack([1.0, 2.0]).stack(),
+        lambda: array().split([1.0, 2.0], [1, 1]).concat(),
+        lambda: array(dynamic_size=True).scatter([0, 1], [1.0, 2.0]).gather([0]),
+        lambda: [array().size(), array(dynamic_size=True).size()],
+        two_tables,
+        branches,
+    )
+
+
+@tutorial
+def values_that_graphs_state(tf: Any, at: Place) -> Any:
+    """Only what is put together of constants and sizes is known; assertions go by that, too."""
+    a, flag = tf.constant([1.0, 2.0]), tf.constant(True)
+    x = tf.placeholder(tf.float32, [2, None])
+    given = [
+        *(tf.cast(a, tf.int32), tf.identity(a), tf.shape(x), tf.rank(x), tf.range(3)),
+        *(tf.concat([a, a], 0), tf.stack([a, a]), tf.stack([a, a], 1), tf.fill([2], 1)),
+        *(tf.equal(a, a), tf.less(a, a), tf.stop_gradient(a), a + 1.0, -a, a[0], tf.shape(x)[0]),
+        *(tf.reshape(a, [2, 1]), tf.reduce_sum(a), tf.where(flag, 1, 2), tf.tile(a, [2])),
+        *(tf.logical_not(flag), tf.expand_dims(a, 0), tf.gather(a, [0]), tf.maximum(a, 1.0)),
+    ]
+    calls = [
+        lambda: tf.assert_greater(a, 1.5),
+        lambda: tf.assert_positive(-a),
+        lambda: tf.assert_equal(tf.constant(1), 2),
+        lambda: tf.assert_less(a, a + 0.0),
+    ]
+    refuses = [refused(lambda call=call: [call()].clear()) for call in calls]
+    with at.session() as sess:
+        near = refused(lambda: sess.run(tf.assert_near(1.0, 1.0, 0.0, 0.0)))[0]
+        late = refused(lambda: sess.run(tf.assert_less(a, a + 0.0)))[0]
+    return [[tf.get_static_value(one) for one in given], refuses, near, late]

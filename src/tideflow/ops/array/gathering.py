@@ -493,13 +493,14 @@ def one_hot(
     Raises: TypeError where on_value, off_value and dtype do not agree.
     """
     wanted = _one_hot_dtype(on_value, off_value, dtype)
-    on = convert_to_tensor(1 if on_value is None else on_value, wanted)
-    off = convert_to_tensor(0 if off_value is None else off_value, wanted)
-    if on.dtype.base_dtype is not off.dtype.base_dtype:
-        raise TypeError(f"on_value is {on.dtype.name}, off_value {off.dtype.name}")
     at = -1 if axis is None else axis
-    made: Tensor = apply_op("OneHot", indices, depth, on, off, axis=at, name=name or "one_hot")
-    return made
+    with get_default_graph().name_scope(name or "one_hot") as scope:
+        on = convert_to_tensor(1 if on_value is None else on_value, wanted, name="on_value")
+        off = convert_to_tensor(0 if off_value is None else off_value, wanted, name="off_value")
+        if on.dtype.base_dtype is not off.dtype.base_dtype:
+            raise TypeError(f"on_value is {on.dtype.name}, off_value {off.dtype.name}")
+        made: Tensor = apply_op("OneHot", indices, depth, on, off, axis=at, name=scope)
+        return made
 
 
 def _one_hot_dtype(on_value: object, off_value: object, dtype: Any) -> dtypes.DType | None:

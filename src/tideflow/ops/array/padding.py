@@ -12,7 +12,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, same_as
@@ -313,11 +313,12 @@ def reverse_v1_grad(op: Operation, grad: Tensor) -> list[Any]:
 @export("reverse", "reverse_v2", "manip.reverse")
 def reverse(tensor: TensorLike, axis: TensorLike, name: str | None = None) -> Tensor:
     """Return a tensor turned round along the axes (a vector of int32 or int64)."""
-    given = convert_to_tensor(axis, preferred_dtype=dtypes.int32)
-    if given.dims == ():
-        given = apply_op("Reshape", given, [1])
-    made: Tensor = apply_op("ReverseV2", tensor, given, name=name)
-    return made
+    with get_default_graph().name_scope(name or "ReverseV2") as scope:
+        given = convert_to_tensor(axis, preferred_dtype=dtypes.int32, name="axis")
+        if given.dims == ():
+            given = apply_op("Reshape", given, [1])
+        made: Tensor = apply_op("ReverseV2", tensor, given, name=scope)
+        return made
 
 
 @op(

@@ -46,7 +46,7 @@ def cond(pred: TensorLike, true_fn: Branch, false_fn: Branch, name: str | None =
     if known is not None:
         return true_fn() if known else false_fn()
     _require_one_bool(convert_to_tensor(pred))
-    return if_op(pred, true_fn, false_fn, name)
+    return if_op(pred, true_fn, false_fn, name or "cond")
 
 
 def _require_one_bool(pred: Tensor) -> None:

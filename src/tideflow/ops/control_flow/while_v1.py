@@ -71,6 +71,8 @@ def while_loop(
         found = functional.while_loop(
             cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name
         )
+        if not back_prop and not graph.is_eager:
+            found = nest.map_structure(_stopped, found, expand_composites=True)
         return _unpacked(found, loop_vars, return_same_structure)
     with graph.name_scope(name or "while"):
         if maximum_iterations is not None:
@@ -89,6 +91,10 @@ def while_loop(
                 graph, cond, body, loop_vars, shape_invariants, parallel_iterations, back_prop
             )
     return _unpacked(found, loop_vars, return_same_structure)
+
+
+def _stopped(value: Tensor) -> Any:
+    return apply_op("StopGradient", value)
 
 
 @export_v2("while_loop")

@@ -558,13 +558,38 @@ def _like(
 
 @export("get_static_value")
 def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
-    """Return a tensor's value where it is known without running, else None.
+    """Return a tensor's value where the graph states it, else None.
 
-    partial: whether a vector of sizes may be given with None for unknown ones.
+    Constants and sizes are stated, and what is only put together of them; results of arithmetic
+    are not, though shapes may follow from them.
+
+    Args:
+      partial: whether a vector of sizes may be given with None for unknown ones.
+    Source: tensorflow/python/framework/tensor_util.py (constant_value).
     """
     if not isinstance(tensor, Tensor):
         return tensor
+    if not _is_stated(tensor):
+        return None
     found = static_value(*tensor.edge)
     if isinstance(found, tuple):
         return np.array(found, object) if partial else None
     return found
+
+
+_SIZES = frozenset({"Shape", "Size", "Rank"})
+_STATED = frozenset(
+    {
+        *("Const", "Identity", "StopGradient", "CheckNumericsV2", "Cast", "Range", "Fill"),
+        *("Concat", "ConcatV2", "Pack", "Equal", "NotEqual"),
+    }
+)
+
+
+def _is_stated(tensor: Tensor) -> bool:
+    op = tensor.op
+    if op.type in _SIZES:
+        return True
+    if op.type not in _STATED or op.attrs.get("axis"):
+        return False
+    return all(map(_is_stated, op.inputs))

@@ -62,21 +62,20 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        with get_default_graph().name_scope("CustomGradient"):
-            is_eager = get_default_graph().is_eager
-            inputs = [convert_to_tensor(a) for a in args]
-            if not is_eager:
-                inputs = [apply_op("Identity", a) for a in inputs]
-            reads = _Reads()
-            saved, local.tapes = local.tapes, (*local.tapes, reads)
-            try:
-                result, grad_fn = f(*inputs, **kwargs)
-            finally:
-                local.tapes = saved
-            is_list = isinstance(result, (list, tuple))
-            results = [convert_to_tensor(r) for r in (result if is_list else [result])]
-            put = _noted if is_eager else _behind
-            outputs = put(inputs, results, grad_fn, reads.variables)
+        is_eager = get_default_graph().is_eager
+        inputs = [convert_to_tensor(a) for a in args]
+        if not is_eager:
+            inputs = [apply_op("Identity", a) for a in inputs]
+        reads = _Reads()
+        saved, local.tapes = local.tapes, (*local.tapes, reads)
+        try:
+            result, grad_fn = f(*inputs, **kwargs)
+        finally:
+            local.tapes = saved
+        is_list = isinstance(result, (list, tuple))
+        results = [convert_to_tensor(r) for r in (result if is_list else [result])]
+        put = _noted if is_eager else _behind
+        outputs = put(inputs, results, grad_fn, reads.variables)
         return type(result)(outputs) if type(result) in (list, tuple) else outputs[0]
 
     return decorated

@@ -49,9 +49,10 @@ class KeyValueTensorInitializer(TableInitializer):
         value_dtype: DTypeLike | None = None,
         name: str | None = None,
     ) -> None:
+        self.keys = _vector(keys, key_dtype, "keys")
+        self.values = _vector(values, value_dtype, "values")
         with get_default_graph().name_scope(name or "key_value_init") as self._scope:
-            self.keys = _vector(keys, key_dtype, "keys")
-            self.values = _vector(values, value_dtype, "values")
+            pass
         self.key_dtype, self.value_dtype = self.keys.dtype, self.values.dtype
 
     def initialize(self, table: Any) -> Any:
@@ -157,6 +158,8 @@ class LookupInterface:
             name=name,
             **attrs,
         )
+        if not get_default_graph().is_eager:
+            self.name = self.resource_handle.op.name.rpartition("/")[2]
 
     # How the scopes of calls are called.
     _words: ClassVar[Mapping[str, str]] = {"find": "Lookup", "export": "Export"}

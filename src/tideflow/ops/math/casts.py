@@ -91,10 +91,13 @@ def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
         if isinstance(x, IndexedSlices):
             return IndexedSlices(values, x.indices, x.dense_shape)
         return type(x)(x.indices, values, x.dense_shape)
-    x = convert_to_tensor(x)
-    if x.dtype.base_dtype is target:
-        return x
-    return apply_op("Cast", x, DstT=target, name=name)
+    if isinstance(x, Tensor):
+        return apply_op("Cast", x, DstT=target, name=name)
+    with get_default_graph().name_scope(name or "Cast") as scope:
+        x = convert_to_tensor(x, name="x")
+        if x.dtype.base_dtype is target:
+            return x
+        return apply_op("Cast", x, DstT=target, name=scope)
 
 
 @export("to_float")

@@ -18,7 +18,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
-from tideflow.ops.export import export, export_v2
+from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
@@ -160,16 +160,7 @@ not_differentiable("LinSpace")
 
 
 @export("linspace", "lin_space")
-def linspace(start: TensorLike, stop: TensorLike, num: TensorLike, name: str | None = None) -> Any:
-    """Return `num` numbers at equal distances from start to stop, both included.
-
-    Raises: ValueError or InvalidArgumentError when num is not positive.
-    """
-    return apply_op("LinSpace", start, stop, num, name=name)
-
-
-@export_v2("linspace")
-def linspace_v2(
+def linspace(
     start: TensorLike, stop: TensorLike, num: TensorLike, name: str | None = None, axis: int = 0
 ) -> Any:
     """Return `num` numbers from start to stop, along a new axis where these are not scalars.
@@ -177,20 +168,21 @@ def linspace_v2(
     Integers are counted as float64.
     Raises: ValueError or InvalidArgumentError when num is not positive.
     """
-    first = convert_to_tensor(start)
-    if first.dtype.base_dtype.is_integer:
-        first = apply_op("Cast", first, DstT=dtypes.float64)
-    last = convert_to_tensor(stop)
-    if last.dtype.base_dtype is not first.dtype.base_dtype:
-        last = apply_op("Cast", last, DstT=first.dtype.base_dtype)
-    if first.dims == () and last.dims == ():
-        return apply_op("LinSpace", first, last, num, name=name)
-    one = convert_to_tensor(1, first.dtype.base_dtype)
-    share = apply_op("LinSpace", apply_op("Sub", one, one), one, num)
-    rank = max(len(first.dims or ()), len(last.dims or ())) + 1
-    at = axis % rank
-    share = apply_op("Reshape", share, [-1 if i == at else 1 for i in range(rank)])
-    first, last = (apply_op("ExpandDims", x, at) for x in (first, last))
-    # Weighted, not stepped, so that the ends are exact.
-    low = apply_op("Mul", first, apply_op("Sub", one, share))
-    return apply_op("AddV2", low, apply_op("Mul", last, share), name=name)
+    with get_default_graph().name_scope(name or "linspace") as scope:
+        first = convert_to_tensor(start)
+        if first.dtype.base_dtype.is_integer:
+            first = apply_op("Cast", first, DstT=dtypes.float64)
+        last = convert_to_tensor(stop)
+        if last.dtype.base_dtype is not first.dtype.base_dtype:
+            last = apply_op("Cast", last, DstT=first.dtype.base_dtype)
+        if first.dims == () and last.dims == ():
+            return apply_op("LinSpace", first, last, num, name=scope)
+        one = convert_to_tensor(1, first.dtype.base_dtype)
+        share = apply_op("LinSpace", apply_op("Sub", one, one), one, num)
+        rank = max(len(first.dims or ()), len(last.dims or ())) + 1
+        at = axis % rank
+        share = apply_op("Reshape", share, [-1 if i == at else 1 for i in range(rank)])
+        first, last = (apply_op("ExpandDims", x, at) for x in (first, last))
+        # Weighted, not stepped, so that the ends are exact.
+        low = apply_op("Mul", first, apply_op("Sub", one, share))
+        return apply_op("AddV2", low, apply_op("Mul", last, share), name=scope)

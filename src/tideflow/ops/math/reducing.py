@@ -36,9 +36,12 @@ def all_axes(x: Tensor, axis: object) -> Any:
     """Return the axes to reduce: those given, or all of x."""
     if axis is not None:
         return axis
-    if x.dims is not None:
-        return np.arange(len(x.dims), dtype=np.int32)
-    return apply_op("Range", 0, apply_op("Rank", x), 1)
+    if x.graph.is_eager:
+        return np.arange(len(x.dims or ()), dtype=np.int32)
+    # What TensorFlow makes stands beside the reduction, and takes names there; of scalars, too.
+    if not x.dims:
+        return apply_op("Range", 0, apply_op("Rank", x), 1, name="range")
+    return convert_to_tensor(np.arange(len(x.dims), dtype=np.int32))
 
 
 def _reduce(
@@ -182,8 +185,8 @@ def count_nonzero(
     input: TensorLike | None = None,
 ) -> Any:
     """Return how many elements differ from zero along axes, as `dtype`; empty strings are zero."""
-    x = convert_to_tensor(one_of("input", input, "input_tensor", input_tensor))
     with get_default_graph().name_scope(name or "count_nonzero"):
+        x = convert_to_tensor(one_of("input", input, "input_tensor", input_tensor), name="input")
         zero = b"" if x.dtype == dtypes.string else np.zeros((), x.dtype.as_numpy_dtype)
         marks = cast(apply_op("NotEqual", x, zero), dtypes.int64)
         total = _reduce("Sum", marks, axis, keepdims, None, reduction_indices, keep_dims)

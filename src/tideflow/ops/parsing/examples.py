@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import TensorLike
 from tideflow.ops.array import concat
@@ -194,24 +195,24 @@ def _parse(
     ragged = list(wanted.ragged.values())
     shapes = [wanted.shape(key) for key in wanted.dense]
     value_keys = [feature.value_key or key for key, feature in wanted.ragged.items()]
-    keys = [
-        convert_to_tensor(np.array([key.encode() for key in given], object), dtypes.string)
-        for given in (list(wanted.sparse), list(wanted.dense), value_keys)
-    ]
-    labels = np.empty(0, object) if names is None else names
-    found = apply_op(
-        "ParseExampleV2",
-        convert_to_tensor(serialized, dtypes.string),
-        convert_to_tensor(labels, dtypes.string),
-        *keys,
-        [default_of(key, wanted.dense[key], shape) for key, shape in zip(wanted.dense, shapes)],
-        num_sparse=len(wanted.sparse),
-        sparse_types=[as_dtype(feature.dtype) for feature in wanted.sparse.values()],
-        ragged_value_types=[as_dtype(feature.dtype) for feature in ragged],
-        ragged_split_types=[as_dtype(feature.row_splits_dtype) for feature in ragged],
-        dense_shapes=shapes,
-        name=name or "ParseExample",
-    )
+    with get_default_graph().name_scope(name or "ParseExample"):
+        keys = [
+            convert_to_tensor(np.array([key.encode() for key in given], object), dtypes.string)
+            for given in (list(wanted.sparse), list(wanted.dense), value_keys)
+        ]
+        labels = np.empty(0, object) if names is None else names
+        found = apply_op(
+            "ParseExampleV2",
+            convert_to_tensor(serialized, dtypes.string),
+            convert_to_tensor(labels, dtypes.string),
+            *keys,
+            [default_of(key, wanted.dense[key], shape) for key, shape in zip(wanted.dense, shapes)],
+            num_sparse=len(wanted.sparse),
+            sparse_types=[as_dtype(feature.dtype) for feature in wanted.sparse.values()],
+            ragged_value_types=[as_dtype(feature.dtype) for feature in ragged],
+            ragged_split_types=[as_dtype(feature.row_splits_dtype) for feature in ragged],
+            dense_shapes=shapes,
+        )
     indices, values, sizes, dense, ragged_values, splits = found
     made: dict[str, Any] = dict(zip(wanted.dense, dense))
     made |= {k: SparseTensor(*parts) for k, *parts in zip(wanted.sparse, indices, values, sizes)}

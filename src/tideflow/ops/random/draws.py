@@ -462,10 +462,11 @@ def multinomial(
     output_dtype: DTypeLike = dtypes.int64,
 ) -> Tensor:
     """Return for each row of logits num_samples class numbers, drawn by their probabilities."""
-    given = convert_to_tensor(logits)
-    made: Tensor = apply_op(
-        "Multinomial", given, num_samples, output_dtype=output_dtype, name=name, **_seeds(seed)
-    )
+    with get_default_graph().name_scope(name or "multinomial"):
+        given = convert_to_tensor(logits, name="logits")
+        made: Tensor = apply_op(
+            "Multinomial", given, num_samples, output_dtype=output_dtype, **_seeds(seed)
+        )
     return made
 
 

@@ -205,7 +205,10 @@ def to_dense(
     """Return the tensor with all its elements."""
     indices, values, shape = sp_input.parts
     default = "" if values.dtype.base_dtype is dtypes.string else 0
-    filling = convert_to_tensor(default if default_value is None else default_value, values.dtype)
+    given = default if default_value is None else default_value
+    filling = convert_to_tensor(
+        given, values.dtype, name="zeros" if default_value is None else None
+    )
     made: Tensor = apply_op(
         "SparseToDense",
         indices,
@@ -221,11 +224,12 @@ def to_dense(
 @export("sparse.from_dense")
 def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
     """Return the elements that are not zero (or not empty strings)."""
-    dense = convert_to_tensor(tensor)
-    zero = convert_to_tensor("" if dense.dtype.base_dtype is dtypes.string else 0, dense.dtype)
-    indices = apply_op("Where", apply_op("NotEqual", dense, zero), name=name)
-    shape = apply_op("Shape", dense, out_type=dtypes.int64)
-    return SparseTensor(indices, apply_op("GatherNd", dense, indices), shape)
+    with get_default_graph().name_scope(name or "dense_to_sparse"):
+        dense = convert_to_tensor(tensor)
+        zero = convert_to_tensor("" if dense.dtype.base_dtype is dtypes.string else 0, dense.dtype)
+        indices = apply_op("Where", apply_op("NotEqual", dense, zero))
+        shape = apply_op("Shape", dense, out_type=dtypes.int64)
+        return SparseTensor(indices, apply_op("GatherNd", dense, indices), shape)
 
 
 @export("sparse.reorder", "sparse_reorder")
@@ -250,11 +254,12 @@ def transpose(
     sp_input: SparseTensor, perm: TensorLike | None = None, name: str | None = None
 ) -> SparseTensor:
     """Return the tensor with its axes in another order; reversed by default."""
-    rank = sp_input.shape.rank
-    order = list(range(rank or 0))[::-1] if perm is None else perm
-    indices = apply_op("GatherV2", sp_input.indices, order, 1)
-    shape = apply_op("GatherV2", sp_input.dense_shape, order, 0)
-    return reorder(SparseTensor(indices, sp_input.values, shape), name)
+    with get_default_graph().name_scope(name or "SparseTranspose"):
+        rank = sp_input.shape.rank
+        order = list(range(rank or 0))[::-1] if perm is None else perm
+        indices = apply_op("GatherV2", sp_input.indices, order, 1)
+        shape = apply_op("GatherV2", sp_input.dense_shape, order, 0)
+        return reorder(SparseTensor(indices, sp_input.values, shape))
 
 
 @export("sparse.concat", "sparse_concat")

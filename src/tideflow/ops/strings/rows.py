@@ -111,11 +111,12 @@ def string_split(
     if sep is not None and delimiter is not None:
         raise ValueError("give string_split one of sep and delimiter")
     given = delimiter if delimiter is not None else sep
-    between = convert_to_tensor(" " if given is None else given, dtypes.string)
-    if between.dims is not None and between.dims != ():
-        raise ValueError(f"Shape must be rank 0 but is rank {len(between.dims)}: the delimiter")
-    vector = convert_to_tensor(source, dtypes.string)
-    parts = apply_op("StringSplit", vector, between, skip_empty=skip_empty, name=name)
+    with get_default_graph().name_scope(name or "StringSplit"):
+        between = convert_to_tensor(" " if given is None else given, dtypes.string)
+        if between.dims is not None and between.dims != ():
+            raise ValueError(f"Shape must be rank 0 but is rank {len(between.dims)}: the delimiter")
+        vector = convert_to_tensor(source, dtypes.string)
+        parts = apply_op("StringSplit", vector, between, skip_empty=skip_empty)
     sparse = SparseTensor(*parts)
     if result_type == "RaggedTensor":
         rows = apply_op("Unpack", sparse.indices, num=2, axis=1)[0]

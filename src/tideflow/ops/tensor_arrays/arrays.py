@@ -22,7 +22,7 @@ from tideflow.graph.shapes import Dims, TensorShape, as_dims
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import gradient_source, identity, nest
+from tideflow.ops.framework import get_static_value, gradient_source, identity, nest
 from tideflow.ops.tensor_arrays import ops as tensor_array_ops
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
@@ -114,6 +114,8 @@ class TensorArray:
         self._infer_shape = infer_shape
         self._follows_first_write = colocate_with_first_write_call and handle is None
         self._shared = SharedShape(as_dims(element_shape))
+        # None where only the array itself knows.
+        self._size: Any = None if dynamic_size else size
         self._handle: Tensor
         self._flow: Tensor
         if handle is not None:
@@ -132,7 +134,7 @@ class TensorArray:
                 scopes.enter_context(graph.colocate_with(None, ignore_existing=True))
             self._handle, self._flow = apply_op(
                 "TensorArrayV3",
-                convert_to_tensor(size, dtypes.int32),
+                convert_to_tensor(size, dtypes.int32, name="size"),
                 dtype=self._dtype,
                 element_shape=TensorShape(self._shared.element_shape),
                 dynamic_size=self._dynamic_size,
@@ -181,6 +183,7 @@ class TensorArray:
         made._dynamic_size = self._dynamic_size
         made._follows_first_write = self._follows_first_write
         made._shared = self._shared
+        made._size = self._size
         return made
 
     def identity(self) -> TensorArray:
@@ -189,6 +192,8 @@ class TensorArray:
 
     def size(self, name: str | None = None) -> Tensor:
         """Return how many elements there are, int32."""
+        if self._size is not None:
+            return convert_to_tensor(self._size, dtypes.int32)
         with self._beside_handle():
             found: Tensor = apply_op("TensorArraySizeV3", self._handle, self._flow, name=name)
         return found
@@ -256,10 +261,11 @@ class TensorArray:
 
         Raises: ValueError for a value of another shape or type.
         """
-        given = convert_to_tensor(value, self._dtype, name="value")
-        self._merge_element_shape(given.dims)
-        with self._beside_first_write(given):
-            flow = apply_op("TensorArrayWriteV3", self._handle, index, given, self._flow, name=name)
+        with get_default_graph().name_scope(name or "TensorArrayWrite"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            self._merge_element_shape(given.dims)
+            with self._beside_first_write(given):
+                flow = apply_op("TensorArrayWriteV3", self._handle, index, given, self._flow)
         return self.with_flow(flow)
 
     # ---- several elements
@@ -302,7 +308,7 @@ class TensorArray:
             )
         joined: Tensor = value
         if known and self._infer_shape:
-            count = self._shared.count
+            count = get_static_value(self.size())
             rows = None if count is None or known[0] is None else count * known[0]
             joined.set_shape((rows, *known[1:]))
         return joined
@@ -322,28 +328,22 @@ class TensorArray:
         self, indices: TensorLike, value: TensorLike, name: str | None = None
     ) -> TensorArray:
         """Return the array after elements were set to the rows of a value."""
-        given = convert_to_tensor(value, self._dtype, name="value")
-        self._merge_element_shape(None if given.dims is None else given.dims[1:])
-        with self._beside_first_write(given):
-            flow = apply_op(
-                "TensorArrayScatterV3", self._handle, indices, given, self._flow, name=name
-            )
+        with get_default_graph().name_scope(name or "TensorArrayScatter"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            self._merge_element_shape(None if given.dims is None else given.dims[1:])
+            with self._beside_first_write(given):
+                flow = apply_op("TensorArrayScatterV3", self._handle, indices, given, self._flow)
         return self.with_flow(flow)
 
     def split(self, value: object, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array after its elements were set to parts of a value, of given lengths."""
-        given = convert_to_tensor(value, self._dtype, name="value")
-        if given.dims is not None:
-            self._merge_element_shape((None, *given.dims[1:]))
-        with self._beside_first_write(given):
-            flow = apply_op(
-                "TensorArraySplitV3",
-                self._handle,
-                given,
-                convert_to_tensor(lengths, dtypes.int64),
-                self._flow,
-                name=name,
-            )
+        with get_default_graph().name_scope(name or "TensorArraySplit"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            sizes = convert_to_tensor(lengths, dtypes.int64)
+            if given.dims is not None:
+                self._merge_element_shape((None, *given.dims[1:]))
+            with self._beside_first_write(given):
+                flow = apply_op("TensorArraySplitV3", self._handle, given, sizes, self._flow)
         return self.with_flow(flow)
 
 

@@ -24,13 +24,14 @@ class ListTensorArray(TensorArray):
     """A TensorArray whose flow holds its elements (see TensorArray)."""
 
     def _make(self, size: object, clears: bool, array_name: str | None, name: str | None) -> None:
-        self._flow = apply_op(
-            "TensorListReserve",
-            self._list_shape(),
-            convert_to_tensor(size, dtypes.int32),
-            element_dtype=self._dtype,
-            name=name or "TensorArrayV2",
-        )
+        with get_default_graph().name_scope(name or "TensorArrayV2") as scope:
+            self._flow = apply_op(
+                "TensorListReserve",
+                self._list_shape(),
+                convert_to_tensor(size, dtypes.int32),
+                element_dtype=self._dtype,
+                name=scope,
+            )
         self._set_flow(self._flow)
 
     def _set_flow(self, flow: Tensor) -> None:
@@ -47,6 +48,7 @@ class ListTensorArray(TensorArray):
         made._infer_shape = self._infer_shape
         made._follows_first_write = False
         made._shared = self._shared
+        made._size = self._size
         made._set_flow(flow)
         return made
 
@@ -60,6 +62,8 @@ class ListTensorArray(TensorArray):
 
     def size(self, name: str | None = None) -> Tensor:
         """Return how many elements there are, int32."""
+        if self._size is not None:
+            return convert_to_tensor(self._size, dtypes.int32)
         found: Tensor = apply_op("TensorListLength", self._flow, name=name)
         return found
 
@@ -74,14 +78,14 @@ class ListTensorArray(TensorArray):
 
     def read(self, index: TensorLike, name: str | None = None) -> Tensor:
         """Return an element; zeros for one that was not written, where its shape is known."""
-        value: Tensor = apply_op(
-            "TensorListGetItem",
-            self._flow,
-            convert_to_tensor(index, dtypes.int32),
-            element_shape_tensor(self._shared.element_shape),
-            element_dtype=self._dtype,
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArrayV2Read"):
+            value: Tensor = apply_op(
+                "TensorListGetItem",
+                self._flow,
+                convert_to_tensor(index, dtypes.int32),
+                element_shape_tensor(self._shared.element_shape),
+                element_dtype=self._dtype,
+            )
         value.set_shape(self._shared.element_shape)
         return value
 
@@ -90,95 +94,97 @@ class ListTensorArray(TensorArray):
 
         Raises: ValueError for a value of another shape or type.
         """
-        given = convert_to_tensor(value, self._dtype, name="value")
-        flow = apply_op(
-            "TensorListSetItem",
-            self._flow,
-            convert_to_tensor(index, dtypes.int32),
-            given,
-            resize_if_index_out_of_bounds=self._dynamic_size,
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArrayV2Write"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            flow = apply_op(
+                "TensorListSetItem",
+                self._flow,
+                convert_to_tensor(index, dtypes.int32),
+                given,
+                resize_if_index_out_of_bounds=self._dynamic_size,
+            )
         return self._written(flow, given.dims)
 
     def stack(self, name: str | None = None) -> Tensor:
         """Return all elements, stacked along a new first axis."""
-        known = self._shared.element_shape
-        value: Tensor = apply_op(
-            "TensorListStack",
-            self._flow,
-            element_shape_tensor(known),
-            element_dtype=self._dtype,
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArrayV2Stack"):
+            known = self._shared.element_shape
+            value: Tensor = apply_op(
+                "TensorListStack",
+                self._flow,
+                element_shape_tensor(known),
+                element_dtype=self._dtype,
+            )
         if known is not None:
             value.set_shape((self._shared.count, *known))
         return value
 
     def gather(self, indices: object, name: str | None = None) -> Tensor:
         """Return some elements, stacked along a new first axis."""
-        value: Tensor = apply_op(
-            "TensorListGather",
-            self._flow,
-            convert_to_tensor(indices, dtypes.int32),
-            element_shape_tensor(self._shared.element_shape),
-            element_dtype=self._dtype,
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArrayV2Gather"):
+            value: Tensor = apply_op(
+                "TensorListGather",
+                self._flow,
+                convert_to_tensor(indices, dtypes.int32),
+                element_shape_tensor(self._shared.element_shape),
+                element_dtype=self._dtype,
+            )
         return value
 
     def concat(self, name: str | None = None) -> Tensor:
         """Return all elements, joined along their first axis."""
-        known = self._shared.element_shape
-        value, _ = apply_op(
-            "TensorListConcatV2",
-            self._flow,
-            element_shape_tensor(None if known is None else (None, *known[1:])),
-            convert_to_tensor([], dtypes.int64),
-            element_dtype=self._dtype,
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArrayV2Concat"):
+            known = self._shared.element_shape
+            value, _ = apply_op(
+                "TensorListConcatV2",
+                self._flow,
+                element_shape_tensor(None if known is None else (None, *known[1:])),
+                convert_to_tensor([], dtypes.int64),
+                element_dtype=self._dtype,
+            )
         joined: Tensor = value
         return joined
 
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array of the rows of a value."""
-        given = convert_to_tensor(value, self._dtype, name="value")
-        row = None if given.dims is None else given.dims[1:]
-        self._require_fit(row)
-        flow = apply_op("TensorListFromTensor", given, element_shape_tensor(row), name=name)
+        with get_default_graph().name_scope(name or "TensorArrayUnstack"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            row = None if given.dims is None else given.dims[1:]
+            self._require_fit(row)
+            flow = apply_op("TensorListFromTensor", given, element_shape_tensor(row))
         return self._written(flow, row)
 
     def scatter(
         self, indices: TensorLike, value: TensorLike, name: str | None = None
     ) -> TensorArray:
         """Return the array with elements set to the rows of a value."""
-        given = convert_to_tensor(value, self._dtype, name="value")
-        row = None if given.dims is None else given.dims[1:]
-        self._require_fit(row)
-        flow = apply_op(
-            "TensorListScatterIntoExistingList",
-            self._flow,
-            given,
-            convert_to_tensor(indices, dtypes.int32),
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArrayScatter"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            row = None if given.dims is None else given.dims[1:]
+            self._require_fit(row)
+            flow = apply_op(
+                "TensorListScatterIntoExistingList",
+                self._flow,
+                given,
+                convert_to_tensor(indices, dtypes.int32),
+            )
         return self._written(flow, row)
 
     def split(self, value: object, lengths: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array of parts of a value, of given lengths."""
-        given = convert_to_tensor(value, self._dtype, name="value")
-        part = None if given.dims is None else (None, *given.dims[1:])
-        flow = apply_op(
-            "TensorListSplit",
-            given,
-            element_shape_tensor(part),
-            convert_to_tensor(lengths, dtypes.int64),
-            name=name,
-        )
+        with get_default_graph().name_scope(name or "TensorArraySplit"):
+            given = convert_to_tensor(value, self._dtype, name="value")
+            part = None if given.dims is None else (None, *given.dims[1:])
+            flow = apply_op(
+                "TensorListSplit",
+                given,
+                element_shape_tensor(part),
+                convert_to_tensor(lengths, dtypes.int64),
+            )
         made = self.with_flow(flow)
         made._shared = SharedShape(None)
         made._infer_shape = False
+        made._size = None
         return made
 
     def _require_fit(self, dims: Dims) -> None:

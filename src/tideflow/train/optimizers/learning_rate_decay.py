@@ -231,11 +231,11 @@ def piecewise_constant(
         raise ValueError(
             f"{len(boundaries)} boundaries need {len(boundaries) + 1} values; found {len(values)}"
         )
+    limits = [convert_to_tensor(boundary) for boundary in boundaries]
+    rates = [convert_to_tensor(value) for value in values]
+    step = convert_to_tensor(x)
+    bounds = [_bound(limit, step.dtype.base_dtype) for limit in limits]
     with _scope(name or "PiecewiseConstant"):
-        step = convert_to_tensor(x)
-        dtype = step.dtype.base_dtype
-        bounds = [_bound(convert_to_tensor(b), dtype) for b in boundaries]
-        rates = [convert_to_tensor(value) for value in values]
         if len({rate.dtype.base_dtype for rate in rates}) > 1:
             raise ValueError(f"the values must be of one type: {rates}")
         found: Any = rates[-1]

@@ -136,7 +136,8 @@ class ExponentialMovingAverage:
         graph = get_default_graph()
         with graph.control_dependencies(None):
             if isinstance(var, Variable):
-                average = slot_variable(var, var.initialized_value, self._name)
+                first = var.initialized_value()
+                average = slot_variable(var, lambda: first, self._name)
             else:
                 average = slot_variable(_Primary(var), lambda: filled_like(var, 0), self._name)
         if isinstance(var, Variable):
