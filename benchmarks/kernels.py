@@ -119,6 +119,13 @@ def _normalised_jax(axes: list[int]) -> Callable[..., Any]:
     return normalised
 
 
+def _depthwise_jax(x: Any, w: Any) -> Any:
+    return jax.lax.conv_general_dilated(
+        x, w.transpose(0, 1, 3, 2), (1, 1), "SAME",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"), feature_group_count=x.shape[3],
+    )  # fmt: skip
+
+
 def _pooled_jax(x: Any) -> Any:
     window = (1, 2, 2, 1)
     return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "SAME") ** 2
@@ -131,6 +138,11 @@ def _kernels() -> Iterator[Kernel]:
     yield from _convolution(14, 5, 32, 64)
     for size, channels in ((32, 16), (16, 32), (8, 64)):
         yield from _convolution(size, 3, channels, channels)
+    yield _gradient_too(
+        "depthwise convolution 3x3 of 28x28x64, and gradients",
+        (_normal(32, 28, 28, 64), _normal(3, 3, 64, 1)),
+        lambda tf, x, w: tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "SAME"), _depthwise_jax,
+    )  # fmt: skip
     yield _gradient_too(
         "maximum pool 2x2 of 28x28x32, and gradient", (_normal(32, 28, 28, 32),),
         lambda tf, x: tf.nn.max_pool2d(x, 2, 2, "SAME") ** 2, _pooled_jax,

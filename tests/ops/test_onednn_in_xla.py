@@ -33,7 +33,15 @@ def normal(*shape, dtype=np.float32):
 
 
 def cases(
-    size, kernel, stride=(1, 1), padding="SAME", dilation=(1, 1), explicit=(), channels=5, out=6
+    size,
+    kernel,
+    stride=(1, 1),
+    padding="SAME",
+    dilation=(1, 1),
+    explicit=(),
+    channels=5,
+    out=6,
+    groups=1,
 ):
     """Return a convolution of pictures [3, *size, channels], and both its gradients."""
     attrs = {
@@ -42,7 +50,7 @@ def cases(
         "dilations": [1, *dilation, 1],
         "explicit_paddings": [0, 0, *explicit, 0, 0] if explicit else [],
     }
-    x, w = normal(3, *size, channels), normal(*kernel, channels, out)
+    x, w = normal(3, *size, channels), normal(*kernel, channels // groups, out)
     forward = Case("Conv2D", [x, w], attrs)
     dy = normal(*run(forward)[0].shape)
     sizes = [np.array(one.shape, np.int32) for one in (x, w)]
@@ -68,6 +76,24 @@ GEOMETRIES = {
     "filter as large as the picture": ((6, 5), (6, 5), (1, 1), "VALID"),
     "one channel": ((7, 6), (3, 3), (1, 1), "SAME", (1, 1), (), 1),
     "many channels": ((5, 5), (3, 3), (1, 1), "SAME", (1, 1), (), 33, 65),
+    "groups": ((7, 6), (3, 3), (1, 1), "SAME", (1, 1), (), 12, 9, 3),
+    "groups, strided": ((8, 9), (3, 2), (2, 3), "VALID", (1, 1), (), 10, 4, 2),
+    "groups, paddings beyond": ((4, 5), (2, 3), (2, 1), "EXPLICIT", (1, 1), (3, 4, 5, 1), 8, 6, 2),
+    "groups of one tap": ((5, 5), (1, 1), (1, 1), "SAME", (1, 1), (), 4, 6, 2),
+    "a group for each channel": ((7, 6), (3, 3), (1, 1), "SAME", (1, 1), (), 4, 8, 4),
+    "these, strided and dilated": ((9, 8), (2, 3), (2, 1), "VALID", (1, 2), (), 3, 3, 3),
+    "these, positions that no window reaches": (
+        (8, 9),
+        (3, 2),
+        (2, 3),
+        "VALID",
+        (1, 1),
+        (),
+        3,
+        6,
+        3,
+    ),
+    "many groups": ((5, 5), (3, 3), (1, 1), "SAME", (1, 1), (), 130, 65, 65),
     "one tap": ((5, 5), (1, 1)),
     "one tap, strided": ((5, 6), (1, 1), (2, 2)),
 }
@@ -129,9 +155,12 @@ def test_other_types_are_left_to_xla(dtype):
     assert not is_called(Case("Conv2D", [x, w], attrs))
 
 
-def test_groups_are_left_to_xla():
-    attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
-    assert not is_called(Case("Conv2D", [normal(1, 5, 5, 4), normal(3, 3, 2, 4)], attrs))
+@has_onednn
+def test_onednn_is_called_for_groups():
+    assert [is_called(case) for case in cases(*GEOMETRIES["groups"])] == [True] * 3
+    assert [is_called(case) for case in cases(*GEOMETRIES["groups, strided"])] == [True] * 3
+    each = cases(*GEOMETRIES["a group for each channel"])
+    assert [is_called(case) for case in each] == [True, True, False]
 
 
 def test_another_release_of_jaxlib_is_not_asked(monkeypatch):

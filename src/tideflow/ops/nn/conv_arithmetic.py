@@ -7,6 +7,7 @@ for each channel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,19 @@ from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.framework import lax
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.conv_geometry import Window, cropped, padded, patches, tap
-from tideflow.ops.nn.onednn_in_xla import Pads, TracedConvolution, convolve_by_onednn, pays
+from tideflow.ops.nn.onednn_in_xla import (
+    Pads,
+    TracedConvolution,
+    convolve_by_onednn,
+    convolve_by_xla,
+    pays,
+)
 
 # From so many channels on, oneDNN computes the gradient of a filter faster than Eigen.
 _LEAST_DEPTH_OF_ONEDNN = 4
+# Up to so many groups of several channels, the gradients of their filters are made one by one: XLA
+# takes a hundred times as long for all of them.
+_MOST_SPLIT_GROUPS = 64
 
 
 def convolve(
@@ -29,21 +39,12 @@ def convolve(
     if not (x.size and w.size and rows.out and columns.out):
         return xp.zeros(shape, x.dtype)
     if xp is not np:
-        x, pads = _cropped(x, (rows.before, _reached(rows)), (columns.before, _reached(columns)))
+        pads = (rows.before, _reached(rows)), (columns.before, _reached(columns))
+        x, pads = _padded_in_advance(x, pads)
         strides = rows.stride, columns.stride
         dilations = rows.dilation, columns.dilation
-        how = TracedConvolution(shape, pads, strides, dilations)
-        if groups == 1 and pays(x, w, how):
-            return convolve_by_onednn(x, w, how)
-        return lax().conv_general_dilated(
-            x,
-            w,
-            window_strides=strides,
-            padding=pads,
-            rhs_dilation=dilations,
-            dimension_numbers=("NHWC", "HWIO", "NHWC"),
-            feature_group_count=groups,
-        )
+        how = TracedConvolution(shape, pads, strides, dilations, groups=groups)
+        return (convolve_by_onednn if pays(x, w, how) else convolve_by_xla)(x, w, how)
     full = padded(_number(x), rows, columns)
     weights = _number(w)
     if groups == 1:
@@ -68,14 +69,16 @@ def input_gradient(
     groups = channels // w.shape[2]
     if xp is not np:
         strides = rows.stride, columns.stride
-        around = _transposed_padding(rows), _transposed_padding(columns)
-        dy, pads = _cropped(dy, *around, strides)
-        strides = (1, 1) if pads != around else strides
         turned = _flipped(xp, w, groups)
         dilations = rows.dilation, columns.dilation
-        how = TracedConvolution(shape, pads, dilations=dilations)
-        if groups == 1 and strides == (1, 1) and pays(dy, turned, how):
-            return convolve_by_onednn(dy, turned, how)
+        pads = _transposed_padding(rows), _transposed_padding(columns)
+        how = TracedConvolution(shape, pads, dilations=dilations, groups=groups)
+        is_onednns = pays(dy, turned, how) and (groups > 1 or strides == (1, 1))
+        if is_onednns or min(map(min, pads)) < 0:
+            dy, pads = _padded_in_advance(dy, pads, strides)
+            strides = (1, 1)
+        if is_onednns:
+            return convolve_by_onednn(dy, turned, replace(how, pads=pads))
         return lax().conv_general_dilated(
             dy,
             turned,
@@ -105,25 +108,14 @@ def filter_gradient(
         return xp.zeros(shape, dy.dtype)
     groups = x.shape[3] // depth
     if xp is not np:
-        x, pads = _cropped(x, (rows.before, _reached(rows)), (columns.before, _reached(columns)))
-        strides = rows.stride, columns.stride
-        dilations = rows.dilation, columns.dilation
-        # A picture for each channel of x, and a channel for each of its pictures.
-        by_channel = TracedConvolution(
-            (depth, *shape[:2], shape[3]), pads, dilations, strides, filter_order="IHWO"
-        )
-        has_taps = rows.kernel * columns.kernel > 1
-        if groups == 1 and depth >= _LEAST_DEPTH_OF_ONEDNN and has_taps and pays(x, dy, by_channel):
-            made = convolve_by_onednn(x.transpose(3, 1, 2, 0), dy, by_channel)
-            return made.transpose(1, 2, 0, 3)
-        return lax().conv_general_dilated(
+        if groups == 1 or (depth > 1 and groups > _MOST_SPLIT_GROUPS):
+            return _traced_filter_gradient(x, dy, rows, columns, groups)
+        by_group = _depthwise_by_taps if depth == 1 else _filter_gradient_by_group
+        return lax().platform_dependent(
             x,
             dy,
-            window_strides=dilations,
-            padding=pads,
-            rhs_dilation=strides,
-            dimension_numbers=("CHWN", "IHWO", "HWNC"),
-            batch_group_count=groups,
+            cpu=lambda x, dy: by_group(xp, x, dy, rows, columns, groups),
+            default=lambda x, dy: _traced_filter_gradient(x, dy, rows, columns, groups),
         )
     full, grad = padded(_number(x), rows, columns), _number(dy)
     if groups > 1 and depth == 1:
@@ -135,15 +127,64 @@ def filter_gradient(
     return np.concatenate(parts, axis=3).astype(dy.dtype, copy=False)
 
 
-def _cropped(
-    x: Any, rows: tuple[int, int], columns: tuple[int, int], strides: tuple[int, int] = (1, 1)
-) -> tuple[Any, Pads]:
-    """Return x and its paddings, without those below 0, which XLA and oneDNN do not compute right.
+def _traced_filter_gradient(x: Any, dy: Any, rows: Window, columns: Window, groups: int) -> Any:
+    """Return the gradient for a filter as one convolution."""
+    depth, out = x.shape[3] // groups, dy.shape[3]
+    pads = (rows.before, _reached(rows)), (columns.before, _reached(columns))
+    x, pads = _padded_in_advance(x, pads)
+    strides = rows.stride, columns.stride
+    dilations = rows.dilation, columns.dilation
+    # A picture for each channel of x, and a channel for each of its pictures.
+    shape = (depth, rows.kernel, columns.kernel, out)
+    how = TracedConvolution(shape, pads, dilations, strides, filter_order="IHWO")
+    has_taps = rows.kernel * columns.kernel > 1
+    if groups == 1 and depth >= _LEAST_DEPTH_OF_ONEDNN and has_taps and pays(x, dy, how):
+        return convolve_by_onednn(x.transpose(3, 1, 2, 0), dy, how).transpose(1, 2, 0, 3)
+    return lax().conv_general_dilated(
+        x,
+        dy,
+        window_strides=dilations,
+        padding=pads,
+        rhs_dilation=strides,
+        dimension_numbers=("CHWN", "IHWO", "HWNC"),
+        batch_group_count=groups,
+    )
 
-    strides: how far x is spread before it is padded; where it is cropped, it is returned so.
+
+def _filter_gradient_by_group(
+    xp: Any, x: Any, dy: Any, rows: Window, columns: Window, groups: int
+) -> Any:
+    """Return the same, a convolution for each group."""
+    parts = zip(xp.split(x, groups, 3), xp.split(dy, groups, 3))
+    return xp.concatenate([_traced_filter_gradient(a, b, rows, columns, 1) for a, b in parts], 3)
+
+
+def _depthwise_by_taps(xp: Any, x: Any, dy: Any, rows: Window, columns: Window, groups: int) -> Any:
+    """Return the same where each channel is a group: a sum of products for each tap."""
+    pads = (
+        (rows.before, max(rows.after, _reached(rows))),
+        (
+            columns.before,
+            max(columns.after, _reached(columns)),
+        ),
+    )
+    full = xp.pad(wide(xp, x), ((0, 0), *pads, (0, 0)))
+    by_channel = wide(xp, dy).reshape(*dy.shape[:3], groups, -1)
+    made = [
+        xp.sum(at[..., None] * by_channel, (0, 1, 2)).astype(dy.dtype)
+        for i in range(rows.kernel)
+        for j in range(columns.kernel)
+        for at in [full[:, slice(*tap(rows, i)), slice(*tap(columns, j))]]
+    ]
+    return xp.stack(made).reshape(rows.kernel, columns.kernel, 1, dy.shape[3])
+
+
+def _padded_in_advance(x: Any, pads: Pads, strides: tuple[int, int] = (1, 1)) -> tuple[Any, Pads]:
+    """Return x spread by strides and cropped by paddings below 0, and the paddings that are left.
+
+    XLA and oneDNN do not compute convolutions right that have paddings below 0.
     """
-    pads = rows, columns
-    if min(*rows, *columns) >= 0:
+    if strides == (1, 1) and min(map(min, pads)) >= 0:
         return x, pads
     edges = [
         (min(before, 0), min(after, 0), stride - 1)

@@ -37,13 +37,14 @@ _IMAGES = {"batch_dim": "0", "feature_dim": "3", "spatial_dims": ["1", "2"]}
 
 @dataclass(frozen=True)
 class TracedConvolution:
-    """A convolution of images in NHWC order, without groups, as compiled code makes it.
+    """A convolution of images in NHWC order, as compiled code makes it.
 
     Attributes:
       shape: of the result, in NHWC order.
       pads: of height and width: (before, after), never below 0.
       strides, dilations: of height and width.
       filter_order: of the filter's dimensions: "HWIO", or "IHWO".
+      groups: into which channels are split; the filter has those of one.
     """
 
     shape: tuple[int, ...]
@@ -51,6 +52,7 @@ class TracedConvolution:
     strides: tuple[int, int] = (1, 1)
     dilations: tuple[int, int] = (1, 1)
     filter_order: str = "HWIO"
+    groups: int = 1
 
 
 def is_used() -> bool:
@@ -68,7 +70,8 @@ def is_there() -> bool:
 def pays(x: Any, w: Any, how: TracedConvolution) -> bool:
     """Whether oneDNN may compute a convolution, and does so faster than Eigen."""
     height, width = _filter_sizes(w, how)
-    return is_used() and x.dtype == "float32" and w.dtype == "float32" and height * width > 1
+    is_faster = height * width > 1 or how.groups > 1
+    return is_used() and is_faster and x.dtype == "float32" and w.dtype == "float32"
 
 
 def convolve_by_xla(x: Any, w: Any, how: TracedConvolution) -> Any:
@@ -80,6 +83,7 @@ def convolve_by_xla(x: Any, w: Any, how: TracedConvolution) -> Any:
         padding=how.pads,
         rhs_dilation=how.dilations,
         dimension_numbers=("NHWC", how.filter_order, "NHWC"),
+        feature_group_count=how.groups,
     )
 
 
@@ -120,7 +124,7 @@ def _options(w: Any, how: TracedConvolution) -> str:
         "kernel": {"dims": "4", "filter": weights},
         "output": {"dims": "4", "data": _IMAGES},
         "window": window,
-        "feature_groups": "1",
+        "feature_groups": str(how.groups),
     }
     return json.dumps({"onednn_conv_config": options})
 
