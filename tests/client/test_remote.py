@@ -108,9 +108,14 @@ def test_what_is_fetched_may_be_changed(make_cluster: Callable[..., LocalCluster
         for count in (1, 5_000):
             for found in session.run(values, {x: np.zeros(count, np.float32)}):
                 assert found.flags.writeable
-        found = session.run(values[0], {x: np.zeros(30_000, np.float32)})
-        found[0] = 3.0
-        assert found[:2].tolist() == [3.0, 1.0]
+        # Of the sizes of messages that are read as they come, and through shared memory.
+        for count in (30_000, 100_000, 2_000_000):
+            fed = {x: np.zeros(count, np.float32)}
+            found = session.run(values[0], fed)
+            found[0] = 3.0
+            again = [session.run(values[0], fed) for _ in range(3)]
+            assert found[:2].tolist() == [3.0, 1.0]
+            assert [one[:2].tolist() for one in again] == [[1.0, 1.0]] * 3
         partial = session.partial_run_setup([values[0]], [x])
         found = session.partial_run(partial, values[0], {x: [1.0]})
         found[0] = 3.0

@@ -183,8 +183,8 @@ def decode_tensor(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> V
 def decode_for_owner(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> Value:
     """Return the value of a message that nobody else has, as an array that may be changed.
 
-    Only small contents are copied for that.  An array in memory that is shared with the sender
-    stays read-only: the children of this process would share it, too.
+    Contents are copied for that where they lie in the message, in bytes, or in memory that is
+    shared with the sender: the children of this process would share that, too.
     Args, raises: as `decode_tensor`.
     """
     value = decode_tensor(tensor_pb, content)
@@ -192,11 +192,10 @@ def decode_for_owner(tensor_pb: pb.TensorProto, content: Buffer | None = None) -
         return value
     if content is None and value.base is not None:
         return value.copy()
-    if not (isinstance(content, memoryview) and content.readonly):
-        try:
-            value.flags.writeable = True
-        except ValueError:  # it lies in bytes
-            return value.copy()
+    try:
+        value.flags.writeable = True
+    except ValueError:  # it lies in memory that must not be changed
+        return value.copy()
     return value
 
 
