@@ -313,6 +313,8 @@ def segment_cases() -> list[Case]:
         made.append(Case(op, [_numbers("float32", 2, 2), ids, np.int32(4)]))
         empty = [np.zeros((0, 2), np.float32), np.zeros(0, np.int32), np.int32(3)]
         made.append(Case(op, empty))
+        narrow = [np.zeros((2, 0), np.float32), np.int32([5, 1]), np.int32(3)]
+        made.append(Case(op, narrow, id=f"{op}-without-columns"))
         draw = np.random.default_rng(0)
         for count, size in ((4, 70), (40, 80), (200, 70)):
             many = draw.integers(-1, count, size).astype(np.int32)

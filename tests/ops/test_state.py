@@ -237,6 +237,16 @@ def test_rows_that_come_again_are_updated_in_order(graph: Graph, device: Device,
     np.testing.assert_allclose(read(device, x), wanted, rtol=1e-5, atol=1e-4)
 
 
+def test_an_update_of_no_rows_changes_nothing(graph: Graph, device: Device):
+    x, a = made(device, np.ones((3, 2), F32)), made(device, np.ones((3, 2), F32), "a")
+    none, rows = np.zeros(0, np.int32), np.zeros((0, 2), F32)
+    device.run(apply_op("ResourceSparseApplyAdagrad", x, a, F32(0.1), rows, none))
+    for suffix in ("Update", "Add", "Mul", "Div", "Max"):
+        device.run(apply_op(f"ResourceScatter{suffix}", x, none, rows))
+    assert (read(device, x) == 1).all()
+    assert (read(device, a) == 1).all()
+
+
 def test_integer_division_by_zero_is_refused(graph: Graph, device: Device):
     x = made(device, np.int32([4, 5]))
     with pytest.raises(errors.InvalidArgumentError, match="zero"):

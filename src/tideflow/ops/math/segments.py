@@ -62,6 +62,8 @@ def _combine(xp: Any, how: str, data: Any, ids: Array, count: int, empty: object
 
 def _combine_numpy(how: str, data: Any, ids: Any, count: int, empty: object) -> Any:
     ufunc = _COMBINE[how][0]
+    if not data.size:
+        return np.full((count, *data.shape[1:]), empty, data.dtype)
     if ids.size and ids.min() < 0:
         kept = ids >= 0
         ids, data = ids[kept], data[kept]
@@ -153,7 +155,7 @@ def _unsorted(xp: ArrayNamespace, how: str, data: Array, ids: Array, num_segment
             f"data.shape = {list(data.shape)} does not start with "
             f"segment_ids.shape = {list(ids.shape)}"
         )
-    if xp is np and ids.size and ids.max() >= count:
+    if xp is np and data.size and ids.size and ids.max() >= count:
         raise InvalidArgumentError(
             f"segment_ids has {ids.max()}, which is not less than num_segments, {count}"
         )

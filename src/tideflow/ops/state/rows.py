@@ -13,7 +13,7 @@ from tideflow.ops.array import first_occurrences
 
 def put_rows(array: Any, indices: Array, rows: Array) -> None:
     """Store rows [k, d...] in the rows of an array [n, d...] that k indices name."""
-    if array.ndim == 1 or not array.size or not array.flags.c_contiguous:
+    if array.ndim == 1 or not (array.size and len(indices)) or not array.flags.c_contiguous:
         array[indices] = rows
         return
     # NumPy copies elements of a few hundred bytes several times as fast as rows of small ones.
