@@ -32,7 +32,8 @@ def formula(g: Builder, leaf: str, dtype: str, depth: int = 2) -> str:
         f"{inner} * {g.literal(dtype, ())}",
         f"-({inner})",
         f"tf.abs({inner})",
-        f"({inner}) + ({leaf})",
+        # TensorFlow's optimiser loses what a branch or loop adds to itself.
+        f"({inner}) {'*' if inner == leaf else '+'} ({leaf})",
         f"tf.maximum({inner}, {g.literal(dtype, ())})",
     ]
     if dtype in FLOATS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,28 @@ def functions_run_after_what_they_wait_for(tf: Any, at: Place) -> Any:
         found.append(sess.run(branch, {asked: False}))
         sess.run(v.initializer)
         return [*found, sess.run(called), sess.run(v)]
+
+
+@tutorial
+def arrays_of_another_type(tf: Any, at: Place) -> Any:
+    """What is written must have the array's type; most of it is found when it is written."""
+    x = tf.placeholder_with_default(tf.constant([1, 2]), [2])
+
+    given = {"write": (0, x[0]), "unstack": (x,), "scatter": ([0, 1], x), "split": (x, [1, 1])}
+
+    def fill(how: str) -> Any:
+        array = tf.TensorArray("float32", 2)
+        with at.session() as sess:
+            return sess.run(getattr(array, how)(*given[how]).read(0))
+
+    found = []
+    for is_list in (False, True):
+        (tf.enable_control_flow_v2 if is_list else tf.disable_control_flow_v2)()
+        try:
+            found += [refused(functools.partial(fill, how)) for how in given]
+        finally:
+            tf.disable_control_flow_v2()
+    return [one if isinstance(one, str) else one[0] for one in found]
 
 
 @tutorial

@@ -262,7 +262,7 @@ class TensorArray:
         Raises: ValueError for a value of another shape or type.
         """
         with get_default_graph().name_scope(name or "TensorArrayWrite"):
-            given = convert_to_tensor(value, self._dtype, name="value")
+            given = convert_to_tensor(value, name="value", preferred_dtype=self._dtype)
             self._merge_element_shape(given.dims)
             with self._beside_first_write(given):
                 flow = apply_op("TensorArrayWriteV3", self._handle, index, given, self._flow)
@@ -316,7 +316,7 @@ class TensorArray:
     def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """Return the array after its elements were set to the rows of a value."""
         with get_default_graph().name_scope(name or "TensorArrayUnstack"):
-            given = convert_to_tensor(value, self._dtype, name="value")
+            given = convert_to_tensor(value, name="value", preferred_dtype=self._dtype)
             if given.dims and given.dims[0] is not None:
                 count = convert_to_tensor(given.dims[0], dtypes.int32)
             else:
@@ -329,7 +329,7 @@ class TensorArray:
     ) -> TensorArray:
         """Return the array after elements were set to the rows of a value."""
         with get_default_graph().name_scope(name or "TensorArrayScatter"):
-            given = convert_to_tensor(value, self._dtype, name="value")
+            given = convert_to_tensor(value, name="value", preferred_dtype=self._dtype)
             self._merge_element_shape(None if given.dims is None else given.dims[1:])
             with self._beside_first_write(given):
                 flow = apply_op("TensorArrayScatterV3", self._handle, indices, given, self._flow)

@@ -95,7 +95,7 @@ class ListTensorArray(TensorArray):
         Raises: ValueError for a value of another shape or type.
         """
         with get_default_graph().name_scope(name or "TensorArrayV2Write"):
-            given = convert_to_tensor(value, self._dtype, name="value")
+            given = convert_to_tensor(value, name="value", preferred_dtype=self._dtype)
             flow = apply_op(
                 "TensorListSetItem",
                 self._flow,
