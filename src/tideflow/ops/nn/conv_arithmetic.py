@@ -29,6 +29,8 @@ _LEAST_DEPTH_OF_ONEDNN = 4
 # Up to so many groups of several channels, the gradients of their filters are made one by one: XLA
 # takes a hundred times as long for all of them.
 _MOST_SPLIT_GROUPS = 64
+# So much of what is read for each tap stays in a core's cache between two of them.
+_CACHED_BYTES = 1 << 20
 
 
 def convolve(
@@ -161,22 +163,28 @@ def _filter_gradient_by_group(
 
 def _depthwise_by_taps(xp: Any, x: Any, dy: Any, rows: Window, columns: Window, groups: int) -> Any:
     """Return the same where each channel is a group: a sum of products for each tap."""
-    pads = (
-        (rows.before, max(rows.after, _reached(rows))),
-        (
-            columns.before,
-            max(columns.after, _reached(columns)),
-        ),
-    )
+    pads = (rows.before, rows.after), (columns.before, columns.after)
     full = xp.pad(wide(xp, x), ((0, 0), *pads, (0, 0)))
     by_channel = wide(xp, dy).reshape(*dy.shape[:3], groups, -1)
-    made = [
-        xp.sum(at[..., None] * by_channel, (0, 1, 2)).astype(dy.dtype)
-        for i in range(rows.kernel)
-        for j in range(columns.kernel)
-        for at in [full[:, slice(*tap(rows, i)), slice(*tap(columns, j))]]
-    ]
-    return xp.stack(made).reshape(rows.kernel, columns.kernel, 1, dy.shape[3])
+
+    def of_some(given: tuple[Any, Any]) -> Any:
+        pictures, slopes = given
+        made = [
+            xp.sum(at[..., None] * slopes, (0, 1, 2))
+            for i in range(rows.kernel)
+            for j in range(columns.kernel)
+            for at in [pictures[:, slice(*tap(rows, i)), slice(*tap(columns, j))]]
+        ]
+        return xp.stack(made).reshape(rows.kernel, columns.kernel, 1, dy.shape[3])
+
+    batch = x.shape[0]
+    fitting = max(1, _CACHED_BYTES // (full.size // batch * full.dtype.itemsize))
+    count = max(one for one in range(1, min(fitting, batch) + 1) if batch % one == 0)
+    if count == batch:
+        return of_some((full, by_channel)).astype(dy.dtype)
+    # All taps of some pictures, while these lie in the processor's cache.
+    blocks = [one.reshape(batch // count, count, *one.shape[1:]) for one in (full, by_channel)]
+    return xp.sum(lax().map(of_some, tuple(blocks)), 0).astype(dy.dtype)
 
 
 def _padded_in_advance(x: Any, pads: Pads, strides: tuple[int, int] = (1, 1)) -> tuple[Any, Pads]:
