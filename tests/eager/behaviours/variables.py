@@ -31,6 +31,18 @@ def assignment_to_a_slice(tf: Any) -> Any:
 
 
 @program
+def a_cast_to_its_own_type_is_the_variable(tf: Any) -> Any:
+    v = tf.Variable([0.75, -2.0], dtype=tf.float64)
+    same, other = tf.cast(v, tf.float64), tf.cast(v, tf.float32)
+    v.assign_sub(same)
+    with tf.distribute.MirroredStrategy(["/cpu:0"]).scope():
+        mirrored = tf.Variable([1.0])
+    read = tf.cast(mirrored, tf.float32)
+    mirrored.assign([2.0])
+    return [same is v, same.numpy(), other.numpy(), read is mirrored, read.numpy()]
+
+
+@program
 def walking_over(tf: Any) -> Any:
     v = tf.Variable([1.0, 2.0])
     found = [error(lambda: [x.numpy() for x in v])]

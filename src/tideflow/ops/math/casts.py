@@ -81,10 +81,13 @@ def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
 
     Floats become integers by dropping the fraction, numbers become bool by asking whether they
     differ from zero, complex numbers real by dropping the imaginary part.  IndexedSlices and
-    SparseTensors keep their indices.
+    SparseTensors keep their indices.  What has the type already is returned as it is.
     """
     target = as_dtype(dtype).base_dtype
     if isinstance(x, Tensor) and x.dtype.base_dtype is target and not x.dtype.is_ref_dtype:
+        return x
+    # A variable is not read: what is returned shows its later changes.
+    if _is_resource_variable(x) and x.dtype.base_dtype is target:
         return x
     if hasattr(x, "indices") and hasattr(x, "values"):
         values = cast(x.values, target, name)
@@ -98,6 +101,11 @@ def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
         if x.dtype.base_dtype is target:
             return x
         return apply_op("Cast", x, DstT=target, name=scope)
+
+
+def _is_resource_variable(x: object) -> bool:
+    """Whether x is one variable behind a handle, not several as those of strategies are."""
+    return hasattr(x, "handle") and hasattr(x, "sparse_read") and not hasattr(x, "values")
 
 
 @export("to_float")
