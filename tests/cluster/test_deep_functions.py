@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,11 +12,15 @@ import pytest
 import tideflow as tf2
 import tideflow.v1 as tf
 from cluster.servers import LocalCluster
+from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
 
 Make = Callable[..., LocalCluster]
 LEVELS = 300
 COUNT = 120
 LIMIT = sys.getrecursionlimit()
+
+# Importing the front door has made operations eager.
+disable_eager_execution()
 
 
 def attr(node: Any, name: str, **fields: Any) -> None:
@@ -90,6 +94,14 @@ def nested(x: Any, y: Any, level: int = 0) -> Any:
     return tf2.cond(x > level, lambda: nested(x, y + 1.0, level + 1), lambda: y)
 
 
+@pytest.fixture
+def eager() -> Iterator[None]:
+    enable_eager_execution()
+    yield
+    disable_eager_execution()
+
+
+@pytest.mark.usefixtures("eager")
 def test_functions_that_are_traced_within_functions() -> None:
     cases = [functools.partial(tf2.constant, float(i)) for i in range(COUNT)]
 

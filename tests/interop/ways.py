@@ -28,12 +28,13 @@ TRANSPORTS = {
         "TIDEFLOW_PEER": "on",
         "TIDEFLOW_SHARED_MEMORY": "off",
     },
-    "grpcio": {"TIDEFLOW_GRPC": "grpcio"},
+    "grpcio": {"TIDEFLOW_GRPC": "grpcio", "TIDEFLOW_ONEDNN": "off"},
 }
 # Each with all its values; they hold for a process, but for the tier, which each session asks for.
 SWITCHES = {
     "TIDEFLOW_GRPC": ("h2", "grpcio"),
     "TIDEFLOW_JIT": TIERS,
+    "TIDEFLOW_ONEDNN": ("on", "off"),
     "TIDEFLOW_PEER": ("on", "off"),
     "TIDEFLOW_SHARED_MEMORY": ("on", "off"),
     "TIDEFLOW_SPIN": ("on", "off"),
@@ -41,6 +42,7 @@ SWITCHES = {
 _FIRST_PORT = 2222  # namespaces that are made anew have all ports free
 DEFAULTS = {
     "TIDEFLOW_GRPC": "h2",
+    "TIDEFLOW_ONEDNN": "on",
     "TIDEFLOW_PEER": "on",
     "TIDEFLOW_SHARED_MEMORY": "on",
     "TIDEFLOW_SPIN": "on",

@@ -16,7 +16,11 @@ LONG, SHORT = 0.05, 0.0002
 def asked(*early_s):
     """Return a trial whose region took so long with NumPy before the compiler was asked."""
     trial = Trial(SIGNATURE)
-    assert [trial.note_numpy(took) for took in early_s] == [False] * (len(early_s) - 1) + [True]
+    for took in early_s:
+        trial.note_numpy(took)
+    assert trial.is_due
+    assert trial.claim()
+    trial.note_asked(can_wait=True)
     return trial
 
 
@@ -27,16 +31,29 @@ def made(*early_s):
     return trial
 
 
-def test_the_compiler_is_asked_once_numpy_was_timed_twice():
-    trial = asked(LONG, LONG)
-    assert not trial.note_numpy(LONG)
+def test_the_compiler_is_asked_after_a_long_run_or_two_short_ones():
+    trial = asked(LONG)
     assert trial.may_wait
     assert trial.is_untried
+    trial.note_numpy(LONG)
+    assert not trial.is_due
+    trial = Trial(SIGNATURE)
+    trial.note_numpy(SHORT)
+    assert not trial.is_due
+    trial.note_numpy(SHORT)
+    assert trial.is_due
 
 
 def test_short_runs_are_not_waited_for():
     # A disturbed one does not make them long.
     assert not asked(LONG, SHORT).may_wait
+
+
+def test_a_step_that_cannot_wait_leaves_it_to_none():
+    trial = Trial(SIGNATURE)
+    trial.note_numpy(LONG)
+    trial.note_asked(can_wait=False)
+    assert not trial.may_wait
 
 
 def test_one_of_many_threads_asks():
@@ -47,7 +64,7 @@ def test_one_of_many_threads_asks():
 
     def run():
         start.wait()
-        found.append(trial.note_numpy(LONG))
+        found.append(trial.claim())
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:
@@ -59,7 +76,9 @@ def test_one_of_many_threads_asks():
 
 def test_shapes_that_are_not_compiled_ask_for_nothing():
     trial = Trial()
-    assert not any(trial.note_numpy(LONG) for _ in range(4))
+    for _ in range(4):
+        trial.note_numpy(LONG)
+    assert not trial.is_due
     assert not trial.claim()
 
 

@@ -7,7 +7,6 @@ skipped), and what must be known while tracing is copied to the host and made pa
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections import OrderedDict
@@ -147,9 +146,7 @@ class DeviceTracer(Tracer):
         update = node.op_def.update
         assert update is not None
         assert node.op_def.kernel is not None
-        # Which rows are there is asked last; on an accelerator, rows outside are skipped.
-        with contextlib.suppress(self.jax.errors.ConcretizationTypeError):
-            update.require_shapes(olds, others)
+        update.require_shapes(olds, others)
         attrs = {name: node.attrs[name] for name in node.op_def.kernel_attrs}
         # The kernel is the rule for whole values, also where the update's own is one for rows.
         self._store(action, node.op_def.kernel(self.jnp, *olds, *others, **attrs))
