@@ -13,6 +13,7 @@ import functools
 import hashlib
 import logging
 import os
+import platform
 import select
 import subprocess
 import sys
@@ -32,24 +33,30 @@ _LOOK_MS = 10
 _MOST_START_S = 30.0
 # A server that nobody has asked for so long ends: it holds some hundred megabytes.
 _IDLE_S = 15.0
+# So long may a request take; then who asked compiles by itself, now and from now on.
+_MOST_ANSWER_S = 60.0
+# This package comes behind the standard library, and before other copies of it.
 _START = """
-import os
-if os.fork():
-    os._exit(0)
 import sys
+root = sys.argv.pop(1)
+others = (i for i, path in enumerate(sys.path) if path.endswith("-packages"))
+sys.path.insert(next(others, len(sys.path)), root)
 from tideflow.runtime.compile_server import main
-main(sys.argv[1:])
+main(sys.argv[1:], is_detached=True)
 """
 
 
-# Folders for which no server could be started.
+# Folders for which no server could be started, or that of one that did not answer.
 _given_up: set[Path] = set()
 
 
 def may_serve(folder: ExecutableFolder) -> bool:
     """Whether there is a server for a folder, or may be one."""
-    has_means = bool(sys.executable) and hasattr(os, "mkfifo") and hasattr(os, "fork")
-    return has_means and folder.path not in _given_up
+    # An application may hold Python, and be started again under the name of the interpreter.
+    is_python = Path(sys.executable or "").name.startswith("python") and not hasattr(sys, "frozen")
+    has_means = is_python and hasattr(os, "mkfifo") and hasattr(os, "fork")
+    # Who is the first process of a container would have to bury servers that have ended.
+    return has_means and os.getpid() != 1 and folder.path not in _given_up
 
 
 def compile_elsewhere(
@@ -84,7 +91,8 @@ def _ask_server(
         os.write(line, f"{key}\n".encode())
         ended = select.poll()
         ended.register(line, 0)  # that nobody reads any more is told in any case
-        while True:
+        until = clock.monotonic_s() + _MOST_ANSWER_S
+        while clock.monotonic_s() < until:
             has_ended = bool(ended.poll(_LOOK_MS))
             # The request goes after what was made of it is there.
             if not folder.has_request(key):
@@ -96,6 +104,9 @@ def _ask_server(
         return None
     finally:
         os.close(line)
+    _LOGGER.debug("the process that compiles does not answer")
+    _given_up.add(folder.path)
+    return False
 
 
 def _open_line(path: Path, must_end: Callable[[], bool]) -> int | None:
@@ -137,19 +148,34 @@ def _start(path: Path, name: str) -> bool:
     """
     root = str(Path(tideflow.__file__).parents[1])
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    paths = os.pathsep.join([root, *map(os.path.abspath, given)])
+    # It compiles for others, too: what this program asks of jax holds for this program.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
+    env["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, given))
     # A GPU of jax's would be taken, with its memory, for code that runs on a CPU.
-    more = {"PYTHONPATH": paths, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _START, str(path), name, str(_IDLE_S)],
-        env={**os.environ, **more}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True, check=False,
-    )  # fmt: skip
+    env["JAX_PLATFORMS"] = "cpu"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _START, root, str(path), name, str(_IDLE_S)],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True, check=False, timeout=_MOST_START_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return False
     return done.returncode == 0
 
 
 @functools.cache
 def server_name() -> str:
-    """Return the name of servers that run this code on this machine, and so of their files."""
-    text = repr((machine_and_code(), compiler_key(), sys.executable, sys.version))
+    """Return the name of servers that run this code on this machine, and so of their files.
+
+    Several machines may share the folder; and no server takes the priority of its starter to
+    programs that have another one.
+    """
+    try:
+        machine = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        machine = platform.node()
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    parts = machine_and_code(), compiler_key(), sys.executable, sys.version, machine, niceness
+    text = repr(parts)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

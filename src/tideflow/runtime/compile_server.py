@@ -30,21 +30,55 @@ _MOST_BYTES = 1 << 16
 _KEY = re.compile("[0-9a-f]{64}")
 
 
-def serve(folder: ExecutableFolder, fifo: Path, idle_s: float) -> None:
+def serve(folder: ExecutableFolder, line: Line, idle_s: float) -> None:
     """Compile what is asked for until nobody has asked for so many seconds."""
-    asked = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    # Without a writer of our own the FIFO would be at its end whenever nobody else has it open.
-    kept_open = os.open(fifo, os.O_WRONLY)
     load_jax()
     ready = select.poll()
-    ready.register(asked, select.POLLIN)
-    try:
-        while ready.poll(idle_s * 1000):
-            for key in os.read(asked, _MOST_BYTES).decode("ascii", "replace").split():
-                answer(folder, key)
-    finally:
-        os.close(kept_open)
-        os.close(asked)
+    ready.register(line.asked, select.POLLIN)
+    while ready.poll(idle_s * 1000):
+        for key in os.read(line.asked, _MOST_BYTES).decode("ascii", "replace").split():
+            answer(folder, key)
+
+
+class Line:
+    """The FIFO of the one process that serves a folder under a name.
+
+    Raises: BlockingIOError where another process has it; OSError where there can be none.
+    """
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._fifo, self._lock = path / f"{name}.fifo", path / f"{name}.lock"
+        self._held = self._take_lock()
+        with contextlib.suppress(FileExistsError):
+            os.mkfifo(self._fifo, 0o600)
+        self.asked = os.open(self._fifo, os.O_RDONLY | os.O_NONBLOCK)
+        # Without a writer of our own the FIFO would be at its end whenever nobody else has it open.
+        self._kept_open = os.open(self._fifo, os.O_WRONLY)
+
+    def _take_lock(self) -> int:
+        while True:
+            held = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # One that ended may have removed the file before it was locked.
+                if os.path.samestat(os.fstat(held), self._lock.stat()):
+                    return held
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(held)
+                raise
+            os.close(held)
+
+    def note_process(self) -> None:
+        """Say which process serves."""
+        os.ftruncate(self._held, 0)
+        os.write(self._held, f"{os.getpid()}\n".encode())
+
+    def remove(self) -> None:
+        """Leave the name to the next process."""
+        self._fifo.unlink(missing_ok=True)
+        self._lock.unlink(missing_ok=True)
 
 
 def answer(folder: ExecutableFolder, key: str) -> None:
@@ -71,29 +105,28 @@ def _step_back() -> None:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-def main(arguments: list[str]) -> None:
-    """Serve a folder, unless another process does so already."""
-    # Who started the program interrupts the program alone.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _step_back()
-    os.chdir("/")  # whose folder it was started in may want to remove that
+def main(arguments: list[str], *, is_detached: bool = False) -> None:
+    """Serve a folder, unless another process does so already.
+
+    is_detached: in a process of its own, once it is known that one can.
+    """
     path, name, idle_s = Path(arguments[0]), arguments[1], float(arguments[2])
-    fifo, lock = path / f"{name}.fifo", path / f"{name}.lock"
-    with lock.open("a") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        held.truncate(0)
-        held.write(f"{os.getpid()}\n")
-        held.flush()
-        with contextlib.suppress(FileExistsError):
-            os.mkfifo(fifo, 0o600)
-        try:
-            serve(ExecutableFolder(path), fifo, idle_s)
-        finally:
-            fifo.unlink(missing_ok=True)
-            lock.unlink(missing_ok=True)
+    try:
+        line = Line(path, name)
+    except BlockingIOError:
+        return
+    if is_detached and os.fork():
+        os._exit(0)
+    try:
+        line.note_process()
+        # Who started the program interrupts the program alone; its thread may take no signals.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _step_back()
+        os.chdir("/")  # whose folder it was started in may want to remove that
+        serve(ExecutableFolder(path), line, idle_s)
+    finally:
+        line.remove()
 
 
 if __name__ == "__main__":

@@ -50,8 +50,8 @@ class ExecutableFolder:
 
     @property
     def path(self) -> Path:
-        """The folder's absolute path."""
-        return self._path.absolute()
+        """Where it is."""
+        return self._path
 
     def has(self, key: str) -> bool:
         """Whether something is kept under a key, damaged or not."""
@@ -155,7 +155,7 @@ def user_folder() -> Path:
 def _open_folder(path: str, level: int) -> ExecutableFolder | None:
     """Return a folder, made if need be; None, and a message, where it cannot be used."""
     try:
-        folder = Path(path).expanduser()
+        folder = Path(path).expanduser().absolute()
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
         # Who may write to the folder above could put another one in its place.
         folder.parent.mkdir(mode=0o700, exist_ok=True)

@@ -67,6 +67,8 @@ class Executable:
 
 
 _cpu: CpuClient | JaxCpu | None = None
+# What forked processes have from theirs.
+_of_parents: list[Any] = []
 _cpu_lock = threading.Lock()
 
 
@@ -178,7 +180,8 @@ def _load_or_compile(
     try:
         made, lowered, compiled, given = _compile(plan, signature, large)
     except NotCompiledError as error:
-        folder.keep(key, _refused(plan, error))
+        if error.is_lasting:
+            folder.keep(key, _refused(plan, error))
         raise
     try:
         body = _encode(made, lowered, compiled, given)
@@ -217,6 +220,8 @@ def compile_request(request: bytes) -> bytes:
     try:
         return _encode(*_compile(plan, signature, large))
     except NotCompiledError as error:
+        if not error.is_lasting:
+            raise
         return _refused(plan, error)
 
 
@@ -287,11 +292,21 @@ def _compile(
     return made, lowered, compiled, given
 
 
+def keep_for_good(held: Any) -> None:
+    """Never end what a forked process has of compiled code from before: that would hang, too."""
+    _of_parents.append(held)
+
+
 def _after_fork() -> None:
     # A thread that does not exist in the child may have held the locks.
-    global _lock, _cpu_lock
+    global _lock, _cpu_lock, _cpu
     _lock = threading.Lock()
     _cpu_lock = threading.Lock()
+    # The threads of the device are not there either: who waits for them hangs.
+    keep_for_good((_cpu, list(_compiled.values())))
+    _cpu = None
+    _compiled.clear()
+    cpu_sharding.cache_clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -93,12 +93,15 @@ class Region:
         self.is_untried = False
         self._has_warned = False
         self._refused = 0
+        self._generation = jit_thread.generation()
 
     def run(self, slots: list[Any]) -> None:
         """Run the region over the slots of a step."""
         if self.is_off:
             self.fallback.run(slots)
             return
+        if self._generation != jit_thread.generation():
+            self._begin_anew()
         inputs = [slots[slot] for slot in self.plan.inputs]
         if self._draws:
             inputs.append(places(self._draws))
@@ -123,6 +126,13 @@ class Region:
         if entry is not None:
             inputs.clear()  # straight code frees what is used up
             self._run_timed(slots, entry)
+
+    def _begin_anew(self) -> None:
+        """Forget compiled code in a forked process, which lacks the threads that it runs on."""
+        jit_compile.keep_for_good(self.entries)
+        self.entries = {}
+        self._last = None
+        self._generation = jit_thread.generation()
 
     def _leave_out_takers(self, inputs: Sequence[Any]) -> None:
         """Have what takes other things than arrays from outside, such as lists, left out."""

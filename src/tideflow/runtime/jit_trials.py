@@ -83,7 +83,8 @@ class Trial:
         if self.signature is None or self.choice is not Choice.COMPILING:
             return False
         enough = 1 if self._is_long else _EARLY_RUNS
-        return self._asked_in is None and len(self._early_s) >= enough
+        is_new = self._asked_in != jit_thread.generation()
+        return is_new and len(self._early_s) >= enough
 
     @property
     def wants_numpy(self) -> bool:

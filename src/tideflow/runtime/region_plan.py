@@ -135,11 +135,17 @@ class RegionPlan:
 
 
 class NotCompiledError(Exception):
-    """Some nodes do not compile; the others may.  `nodes` are their ids."""
+    """Some nodes do not compile; the others may.
 
-    def __init__(self, nodes: Sequence[Node], why: str) -> None:
+    Attributes:
+      nodes: those.
+      is_lasting: whether it is so in every process, whatever its settings and its memory.
+    """
+
+    def __init__(self, nodes: Sequence[Node], why: str, *, is_lasting: bool = True) -> None:
         super().__init__(why)
         self.nodes = list(nodes)
+        self.is_lasting = is_lasting
 
 
 class _Cells:

@@ -130,7 +130,15 @@ class Tracer:
             raise NotCompiledError(
                 [node for node, _ in self.failed.values()],
                 f"{node.op} {node.name!r}: {type(error).__name__}: {error}",
+                is_lasting=all(self._is_lasting(error) for _, error in self.failed.values()),
             )
+
+    def _is_lasting(self, error: Exception) -> bool:
+        """Whether an error follows from the node alone, and not from what the process has set."""
+        found = self.jax.errors
+        of_values = found.ConcretizationTypeError, found.TracerArrayConversionError
+        of_indices = found.TracerIntegerConversionError, found.NonConcreteBooleanIndexError
+        return isinstance(error, (errors.OpError, *of_values, *of_indices))
 
     def run_function(self, nested: Nested, args: Sequence[Any], cells: list[Any]) -> list[Any]:
         """Return the results of a function.
