@@ -181,18 +181,6 @@ def test_a_repeated_index_is_applied_in_order(name: str):
     _check(op_name, {}, olds, others)
 
 
-@pytest.mark.parametrize("name", ["Adagrad", "Momentum"])
-def test_many_rows_of_which_some_come_again(name: str):
-    op_name = f"ResourceSparseApply{name}"
-    olds, others = update_inputs(op_name, np.float32, 0.05, -0.5)
-    draw = np.random.default_rng(2)
-    indices = draw.integers(0, 900, 700)
-    grads = draw.normal(size=(700, 64)).astype(np.float32)
-    olds = [draw.uniform(0.5, 1, (900, 64)).astype(np.float32) for _ in olds]
-    others = [grads if np.ndim(o) == 2 else indices if np.ndim(o) == 1 else o for o in others]
-    _check(op_name, {}, olds, others)
-
-
 _SCATTERS = [
     f"ResourceScatter{suffix}" for suffix in ("Update", "Add", "Sub", "Mul", "Div", "Min", "Max")
 ]

@@ -6,6 +6,7 @@ import pytest
 
 import tideflow.v1 as tf
 from ops.dataset_graphs import (
+    END,
     INVALID,
     Made,
     check_elements,
@@ -14,6 +15,7 @@ from ops.dataset_graphs import (
     int64,
     numbers,
     plain,
+    steps,
 )
 from ops.one_graph import Run, check_both_run
 from tideflow.graph.building import apply_op
@@ -168,6 +170,14 @@ def test_hints_that_nobody_takes(policy):
         return hinted(numbers(10)).to("AutoShardDataset", *limits, auto_shard_policy=policy)
 
     check_refused(build, ["AutoShardDataset"], "FailedPreconditionError")
+
+
+def test_a_worker_for_which_nothing_is_left_gets_nothing():
+    def build():
+        return hinted(numbers(1)).to("AutoShardDataset", int64(2), int64(1), auto_shard_policy=3)
+
+    found = check_both_run(lambda: steps(build()), ["AutoShardDataset"])
+    assert plain(found[1]) == END
 
 
 def test_hints_where_there_is_too_little():

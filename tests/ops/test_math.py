@@ -258,6 +258,7 @@ def test_operators_compute() -> None:
         (lambda: counting.confusion_matrix([0, 1, 1], [0, 1, 0]), [[1, 0], [1, 1]]),
         (lambda: ranges.range(3, dtype="float32"), [0.0, 1.0, 2.0]),
         (lambda: ranges.linspace(0.0, 1.0, 3), [0.0, 0.5, 1.0]),
+        (lambda: ranges.linspace([0.0, 2.0], [1.0, 4.0], 3), [[0.0, 2.0], [0.5, 3.0], [1.0, 4.0]]),
         (lambda: counting.bincount([1, 1, 3]), [0, 2, 0, 1]),
         (lambda: counting.bincount([1, 1, 3], minlength=6), [0, 2, 0, 1, 0, 0]),
         (lambda: counting.bincount([1, 1, 3], maxlength=2), [0, 2]),

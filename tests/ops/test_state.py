@@ -399,3 +399,31 @@ def test_shapes_follow_the_handle(graph: Graph):
             apply_op(op_name, x, *args)
     with pytest.raises(ValueError, match="holds float32"):
         apply_op("ReadVariableOp", x, dtype="int32")
+
+
+def _adagrad(value, slot, row):
+    slot = slot + row * row
+    return value - np.float32(0.05) * row / np.sqrt(slot), slot
+
+
+def _momentum(value, slot, row):
+    slot = slot * np.float32(0.9) + row
+    return value - slot * np.float32(0.05), slot
+
+
+@pytest.mark.parametrize(("name", "rule"), [("Adagrad", _adagrad), ("Momentum", _momentum)])
+def test_many_rows_of_which_some_come_again_are_applied_in_order(graph, device, name, rule):
+    # TensorFlow hands the rows to threads, so what it gives differs now and then.
+    draw = np.random.default_rng(2)
+    indices = draw.integers(0, 900, 700)
+    rows = draw.normal(size=(700, 64)).astype(np.float32)
+    values = [draw.uniform(0.5, 1, (900, 64)).astype(np.float32) for _ in range(2)]
+    held = [made(device, value, name) for value, name in zip(values, "va")]
+    more = [np.float32(0.9)] if name == "Momentum" else []
+    update = apply_op(f"ResourceSparseApply{name}", *held, np.float32(0.05), rows, indices, *more)
+    device.run(update)
+    found = [device.run(apply_op("ReadVariableOp", one, dtype="float32")) for one in held]
+    for at, row in zip(indices, rows):
+        values[0][at], values[1][at] = rule(values[0][at], values[1][at], row)
+    for expected, value in zip(values, found):
+        np.testing.assert_allclose(value, expected, rtol=1e-6)

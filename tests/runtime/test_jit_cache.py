@@ -14,6 +14,7 @@ import pytest
 
 import tideflow
 import tideflow.v1 as tf
+from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jit_cache import ExecutableFolder, code_key
 from tideflow.runtime.jit_compile import forget_compiled
 
@@ -76,6 +77,22 @@ def test_the_next_program_compiles_nothing(folder, compilations):
     assert sizes == again == [4, 4]
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, 2 * np.exp([0, 1, 2]), rtol=1e-5)
+
+
+def test_what_one_program_refuses_by_its_settings_others_compile(folder, compilations):
+    def run():
+        forget_compiled()
+        with tf.Graph().as_default():
+            x = tf.placeholder(tf.float32, [4, 64])
+            y = tf.tanh(tf.tanh(x) + tf.ones([64]) * x[0])
+            with tf.Session() as session:
+                session.run(y, {x: np.ones((4, 64))})
+
+    with load_jax().numpy_rank_promotion("raise"):
+        run()
+    compilations.clear()
+    run()
+    assert compilations
 
 
 @pytest.mark.processes

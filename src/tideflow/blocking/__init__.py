@@ -13,6 +13,7 @@ from tideflow.blocking.pools import (
     MESSAGES,
     Pool,
     held_place,
+    in_place,
 )
 from tideflow.blocking.run import run_blocking
 from tideflow.blocking.stop_flag import StopFlag, Stopped
@@ -35,6 +36,7 @@ __all__ = [
     "Stopped",
     "Turns",
     "held_place",
+    "in_place",
     "run_blocking",
     "weight_of",
 ]

@@ -20,10 +20,12 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tideflow.platform import clock, threads
 from tideflow.wire import errors
+
+T = TypeVar("T")
 
 # A thread of a HangingPool without work ends after this time.
 _IDLE_S = 10.0
@@ -197,6 +199,15 @@ _held = _Held()
 def held_place() -> Place | None:
     """Return the place of the work that runs on the calling thread; None outside of pools."""
     return _held.place
+
+
+def in_place(place: Place | None, work: Callable[..., T], *args: Any) -> T:
+    """Return work(*args) of a thread that works for one which waits for it, and holds a place."""
+    _held.place = place
+    try:
+        return work(*args)
+    finally:
+        _held.place = None
 
 
 class HangingPool(Pool):

@@ -22,6 +22,7 @@ from tideflow.compile.rewrite import Rewrites, rewrite
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Graph
 from tideflow.ops.state import SessionTensors, held_only_here
+from tideflow.platform.interrupts import interrupts_given_to
 from tideflow.platform.settings import Settings
 from tideflow.runtime.collectives import CollectiveEngine, NoRemoteMembers
 from tideflow.runtime.context import KernelState, Step
@@ -173,7 +174,9 @@ class LocalBackend:
         try:
             # Whoever closes the session from now on finds the step.
             self._check_open()
-            return runner.run(step, feeds)
+            # A loop ends between two turns: what a turn changes is changed as a whole.
+            with interrupts_given_to(step.stop):
+                return runner.run(step, feeds)
         except errors.CancelledError:
             if not step.is_stopped:
                 raise

@@ -19,21 +19,26 @@ _MOST_LEVELS = 150
 
 _lock = threading.Lock()
 _levels = 0
+# The limit as it was set here last.
+_made = 0
 
 
 @contextlib.contextmanager
 def room_for_calls() -> Iterator[None]:
     """Allow more calls within calls for the body of `with`, if that is nested in others."""
-    global _levels
+    global _levels, _made
     with _lock:
         _levels += 1
         added = _CALLS_OF_A_LEVEL if _FEW_LEVELS < _levels <= _MOST_LEVELS else 0
         if added:
-            sys.setrecursionlimit(sys.getrecursionlimit() + added)
+            _made = sys.getrecursionlimit() + added
+            sys.setrecursionlimit(_made)
     try:
         yield
     finally:
         with _lock:
             _levels -= 1
-            if added:
-                sys.setrecursionlimit(sys.getrecursionlimit() - added)
+            # A limit that the user has set meanwhile stays.
+            if added and sys.getrecursionlimit() == _made:
+                _made -= added
+                sys.setrecursionlimit(_made)

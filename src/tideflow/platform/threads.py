@@ -101,10 +101,14 @@ def start(
     return thread
 
 
-def call_in_thread(work: Callable[..., T], *args: Any) -> T:
+def call_in_thread(
+    work: Callable[..., T], *args: Any, stop: Callable[[], object] = lambda: None
+) -> T:
     """Return work(*args), called in a thread of its own, which has all of its stack left.
 
-    It runs in the caller's context of variables.  Raises: what work raises.
+    It runs in the caller's context of variables.
+    stop: asks the work to end early, when Ctrl-C ends the wait for it.
+    Raises: what work raises.
     """
     done: Future[T] = Future()
     context = contextvars.copy_context()
@@ -118,6 +122,9 @@ def call_in_thread(work: Callable[..., T], *args: Any) -> T:
     thread = start(call, name="tideflow-deep-call")
     try:
         return done.result()
+    except KeyboardInterrupt:
+        stop()
+        raise
     finally:
         thread.join()
 

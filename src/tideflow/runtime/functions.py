@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from tideflow.blocking import GRAPHS, KERNELS, run_blocking
+from tideflow.blocking import GRAPHS, KERNELS, held_place, in_place, run_blocking
 from tideflow.compile.device_types import runs_on_accelerator
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.kernel import Resources
@@ -107,7 +107,9 @@ class _DeepFunction(ReadyFunction):
     __slots__ = ()
 
     def run(self, step: Step, args: Sequence[Any]) -> list[Any]:
-        return threads.call_in_thread(super().run, step, args)
+        return threads.call_in_thread(
+            in_place, held_place(), super().run, step, args, stop=step.stop
+        )
 
 
 def _ready(

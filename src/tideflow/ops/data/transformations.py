@@ -256,9 +256,7 @@ class _Sharded:
         while True:
             element = await self._source.next()
             if element is None:
-                if self._require_non_empty and self._at < self._count:
-                    raise self._too_few()
-                return None
+                return None  # a shard without elements ends; the others say what is wrong
             at = self._at
             self._at += 1
             if at % self._count == self._index:

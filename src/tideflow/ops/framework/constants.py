@@ -569,7 +569,7 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
     """
     if not isinstance(tensor, Tensor):
         return tensor
-    if not _is_stated(tensor):
+    if not _is_stated(tensor, {}):
         return None
     found = static_value(*tensor.edge)
     if isinstance(found, tuple):
@@ -586,10 +586,14 @@ _STATED = frozenset(
 )
 
 
-def _is_stated(tensor: Tensor) -> bool:
+def _is_stated(tensor: Tensor, known: dict[int, bool]) -> bool:
+    """Whether the graph states a value.  known: what is known of operations, by identity."""
     op = tensor.op
     if op.type in _SIZES:
         return True
     if op.type not in _STATED or op.attrs.get("axis"):
         return False
-    return all(map(_is_stated, op.inputs))
+    found = known.get(id(op))
+    if found is None:
+        found = known[id(op)] = all(_is_stated(x, known) for x in op.inputs)
+    return found

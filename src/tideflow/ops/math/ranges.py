@@ -181,7 +181,9 @@ def linspace(
         share = apply_op("LinSpace", apply_op("Sub", one, one), one, num)
         rank = max(len(first.dims or ()), len(last.dims or ())) + 1
         at = axis % rank
-        share = apply_op("Reshape", share, [-1 if i == at else 1 for i in range(rank)])
+        sizes = [1] * rank
+        sizes[at] = -1
+        share = apply_op("Reshape", share, sizes)
         first, last = (apply_op("ExpandDims", x, at) for x in (first, last))
         # Weighted, not stepped, so that the ends are exact.
         low = apply_op("Mul", first, apply_op("Sub", one, share))

@@ -8,6 +8,7 @@ Source: segment_reduction_ops_impl.h of TensorFlow 2.21.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ _COMBINE = {
 # So many rows are combined one by one; and so many of each segment side by side.
 _FEW_ROWS = 8
 _SIDE_BY_SIDE = 8
+# Rows of fewer elements, more rows of each segment than this, and so few rows of so many segments
+# are combined faster segment by segment.
+_NARROW = 16
+_MANY_OF_EACH = 8
+_FEW_OF_MANY = 16
 
 
 def _losing(dtype: Any, how: str) -> Any:
@@ -75,7 +81,10 @@ def _combine_numpy(how: str, data: Any, ids: Any, count: int, empty: object) -> 
 
 def _combine_rows(ufunc: np.ufunc, data: Any, ids: Any, count: int, empty: object) -> Any:
     """Combine rows of data [n, ...] by ids [n], all in [0, count)."""
-    if data.ndim == 1 or len(ids) <= _FEW_ROWS:
+    # Side by side, each pass looks at all segments, and combines one row of each.
+    width = math.prod(data.shape[1:])
+    is_uneven = len(ids) > _MANY_OF_EACH * count or count > _FEW_OF_MANY * len(ids)
+    if data.ndim == 1 or len(ids) <= _FEW_ROWS or width < _NARROW or is_uneven:
         made = np.full((count, *data.shape[1:]), empty, data.dtype)
         if len(ids):
             at, parts = _combine_in_order(ufunc, data, ids, np.arange(len(ids)))

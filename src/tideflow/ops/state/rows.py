@@ -10,6 +10,9 @@ import numpy as np
 from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.array import first_occurrences
 
+# So few elements, and rows of so few, are combined faster one by one.
+_FEW, _NARROW = 1500, 8
+
 
 def put_rows(array: Any, indices: Array, rows: Array) -> None:
     """Store rows [k, d...] in the rows of an array [n, d...] that k indices name."""
@@ -29,7 +32,10 @@ def _whole_rows(rows: Any, whole: Any) -> Any:
 def combine_rows(ufunc: np.ufunc, array: Array, indices: Array, rows: Array) -> None:
     """Combine rows [k, d...] into the rows of an array [n, d...] that k indices name, in place;
     an index may come several times."""
-    # `ufunc.at` takes several times as long as the same on rows of which each comes once.
+    if rows.size < _FEW or array[:1].size < _NARROW or len(indices) > len(array):
+        ufunc.at(array, indices, rows)
+        return
+    # On wide rows `ufunc.at` takes several times as long as the same on rows that come once.
     first, _ = first_occurrences(indices)
     once = indices[first]
     put_rows(array, once, ufunc(array.take(once, axis=0), rows[first]))
