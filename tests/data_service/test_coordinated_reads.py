@@ -70,7 +70,8 @@ class Consumers:
 
     def stop(self) -> None:
         self._walks.clear()
-        self._pool.shutdown()
+        # One that waits for the other ends with the servers.
+        self._pool.shutdown(wait=False)
 
 
 @pytest.fixture

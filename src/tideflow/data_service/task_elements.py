@@ -99,7 +99,8 @@ class RoundRobin:
                 asked.pop(consumer, None)
                 if not asked:
                     self._asked.pop(wanted, None)
-            if self._failure is not None:
+            # A round that has begun is for all: others may have their elements of it already.
+            if self._failure is not None and self._round < wanted:
                 raise alike(self._failure)
             if self._round > wanted:
                 raise errors.FailedPreconditionError(
