@@ -6,22 +6,12 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
-from tideflow.wire import messages as pb
+from runtime.jit_levels import ALWAYS, NEVER
 
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
     monkeypatch.delenv("TIDEFLOW_JIT", raising=False)
-
-
-def config(level):
-    made = tf.ConfigProto()
-    made.graph_options.optimizer_options.global_jit_level = level
-    return made
-
-
-NEVER = config(pb.OptimizerOptions.OFF)
-ALWAYS = config(pb.OptimizerOptions.ON_2)
 
 
 def compiled_regions(session):

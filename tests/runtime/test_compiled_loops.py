@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tideflow.v1 as tf
+from runtime.jit_levels import ALWAYS, NEVER
 from tideflow.runtime.jit_thread import wait_until_compiled
-from tideflow.wire import messages as pb
 
 
 @pytest.fixture(autouse=True)
@@ -23,15 +23,6 @@ def all_compiles(monkeypatch, caplog):
         yield
     assert [one for one in caplog.messages if "left to NumPy" in one] == []
 
-
-def config(level):
-    made = tf.ConfigProto()
-    made.graph_options.optimizer_options.global_jit_level = level
-    return made
-
-
-NEVER = config(pb.OptimizerOptions.OFF)
-ALWAYS = config(pb.OptimizerOptions.ON_2)
 
 Feeds = dict[str, Any]
 Build = Callable[[], Any]

@@ -24,24 +24,12 @@ from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.graph.static_value import static_value
 from tideflow.graph.tracing import Trace, bounds_of, is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
+from tideflow.graph.update_rule import check_rows_inside
 from tideflow.ops.export import export
 from tideflow.ops.framework import IndexedSlices, check_scalar
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
-
-
-def check_indices(indices: Array, size: int, what: str) -> None:
-    """Raise InvalidArgumentError unless all indices (a NumPy array) lie in [0, size)."""
-    # Read as unsigned, a negative index is a very large one.
-    if np.size(indices) and indices.view(f"u{indices.itemsize}").max() >= size:
-        flat = np.reshape(indices, -1)
-        at = int(np.argmax((flat < 0) | (flat >= size)))
-        where = [int(i) for i in np.unravel_index(at, np.shape(indices))]
-        raise InvalidArgumentError(
-            f"{what}: indices{where} = {int(flat[at])} is not in [0, {size})"
-        )
-
 
 # What happens at an index out of bounds; "" leaves it to the device.
 _POLICIES = ("", "DEFAULT", "ERROR", "IGNORE")
@@ -133,7 +121,7 @@ def gather_v2_kernel(
             f"with axis {at} and batch_dims {batch}"
         )
     if xp is np:
-        check_indices(indices, params.shape[at], "gather")
+        check_rows_inside("gather", indices, params.shape[at])
     if batch:
         return _gather_in_batches(xp, params, indices, at, batch)
     if xp is np and params.dtype != object:
@@ -370,7 +358,7 @@ def gather_nd_kernel(
         return found
     if xp is np:
         for axis in range(depth):
-            check_indices(indices[..., axis], params.shape[axis], "GatherNd")
+            check_rows_inside("GatherNd", indices[..., axis], params.shape[axis])
     return _slices_at(xp, params, indices)
 
 

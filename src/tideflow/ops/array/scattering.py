@@ -19,7 +19,8 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, compatible, format_dims
 from tideflow.graph.types import Array, ArrayNamespace, ShapeLike, TensorLike
-from tideflow.ops.array.gathering import check_indices, check_policy, within
+from tideflow.graph.update_rule import check_rows_inside
+from tideflow.ops.array.gathering import check_policy, within
 from tideflow.ops.export import export
 from tideflow.ops.framework import shape_argument, zeros_of
 from tideflow.wire.errors import InvalidArgumentError
@@ -53,7 +54,7 @@ def _index_of(
     parts = tuple(indices[..., axis] for axis in range(indices.shape[-1]))
     if xp is np:
         for part, size in zip(parts, whole):
-            check_indices(part, size, what)
+            check_rows_inside(what, part, size)
     return (*parts, ...)
 
 

@@ -6,7 +6,7 @@ Source: tensorflow/python/data/experimental/ops/readers.py (make_batched_feature
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from tideflow.ops.data import DatasetV1, tf_record_dataset
 from tideflow.ops.export import export
@@ -17,30 +17,7 @@ from tideflow.wire import dtypes
 _AUTOTUNE = -1
 
 
-class MakeFeatures(Protocol):
-    """`make_batched_features_dataset` of either shape."""
-
-    def __call__(
-        self,
-        file_pattern: Any,
-        batch_size: int,
-        features: Mapping[str, Any],
-        reader: Callable[..., Any] | None = None,
-        label_key: str | None = None,
-        reader_args: Any = None,
-        num_epochs: int | None = None,
-        shuffle: bool = True,
-        shuffle_buffer_size: int = 10000,
-        shuffle_seed: int | None = None,
-        prefetch_buffer_size: int | None = None,
-        reader_num_threads: int | None = None,
-        parser_num_threads: int | None = None,
-        sloppy_ordering: bool = False,
-        drop_final_batch: bool = False,
-    ) -> Any: ...
-
-
-def batched_features(datasets: Any, default_reader: Callable[..., Any]) -> MakeFeatures:
+def batched_features(datasets: Any, default_reader: Callable[..., Any]) -> Callable[..., Any]:
     """Return `make_batched_features_dataset` for a class of datasets.
 
     default_reader: makes the dataset of a file's records.
