@@ -4,6 +4,10 @@ VENV ?= .venv
 SEEDS ?= 20
 FIRST ?= 0
 RUN := $(VENV)/bin/python
+# Modules stay whole, and what takes longest begins first (tests/scheduling.py).
+SPREAD := -n auto --dist loadgroup --no-loadscope-reorder
+# The few modules with such tests: one process would import all others for nothing.
+REAL_TIME = $$(grep -rl 'mark\.real_time' tests --include='test_*.py')
 # Tests start thousands of processes: each would compile 600 modules where none may keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -39,8 +43,8 @@ demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on 
 	@$(VENV)/bin/tideflow demo
 
 test: $(VENV)/.ready-dev  ## the tests, but for those that need a real TensorFlow (interop)
-	@$(RUN) -m pytest -n auto -m "not tensorflow and not real_time" --durations=10 --durations-min=5
-	@$(RUN) -m pytest -n 0 -m "not tensorflow and real_time" --durations=5 --durations-min=5
+	@$(RUN) -m pytest $(SPREAD) -m "not tensorflow and not real_time" --durations=10 --durations-min=5
+	@$(RUN) -m pytest -n 0 -m "not tensorflow and real_time" --durations=5 --durations-min=5 $(REAL_TIME)
 
 chaos: $(VENV)/.ready-dev  ## training while tasks die, hang, are slow and cut off (SEEDS=200 for more runs)
 	@PYTHONPATH=tests $(RUN) -m chaos.run --seeds $(SEEDS)
@@ -48,7 +52,7 @@ chaos: $(VENV)/.ready-dev  ## training while tasks die, hang, are slow and cut o
 	@PYTHONPATH=tests $(RUN) -m chaos.slow --seeds $(SEEDS)
 
 interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by op, and program by program
-	@$(RUN) -m pytest -n auto --dist loadgroup -m tensorflow --durations=10 --durations-min=5
+	@$(RUN) -m pytest $(SPREAD) -m tensorflow --durations=10 --durations-min=5
 
 programs: $(VENV)/.ready-tensorflow  ## generated programs on TensorFlow and tideflow (SEEDS=20000 for more, FIRST=1000 for others)
 	@PYTHONPATH=src:tests nice $(RUN) -m whole_programs.run seeds --first $(FIRST) --seeds $(SEEDS)
@@ -71,7 +75,7 @@ bench: $(VENV)/.ready-bench  ## the same programs on tideflow and TensorFlow, as
 
 docs: $(VENV)/.ready-tensorflow  ## the generated parts of the documentation (compares all ops with TensorFlow)
 	@rm -f docs/ops_compared.json
-	@TIDEFLOW_TEST_OPS_COMPARED=docs/ops_compared.json $(RUN) -m pytest -q -n auto -m tensorflow tests/ops
+	@TIDEFLOW_TEST_OPS_COMPARED=docs/ops_compared.json $(RUN) -m pytest -q $(SPREAD) -m tensorflow tests/ops
 	@$(RUN) tools/op_table.py docs/ops.md
 	@$(RUN) -m tools.compatibility
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import gc
 import inspect
 import os
 import shutil
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 import real_time
+import scheduling
 from leaks import is_ours, watching
 from loop_monitor import LoopMonitor, install
 from tideflow.graph import behavior
@@ -44,11 +46,30 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(scheduling)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse tests that `make interop` would not run alone, as their mark promises."""
     for item in items:
         if {"real_time", "tensorflow"} <= {mark.name for mark in item.iter_markers()}:
             raise pytest.UsageError(f"{item.nodeid} is real_time: it must do without TensorFlow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep what is collected, which stays until the end, from the garbage collector.
+
+    It would pass over a million objects again and again, and at the end of each module.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
