@@ -123,6 +123,12 @@ def test_a_test_that_does_not_say_so_promises_nothing_in_seconds() -> None:
         pass
 
 
+def test_the_mark_stands_in_modules_of_tests_where_make_test_looks_for_it() -> None:
+    marked = [path for path in TESTS.rglob("*.py") if "mark.real_time" in path.read_text()]
+    assert marked
+    assert not [path for path in marked if not path.name.startswith("test_")]
+
+
 @pytest.mark.real_time
 def test_a_test_that_says_so_may() -> None:
     with within(60):

@@ -1,4 +1,4 @@
-"""Write the generated parts of docs/compatibility.md: services, ops, programs.
+"""Write the generated parts of docs/compatibility.md: services, ops, names of the API, programs.
 
 python -m tools.compatibility
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.report import write_part
 from tools.op_table import COMPARED
+from tools.tensorflow_names import summary
 
 import tideflow.v1  # noqa: F401  brings in all definitions
 from tideflow.cluster.eager import EagerWorker
@@ -80,6 +81,11 @@ def ops() -> str:
     return _table(heads, rows)
 
 
+def api() -> str:
+    """Return a table of how many public names there are, and which lack, by namespace."""
+    return _table(["namespace", "there", "missing"], summary(most=8))
+
+
 def programs() -> str:
     """Return a table of the programs that are run on each kind of cluster."""
     sys.path.insert(0, str(INTEROP))
@@ -104,5 +110,5 @@ def _joined(names: Iterable[str]) -> str:
 
 
 if __name__ == "__main__":
-    for part in (services, ops, programs):
+    for part in (services, ops, api, programs):
         write_part(PAGE, part.__name__, part())

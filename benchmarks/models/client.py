@@ -13,12 +13,13 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.memory import peak_bytes
+from benchmarks.models.compiling import CompilingProcess, cpu_s
 from benchmarks.models.networks import NETWORKS, Batch
 from benchmarks.models.runs import Effort
 from benchmarks.models.training import SHAPES, TrainStep
@@ -38,12 +39,6 @@ def _load(runtime: str, shape: str) -> Any:
     else:
         import tideflow as tf  # noqa: PLC0415 - only one of the two is loaded
     return tf
-
-
-def _cpu_s(pid: int) -> float:
-    """Return the processor time of a process, in seconds, of threads that have ended, too."""
-    # Linux numbers the clock of a process after it (clock_getcpuclockid); /proc counts in 10 ms.
-    return time.clock_gettime(~pid << 3 | 2)
 
 
 def _forget_peak(pid: int) -> None:
@@ -81,30 +76,40 @@ def train(
         spec = tf.train.ClusterSpec(cluster)
         worker = tf.train.Server(spec, job_name="worker", task_index=0)
         target = worker.target
+    cache = os.environ.get("TIDEFLOW_JIT_CACHE", "off")
+    compiling = CompilingProcess(None if cache == "off" else cache)
     step = SHAPES[shape](tf, network, target, next(network.batches()))
     times: list[float] = []
     cpu: list[float] = []
     losses: list[float] = []
     started = time.perf_counter()
-    used = sum(map(_cpu_s, pids))
+    used = _taken_s(pids, compiling)
     while len(times) < effort.steps and time.perf_counter() - started < effort.limit_s:
         batch = next(batches)
         began = time.perf_counter()
         losses.append(step(batch))
         times.append(time.perf_counter() - began)
-        before, used = used, sum(map(_cpu_s, pids))
+        before, used = used, _taken_s(pids, compiling)
         cpu.append(used - before)
     warm_s = min(effort.warm_s, effort.limit_s)
     while time.perf_counter() - started < warm_s:
         step(next(batches))
+        compiling.cpu_s()  # its memory, which is gone once it has ended
+    hot = _hot(step, batches, effort.hot_s)
+    memory = sum(peak_bytes(pid, "VmHWM") for pid in pids)
     return {
         "steps": times,
         "cpu": cpu,
         "losses": losses,
-        "hot": _hot(step, batches, effort.hot_s),
-        "memory": sum(peak_bytes(pid, "VmHWM") for pid in pids),
+        "hot": hot,
+        "memory": memory + compiling.memory,
         "held": held,
     }
+
+
+def _taken_s(pids: Iterable[int], compiling: CompilingProcess) -> float:
+    """Return the processor time of all processes so far, in seconds."""
+    return sum(map(cpu_s, pids)) + compiling.cpu_s()
 
 
 def _hot(step: TrainStep, batches: Iterator[Batch], seconds: float) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from benchmarks.models import tables
 from benchmarks.models.__main__ import main
+from benchmarks.models.compiling import CompilingProcess
 from benchmarks.models.networks import NETWORKS
 from benchmarks.models.results import Results
 from benchmarks.models.rows import ROWS, Row, chosen
@@ -141,6 +143,16 @@ def test_percentiles_and_memory_have_tables() -> None:
     assert lines(measured(), _MEMORY, ROW)[1] == (
         "| cnn session | 110 | 120 | 1.09 | 1 | no | 10 | 20 | 2.00 |"
     )
+
+
+def test_the_process_that_compiles_counts_from_when_it_is_there(tmp_path: Path) -> None:
+    (tmp_path / "begins.lock").write_text("")
+    (tmp_path / "ended.lock").write_text("0")
+    assert CompilingProcess(str(tmp_path)).memory == CompilingProcess(None).memory == 0
+    (tmp_path / "serves.lock").write_text(f"{os.getpid()}\n")
+    found = CompilingProcess(str(tmp_path))
+    assert found.memory > 1 << 20
+    assert found.cpu_s() == 0.0
 
 
 def test_what_is_not_measured_or_not_aimed_at_is_a_dash() -> None:

@@ -64,6 +64,20 @@ def test_a_v1_loop_that_takes_long(session: tf.Session) -> None:
     assert 0.0 < session.run(total) <= 4.0
 
 
+def test_a_v1_loop_that_takes_what_another_task_sends(make_cluster: Make) -> None:
+    cluster = make_cluster({"ps": 1, "worker": 1})
+    with tf.device("/job:ps/task:0"):
+        scale = tf.sqrt(tf.placeholder_with_default(4.0, []))
+
+    def body(i: Any, total: Any) -> Any:
+        return i + 1, total + scale * tf.reduce_max(tf.random_uniform([_MANY // 4]))
+
+    with tf.device("/job:worker/task:0"):
+        total = tf.while_loop(lambda i, _: i < 4, body, [0, 0.0])[1]
+    with tf.Session(cluster.target("worker")) as session:
+        assert 0.0 < session.run(total) <= 8.0
+
+
 def test_a_tensor_that_a_message_fills_with_one_value(make_cluster: Make) -> None:
     cluster = make_cluster({"worker": 1})
     master: Any = cluster.server("worker").master

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -430,3 +431,16 @@ async def first_split(dispatcher: Any) -> pb.GetSplitResponse:
         with contextlib.suppress(tf.errors.OpError):
             return await dispatcher.GetSplit(pb.GetSplitRequest(iteration_id=number))
     raise AssertionError("no iteration")
+
+
+def test_python_functions_are_called_when_nobody_holds_their_dataset(dispatcher, workers):
+    def doubled():
+        data = tf.data.Dataset.range(3).map(
+            lambda x: tf.py_function(lambda y: y * 2, [x], tf.int64)
+        )
+        return data.apply(service.distribute(EACH_ONCE, dispatcher.target))
+
+    made = doubled()
+    gc.collect()
+    assert numbers(made) == [0, 2, 4]
+    assert numbers(made) == [0, 2, 4]

@@ -227,3 +227,44 @@ def test_gradients_of_variables_read_in_a_branch() -> None:
         return tape.gradient(y, v)
 
     assert [float(step(tf.constant(f))) for f in (True, False)] == [6, 5]
+
+
+def looped(x):
+    return tf.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, y * y), [0, x])[1]
+
+
+def chosen(x):
+    return tf.cond(tf.reduce_sum(x) > 1.0, lambda: x**4, lambda: x)
+
+
+@pytest.mark.parametrize("program", [lambda x: x**4, looped, chosen, tf.function(chosen)])
+def test_second_and_third_derivatives_where_the_size_is_not_known(program) -> None:
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def derivatives(x):
+        (second,) = tf.hessians(tf.reduce_sum(program(x)), x)
+        return [second, *tf.gradients(second, x)]
+
+    second, third = derivatives(tf.constant([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(second, np.diag([12.0, 48.0, 108.0]))
+    np.testing.assert_allclose(third, [24.0, 48.0, 72.0])
+
+
+def test_gradients_in_a_branch_reach_what_the_functions_around_it_hold() -> None:
+    @tf.function
+    def slopes(x):
+        y = x**3
+
+        def inner():
+            z = y * y[0]  # of captured values
+            return tf.gradients(z, [x, y]), tf.gradients(z, x, stop_gradients=y)[0] is None
+
+        def outer():
+            found, is_stopped = inner()
+            assert is_stopped
+            return found
+
+        return tf.cond(x[0] > 0, lambda: tf.cond(x[1] > 0, outer, lambda: [x, x]), lambda: [x, x])
+
+    by_x, by_y = slopes(tf.constant([1.0, 2.0]))
+    np.testing.assert_allclose(by_x, [30.0, 12.0])
+    np.testing.assert_allclose(by_y, [10.0, 1.0])

@@ -184,6 +184,26 @@ def test_concrete_functions_take_tensors_by_name() -> None:
         concrete(one, x=two)
 
 
+def test_a_function_that_another_ones_trace_called_first_is_called_from_anywhere() -> None:
+    held = tf.Variable(2.0)
+
+    @tf.function
+    def inner(x):
+        return held * x
+
+    @tf.function
+    def first(x):
+        return held + inner(x)
+
+    @tf.function
+    def second(x):
+        return held - inner(x)
+
+    assert float(first(tf.constant(3.0))) == 8.0
+    assert float(second(tf.constant(3.0))) == -4.0
+    assert float(inner(tf.constant(3.0))) == 6.0
+
+
 def test_recursion_over_tensors_is_refused() -> None:
     @tf.function
     def down(x):

@@ -7,7 +7,18 @@ import pytest
 
 import tideflow as tf
 
-KINDS = ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "Ftrl"]
+KINDS = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Adagrad",
+    "RMSprop",
+    "Ftrl",
+    "Adadelta",
+    "Adamax",
+    "Lion",
+    "Nadam",
+]
 
 
 def descend(optimizer, wrap):

@@ -24,6 +24,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Adagrad", {}),
     ("RMSprop", {}),
     ("RMSprop", {"momentum": 0.5, "centered": True}),
+    ("Adadelta", {"rho": 0.9}),
+    ("Adamax", {}),
+    ("Lion", {}),
+    ("Nadam", {}),
+    ("Nadam", {"weight_decay": 0.1}),
     ("Ftrl", {"l1_regularization_strength": 0.01, "l2_regularization_strength": 0.02}),
 ]
 

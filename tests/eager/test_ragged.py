@@ -142,3 +142,19 @@ def test_crosses_segments_counts_and_empty_rows():
     assert values.numpy().tolist() == [5, 9, 6]
     assert empty.numpy().tolist() == [False, True, False]
     assert back.numpy().tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_rows_of_one_length_are_known_where_they_are_few_and_computed_where_they_are_many(dtype):
+    @tf.function
+    def splits(rows):
+        count = tf.constant(rows, dtype)
+        made = tf.experimental.RowPartition.from_uniform_row_length(
+            3, 3 * count, count, dtype=dtype
+        )
+        return made.row_splits()
+
+    for rows in (4, 100_000):
+        np.testing.assert_array_equal(splits(rows), np.arange(rows + 1) * 3)
+        graph_def = splits.get_concrete_function(rows).graph.as_graph_def()
+        assert graph_def.ByteSize() < 10_000

@@ -42,3 +42,11 @@ def test_a_device_function_sees_type_and_inputs():
         y = tf.negative(x)
     assert y.device.endswith("1")
     assert x.device.endswith("0")
+
+
+def test_a_graph_inside_itself_leaves_the_one_between_as_the_default():
+    around, between = tf.Graph(), tf.Graph()
+    with around.as_default(), between.as_default():
+        with around.as_default():
+            assert tf.get_default_graph() is around
+        assert tf.get_default_graph() is between

@@ -239,3 +239,30 @@ def test_merging_ends_alike(tmp_path, case):
             )
             found[-1] = sorted(reader.get_variable_to_shape_map())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("writer", [ours, tensorflow.compat.v1], ids=["ours", "theirs"])
+@pytest.mark.parametrize("reader", [ours, tensorflow.compat.v1], ids=["ours", "theirs"])
+def test_variants(writer, reader, tmp_path):
+    prefix = str(tmp_path / "x")
+    tf = writer
+    with tf.Graph().as_default(), tf.Session() as session:
+        held = tf.raw_ops.TensorListFromTensor(
+            tensor=tf.constant([1, 2, 3]), element_shape=tf.constant([], tf.int32)
+        )
+        saved = tf.raw_ops.SaveV2(
+            prefix=prefix, tensor_names=["a"], shape_and_slices=[""], tensors=[held]
+        )
+        session.run(saved)
+    tf = reader
+    with tf.Graph().as_default(), tf.Session() as session:
+        [held] = tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=["a"], shape_and_slices=[""], dtypes=[tf.variant]
+        )
+        stacked = tf.raw_ops.TensorListStack(
+            input_handle=held,
+            element_shape=tf.constant([], tf.int32),
+            element_dtype=tf.int32,
+            num_elements=-1,
+        )
+        assert session.run(stacked).tolist() == [1, 2, 3]

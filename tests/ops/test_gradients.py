@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tideflow.v1 as tf
 from ops.evaluate import evaluate
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph
@@ -14,8 +15,8 @@ from tideflow.ops.array.joining import split
 from tideflow.ops.framework import IndexedSlices, constant, identity
 from tideflow.ops.framework.constants import placeholder
 from tideflow.ops.gradients import UnconnectedGradients, gradients
-from tideflow.ops.gradients.api import hessians
 from tideflow.ops.gradients.custom import RegisterGradient, custom_gradient
+from tideflow.ops.gradients.second import hessians
 from tideflow.ops.math.arithmetic import add, multiply
 from tideflow.ops.state.base import Variable
 
@@ -198,7 +199,24 @@ def test_custom_gradient_with_several_results():
 def test_a_hessian_holds_second_derivatives():
     x = constant([1.0, 2.0])
     y = multiply(multiply(x, x), x)
-    np.testing.assert_array_equal(evaluate(hessians(y, x))[0], [[6, 0], [0, 12]])
+    with tf.Session() as session:  # a loop computes it
+        np.testing.assert_array_equal(session.run(hessians(y, x))[0], [[6, 0], [0, 12]])
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_hessian_by_what_is_fed(version):
+    turn = tf.enable_control_flow_v2 if version == 2 else tf.disable_control_flow_v2
+    try:
+        turn()
+        x = tf.placeholder(tf.float32, [None])
+        (found,) = hessians(multiply(multiply(x, x), x), x)
+        with pytest.raises(ValueError, match="no y depends"):
+            hessians(add(x, x), x)
+    finally:
+        tf.disable_control_flow_v2()
+    with tf.Session() as session:
+        value = session.run(found, {x: [1.0, 2.0, 3.0]})
+    np.testing.assert_array_equal(value, np.diag([6, 12, 18]))
 
 
 def test_time_is_linear_in_a_long_chain():

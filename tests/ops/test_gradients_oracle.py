@@ -61,6 +61,16 @@ def second_order(tf):
     return [*tf.gradients(first, [x]), *tf.hessians(y, [x])]
 
 
+def second_order_of_unknown_sizes(tf):
+    tf.enable_control_flow_v2()
+    x = tf.placeholder_with_default(np.array([1.0, 2.0, 3.0], np.float32), [None])
+    looped = tf.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, y * y), [0, x])[1]
+    branch = tf.cond(x[0] > 0, lambda: tf.gradients(looped * x, x)[0], lambda: x)
+    found = [branch, *tf.hessians(x**3, [x]), *tf.hessians(looped, [x])]
+    tf.disable_control_flow_v2()
+    return found
+
+
 def override(tf):
     @tf.RegisterGradient(f"OverrideOf{tf.__name__}")
     def tripled(op, grad):
@@ -80,6 +90,7 @@ PROGRAMS = [
     partition_and_stitch,
     broadcasting_of_unknown_shapes,
     second_order,
+    second_order_of_unknown_sizes,
     override,
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import subprocess
@@ -19,6 +20,10 @@ from ops.harness import Case, build, run
 from tideflow.graph.kernel import bind
 from tideflow.ops.nn import onednn_in_xla
 from tideflow.ops.nn.onednn_in_xla import TARGET, TRIED_JAXLIB
+from tideflow.runtime import jit_compile
+from tideflow.runtime.jit_cache import ExecutableFolder
+from tideflow.runtime.jit_thread import wait_until_compiled
+from tideflow.runtime.jit_trials import Trial
 
 RNG = np.random.default_rng(5)
 
@@ -261,3 +266,80 @@ def test_the_next_process_calls_onednn_without_jax(tmp_path):
     again, has_jax, calls = train()
     assert (has_jax, calls) == ("False", 2 * 5)
     assert first == again
+
+
+# Pictures of no other test's size.
+PICTURES = (2, 9, 7, 4)
+
+
+def trials():
+    """Return what is known of compiled regions that take the pictures."""
+    return [
+        one
+        for one in gc.get_objects()
+        if isinstance(one, Trial)
+        and one.executable
+        and any(shape == PICTURES for _, shape in one.signature)
+    ]
+
+
+def run_hot(until):
+    """Run convolutions as a new program until what is known of their region is as wanted."""
+    jit_compile.forget_compiled()
+    gc.collect()
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, PICTURES)
+        w = tf.get_variable("w", initializer=tf.fill([3, 3, 4, 4], 0.1), use_resource=True)
+        deep = tf.nn.conv2d(tf.nn.relu(tf.nn.conv2d(x, w, padding="SAME")), w, padding="SAME")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            while not any(until(one.executable) for one in trials()):
+                found = session.run(deep, {x: np.ones(PICTURES, np.float32)})
+                wait_until_compiled()
+            return found
+
+
+@pytest.fixture
+def kept(tmp_path, set_settings, monkeypatch):
+    """The folder in which compiled code is kept; this process also does the other one's work."""
+    folder = tmp_path / "kept"
+    set_settings(jit="auto", jit_cache=str(folder))
+
+    def answered(kept, key, request, must_end):
+        kept.keep(key, jit_compile.compile_request(request))
+        return True
+
+    monkeypatch.setattr(jit_compile, "compile_elsewhere", answered)
+    monkeypatch.setattr(jit_compile, "SETTLED_S", 0.0)
+    return folder
+
+
+@has_onednn
+def test_the_next_program_begins_with_code_that_was_kept_and_changes_over(
+    kept, monkeypatch, set_settings
+):
+    def are_both_kept(_):
+        return len(list(kept.glob("*.tfx"))) > 1
+
+    expected = run_hot(are_both_kept)
+    interim = max(kept.glob("*.tfx"), key=lambda file: file.stat().st_mtime_ns)
+    monkeypatch.setattr(jit_compile, "SETTLED_S", 1e9)
+    at_first = run_hot(lambda executable: executable.is_interim)
+    np.testing.assert_allclose(at_first, expected, rtol=1e-5)
+    monkeypatch.setattr(jit_compile, "SETTLED_S", 0.0)
+    later = run_hot(lambda executable: not executable.is_interim)
+    np.testing.assert_allclose(later, expected, rtol=1e-5)
+    # What does not load is made anew.
+    ExecutableFolder(kept).keep(interim.stem, b"of another compiler")
+    run_hot(lambda executable: not executable.is_interim and are_both_kept(executable))
+    assert b"of another compiler" not in interim.read_bytes()
+    # Code that runs always is the same from the first step on.
+    set_settings(jit="always", jit_cache=str(kept))
+    run_hot(lambda executable: not executable.is_interim)
+
+
+@has_onednn
+def test_convolutions_in_groups_call_onednn_though_it_is_left_out():
+    with onednn_in_xla.left_out():
+        assert [is_called(case) for case in cases((7, 6), (3, 3))] == [False] * 3
+        assert [is_called(case) for case in cases(*GEOMETRIES["groups"])][:2] == [True] * 2

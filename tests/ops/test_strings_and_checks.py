@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -181,3 +183,38 @@ def test_texts_keep_the_zeros_at_their_end(value: Any) -> None:
     fed = tf.placeholder(tf.string, None)
     for tensor in (tf.constant(value, tf.string), tf.identity(fed)):
         assert np.asarray(value_of(tensor, {fed: value}), object).tolist() == expected
+
+
+def test_py_function_gives_eager_tensors_to_its_function_and_has_a_gradient() -> None:
+    given = tf.constant([1.0, 3.0])
+    made = tf.py_function(lambda x: x * x + float(x[0]), [given], tf.float32)
+    made.set_shape([2])
+    (slope,) = tf.gradients(made, [given])
+    with tf.Session() as session:
+        found = session.run([made, slope])
+    assert [one.tolist() for one in found] == [[2.0, 10.0], [2.0, 6.0]]
+
+
+def test_py_function_is_called_with_eager_tensors_where_only_the_v1_shape_is_imported() -> None:
+    program = (
+        "import tideflow.v1 as tf\n"
+        "x = tf.constant([1.0, 3.0])\n"
+        "y = tf.py_function(lambda x: x * x + float(x[0]), [x], tf.float32)\n"
+        "with tf.Session() as session:\n"
+        "    print(session.run([y, tf.gradients(y, [x])[0]]), tf.executing_eagerly())\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.split() == (
+        [
+            "[array([",
+            "2.,",
+            "10.],",
+            "dtype=float32),",
+            "array([2.,",
+            "6.],",
+            "dtype=float32)]",
+            "False",
+        ]
+    )

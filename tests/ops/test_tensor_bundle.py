@@ -12,10 +12,13 @@ from tideflow.formats import BundleReader, BundleWriter, merge_bundles
 from tideflow.formats.sorted_table import read_table, write_table
 from tideflow.graph.building import apply_op
 from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
 from tideflow.wire.checksum import extend, masked
+from tideflow.wire.handles import Variant
 from tideflow.wire.tensor_slice import slice_key
 
 FLOAT, STRING = dtypes.float32, dtypes.string
+TENSOR = pb.TensorProto(dtype=1)
 
 
 def write(prefix, **values):
@@ -78,10 +81,53 @@ def test_a_flipped_bit_names_file_tensor_and_checksum(tmp_path):
             reader.read("a")
 
 
-def test_a_variant_is_refused(tmp_path):
-    with pytest.raises(errors.UnimplementedError, match="'a' is a variant"):
+VARIANTS = [Variant("one", b"x" * 300), Variant("two"), Variant("three", b"", (TENSOR,))]
+
+
+def objects(*items, shape=None):
+    made = np.empty(len(items), object)
+    made[:] = items
+    return made.reshape(made.shape if shape is None else shape)
+
+
+@pytest.fixture
+def variants(tmp_path):
+    with BundleWriter(str(tmp_path / "x")) as writer:
+        writer.add("a", objects(*VARIANTS), dtypes.variant)
+        writer.add("b", VARIANTS[0], dtypes.variant)
+        writer.add("c", objects(), dtypes.variant)
+        writer.add("d", objects(*VARIANTS, VARIANTS[0], shape=(2, 2)), dtypes.variant)
+    return tmp_path
+
+
+def test_variants_are_read_as_they_were_written(variants):
+    with BundleReader(str(variants / "x")) as reader:
+        assert reader.read("a").tolist() == VARIANTS
+        assert reader.read("b") == VARIANTS[0]
+        assert reader.read("c").shape == (0,)
+        assert reader.read("d")[1, 0] == VARIANTS[2]
+        assert reader.describe("d") == (dtypes.variant, (2, 2))
+
+
+def test_each_damaged_byte_of_a_variant_is_found(variants):
+    data = variants / "x.data-00000-of-00001"
+    whole = data.read_bytes()
+    with BundleReader(str(variants / "x")) as reader:
+        size = reader.stored_bytes("a")
+    for place in (0, 1, 2, 50, size // 2, size - 5, size - 4, size - 1):
+        data.write_bytes(whole[:place] + bytes([whole[place] ^ 0x81]) + whole[place + 1 :])
+        with BundleReader(str(variants / "x")) as reader:
+            with pytest.raises(errors.DataLossError, match="'a'"):
+                reader.read("a")
+
+
+def test_what_has_no_form_as_a_variant_is_refused(tmp_path):
+    with pytest.raises(errors.UnimplementedError, match="'a' holds a object"):
         with BundleWriter(str(tmp_path / "x")) as writer:
-            writer.add("a", np.empty((), object), dtypes.variant)
+            writer.add("a", object(), dtypes.variant)
+    with pytest.raises(errors.UnimplementedError, match="'a' is a resource"):
+        with BundleWriter(str(tmp_path / "x")) as writer:
+            writer.add("a", np.empty((), object), dtypes.resource)
 
 
 def test_slices_that_do_not_cover_what_is_wanted(tmp_path):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import tideflow.v1 as tf
@@ -17,6 +19,8 @@ from tideflow.runtime.compile_client import (
     server_name,
 )
 from tideflow.runtime.jit_cache import ExecutableFolder
+from tideflow.runtime.jit_compile import forget_compiled
+from tideflow.runtime.jit_thread import wait_until_compiled
 
 _PROGRAM = """
 import sys
@@ -103,6 +107,30 @@ def test_where_no_server_can_be_started_nobody_waits_for_one(folder, monkeypatch
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert not compile_elsewhere(folder, "1" * 64, b"", lambda: False)
     assert not folder.has_request("1" * 64)
+
+
+def test_what_no_server_makes_is_compiled_on_the_compilers_thread(
+    folder, tmp_path, monkeypatch, set_settings, caplog
+):
+    broken = tmp_path / "python"
+    broken.symlink_to("/bin/false")
+    monkeypatch.setattr(sys, "executable", str(broken))
+    set_settings(jit="auto", jit_cache=str(folder.path))
+    forget_compiled()
+    with caplog.at_level(logging.DEBUG, "tideflow.runtime"), tf.Graph().as_default():
+        x = hot = tf.placeholder(tf.float32, [100])
+        for _ in range(100):
+            hot = tf.cos(hot) * 1.5 + 0.25
+        has_deadline = tf.RunOptions(timeout_in_ms=60_000)  # a step that has none may wait
+        with tf.Session() as session:
+            while not any(one.compiled_regions for one in session.backend.runners.values()):
+                session.run(hot, {x: np.ones(100)}, has_deadline)
+            for _ in range(5):
+                wait_until_compiled()
+                session.run(hot, {x: np.ones(100)}, has_deadline)
+    (compiled,) = [one for one in caplog.records if "compiled a region" in one.getMessage()]
+    assert "none could be started" in caplog.text
+    assert compiled.threadName == "tideflow-compiler"
 
 
 @pytest.fixture

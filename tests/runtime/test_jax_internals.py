@@ -122,17 +122,21 @@ def test_compiled_code_goes_to_bytes_and_back(cpu):
     assert [np.asarray(one).tolist() for one in found] == [[0, 2, 4], [0, 1, 4]]
 
 
-def test_code_that_needs_jax_is_not_written(cpu):
+def cholesky_on(cpu):
+    """Return code that calls LAPACK, as `compiled_on` does, and its types."""
     jax = load_jax()
     sharding = jax.sharding.SingleDeviceSharding(cpu.device)
-    given = jax.ShapeDtypeStruct((3, 3), np.float32, sharding=sharding)
-    lowered = jax.jit(jax.numpy.linalg.cholesky).lower(given)
-    compiled = lowered, lowered.compile()
-    if isinstance(cpu, CpuClient):
-        with pytest.raises(ValueError, match="once jax is imported"):
-            cpu.to_bytes(*compiled)
-    else:
-        assert cpu.to_bytes(*compiled)
+    given = jax.ShapeDtypeStruct((2, 2), np.float32, sharding=sharding)
+    lowered = jax.jit(lambda x: [jax.numpy.linalg.cholesky(x)]).lower(given)
+    one = ((np.dtype(np.float32), (2, 2)),)
+    return (lowered, lowered.compile()), (one, one)
+
+
+def test_code_that_calls_lapack_goes_to_bytes_and_back(cpu):
+    compiled, types = cholesky_on(cpu)
+    found = []
+    cpu.load(cpu.to_bytes(*compiled), *types)([cpu.put(np.diag(np.float32([4, 9])))], found)
+    assert np.asarray(found[0]).tolist() == [[2, 0], [0, 3]]
 
 
 def test_jaxlib_alone_loads_and_calls(tmp_path):
@@ -155,6 +159,30 @@ assert "jax" not in sys.modules
 import jax
 assert found[0].shape == (3,) and np.asarray(found[0]).tolist() == [0, 2, 4]
 """
+    run_with(program, file)
+
+
+def test_jaxlib_alone_loads_and_calls_lapack(tmp_path):
+    cpu = CpuClient()
+    compiled, types = cholesky_on(cpu)
+    file = tmp_path / "code"
+    file.write_bytes(pickle.dumps((cpu.to_bytes(*compiled), *types)))
+    program = """
+import pickle, sys
+from pathlib import Path
+import numpy as np
+from tideflow.runtime.jaxlib_internals import CpuClient
+given, found = np.diag(np.float32([4, 9])), []
+CpuClient().load(*pickle.loads(Path(sys.argv[1]).read_bytes()))((given,), found)
+assert np.asarray(found[0]).tolist() == [[2, 0], [0, 3]]
+assert "jax" not in sys.modules
+import jax
+assert jax.numpy.linalg.cholesky(given).tolist() == [[2, 0], [0, 3]]
+"""
+    run_with(program, file)
+
+
+def run_with(program, file):
     done = subprocess.run(
         [sys.executable, "-c", program, str(file)], timeout=120, capture_output=True, text=True
     )

@@ -202,3 +202,62 @@ def test_other_code_is_another_key_wherever_it_is(tmp_path):
         os.utime(copy / module, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
         assert code_key(copy) not in keys
         keys.add(code_key(copy))
+
+
+def test_the_record_of_a_wheel_tells_its_code(tmp_path):
+    package = tmp_path / "tideflow"
+    package.mkdir()
+    module = package / "__init__.py"
+    module.touch()
+    record = tmp_path / "tideflow-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    keys = set()
+    for text in ("tideflow/__init__.py,sha256=a,0\n", "x,,\ntideflow/__init__.py,sha256=b,0\n"):
+        record.write_text(text)
+        keys.add(code_key(package))
+        os.utime(module, (1, 1))
+        keys.add(code_key(package))
+    assert len(keys) == 2
+    # That of an editable installation tells nothing.
+    record.write_text("_editable_impl_tideflow.pth,sha256=a,14\n")
+    for at in (1, 2):
+        os.utime(module, (at, at))
+        keys.add(code_key(package))
+    assert len(keys) == 4
+
+
+_FORKS = """
+import os, sys, warnings
+warnings.simplefilter("ignore")  # of forks of processes with threads
+import numpy as np
+import tideflow.v1 as tf
+
+v = tf.get_variable("v", initializer=tf.zeros([3]), use_resource=True)
+step = v.assign_add(tf.exp(v), read_value=False)
+other = tf.exp(v) * 2.0
+
+def regions(session):
+    return sum(one.compiled_regions for one in session.backend.runners.values())
+
+with tf.Session() as session:
+    session.run(v.initializer)
+    session.run(step)
+    before = regions(session)
+    child = os.fork()
+    if not child:
+        session.run(step)
+        session.run(step)
+        found = session.run(other)
+        x = 1 + np.exp(1)
+        np.testing.assert_allclose(found, np.full(3, 2 * np.exp(x + np.exp(x))), rtol=1e-4)
+        os._exit(0 if regions(session) == before + 1 else 1)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.processes
+def test_a_forked_process_compiles_for_variables_from_before(folder):
+    more = {"TIDEFLOW_JIT": "always", "TIDEFLOW_JIT_CACHE": str(folder)}
+    subprocess.run(
+        [sys.executable, "-c", _FORKS], env={**os.environ, **more}, check=True, timeout=120
+    )

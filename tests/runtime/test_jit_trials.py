@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,9 +25,13 @@ def asked(*early_s):
     return trial
 
 
+def code(*, is_interim=False):
+    return SimpleNamespace(is_interim=is_interim)
+
+
 def made(*early_s):
     trial = asked(*early_s)
-    trial.note_made(object(), is_forced=False)
+    trial.note_made(code(), is_forced=False)
     trial.note_done()
     return trial
 
@@ -126,3 +131,31 @@ def test_a_wait_ends_with_its_step_and_is_not_repeated():
     with pytest.raises(Stopped):
         trial.wait(step)
     assert not trial.may_wait
+
+
+def test_runs_are_enough_once():
+    trial = made(LONG)
+    assert [trial.note_run(0.4, 1.0) for _ in range(4)] == [False, False, True, False]
+    assert made(LONG).note_run(0.1, 0.0)
+
+
+def tried(trial, numpy_s, compiled_s):
+    """Let a trial choose, by what each tier takes."""
+    while trial.choice is Choice.TRYING:
+        if trial.wants_numpy:
+            trial.note_numpy(numpy_s)
+        else:
+            trial.note_compiled(compiled_s)
+    return trial.choice
+
+
+@pytest.mark.parametrize(
+    ("better_s", "chosen"), [(0.5 * LONG, Choice.COMPILED), (1.1 * LONG, Choice.NUMPY)]
+)
+def test_code_to_begin_with_stays_until_better_code_was_tried(better_s, chosen):
+    trial = asked(LONG)
+    trial.note_made(code(is_interim=True), is_forced=False)
+    assert tried(trial, LONG, 1.1 * LONG) is Choice.COMPILED
+    trial.note_improved(code())
+    assert trial.is_untried
+    assert tried(trial, LONG, better_s) is chosen

@@ -234,6 +234,30 @@ def walks_on_tasks(tf: Any) -> Any:
     return [found, [value(x) for x in data], _place(first)]
 
 
+@remote("Sources, samples and files of datasets are made and walked over on a task.")
+def experimental_datasets_on_tasks(tf: Any, folder: str) -> Any:
+    _spec(tf)
+    path = f"{folder}/rows.csv"
+    with open(path, "w") as file:
+        print("a,b", "1,x", "2,y", "3,z", sep="\n", file=file)
+    data = tf.data.experimental
+    total = data.Reducer(lambda key: tf.constant(0, tf.int64), lambda x, y: x + y, lambda x: x)
+    with tf.device(W1):
+        numbers = tf.data.Dataset.range(6)
+        classes = tf.data.Dataset.from_tensor_slices([0, 1, 1])
+        batches = data.make_csv_dataset(path, 2, num_epochs=1, shuffle=False, label_name="b")
+        words = tf.data.Dataset.from_tensor_slices(["one", "two"])
+        data.TFRecordWriter(f"{folder}/words").write(words)
+        return [
+            [value(x) for x in batches],
+            [value(x) for x in data.from_list([[1], [2, 3]])],
+            [value(x) for x in numbers.apply(data.group_by_reducer(lambda x: x % 2, total))],
+            [value(x) for x in classes.rejection_resample(lambda x: x, [0.0, 1.0], [0.4, 0.6])],
+            value(numbers.batch(6).get_single_element()),
+            [value(x) for x in tf.data.TFRecordDataset(f"{folder}/words")],
+        ]
+
+
 @remote("The end of an iterator on a task is raised where it is asked, and nowhere later.")
 def ends_of_iterators(tf: Any) -> Any:
     _spec(tf)

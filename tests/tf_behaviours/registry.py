@@ -11,7 +11,9 @@ __all__ = ["BEHAVIOURS", "COLLECTION", "Behaviour", "behaviour", "error"]
 
 # Modules of these are of the v1 shape: `tensorflow.compat.v1` and `tideflow.v1`.
 COLLECTION = Collection(
-    "tf_behaviours", v1=("client_", "training_", "framework_", "kernels_"), apart=("cluster_",)
+    "tf_behaviours",
+    v1=("client_", "training_", "framework_", "kernels_"),
+    apart=("cluster_", "debug_"),
 )
 
 

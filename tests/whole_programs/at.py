@@ -29,16 +29,23 @@ class At:
     Attributes:
       name: of the run, for state on servers that no other run may see; "" without a cluster.
       directory: a folder for its files.
+      optimises: whether a real TensorFlow rewrites graphs before it runs them.
       notes: what it has seen, in order.
     """
 
     def __init__(
-        self, tf: Any, name: str, directory: str, targets: Mapping[str, str] | None = None
+        self,
+        tf: Any,
+        name: str,
+        directory: str,
+        targets: Mapping[str, str] | None = None,
+        optimises: bool = True,
     ) -> None:
         self.tf = tf
         self.targets = targets
         self.name = name if targets is not None else ""
         self.directory = directory
+        self.optimises = optimises
         self.notes: list[Any] = []
         self.number = 0
 
@@ -71,7 +78,11 @@ class At:
     def config(self, **options: Any) -> Any:
         """Return a ConfigProto with which no step hangs."""
         options.setdefault("operation_timeout_in_ms", STEP_TIMEOUT_MS)
-        return self.tf.ConfigProto(**options)
+        made = self.tf.ConfigProto(**options)
+        if not self.optimises:
+            made.graph_options.rewrite_options.disable_meta_optimizer = True
+            made.graph_options.optimizer_options.opt_level = self.tf.OptimizerOptions.L0
+        return made
 
     def use_control_flow(self, version: int) -> None:
         """Let a real TensorFlow build branches and loops of version 1 or 2; ours has one for v1."""
@@ -169,14 +180,19 @@ def _read_summary(summary: Any) -> Any:
     return found
 
 
-def prepare(tf: Any, shape: str) -> None:
-    """Make a library ready for programs of a shape."""
+def prepare(tf: Any, shape: str, optimises: bool = True) -> None:
+    """Make a library ready for programs of a shape.
+
+    optimises is whether a real TensorFlow rewrites graphs before it runs them.
+    """
     if shape == "v1":
         tf.disable_v2_behavior()
     else:
         cpu = tf.config.list_physical_devices("CPU")[0]
         two = [tf.config.LogicalDeviceConfiguration()] * 2
         tf.config.set_logical_device_configuration(cpu, two)
+        if not optimises:
+            tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def run(tf: Any, shape: str, program: Callable[[Any, At], None], at: At) -> list[Any]:

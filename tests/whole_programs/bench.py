@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,25 +32,38 @@ finally:
 # A program takes milliseconds; one that takes this long hangs.
 PROGRAM_TIMEOUT_S = 60.0
 _WITH_STACKS = (NoAnswerError.__name__, Unexpected.__name__)
+# Whose optimizers programs use.
+_WITH_KERAS = {"TF_USE_LEGACY_KERAS": "0"}
 LIBRARIES = ("tensorflow", "tideflow")
 LOCAL = "no cluster"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A client and where its programs run."""
+    """A client and where its programs run.
+
+    Attributes:
+      optimises: whether TensorFlow rewrites graphs before it runs them, as it does by default.
+    """
 
     client: str
     cluster: str
+    optimises: bool = True
 
     def __str__(self) -> str:
         where = "without a cluster" if self.cluster == LOCAL else f"on {self.cluster}"
-        return f"{self.client} client {where}"
+        how = "" if self.optimises else ", without rewriting"
+        return f"{self.client} client {where}{how}"
 
     @property
     def reference(self) -> Pair:
         """The pair of TensorFlow alone that this one is compared with."""
         return Pair("tensorflow", LOCAL if self.cluster == LOCAL else "tensorflow")
+
+    @property
+    def plain_reference(self) -> Pair:
+        """The same without what TensorFlow's optimisers do to graphs."""
+        return replace(self.reference, optimises=False)
 
 
 ALL_PAIRS = tuple(
@@ -145,11 +158,12 @@ class _Client:
     shape: str
     library: str
     joins: bool
+    optimises: bool
 
 
 def _client_of(shape: str, pair: Pair) -> _Client:
     # An eager client that has joined a cluster does not leave it again.
-    return _Client(shape, pair.client, shape == "v2" and pair.cluster != LOCAL)
+    return _Client(shape, pair.client, shape == "v2" and pair.cluster != LOCAL, pair.optimises)
 
 
 class Servers:
@@ -234,7 +248,10 @@ class Bench:
 
     def _client(self, key: _Client) -> Process:
         if key not in self._clients:
-            self._clients[key] = Process(str(_HERE / "executor.py"), key.shape, key.library)
+            more = () if key.optimises else ("without-rewriting",)
+            script = str(_HERE / "executor.py")
+            arguments = (script, key.shape, key.library, *more)
+            self._clients[key] = Process(*arguments, environment=_WITH_KERAS)
             self._clients[key].ask(None)
         return self._clients[key]
 

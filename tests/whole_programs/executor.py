@@ -3,7 +3,7 @@
 Each line of standard input is a JSON list [name, source, targets, cluster]; the answer is a line of
 base64 that unpickles to what the program noted.  A line of `null` is answered when the library is
 there.  An eager client joins the cluster first, unless it
-is the one that it is in.
+is the one that it is in.  With a third argument TensorFlow rewrites no graphs.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ def main() -> None:
     tell_when_ended()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    shape, library = sys.argv[1:]
+    shape, library, *more = sys.argv[1:]
+    optimises = not more
     tf = importlib.import_module(MODULES[shape, library])
-    prepare(tf, shape)
+    prepare(tf, shape, optimises)
+    # A library is hundreds of thousands of objects, which the collector need not look at again.
+    gc.collect()
+    gc.freeze()
     joined = None
     with tempfile.TemporaryDirectory() as scratch:
         for number, line in enumerate(sys.stdin):
@@ -65,7 +69,7 @@ def main() -> None:
                     gc.collect()
                     tf.config.experimental_connect_to_cluster(tf.train.ClusterSpec(cluster))
                     joined = cluster
-                at = At(tf, unique, directory, targets)
+                at = At(tf, unique, directory, targets, optimises)
                 found = run(tf, shape, load(source, unique), at)
             except Exception as error:
                 found = [{"failed": failure(error)}]

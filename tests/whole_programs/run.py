@@ -7,6 +7,7 @@
     PYTHONPATH=src:tests python -m whole_programs.run show 17
     PYTHONPATH=src:tests python -m whole_programs.run replay 17 --client tideflow --cluster tideflow
     PYTHONPATH=src:tests python -m whole_programs.run shrink 17
+    PYTHONPATH=src:tests python -m whole_programs.run triage
 
 Seeds that a results file holds are passed over, so that an interrupted run goes on where it was.
 """
@@ -17,6 +18,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from whole_programs.bench import (
     ALL_PAIRS,
     LOCAL,
     PAIRS,
+    PROGRAM_TIMEOUT_S,
     Bench,
     Pair,
     differ,
@@ -35,17 +38,17 @@ from whole_programs.bench import (
     some_pairs,
 )
 from whole_programs.generate import generate
-from whole_programs.shrink import shrink
 from whole_programs.syntax import Program, render, render_script
+from whole_programs.verdicts import findings, judge, least, signature, triage
 
-_CHUNK = 40
 _CLUSTERS = [*dict.fromkeys(pair.cluster for pair in ALL_PAIRS if pair.cluster != LOCAL), "none"]
 _console = Console(highlight=False, soft_wrap=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Whole programs on TensorFlow and tideflow: run seeds, show one, replay one, shrink one."""
+    """Whole programs on TensorFlow and tideflow: run seeds, show, replay or shrink one, sort what
+    differs."""
 
 
 def _chosen_pairs(words: tuple[str, ...], every: bool) -> Callable[[Program], list[Pair]]:
@@ -56,18 +59,22 @@ def _chosen_pairs(words: tuple[str, ...], every: bool) -> Callable[[Program], li
     return pairs_of
 
 
-def _kind(text: str) -> str:
-    """Return what kind of difference a text tells of: what stands after the place."""
-    shown = text.split("\n")[0]
-    for word in ("expected ", "!="):
-        if word in shown and "Error" in shown:
-            errors = [part for part in shown.replace("'", " ").split() if part.endswith("Error")]
-            return "errors: " + " / ".join(dict.fromkeys(errors))
-    return "values"
-
-
 _with_rule = click.option(
     "--rule", default="", help="A rule of the grammars that is drawn more often than the others."
+)
+_with_results = click.option(
+    "--results",
+    default="programs.jsonl",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where results are kept; seeds that are there are passed over.",
+)
+_with_limit = click.option(
+    "--limit",
+    "limit_s",
+    default=PROGRAM_TIMEOUT_S,
+    show_default=True,
+    help="How many seconds a program may take.",
 )
 
 
@@ -79,12 +86,13 @@ _with_rule = click.option(
 @click.option("--pairs", "words", multiple=True, help="A part of pairs' names (may be repeated).")
 @click.option("--lanes", default=3, show_default=True, help="How many clients run at a time.")
 @click.option(
-    "--results",
-    default="programs.jsonl",
+    "--chunk",
+    default=200,
     show_default=True,
-    type=click.Path(path_type=Path),
-    help="Where results are kept; seeds that are there are passed over.",
+    help="After how many seeds results are kept; eager clients join each cluster once for each.",
 )
+@_with_results
+@_with_limit
 @click.option("--fresh", is_flag=True, help="Forget earlier results.")
 def seeds(
     rule: str,
@@ -93,7 +101,9 @@ def seeds(
     every: bool,
     words: tuple[str, ...],
     lanes: int,
+    chunk: int,
     results: Path,
+    limit_s: float,
     fresh: bool,
 ) -> None:
     """Run seeds on pairs of client and cluster, and print a table of what differs.
@@ -112,20 +122,20 @@ def seeds(
     pairs_of = _chosen_pairs(words, every)
     done = _read(results, pairs_of, rule)
     wanted = [seed for seed in range(first, first + seeds) if seed not in done]
-    bench = Bench()
+    bench = Bench(limit_s)
     since_s = time.monotonic()
     try:
-        for start in range(0, len(wanted), _CHUNK):
-            chunk = wanted[start : start + _CHUNK]
+        for start in range(0, len(wanted), chunk):
+            some = wanted[start : start + chunk]
             with results.open("a") as file:
-                for row in run_seeds(bench, chunk, pairs_of, lanes, rule):
+                for row in run_seeds(bench, some, pairs_of, lanes, rule):
                     print(json.dumps(row), file=file)
                     done[row["seed"]] = row
             spent_s = time.monotonic() - since_s
-            left_s = spent_s / (start + len(chunk)) * (len(wanted) - start - len(chunk))
+            left_s = spent_s / (start + len(some)) * (len(wanted) - start - len(some))
             differing = sum(bool(row["differs"]) for row in done.values())
             _console.print(
-                f"{start + len(chunk)} of {len(wanted)} seeds, {differing} differ, "
+                f"{start + len(some)} of {len(wanted)} seeds, {differing} differ, "
                 f"{spent_s:.0f} s, about {left_s:.0f} s more"
             )
     finally:
@@ -142,18 +152,12 @@ def run_seeds(
     lanes: int,
     rule: str = "",
 ) -> list[dict[str, Any]]:
-    """Return a row for each seed: which pairs differ and how, how TensorFlow differs from itself,
-    so that nothing can be said, and the error that ends the program in TensorFlow, too."""
+    """Return a row for each seed: which pairs differ and how, what differences there were that say
+    nothing of them, and the error that ends the program in TensorFlow, too."""
     programs = {seed: generate(seed, rule) for seed in some}
     rows = []
     for outcome in bench.run_all(programs.values(), pairs_of, lanes):
-        differing = outcome.differing()
         program = programs[outcome.seed]
-        unstable = [
-            text
-            for reference in {pair.reference for pair in differing}
-            for text in differ(outcome.notes[reference], bench.run(program, reference))
-        ]
         failures = [
             note["failed"]["text"]
             for pair, notes in outcome.notes.items()
@@ -166,22 +170,25 @@ def run_seeds(
                 "rule": rule,
                 "rules": program.rules,
                 "pairs": [str(pair) for pair in pairs_of(program)],
-                "differs": {str(one): texts[0] for one, texts in differing.items() if not unstable},
-                "unstable": "".join(unstable[:1]),
+                **asdict(judge(bench, program, outcome)),
                 "failed": "".join(failures[:1]),
             }
         )
     return rows
 
 
+def _rows(file: Path) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
 def _read(
     results: Path, pairs_of: Callable[[Program], list[Pair]], rule: str
 ) -> dict[int, dict[str, Any]]:
     """Return the rows of earlier runs of the same programs on the same pairs, by seed."""
-    if not results.exists():
-        return {}
     found = {}
-    for row in map(json.loads, results.read_text().splitlines()):
+    for row in _rows(results):
         program = generate(row["seed"], rule)
         if (
             row["pairs"] == [str(pair) for pair in pairs_of(program)]
@@ -190,6 +197,14 @@ def _read(
         ):
             found[row["seed"]] = row
     return found
+
+
+_SAYING_NOTHING = {
+    "failed": "end early with an error in TensorFlow, too.",
+    "rewritten": "differ by what TensorFlow's optimisers make of graphs alone.",
+    "once": "differed once, and not again.",
+    "unstable": "say nothing, since TensorFlow differs from itself.",
+}
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -204,7 +219,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         table.add_row(name, str(len(run)), str(len(some)), f"{per:.1f}", shown)
     _console.print(table)
     differing = [row for row in rows if row["differs"]]
-    kinds = Counter(_kind(next(iter(row["differs"].values()))) for row in differing)
+    kinds = Counter(signature(next(iter(row["differs"].values()))) for row in differing)
     for kind, number in kinds.most_common():
         _console.print(f"  {number:5} {kind}")
     used = Counter(rule for row in rows for rule in row["rules"])
@@ -212,12 +227,10 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     for rule, number in blamed.most_common(8):
         _console.print(f"  {number:5} of {used[rule]} programs that use {rule}")
     per = 1000 * len(differing) / max(1, len(rows))
-    early = sum(bool(row["failed"]) for row in rows)
-    unstable = sum(bool(row["unstable"]) for row in rows)
+    counts = {word: sum(bool(row.get(word)) for row in rows) for word in _SAYING_NOTHING}
     _console.print(
         f"{len(differing)} of {len(rows)} programs differ on some pair: {per:.1f} per 1000. "
-        f"{early} end early with an error in TensorFlow, too; of {unstable} nothing can be said, "
-        "since TensorFlow differs from itself."
+        + " ".join(f"{counts[word]} {told}" for word, told in _SAYING_NOTHING.items())
     )
 
 
@@ -287,7 +300,7 @@ def shrink_seeds(seeds: tuple[int, ...], tries: int, client: str, cluster: str, 
     bench = Bench()
     try:
         for seed in seeds:
-            small = smallest(bench, generate(seed, rule), pair, tries)
+            small = least(bench, generate(seed, rule), pair, tries)
             if small is None:
                 click.echo(f"# seed {seed}: no difference on {pair}")
                 continue
@@ -297,17 +310,48 @@ def shrink_seeds(seeds: tuple[int, ...], tries: int, client: str, cluster: str, 
         bench.close()
 
 
-def smallest(bench: Bench, program: Program, pair: Pair, tries: int) -> Program | None:
-    """Return the least program that differs in the same way; None where this one does not."""
+@main.command(name="triage")
+@_with_results
+@_with_limit
+@click.option("--tries", default=150, show_default=True, help="How many programs each may take.")
+@click.option("--each", default=2, show_default=True, help="How many of one kind are shrunk.")
+def triage_results(results: Path, limit_s: float, tries: int, each: int) -> None:
+    """Shrink what differs in a results file, and print what it comes to.
 
-    def kinds(one: Program) -> set[str]:
-        expected = bench.run(one, pair.reference)
-        return {_kind(text) for text in list(differ(expected, bench.run(one, pair)))[:1]}
+    What has been shrunk is kept beside the results, so that more of them can be sorted later.
 
-    first = kinds(program)
-    if not first:
-        return None
-    return shrink(program, lambda one: bool(first & kinds(one)), tries)
+    \b
+    Example: run triage --results programs.jsonl --each 1
+    """
+    kept = results.with_suffix(".triaged.jsonl")
+    triaged = _rows(kept)
+    known = Counter(row["signature"] for row in triaged)
+    sorted_seeds = {row["seed"] for row in triaged}
+    bench = Bench(limit_s)
+    try:
+        for row in _rows(results):
+            if not row["differs"] or row["seed"] in sorted_seeds:
+                continue
+            program = generate(row["seed"], row["rule"])
+            name, text = next(iter(row["differs"].items()))
+            if known[signature(text)] == each:
+                continue
+            known[signature(text)] += 1
+            pair = next(one for one in PAIRS if str(one) == name)
+            found = triage(bench, program, pair, tries)
+            if found is None:
+                _console.print(f"seed {row['seed']}: no difference on {name}")
+                continue
+            found["signature"] = signature(text)
+            triaged.append(found)
+            with kept.open("a") as file:
+                print(json.dumps(found), file=file)
+    finally:
+        bench.close()
+    for one in findings(triaged):
+        _console.print(f"{len(one.seeds)} of kind {one.kind}: seeds {one.seeds}\n{one.least}")
+    for told, number in known.most_common():
+        _console.print(f"  {number:5} shrunk of {told}")
 
 
 if __name__ == "__main__":

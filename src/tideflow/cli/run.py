@@ -56,6 +56,11 @@ class _RunCommand(click.Command):
 @click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @click.option("-m", "as_module", is_flag=True, help="SCRIPT is a module's name, as with python -m.")
 @click.option(
+    "--as-tensorflow",
+    is_flag=True,
+    help="Let `import tensorflow` give tideflow, in all tasks.",
+)
+@click.option(
     "--ps", type=click.IntRange(0, 256), default=1, show_default=True, help="Parameter servers."
 )
 @click.option(
@@ -79,6 +84,7 @@ def run(
     script: str,
     args: tuple[str, ...],
     as_module: bool,
+    as_tensorflow: bool,
     ps: int,
     workers: int,
     chief: bool,
@@ -99,12 +105,15 @@ def run(
     done. A script that trains with MonitoredTrainingSession and a checkpoint directory goes on from
     its last checkpoint.
 
+    With --as-tensorflow, a script that was written for TensorFlow runs unchanged.
+
     \b
     Examples:
       tideflow run examples/digits_replica.py --ps 1 --workers 2
       tideflow run train.py --workers 4 --chief -- --steps 1000
       tideflow run --ps 1 --workers 2 --restart train.py
       tideflow run --coordinator --ps 1 --workers 2 examples/digits_coordinator.py
+      tideflow run --as-tensorflow --ps 1 --workers 2 train.py
 
     \b
     Exit codes:
@@ -121,7 +130,8 @@ def run(
         )
     with told_to_user("Ask for fewer tasks."):
         cluster = local_cluster(ps, workers, chief)
-    command = [sys.executable, *_program(script, as_module), *args]
+    stand_in = ["-m", "tideflow.as_tensorflow"] if as_tensorflow else []
+    command = [sys.executable, *stand_in, *_program(script, as_module), *args]
     launcher = Launcher(
         cluster,
         command,

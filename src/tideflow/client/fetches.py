@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.ops.framework import IndexedSlices
+from tideflow.ops.ragged import RaggedTensor, RaggedTensorValue, value_of_parts
 from tideflow.ops.sparse import SparseTensor, SparseTensorValue
 
 Build = Callable[[list[Any]], Any]
@@ -59,6 +60,9 @@ class Fetches:
         if isinstance(fetch, SparseTensor):
             parts = [self._parse(item) for item in fetch.parts]
             return lambda values: SparseTensorValue(*(part(values) for part in parts))
+        if isinstance(fetch, RaggedTensor):
+            parts = [self._parse(item) for item in _parts_of_rows(fetch)]
+            return lambda values: value_of_parts(*(part(values) for part in parts))
         if hasattr(type(fetch), "__attrs_attrs__"):
             fields = [attribute.name for attribute in type(fetch).__attrs_attrs__]
             parts = [self._parse(getattr(fetch, name)) for name in fields]
@@ -110,10 +114,16 @@ class Fetches:
         return lambda values: values[found]
 
 
+def _parts_of_rows(rows: Any) -> list[Any]:
+    return [*rows.nested_row_splits, rows.flat_values]
+
+
 def parts_of_feed(key: Any) -> list[Any] | None:
     """Return the tensors of which a key of a feed is made, None for one that is a tensor itself."""
     if isinstance(key, IndexedSlices):
         return [t for t in (key.values, key.indices, key.dense_shape) if t is not None]
+    if isinstance(key, RaggedTensor):
+        return _parts_of_rows(key)
     return list(key.parts) if isinstance(key, SparseTensor) else None
 
 
@@ -122,6 +132,8 @@ def values_of_parts(key: Any, value: Any) -> list[Any]:
 
     Raises: TypeError for a value without parts.
     """
+    if isinstance(value, RaggedTensorValue):
+        return _parts_of_rows(value)
     try:
         return list(value)
     except TypeError:

@@ -7,7 +7,8 @@ die together.
 Rule 1: a node has the conditions of all that it takes and waits for; an output of a Switch also the
         side that it is, of the predicate.
 Rule 2: a Merge of two sides of one predicate has what both have apart from that side.  Any other
-        Merge has a condition of its own, and so has what is received: nobody can tell here.
+        Merge has a condition of its own.  So has what is received, as nobody can tell here, unless
+        who split the graph knew that it always lives.
 Rule 3: what is decided within a loop is no condition for what leaves it.
 """
 
@@ -19,6 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tideflow.compile.loop_frames import LoopFrames
+from tideflow.compile.plan import ALWAYS_LIVES
 from tideflow.graph import roles
 from tideflow.graph.node import Edge, Node
 
@@ -81,7 +83,7 @@ class BranchConditions:
         role = node.op_def.role
         if role is roles.CONTROL_TRIGGER:
             return _NONE
-        if role is roles.RECEIVE:
+        if role is roles.RECEIVE and not node.attrs.get(ALWAYS_LIVES):
             return frozenset({(id(node), _UNKNOWN, 0)})
         if role is roles.MERGE:
             return self._of_merge(node)

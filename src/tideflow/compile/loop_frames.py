@@ -9,6 +9,8 @@ Source: runtime facts on partition graphs (loops over several partitions).
 
 from __future__ import annotations
 
+import graphlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -97,6 +99,29 @@ class LoopFrames:
         if node.op_def.role is roles.EXIT:
             return self._outside[id(node)]
         return self._inside.get(id(node), self.root)
+
+    def lead_back(self, nodes: Sequence[Node]) -> bool:
+        """Whether what leaves one of the outermost loops is needed to enter the same one again."""
+        needed: dict[int, set[int]] = {}
+        for node in nodes:
+            itself = self._loop_or_node(node)
+            sources = needed.setdefault(itself, set())
+            for source in itertools.chain((s for s, _ in node.edges), node.controls):
+                sources.add(self._loop_or_node(source))
+            sources.discard(itself)
+        try:
+            graphlib.TopologicalSorter(needed).prepare()
+        except graphlib.CycleError:
+            return True
+        return False
+
+    def _loop_or_node(self, node: Node) -> int:
+        frame = self._inside.get(id(node), self.root)
+        if frame is self.root:
+            return id(node)
+        while frame.parent is not None and frame.parent is not self.root:
+            frame = frame.parent
+        return id(frame)
 
     def add(self, node: Node, frame: Frame) -> None:
         """Note a node that splitting added."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.compile.branch_conditions import BranchConditions
 from tideflow.compile.loop_frames import Frame, LoopFrames, move_control_flow
-from tideflow.compile.plan import has_control_flow
+from tideflow.compile.plan import ALWAYS_LIVES, has_control_flow
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.wire import dtypes
@@ -45,14 +46,17 @@ def partition(
         parts.setdefault(location(node), []).append(node)
     if len(parts) == 1:
         return parts
-    loops = None
+    loops = lives = None
     if has_control_flow(nodes):
         move_control_flow(nodes)
         loops = LoopFrames(nodes)
+        # No device could tell that it must run such a loop node by node.
+        lives = None if loops.lead_back(nodes) else BranchConditions(nodes, loops)
         parts = {}
         for node in nodes:
             parts.setdefault(location(node), []).append(node)
-    _Splitter(parts, location, incarnation, suffix, numbers or itertools.count(), loops).split()
+    numbers = numbers or itertools.count()
+    _Splitter(parts, location, incarnation, suffix, numbers, loops, lives).split()
     return parts
 
 
@@ -67,6 +71,7 @@ class _Splitter:
         suffix: str,
         numbers: Iterator[int],
         loops: LoopFrames | None,
+        conditions: BranchConditions | None,
     ) -> None:
         self.parts = parts
         self.location = location
@@ -74,6 +79,7 @@ class _Splitter:
         self.suffix = suffix
         self.numbers = numbers
         self.loops = loops
+        self.conditions = conditions
         self.edge_numbers = itertools.count()
         self.received: dict[tuple[int, int, str, int], Node] = {}
         self.control_loops: dict[tuple[int, str], Node] = {}
@@ -112,6 +118,8 @@ class _Splitter:
             if self.loops is not None:
                 frame = self.loops.of_output(source)
                 self.loops.add(signal, frame)
+            if self.conditions is not None:
+                self.conditions.add(signal, self.conditions.of(source))
             received = self._receive((signal, 0), node.device, place, frame)
             name = f"{source.name}_{self.suffix}{next(self.numbers)}"
             attrs = {"T": dtypes.float32}
@@ -143,6 +151,9 @@ class _Splitter:
             "_Recv", self._name(name), [], [], {"tensor_type": dtype, **address}, device
         )
         self.received[key] = receive
+        is_inside = frame is not None and frame.parent is not None
+        if self.conditions is not None and not is_inside and not self.conditions.of_edge(edge):
+            receive.attrs[ALWAYS_LIVES] = True
         if frame is not None and frame.parent is not None:
             assert self.loops is not None
             self.loops.add(receive, frame)

@@ -24,6 +24,10 @@ from tideflow.graph.node import Node, topological_order
 FORWARDING = frozenset({roles.IDENTITY, roles.FORWARD})
 # Receives with equal values of this attribute come together (see tideflow.compile.receive_levels).
 RECEIVE_LEVEL = "_tideflow_receive_level"
+# Marks a `_Recv` whose value no branch leaves out, which the device that takes it cannot see.
+ALWAYS_LIVES = "_tideflow_always_lives"
+# The types of lists, stacks and arrays of a step.
+_OBJECTS = frozenset({"resource", "variant"})
 
 
 @dataclass(slots=True)
@@ -129,9 +133,8 @@ def _reads_result(node: Node) -> bool:
 
 def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
     """Put each node into the group of the waiting nodes that it depends on, near and far."""
-    masks: dict[int, int] = {}
-    bit: dict[int, int] = {}
     levels = _levels(order)
+    masks, bit = _masks(order, levels)
     group_of_mask: dict[int, int] = {}
     groups: list[Group] = []
     group_of: dict[int, int] = {}
@@ -139,12 +142,7 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
     waits: list[set[int]] = []
     levels_of: list[set[int]] = []
     for node in order:
-        mask = 0
-        for source in _sources(node):
-            mask |= masks[id(source)]
-            if id(source) in bit:
-                mask |= bit[id(source)]
-        masks[id(node)] = mask
+        mask = masks[id(node)]
         index = group_of_mask.get(mask)
         if index is None:
             index = group_of_mask[mask] = len(groups)
@@ -164,10 +162,48 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
                     waits[index].update(level.receives)
             elif group_of[id(source)] != index:
                 after[index].add(group_of[id(source)])
+    return groups, _link(groups, after, waits, bit)
+
+
+def _masks(
+    order: Sequence[Node], levels: dict[Any, _Wave]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return, by id, the bits of the waiting nodes that each node depends on, and these bits."""
+    masks: dict[int, int] = {}
+    bit: dict[int, int] = {}
+    for node in order:
+        mask = 0
+        for source in _sources(node):
+            mask |= masks[id(source)]
+            if id(source) in bit:
+                mask |= bit[id(source)]
+        masks[id(node)] = mask
         if is_waiting(node):
             level = levels.get(node.attrs.get(RECEIVE_LEVEL))
             bit[id(node)] = 1 << (len(levels) + len(bit)) if level is None else level.mask
-    return groups, _link(groups, after, waits, bit)
+    _move_to_users(order, masks)
+    return masks, bit
+
+
+def _move_to_users(order: Sequence[Node], masks: dict[int, int]) -> None:
+    """Have what makes an empty list or stack wait with those who use it, if these wait together.
+
+    Compiled code holds such an object only where it makes it.
+    """
+    users: dict[int, set[int]] = {
+        id(node): set()
+        for node in order
+        if node.op_def.traced is not None
+        and any(one.name in _OBJECTS for one in node.output_types)
+        and all(one.op_def.role is roles.CONST for one in _sources(node))
+    }
+    if not users:
+        return
+    for node in order:
+        for source in _sources(node):
+            if id(source) in users:
+                users[id(source)].add(masks[id(node)])
+    masks.update((one, min(found)) for one, found in users.items() if len(found) == 1)
 
 
 class _Wave(NamedTuple):

@@ -44,6 +44,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import IndexedSlices, nest
 from tideflow.ops.state import VariableAggregation, VariableSynchronization, variable_creator_scope
+from tideflow.wire import errors
 
 
 @export_v2("distribute.RunOptions")
@@ -478,10 +479,32 @@ class DefaultStrategy(Strategy):
         yield self
 
 
+@export_v2("distribute.TPUStrategy")
+class TPUStrategy(Strategy):
+    """The class that programs ask whether a strategy is of; there are no TPUs here.
+
+    Raises: UnimplementedError.
+    """
+
+    def __init__(
+        self,
+        tpu_cluster_resolver: Any = None,
+        experimental_device_assignment: Any = None,
+        experimental_spmd_xla_partitioning: bool = False,
+    ) -> None:
+        raise errors.UnimplementedError(
+            "tideflow has no TPUs; tf.distribute.MirroredStrategy uses several devices of a task"
+        )
+
+
 class _DefaultExtended(StrategyExtended):
     def create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         """Make a plain variable."""
         return next_creator(**kwargs)
+
+    def variable_created_in_scope(self, v: Any) -> bool:
+        """Whether a variable was made outside of all strategies."""
+        return getattr(v, "distribute_strategy", self._strategy) is self._strategy
 
 
 set_default_strategy(DefaultStrategy())

@@ -19,7 +19,7 @@ import numpy as np
 from tideflow.eager.variable import EagerVariable, variable_of
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.ops.framework import IndexedSlices, nest
 from tideflow.ops.gradients import (
     UnconnectedGradients,
@@ -234,10 +234,12 @@ class GradientTape:
     ) -> Any:
         """Return the derivatives of every element of target: shape target.shape + source.shape.
 
-        The last two arguments are accepted; a gradient is taken for each element.
-        Raises: ValueError for a target whose shape is not known.
+        parallel_iterations is accepted; a gradient is taken for each element.
+        Raises: ValueError for a target whose shape is not known; RuntimeError where TensorFlow
+          needs a persistent tape for experimental_use_pfor=False.
         """
-        del parallel_iterations, experimental_use_pfor
+        del parallel_iterations
+        self._check_loops("jacobian", experimental_use_pfor)
         y, dims = _of_known_shape(target)
         size = int(np.prod(dims, dtype=np.int64))
         rows = self._rows(y, sources, np.eye(size).reshape(size, *dims), unconnected_gradients)
@@ -258,7 +260,8 @@ class GradientTape:
 
         Raises: ValueError for shapes that are not known, or batches that differ.
         """
-        del parallel_iterations, experimental_use_pfor
+        del parallel_iterations
+        self._check_loops("batch_jacobian", experimental_use_pfor)
         y, dims = _of_known_shape(target)
         if not dims or source.shape.as_list()[:1] != [dims[0]]:
             raise ValueError(
@@ -274,6 +277,14 @@ class GradientTape:
             return apply_op("Fill", [*dims, *rest], np.zeros((), y.dtype.as_numpy_dtype))
         joined = apply_op("Pack", [convert_to_tensor(row) for row in rows], axis=1)
         return apply_op("Reshape", joined, [*dims, *rest])
+
+    def _check_loops(self, what: str, at_once: bool) -> None:
+        """Refuse what TensorFlow cannot do without persistent=True, though it is possible here."""
+        if not at_once and not self.is_persistent and get_default_graph().is_eager:
+            raise RuntimeError(
+                f"GradientTape must be created with persistent=True to compute the {what} with "
+                "eager execution enabled and with experimental_use_pfor set to False."
+            )
 
     def _rows(self, y: Any, sources: Any, bases: Any, unconnected: Any) -> list[Any]:
         """Return the gradients for each of several gradients that arrive at y."""

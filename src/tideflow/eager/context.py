@@ -8,13 +8,11 @@ is spent when the first operation needs it (`ensure_initialized`).
 from __future__ import annotations
 
 import atexit
-import contextlib
 import itertools
 import random
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.coordination_agent import CoordinationAgent, coordinate
@@ -248,6 +246,12 @@ class Context:
         """Return a number that nothing else in this context has."""
         return next(self._names)
 
+    def clear_kernel_cache(self) -> None:
+        """Forget how the calling thread's operations are called, for libraries that start anew."""
+        graph = defaults.local.eager_graph
+        if graph is not None:
+            graph.forget_bound()
+
 
 _lock = threading.Lock()
 _context: Context | None = None
@@ -281,12 +285,3 @@ def executing_eagerly() -> bool:
 def inside_function() -> bool:
     """Whether operations go into the graph of a function that is being traced."""
     return get_default_graph().building_function
-
-
-@contextlib.contextmanager
-def eager_mode() -> Iterator[None]:
-    """Call operations at once inside `with`, also where a graph is being built."""
-    home = defaults.eager_graph()
-    assert home is not None, "eager execution is off"
-    with home.as_default():
-        yield

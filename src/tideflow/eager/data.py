@@ -7,14 +7,10 @@ Source: tensorflow/python/data/ops/dataset_ops.py, iterator_ops.py.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Iterator
 from typing import Any
 
 from tideflow.eager.iterators import OwnedIterator
-from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.graph.tensor_spec import TensorSpec
+from tideflow.graph.graph import Tensor
 from tideflow.ops.data import (
     Dataset,
     fixed_length_records,
@@ -22,19 +18,10 @@ from tideflow.ops.data import (
     set_default_kind,
     sql_parts,
 )
-from tideflow.ops.data.type_specs import NoneTensorSpec
+from tideflow.ops.data.walked import walks
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import nest
 from tideflow.ops.io import batched_features
-from tideflow.ops.ragged import RaggedTensorSpec
-from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
-from tideflow.wire import dtypes, errors
-
-# What follows the name of an op's first version.
-_VERSION = re.compile(r"V\d+$")
-
-INFINITE_CARDINALITY = -1
-UNKNOWN_CARDINALITY = -2
+from tideflow.wire import dtypes
 
 
 @export_v2("data.Dataset")
@@ -54,112 +41,9 @@ class DatasetV2(Dataset):
       [0, 4, 16, 36, 64]
     """
 
-    # ---- as an argument of a function
-
-    @property
-    def argument_handle(self) -> Tensor:
-        """The tensor by which functions take it."""
-        made: Tensor = self._variant
-        return made
-
-    @property
-    def argument_kind(self) -> Hashable:
-        """What tells the traces of functions apart that take datasets."""
-        return ("dataset", repr(self._element))
-
-    def with_handle(self, handle: Tensor) -> DatasetV2:
-        """Return a dataset of the same kind of elements that another tensor holds.
-
-        It stands for this one in the trace of a function.
-
-        Args:
-          handle: a variant scalar that holds a dataset.
-
-        Example:
-          >>> first, second = tf.data.Dataset.range(3), tf.data.Dataset.range(5, 7)
-          >>> [int(x) for x in first.with_handle(second.argument_handle)]
-          [5, 6]
-        """
-        return DatasetV2(handle, self._element)
-
-    # ---- walking
-
-    def __iter__(self) -> OwnedIterator:
-        if not get_default_graph().is_eager:
-            raise RuntimeError(
-                "a dataset is walked over eagerly; in a tf.function write `for x in dataset` under "
-                "AutoGraph, or use dataset.reduce()"
-            )
-        return OwnedIterator.over(self)
-
-    def as_numpy_iterator(self) -> Iterator[Any]:
-        """Give the elements as NumPy arrays.
-
-        Sparse tensors are given as dense arrays.
-
-        Returns: an iterator over structures of arrays.
-        Raises: TypeError for elements that hold datasets and others that are no arrays.
-        Example:
-          >>> [x.item() for x in tf.data.Dataset.range(2).as_numpy_iterator()]
-          [0, 1]
-        """
-        for spec in nest.flatten(self._element):
-            if not isinstance(spec, _SHOWN):
-                raise TypeError(
-                    "`tf.data.Dataset.as_numpy_iterator()` is not supported for datasets that "
-                    f"produce values of type {spec.value_type}"
-                )
-        return (nest.map_structure(_as_array, element) for element in self)
-
-    def get_single_element(self, name: str | None = None) -> Any:
-        """Return the only element.
-
-        Args:
-          name: accepted for programs that give it.
-        Returns: a structure of tensors.
-        Raises: InvalidArgumentError for none or several.
-        Example:
-          >>> int(tf.data.Dataset.from_tensors(7).get_single_element())
-          7
-        """
-        found = [element for element, _ in zip(self, range(2))]
-        if len(found) != 1:
-            raise errors.InvalidArgumentError(
-                f"the dataset has {'no' if not found else 'more than one'} element; one is wanted"
-            )
-        return found[0]
-
-    def __len__(self) -> int:
-        count: int = int(self.cardinality())  # type: ignore[call-overload]
-        if count == INFINITE_CARDINALITY:
-            raise TypeError("The dataset is infinite.")
-        if count == UNKNOWN_CARDINALITY:
-            raise TypeError("The dataset length is unknown.")
-        return count
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        made = "VariantDataset" if self._made_of is None else self._made_of[0]
-        return f"<_{re.sub(_VERSION, '', made)} element_spec={self.element_spec}>"
-
 
 set_default_kind(DatasetV2)
-
-_SHOWN = (TensorSpec, SparseTensorSpec, RaggedTensorSpec, NoneTensorSpec)
-
-
-def _as_array(leaf: Any) -> Any:
-    if leaf is None:
-        return None
-    if isinstance(leaf, SparseTensor):
-        leaf = apply_op("SparseToDense", leaf.indices, leaf.dense_shape, leaf.values, _zero(leaf))
-    return leaf.numpy()
-
-
-def _zero(leaf: SparseTensor) -> Any:
-    return convert_to_tensor("" if leaf.dtype is dtypes.string else 0, leaf.dtype)
+walks.over = OwnedIterator.over
 
 
 @export_v2("data.experimental.from_variant")

@@ -8,7 +8,7 @@ and the kernel.  Each thread has an eager graph of its own, since scopes belong 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -77,6 +77,10 @@ class EagerGraph(Graph):
         """The task that the program is of the cluster that it is connected to; "" for none."""
         cluster = self.context.cluster
         return "" if cluster is None else cluster.own_task
+
+    def forget_bound(self) -> None:
+        """Bind operations anew when they are called again."""
+        self._bound.clear()
 
     # ---- calling
 
@@ -400,10 +404,25 @@ def _own(value: Any) -> Any:
 
 def enable_eager_execution() -> None:
     """Call operations at once in every thread that has no graph of its own."""
-    defaults.eager.make = lambda: EagerGraph(context())
+    defaults.eager.is_on = True
 
 
 def disable_eager_execution() -> None:
     """Put operations into graphs again."""
-    defaults.eager.make = None
+    defaults.eager.is_on = False
     local.eager_graph = None
+
+
+defaults.eager.make = lambda: EagerGraph(context())
+
+
+@contextlib.contextmanager
+def eager_mode() -> Iterator[None]:
+    """Call operations at once inside `with`, also where a graph is being built, or where eager
+    execution is off."""
+    local.eager_levels += 1
+    try:
+        with defaults.eager_graph().as_default():
+            yield
+    finally:
+        local.eager_levels -= 1

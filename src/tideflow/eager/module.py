@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from tideflow.eager.tracking import Trackable
+from tideflow.eager.tracking import AutoTrackable
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import nest
@@ -35,7 +35,7 @@ class _Scope:
 
 
 @export_v2("Module")
-class Module(Trackable):
+class Module(AutoTrackable):
     """Base of models: finds variables and modules in attributes, and in lists, tuples and dicts.
 
     Example:

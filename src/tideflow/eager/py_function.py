@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.eager.backprop import GradientTape, no_tapes
-from tideflow.eager.context import eager_mode
+from tideflow.eager.eager_graph import eager_mode
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
@@ -131,7 +131,7 @@ class _Body:
                 recorded = self._recorded(arrays)
                 self._last = (arrays, recorded)
                 found = recorded[2]
-            return [np.asarray(tensor) for tensor in found]
+            return [_value(tensor) for tensor in found]
 
     def _recorded(self, arrays: Sequence[Any]) -> tuple[GradientTape, list[Tensor], list[Tensor]]:
         inputs = _tensors(arrays, self._input_types)
@@ -162,3 +162,10 @@ def _tensors(arrays: Sequence[Any], types: list[DType]) -> list[Tensor]:
         convert_to_tensor(array, dtype) if dtype is dtypes.string else EagerTensor(array, dtype)
         for array, dtype in zip(arrays, types)
     ]
+
+
+def _value(tensor: Tensor) -> Any:
+    """Return a tensor as an array, or the object that it holds."""
+    if tensor.dtype in (dtypes.variant, dtypes.resource):
+        return tensor.held  # type: ignore[attr-defined]
+    return np.asarray(tensor)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.eager.tracking import Trackable
+from tideflow.eager.tracking import AutoTrackable
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
@@ -92,7 +92,7 @@ def create_rng_state(seed: TensorLike, alg: Any = "philox") -> Any:
 
 
 @export_v2("random.Generator", "random.experimental.Generator")
-class Generator(Trackable):
+class Generator(AutoTrackable):
     """Draws random numbers and goes on; made by the from_... functions.
 
     Example:

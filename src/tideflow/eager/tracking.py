@@ -8,7 +8,9 @@ Source: tensorflow/python/trackable/autotrackable.py.
 
 from __future__ import annotations
 
+import functools
 from collections import UserDict, UserList
+from collections.abc import Callable
 from typing import Any, Protocol, SupportsIndex
 
 
@@ -20,20 +22,77 @@ class Restoration(Protocol):
 
 
 class Trackable:
+    """An object that checkpoints follow, by what it says that it holds.
+
+    Libraries derive from it, and override `_trackable_children`, as with TensorFlow.
+    """
+
+    # Whether attributes that are set are followed; see no_automatic_dependency_tracking.
+    _self_setattr_tracking = True
+
+    def _track_trackable(self, trackable: Any, name: str, overwrite: bool = False) -> Any:
+        """Hold an object from now on, under a name.
+
+        Returns: the object.
+        Raises: ValueError for a name under which another one is held, unless that may be replaced.
+        """
+        held = vars(self).setdefault(_HELD, {})
+        if not overwrite and held.get(name, trackable) is not trackable:
+            raise ValueError(
+                f"called Trackable._track_trackable() with name='{name}', but a Trackable with "
+                "this name is already declared as a dependency; names must be unique "
+                "(or overwrite=True)"
+            )
+        held[name] = trackable
+        resume_restoring(self)
+        return trackable
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        """Return what it holds, by name."""
+        return dict(vars(self).get(_HELD, {}))
+
+    def _checkpoint_children(self) -> dict[str, Any]:
+        return self._trackable_children()
+
+
+class AutoTrackable(Trackable):
     """An object whose attributes are saved and restored with it."""
 
     _untracked: frozenset[str] = frozenset()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value if name in self._untracked else tracked(value))
+        is_followed = self._self_setattr_tracking and name not in self._untracked
+        object.__setattr__(self, name, tracked(value) if is_followed else value)
+        left_out = vars(self).get(_LEFT_OUT, frozenset())
+        if (name in left_out) == bool(self._self_setattr_tracking):
+            object.__setattr__(self, _LEFT_OUT, left_out ^ {name})
         resume_restoring(self)
 
-    def _checkpoint_children(self) -> dict[str, Any]:
-        hidden = self._untracked | {_KEY}
-        return {name: value for name, value in vars(self).items() if name not in hidden}
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        hidden = self._untracked | _OWN | vars(self).get(_LEFT_OUT, frozenset())
+        seen = {name: value for name, value in vars(self).items() if name not in hidden}
+        return {**seen, **super()._trackable_children(save_type, **kwargs)}
 
 
-_KEY = "_restorations"
+def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let attributes that a method sets be no part of what checkpoints follow.  A decorator."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = getattr(self, _FOLLOWS, True)
+        object.__setattr__(self, _FOLLOWS, False)
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            object.__setattr__(self, _FOLLOWS, before)
+
+    return call
+
+
+_KEY, _HELD, _FOLLOWS = "_restorations", "_held", "_self_setattr_tracking"
+# The names that were set last while attributes were not followed.
+_LEFT_OUT = "_left_out"
+_OWN = frozenset({_KEY, _HELD, _FOLLOWS, _LEFT_OUT})
 
 
 def resume_restoring(thing: Any) -> None:

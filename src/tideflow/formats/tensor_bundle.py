@@ -4,7 +4,8 @@ A bundle named `prefix` is `prefix.index`, a sorted table from tensor names to w
 lie, and the bytes in `prefix.data-00000-of-00001` (and so on, for a bundle of several shards).  A
 tensor that is saved in slices has an entry that lists them; each has an entry of its own.
 
-Strings lie as their lengths (varints), a checksum of these, and then their bytes.  Tensors go to
+Strings lie as their lengths (varints), a checksum of these, and then their bytes; variants one by
+one, as length, message and the checksum of all up to there.  Tensors go to
 the file, and come from it, a piece at a time: nothing is held twice.
 
 Source: tensorflow/core/util/tensor_bundle/tensor_bundle.cc
@@ -22,6 +23,7 @@ from io import BufferedReader
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from tideflow.blocking import Parts
 from tideflow.formats.bundle_files import (
@@ -37,6 +39,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.checksum import extend, mask
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.fields import varint
+from tideflow.wire.handles import SupportsVariant, read_variant
 from tideflow.wire.shapes import decode_full_shape, encode_shape
 from tideflow.wire.tensor_slice import (
     Slice,
@@ -121,17 +124,19 @@ class BundleWriter:
     def _add(self, key: bytes, name: str, value: Any, dtype: DType) -> None:
         if key in self._entries or not key:
             raise errors.InvalidArgumentError(f"tensor name {name!r} is empty, or added twice")
-        if dtype in (dtypes.variant, dtypes.resource):
+        if dtype is dtypes.resource:
             raise errors.UnimplementedError(
                 f"tensor {name!r} is a {dtype.name}, which has no form in a checkpoint; save what "
                 "it holds"
             )
-        array = np.asarray(value)
+        array = _objects(value) if dtype is dtypes.variant else np.asarray(value)
         entry = pb.BundleEntryProto(dtype=dtype.number, offset=self._offset)
         entry.shape.CopyFrom(encode_shape(array.shape))
         self._checksum = 0
         if dtype is dtypes.string:
             self._write_strings(array)
+        elif dtype is dtypes.variant:
+            self._write_variants(array, name)
         else:
             for piece in _pieces(array):
                 self._write(piece)
@@ -150,13 +155,39 @@ class BundleWriter:
         sizes = [len(item) for item in items]
         lengths = b"".join(varint(size) for size in sizes)
         checksum = lengths_checksum(sizes)
-        self._data.write(lengths)
-        self._offset += len(lengths)
+        self._write_lengths(lengths)
         # What follows is checksummed as it is written; the lengths as numbers of 4 bytes.
         self._checksum = checksum
         self._write(struct.pack("<I", mask(checksum)))
         for item in items:
             self._write(item)
+
+    def _write_lengths(self, lengths: bytes) -> None:
+        """Write lengths; the checksum takes them as numbers of a fixed size."""
+        self._data.write(lengths)
+        self._offset += len(lengths)
+
+    def _write_variants(self, array: np.ndarray[Any, Any], name: str) -> None:
+        for element in array.flat:
+            if not isinstance(element, SupportsVariant):
+                raise errors.UnimplementedError(
+                    f"tensor {name!r} holds a {type(element).__name__}, which has no form in a "
+                    "checkpoint; save what it holds"
+                )
+            data = element.to_variant().to_proto().SerializeToString()
+            self._write_lengths(varint(len(data)))
+            self._checksum = extend(self._checksum, struct.pack("<Q", len(data)))
+            self._write(data)
+            self._write(struct.pack("<I", mask(self._checksum)))
+
+
+def _objects(value: Any) -> np.ndarray[Any, Any]:
+    """Return a tensor of objects as an array; a scalar one is the bare object."""
+    if isinstance(value, np.ndarray):
+        return value
+    made = np.empty((), object)
+    made[()] = value
+    return made
 
 
 def lengths_checksum(sizes: Sequence[int]) -> int:
@@ -329,7 +360,7 @@ class BundleReader:
         self, entry: pb.BundleEntryProto, name: str, dtype: DType, shape: tuple[int, ...]
     ) -> Callable[[], Any]:
         """Begin to load what an entry tells of; return what gives it."""
-        if dtype in (dtypes.variant, dtypes.resource):
+        if dtype is dtypes.resource:
             raise errors.UnimplementedError(
                 f"{index_path(self.prefix)}: tensor {name!r} is a {dtype.name}; these are not read"
             )
@@ -338,6 +369,8 @@ class BundleReader:
             raise self._loss(name, f"has shape {list(stored)}; {list(shape)} is expected")
         if dtype is dtypes.string:
             return lambda: self._load_strings(entry, name, shape)
+        if dtype is dtypes.variant:
+            return lambda: self._load_variants(entry, name, shape)
         count = int(np.prod(shape, dtype=np.int64))
         if entry.size != count * dtype.size:
             raise self._loss(name, f"has {entry.size} bytes; {count * dtype.size} are expected")
@@ -363,11 +396,47 @@ class BundleReader:
 
         return finish
 
-    def _load_strings(self, entry: pb.BundleEntryProto, name: str, shape: tuple[int, ...]) -> Any:
+    def _load_all(self, entry: pb.BundleEntryProto, name: str) -> memoryview:
         file = self._open(entry, name)
         self._check_size(entry, name, file)
         data = memoryview(bytearray(entry.size))
         self._read_into(file, data, entry.offset, name)
+        return data
+
+    def _load_variants(self, entry: pb.BundleEntryProto, name: str, shape: tuple[int, ...]) -> Any:
+        data = self._load_all(entry, name)
+        # Before memory is taken for them: an element has a length and a checksum at least.
+        if int(np.prod(shape, dtype=np.int64)) * 5 > len(data):
+            raise self._loss(name, f"has {len(data)} bytes, too few for shape {list(shape)}")
+        result = np.empty(shape, object)
+        flat = result.reshape(-1)
+        checksum = at = 0
+        for i in range(flat.size):
+            size, at = self._length(data, at, name)
+            if at + size + 4 > len(data):
+                raise self._loss(name, f"is cut short in element {i}")
+            element = data[at : at + size]
+            checksum = extend(extend(checksum, struct.pack("<Q", size)), element)
+            (stored,) = struct.unpack_from("<I", data, at + size)
+            if stored != mask(checksum):
+                raise self._loss(
+                    name,
+                    f"has checksum {mask(checksum):#010x} at element {i}; {stored:#010x} is stored",
+                )
+            checksum = extend(checksum, data[at + size : at + size + 4])
+            at += size + 4
+            flat[i] = self._variant(bytes(element), name)
+        self._compare(entry, name, checksum)
+        return result if shape else result[()]
+
+    def _variant(self, element: bytes, name: str) -> SupportsVariant:
+        try:
+            return read_variant(pb.VariantTensorDataProto.FromString(element))
+        except DecodeError:
+            raise self._loss(name, "has an element that is no variant") from None
+
+    def _load_strings(self, entry: pb.BundleEntryProto, name: str, shape: tuple[int, ...]) -> Any:
+        data = self._load_all(entry, name)
         count = int(np.prod(shape, dtype=np.int64))
         sizes, at = self._lengths(data, count, name)
         checksum = lengths_checksum(sizes)
@@ -389,20 +458,24 @@ class BundleReader:
     def _lengths(self, data: memoryview, count: int, name: str) -> tuple[list[int], int]:
         sizes, at = [], 0
         for _ in range(count):
-            number = shift = 0
-            while True:
-                if at >= len(data) or shift > 63:
-                    raise self._loss(name, "has lengths that do not end")
-                byte = data[at]
-                at += 1
-                number |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            sizes.append(number)
+            size, at = self._length(data, at, name)
+            sizes.append(size)
         if at + 4 > len(data):
             raise self._loss(name, "is cut short behind its lengths")
         return sizes, at
+
+    def _length(self, data: memoryview, at: int, name: str) -> tuple[int, int]:
+        """Return the length at a place, and the place behind it."""
+        number = shift = 0
+        while True:
+            if at >= len(data) or shift > 63:
+                raise self._loss(name, "has lengths that do not end")
+            byte = data[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number, at
 
     def _open(self, entry: pb.BundleEntryProto, name: str) -> BufferedReader:
         shard = entry.shard_id

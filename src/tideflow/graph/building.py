@@ -33,6 +33,8 @@ class _DisallowedType(TypeError):
 Converter = Callable[[Any, DType | None, str | None], Any]
 
 _converters: list[tuple[type | tuple[type, ...], Converter]] = []
+# The method by which classes of libraries become tensors, with (dtype, name).
+_PROTOCOL = "__tf_tensor__"
 
 
 def register_tensor_conversion(kinds: type | tuple[type, ...], convert: Converter) -> None:
@@ -67,6 +69,10 @@ def convert_to_tensor(
         if isinstance(value, kinds):
             converted: Tensor = convert(value, wanted, name)
             return converted
+    convert_itself = getattr(type(value), _PROTOCOL, None)
+    if convert_itself is not None:
+        itself: Tensor = convert_itself(value, wanted, name)
+        return itself
     hint = preferred_dtype if preferred_dtype is not None else dtype_hint
     value = _with_plain_sizes(value)
     if isinstance(value, (list, tuple)) and _holds_tensor(value):
@@ -104,7 +110,9 @@ def _is_fraction_for(value: Any, hint: DType) -> bool:
 def _holds_tensor(values: Sequence[Any]) -> bool:
     registered = tuple(kind for kinds, _ in _converters for kind in _as_tuple(kinds))
     return any(
-        isinstance(v, (Tensor, *registered)) or (isinstance(v, (list, tuple)) and _holds_tensor(v))
+        isinstance(v, (Tensor, *registered))
+        or hasattr(type(v), _PROTOCOL)
+        or (isinstance(v, (list, tuple)) and _holds_tensor(v))
         for v in values
     )
 

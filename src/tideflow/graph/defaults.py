@@ -1,7 +1,8 @@
 """What is the default in each thread: graphs and sessions, as stacks; and who watches what is made.
 
 Where the eager side is in use, a thread without a graph of its own calls operations at once: its
-default graph is the one that `eager.make` gives (see tideflow.eager.eager_graph).
+default graph is the one that `eager.make` gives (see tideflow.eager.eager_graph).  Where it is
+not, `eager_mode` has a thread do so for a while, such as for a Python function of a graph.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ class _Local(threading.local):
         # The tapes that take note of operations, outermost first (see tideflow.eager.backprop).
         self.tapes: tuple[Any, ...] = ()
         self.eager_graph: Any = None
+        # How often eager mode was entered while it was off for threads in general.
+        self.eager_levels = 0
 
 
 class _Eager:
-    """How threads without a graph of their own get an eager one; None while there are none."""
+    """How threads get an eager graph, and whether those without a graph of their own do."""
 
     def __init__(self) -> None:
         self.make: Callable[[], Any] | None = None
+        self.is_on = False
 
 
 local = _Local()
@@ -35,7 +39,7 @@ eager = _Eager()
 
 def eager_graph() -> Any:
     """Return the calling thread's eager graph, or None where nothing is eager."""
-    if eager.make is None:
+    if eager.make is None or not (eager.is_on or local.eager_levels):
         return None
     if local.eager_graph is None:
         local.eager_graph = eager.make()

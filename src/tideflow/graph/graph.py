@@ -185,7 +185,8 @@ class Graph(BuildScopes, NamedCollections):
         try:
             yield self
         finally:
-            stack.remove(self)
+            # The last entry: the graph may be the default one further out, too.
+            del stack[len(stack) - 1 - stack[::-1].index(self)]
 
 
 _global_graph: Graph | None = None

@@ -97,6 +97,11 @@ class Tensor:
         return self._dims
 
     @property
+    def ndim(self) -> int | None:
+        """The number of dimensions, or None where it is not known."""
+        return None if self._dims is None else len(self._dims)
+
+    @property
     def graph(self) -> OperationGraph:
         """The graph that it belongs to."""
         return self.op.graph

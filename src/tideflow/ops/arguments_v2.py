@@ -31,6 +31,7 @@ from tideflow.ops.control_flow import ordering as control_flow
 from tideflow.ops.export import export_value_v2, exports
 from tideflow.ops.framework import constants as constant
 from tideflow.ops.gradients import api as gradients
+from tideflow.ops.gradients import second as second_gradients
 from tideflow.ops.math import counting
 from tideflow.ops.math import reducing as reduce
 from tideflow.ops.nn import (
@@ -126,7 +127,7 @@ _ROWS: tuple[tuple[str, Callable[..., Any], str], ...] = (
         gradients.gradients,
         "ys xs grad_ys name gate_gradients aggregation_method stop_gradients unconnected_gradients",
     ),
-    ("hessians", gradients.hessians, "ys xs gate_gradients aggregation_method name"),
+    ("hessians", second_gradients.hessians, "ys xs gate_gradients aggregation_method name"),
     ("pad", array_pad.pad, "tensor paddings mode constant_values name"),
     (
         "reverse_sequence",

@@ -8,6 +8,7 @@ two shapes of the API has `export` for the first and `export_v2` for the second.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -97,6 +98,14 @@ def overload_each(name: str, call: Overload) -> None:
 def overload_for(kind: type) -> None:
     """Say which class of arguments overloads are for."""
     _overloaded_kinds.append(kind)
+
+
+def arguments_of(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of a call by the names of parameters, without defaults.
+
+    Raises: TypeError for arguments that the function does not take.
+    """
+    return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
 
 
 def _with_overloads(table: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from tideflow.graph.collection import collection_paused
 from tideflow.ops.nn.onednn_in_xla import is_used
 from tideflow.runtime.jaxlib_internals import (
     CPU_OPTIONS,
@@ -30,7 +31,9 @@ _LOGGER = logging.getLogger(__name__)
 @functools.cache
 def load_jax() -> Any:
     """Return the jax module."""
-    import jax  # noqa: PLC0415 - most programs never compile anything
+    # A third of the time is the collector's, which finds nothing.
+    with collection_paused():
+        import jax  # noqa: PLC0415 - most programs never compile anything
 
     return jax
 
@@ -52,6 +55,10 @@ class JaxCpu:
         jax = load_jax()
         with jax.enable_x64(True):
             return jax.device_put(value, self._sharding)
+
+    def holds(self, value: Any) -> bool:
+        """Whether an array is one of this device, and not of another client, such as a parent's."""
+        return bool(value.sharding.device_set == {self.device})
 
     def call_of(self, compiled: Any, taken: Signature, given: Signature) -> Call:
         """Return how code is called that jax has compiled for the device.

@@ -24,8 +24,8 @@ Signature: TypeAlias = "tuple[tuple[Any, tuple[int, ...]], ...]"
 Call: TypeAlias = "Callable[[Sequence[Any], list[Any]], None]"
 
 
-# How the names of functions begin that compiled code calls and jax registers.
-_OF_JAX = (b"lapack_", b"ducc_fft")
+# How the names of functions begin that compiled code calls and jax registers when it is imported.
+_LAPACK = b"lapack_"
 # How those begin that jaxlib cannot write with the code that calls them; it may end the process.
 _UNWRITABLE = b"__onednn$"
 # What is kept begins with one of these: what jaxlib has compiled, or what it is to compile.
@@ -123,16 +123,15 @@ class CpuClient:
         """Return code that jax has lowered, and compiled, as bytes.
 
         Code that jaxlib cannot write is kept as it was lowered, and compiled when it is loaded.
-        Raises: ValueError where it needs jax; whatever jaxlib does for code without such a form.
+        Raises: whatever jaxlib does for code without such a form.
+
+        compiled: asked for only where `can_be_written`.
         """
         module = module_of(lowered)
         if _UNWRITABLE in module:
-            kept = _MODULE + module
-        else:
-            kept = _CODE + compiled.runtime_executable().serialize()
-        if any(name in kept for name in _OF_JAX):
-            raise ValueError("it calls a library that is there only once jax is imported")
-        return kept
+            return _MODULE + module
+        written: bytes = compiled.runtime_executable().serialize()
+        return _CODE + written
 
     def load(self, code: bytes, taken: Signature, given: Signature) -> Call:
         """Return how code is called that `to_bytes` has written.
@@ -140,11 +139,17 @@ class CpuClient:
         Raises: whatever jaxlib does for code of another version.
         """
         kind, body = code[:1], code[1:]
+        if _LAPACK in body:
+            _register_lapack()
         if kind == _CODE:
             loaded = self._client.deserialize_executable(body, self._devices, None)
         else:
             loaded = self._client.compile_and_load(body, self._devices, self._options())
         return self._call_of(loaded, taken, given)
+
+    def holds(self, value: Any) -> bool:
+        """Whether an array is one of this device, and not of another client, such as a parent's."""
+        return value._sharding is self._sharding
 
     def _options(self) -> Any:
         options = self._make_options()
@@ -184,6 +189,23 @@ def module_of(lowered: Any) -> bytes:
 def can_be_written(lowered: Any) -> bool:
     """Whether jaxlib may be asked to write what it compiles of lowered code."""
     return _UNWRITABLE not in module_of(lowered)
+
+
+def is_to_be_compiled(code: bytes) -> bool:
+    """Whether to load what `to_bytes` gave is to compile it."""
+    return code[:1] == _MODULE
+
+
+@functools.cache
+def _register_lapack() -> None:
+    """Have XLA know the functions of LAPACK, as jax has when it is imported."""
+    from jaxlib import lapack, xla_client  # noqa: PLC0415 - most programs call none of them
+
+    library: Any = lapack
+    library.prepare_lapack_call("potrf_ffi", np.dtype(np.float32))  # finds all of them, in SciPy
+    for platform, functions in library.registrations().items():
+        for name, function, version in functions:
+            xla_client.register_custom_call_target(name, function, platform, version)
 
 
 def _make_sharding(_jax: Any, xla_client: Any, devices: Any, device: Any) -> Any:

@@ -71,6 +71,11 @@ class ExecutableFolder:
         self._write(self._file(key), body)
         self._make_room()
 
+    def drop(self, key: str) -> None:
+        """Keep nothing under a key."""
+        with contextlib.suppress(OSError):
+            self._file(key).unlink(missing_ok=True)
+
     def ask(self, key: str, request: bytes) -> None:
         """Say what is to be compiled, and kept under a key."""
         self._write(self._file(key, _ASKED), request)
@@ -179,17 +184,40 @@ def machine_and_code() -> str:
     return code_key(Path(tideflow.__file__).parent)
 
 
-def code_key(root: Path) -> str:
-    """Return a key of the processor and the code below a folder.
+def code_key(package: Path) -> str:
+    """Return a key of the processor and a package's code.
 
     All modules count: what a region computes is decided in many of them.
     """
-    text = hashlib.sha256(repr((platform.machine(), _processor_flags())).encode())
-    for file in sorted(root.rglob("*.py")):
-        found = file.stat()
-        name = file.relative_to(root).as_posix()
-        text.update(repr((name, found.st_size, found.st_mtime_ns)).encode())
-    return text.hexdigest()
+    parts = platform.machine(), _processor_flags(), _record(package) or sorted(_walk(package, ""))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _record(package: Path) -> bytes | None:
+    """Return the record of a package that was installed from a wheel, with hashes of its files.
+
+    To look at each of some hundred files takes long beside steps that run: each call of the system
+    lets the interpreter go.
+    """
+    found = list(package.parent.glob(f"{package.name}-*.dist-info/RECORD"))
+    try:
+        record = found[0].read_bytes() if len(found) == 1 else b""
+    except OSError:
+        return None
+    # That of an editable installation names none of the modules.
+    return record if f"\n{package.name}/__init__.py,sha256=".encode() in b"\n" + record else None
+
+
+def _walk(folder: Path, within: str) -> Iterator[tuple[str, int, int]]:
+    """Give path, size and time of each module."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = within + entry.name
+            if entry.is_dir():
+                yield from _walk(folder / entry.name, name + "/")
+            elif name.endswith(".py"):
+                found = entry.stat()
+                yield name, found.st_size, found.st_mtime_ns
 
 
 def _processor_flags() -> str:

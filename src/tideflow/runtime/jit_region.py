@@ -128,10 +128,12 @@ class Region:
             self._run_timed(slots, entry)
 
     def _begin_anew(self) -> None:
-        """Forget compiled code in a forked process, which lacks the threads that it runs on."""
+        """Forget compiled code in a forked process, which lacks the threads that it runs on; find
+        the variables anew, whose values may be arrays of its device."""
         jit_compile.keep_for_good(self.entries)
         self.entries = {}
         self._last = None
+        self._cells = RegionCells(self.plan, self.resources)
         self._generation = jit_thread.generation()
 
     def _leave_out_takers(self, inputs: Sequence[Any]) -> None:
@@ -218,6 +220,8 @@ class Region:
         self._finish(slots, executable, results)
         if entry.choice is Choice.TRYING:
             self._note_trial(entry, clock.monotonic_s() - started)
+        if executable.improved_after_s is not None and not self.is_forced:
+            self._note_run(entry, clock.monotonic_s() - started, executable.improved_after_s)
         if self.is_untried:
             self._note_tried()
         return None
@@ -304,6 +308,12 @@ class Region:
         if entry.note_compiled(took) is Choice.NUMPY:
             self._leave_to_numpy(entry)
 
+    def _note_run(self, entry: Trial, took_s: float, enough_s: float) -> None:
+        """Have code improved once it has run for so long in all that this pays."""
+        if entry.note_run(took_s, enough_s):
+            itself = weakref.ref(self)
+            jit_thread.submit_request(lambda: _improve_if_alive(itself, entry))
+
     def _leave_to_numpy(self, entry: Trial) -> None:
         entry.leave_to_numpy()
         if all(other.choice is Choice.NUMPY for other in [*self.entries.values()]):
@@ -333,18 +343,15 @@ class Region:
             self.make(entry)
             return
         itself = weakref.ref(self)
-        jit_thread.submit_request(lambda: _make_if_alive(itself, entry))
+        jit_thread.submit_request(lambda: _have_made_if_alive(itself, entry))
 
-    def make(self, entry: Trial, *, is_elsewhere: bool = False) -> None:
-        """Compile for the shapes of an entry; what goes wrong leaves the region to NumPy.
-
-        is_elsewhere: in another process, if that succeeds.
-        """
+    def make(self, entry: Trial) -> None:
+        """Compile for the shapes of an entry; what goes wrong leaves the region to NumPy."""
         assert entry.signature is not None
         try:
             entry.bounds = bounds_of(self.plan)
             executable = jit_compile.compile_region(
-                self.plan, entry.signature, is_elsewhere=is_elsewhere
+                self.plan, entry.signature, is_final=self.is_forced
             )
         except NotCompiledError as error:
             entry.leave_to_numpy()
@@ -358,6 +365,12 @@ class Region:
         finally:
             entry.may_wait = False
             entry.note_done()
+            self._note_tried()
+
+    def take_better(self, entry: Trial, before: Executable, better: Executable) -> None:
+        """Go on with better code than what ran before, unless that runs no more."""
+        if entry.executable is before:
+            entry.note_improved(better)
             self._note_tried()
 
     def _warn_of_shapes(self, signature: Signature) -> None:
@@ -390,10 +403,36 @@ def _compile_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
         found.compile(entry)
 
 
+def _have_made_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
+    """Have another process compile; the compiler's thread takes that, or compiles by itself."""
+    found = region()
+    if found is None:
+        return
+    plan = found.plan
+    del found  # whoever waits for the other process must not keep it
+    assert entry.signature is not None
+    jit_compile.have_compiled(plan, entry.signature)
+    jit_thread.submit(lambda: _make_if_alive(region, entry))
+
+
 def _make_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
     found = region()
     if found is not None:
-        found.make(entry, is_elsewhere=True)
+        found.make(entry)
+
+
+def _improve_if_alive(region: weakref.ref[Region], entry: Trial) -> None:
+    """Have better code made for the shapes of an entry, and go on with it."""
+    found = region()
+    before = entry.executable
+    if found is None or before is None or entry.signature is None:
+        return
+    plan = found.plan
+    del found  # whoever waits for another process must not keep it
+    better = jit_compile.improve(plan, entry.signature, before)
+    found = region()
+    if found is not None and better is not None:
+        found.take_better(entry, before, better)
 
 
 def _leave_out_if_alive(region: weakref.ref[Region], slots: Sequence[int]) -> None:

@@ -52,8 +52,8 @@ class Trial:
     """
 
     __slots__ = (
-        "_asked_in", "_early_s", "_is_done", "_lock", "bounds", "choice", "compiled_s",
-        "executable", "is_awaited", "may_wait", "numpy_s", "signature",
+        "_early_s", "_has_run_enough", "_is_asked", "_is_done", "_lock", "_ran_s", "bounds",
+        "choice", "compiled_s", "executable", "is_awaited", "may_wait", "numpy_s", "signature",
     )  # fmt: skip
 
     def __init__(self, signature: Signature | None = None) -> None:
@@ -67,7 +67,10 @@ class Trial:
         self.numpy_s: list[float] = []
         # Of runs before the compiler was asked for this.
         self._early_s: list[float] = []
-        self._asked_in: int | None = None
+        self._is_asked = False
+        # Of runs of code that may be improved.
+        self._ran_s = 0.0
+        self._has_run_enough = False
         self._is_done = threading.Event()
         self._lock = threading.Lock()
 
@@ -80,11 +83,10 @@ class Trial:
     @property
     def is_due(self) -> bool:
         """Whether the next run is to ask the compiler.  Who never runs again asks for nothing."""
-        if self.signature is None or self.choice is not Choice.COMPILING:
+        if self.signature is None or self.choice is not Choice.COMPILING or self._is_asked:
             return False
         enough = 1 if self._is_long else _EARLY_RUNS
-        is_new = self._asked_in != jit_thread.generation()
-        return is_new and len(self._early_s) >= enough
+        return len(self._early_s) >= enough
 
     @property
     def wants_numpy(self) -> bool:
@@ -101,9 +103,9 @@ class Trial:
     def claim(self) -> bool:
         """Whether who calls is the first one that may ask the compiler."""
         with self._lock:
-            if self.signature is None or self._asked_in == jit_thread.generation():
+            if self.signature is None or self._is_asked:
                 return False
-            self._asked_in = jit_thread.generation()
+            self._is_asked = True
             return True
 
     def note_asked(self, *, can_wait: bool) -> None:
@@ -114,7 +116,7 @@ class Trial:
         """Take note of a run with NumPy."""
         if len(self.numpy_s) < _TRIALS:
             self.numpy_s.append(took_s)
-        if self.choice is Choice.COMPILING and self._asked_in is None:
+        if self.choice is Choice.COMPILING and not self._is_asked:
             self._early_s.append(took_s)
 
     def note_made(self, executable: Executable, *, is_forced: bool) -> None:
@@ -123,6 +125,12 @@ class Trial:
         self.numpy_s.clear()
         self.executable = executable
         self.choice = Choice.COMPILED if is_forced else Choice.TRYING
+
+    def note_improved(self, executable: Executable) -> None:
+        """Take note of better code in the place of what ran, and try both tiers anew."""
+        with self._lock:
+            self.compiled_s.clear()
+            self.note_made(executable, is_forced=False)
 
     def leave_to_numpy(self) -> None:
         """Choose NumPy for good."""
@@ -135,15 +143,30 @@ class Trial:
 
     def note_compiled(self, took_s: float) -> Choice | None:
         """Take note of a run of compiled code; return the choice where one has been made."""
-        self.compiled_s.append(took_s)
-        if len(self.compiled_s) == _TRIALS_IF_CLEAR and self._is_clearly_faster:
-            self.choice = Choice.COMPILED
-        elif len(self.compiled_s) >= _TRIALS:
-            is_faster = _usual(self.compiled_s) < _usual(self.numpy_s)
-            self.choice = Choice.COMPILED if is_faster else Choice.NUMPY
-        else:
-            return None
-        return self.choice
+        with self._lock:
+            self.compiled_s.append(took_s)
+            if len(self.compiled_s) == _TRIALS_IF_CLEAR and self._is_clearly_faster:
+                self.choice = Choice.COMPILED
+            elif len(self.compiled_s) >= _TRIALS:
+                self.choice = Choice.COMPILED if self._is_faster else Choice.NUMPY
+            else:
+                return None
+            return self.choice
+
+    def note_run(self, took_s: float, enough_s: float) -> bool:
+        """Take note of a run of compiled code; return whether this one makes it enough in all."""
+        with self._lock:
+            self._ran_s += took_s
+            if self._has_run_enough or self._ran_s < enough_s:
+                return False
+            self._has_run_enough = True
+            return True
+
+    @property
+    def _is_faster(self) -> bool:
+        # Of code to begin with it says little that NumPy is faster: better code comes.
+        begins = self.executable is not None and self.executable.is_interim
+        return begins or _usual(self.compiled_s) < _usual(self.numpy_s)
 
     @property
     def _is_clearly_faster(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import pkgutil
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from tideflow.graph.kernel import bind
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import get_op_def
+from tideflow.platform.shown_names import own_name
 from tideflow.runtime.region_plan import Action, RegionPlan
 from tideflow.wire.dtypes import DType
 
@@ -44,6 +46,10 @@ def load_plan(data: bytes) -> RegionPlan:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type):
+            # The other process may not know the names under which classes are shown here.
+            own = own_name(obj)
+            return NotImplemented if own is None else (pkgutil.resolve_name, (own,))
         if isinstance(obj, Node):
             taken = [source.output_types[port] for source, port in obj.edges]
             return _node, (obj.name, obj.op, taken, _without_functions(obj.attrs))

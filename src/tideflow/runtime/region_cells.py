@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tideflow.graph.kernel import Resources
 from tideflow.ops.state import ResourceVariableState, VariableState, in_lock_order
+from tideflow.runtime.jit_compile import take_over
 from tideflow.runtime.region_plan import RegionPlan
 from tideflow.wire import errors
 
@@ -78,6 +79,8 @@ class RegionCells:
             return None
         if [state.dtype for state in states] != self._dtypes:
             return None
+        for state in states:
+            take_over(state)
         locks = [state.lock for state in in_lock_order(states[: self._changed])]
         are_distinct = len(set(map(id, states))) == len(states)
         refs = [weakref.ref(state) for state in states]

@@ -5,54 +5,15 @@ functions and classes were exported (tideflow.ops.export); each namespace is a m
 `tf.train` and so on.
 """
 
-from __future__ import annotations
+# What is imported here has an underscore: everything else in this module is a name of the API.
+from typing import Any as _Any
 
-import importlib
-import sys
-import types
-from typing import Any
+from tideflow.v1 import api as _api
 
-import tideflow.client
-import tideflow.cluster
-import tideflow.ops
-import tideflow.train
-from tideflow.ops.export import exports
-from tideflow.v1 import behavior as behavior
-from tideflow.v1 import framework as framework
+__version__ = _api.VERSION
 
-__version__ = tideflow.__version__
+_api.open_door(__name__)
 
 
-def _namespace(path: str) -> types.ModuleType:
-    """Return the module `tf.<path>`, made on first use."""
-    full = f"{__name__}.{path}"
-    found = sys.modules.get(full)
-    if found is None:
-        found = sys.modules[full] = types.ModuleType(full, f"tf.{path}")
-        parent, _, name = path.rpartition(".")
-        setattr(_namespace(parent) if parent else sys.modules[__name__], name, found)
-    return found
-
-
-def _open() -> None:
-    for path, thing in exports().items():
-        namespace, _, name = path.rpartition(".")
-        setattr(_namespace(namespace) if namespace else sys.modules[__name__], name, thing)
-
-
-_open()
-
-# Loaded when they are first asked for: most programs of graphs use none of these.
-_LATER = {
-    "GradientTape": "tideflow.eager.backprop",
-    "function": "tideflow.eager.functions",
-    "TensorSpec": "tideflow.graph.tensor_spec",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(_LATER[name]), name)
-    setattr(sys.modules[__name__], name, found)
-    return found
+def __getattr__(name: str) -> _Any:
+    return _api.find_later(name)

@@ -56,7 +56,7 @@ def enable_v2_tensorshape() -> None:
 @export("disable_eager_execution")
 def disable_eager_execution() -> None:
     """Put operations into graphs, also where `import tideflow as tf` had made them eager."""
-    defaults.eager.make = None
+    defaults.eager.is_on = False
 
 
 @export("disable_v2_behavior")

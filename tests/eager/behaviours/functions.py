@@ -470,3 +470,50 @@ def shapes_of_what_a_loop_fills(tf: Any) -> Any:
 
     f(tf.constant(3))
     return {key: str(one) for key, one in found.items()}
+
+
+@program
+def built_in_functions_of_datasets(tf: Any) -> Any:
+    numbers = tf.data.Dataset.range(4)
+
+    @tf.function
+    def counted(a: Any) -> Any:
+        for i, e in enumerate(numbers, 1):
+            a = a * 2 + i * e
+        return a
+
+    @tf.function
+    def beside(a: Any) -> Any:
+        for x, y in zip(numbers, numbers.skip(1)):
+            a = a * 3 + x * y
+        return a
+
+    @tf.function
+    def chosen(a: Any) -> Any:
+        for x in filter(lambda q: q > 1, numbers):
+            a = a * 5 + x
+        for x in map(lambda p, q: p * q, numbers, numbers):
+            a = a * 2 + x
+        return a
+
+    @tf.function
+    def summed_up() -> Any:
+        large = numbers.map(lambda x: x > 2)
+        return len(numbers), any(large), all(large)
+
+    @tf.function
+    def how_many() -> Any:
+        return len(numbers.filter(lambda x: x > 1))
+
+    one = tf.constant(1, tf.int64)
+    called = [counted(one), beside(one), chosen(one), summed_up()]
+    return [*called, error(how_many)]
+
+
+@program
+def a_vector_sorted_by_python(tf: Any) -> Any:
+    @tf.function
+    def arranged(a: Any) -> Any:
+        return sorted(a), sorted(a, reverse=True), sorted(a, key=lambda x: (x - 2.0) ** 2)
+
+    return arranged(tf.constant([3.0, 1.0, 2.5]))

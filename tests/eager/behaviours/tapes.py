@@ -361,3 +361,17 @@ def forward_accumulators_that_are_used_wrongly(tf: Any) -> Any:
         error(lambda: forward(x, tf.cast(x, tf.float64))),
         forward(tf.constant([1, 2]), tf.constant([1, 2])).jvp(x),
     ]
+
+
+@program
+def jacobians_by_a_loop(tf: Any) -> Any:
+    def derive(kind: str, **options: Any) -> Any:
+        x = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        with tf.GradientTape(**options) as tape:
+            tape.watch(x)
+            y = x * x
+        return getattr(tape, kind)(y, x, experimental_use_pfor=False)
+
+    kinds = ("jacobian", "batch_jacobian")
+    refused = [error(lambda kind=kind: derive(kind)) for kind in kinds]
+    return [refused, [derive(kind, persistent=True) for kind in kinds]]

@@ -197,3 +197,89 @@ def values_that_graphs_state(tf: Any, at: Place) -> Any:
         near = refused(lambda: sess.run(tf.assert_near(1.0, 1.0, 0.0, 0.0)))[0]
         late = refused(lambda: sess.run(tf.assert_less(a, a + 0.0)))[0]
     return [[tf.get_static_value(one) for one in given], refuses, near, late]
+
+
+@tutorial
+def names_of_tables_and_hessians(tf: Any, at: Place) -> Any:
+    """Mutable tables, tables with buckets for other words, and second derivatives."""
+    lookup, words = tf.lookup, ["a", "b"]
+
+    def vocabulary(**options: Any) -> Any:
+        pairs = lookup.KeyValueTensorInitializer(words, tf.constant([0, 1], tf.int64))
+        table = lookup.StaticVocabularyTable(pairs, 3, **options)
+        return [table.lookup(tf.constant(words)), table.size()]
+
+    def mutable(name: str = "MutableHashTable") -> Any:
+        table = lookup.experimental.MutableHashTable(tf.string, tf.int64, -1, name=name)
+        table.insert(words, [1, 2])
+        return [table.lookup(tf.constant(words)), table.size(), table.export()]
+
+    def dense() -> Any:
+        table = lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, -1, -2)
+        return [table.insert([1], [2]), table.erase(tf.constant([1], tf.int64)), table.lookup([3])]
+
+    def hessians() -> Any:
+        x = tf.placeholder(tf.float32, [None], name="x")
+        return tf.hessians(tf.reduce_sum(x * x * x), x)
+
+    def sparse() -> Any:
+        a = tf.sparse_placeholder(tf.float32, name="a")
+        return [tf.sparse_add(a, a), tf.sparse.eye(2)]
+
+    with tf.Graph().as_default() as graph, at.session() as sess:
+        x = tf.placeholder(tf.float32, [None], name="x")
+        (second,) = tf.hessians(tf.reduce_sum(x * x * x), x)
+        value = sess.run(second, {x: [1.0, 2.0]})
+        found = [second.name, value, graph.get_operations()[-1].name]
+    calls = [vocabulary, lambda: vocabulary(name="v"), mutable, lambda: mutable("m"), dense]
+    return [found, taken(tf, *calls, hessians, sparse)]
+
+
+@tutorial
+def names_of_functions_with_scopes(tf: Any, at: Place) -> Any:
+    """Functions of several operations have a scope, whose name others can be given."""
+
+    def x(*shape: int | None, dtype: str = "float32", name: str = "x") -> Any:
+        return tf.placeholder(dtype, shape, name=name)
+
+    def dense(dtype: str = "float32") -> Any:
+        return x(2, 3, dtype=dtype), x(2, 3, dtype=dtype, name="y")
+
+    math, nn, linalg, image, strings = tf.math, tf.nn, tf.linalg, tf.image, tf.strings
+    calls = [
+        lambda: linalg.matvec(x(2, 3), x(3)),
+        lambda: [linalg.trace(x(3, 3)), linalg.trace(x(3, 3), name="t")],
+        lambda: linalg.lstsq(x(3, 2), x(3, 1)),
+        lambda: linalg.triangular_solve(x(3, 3), x(3, 1)),
+        lambda: linalg.einsum("ij->ji", x(2, 3)),
+        lambda: [math.is_non_decreasing(x(3)), math.is_strictly_increasing(x(3), name="s")],
+        lambda: [math.lbeta(x(3)), math.log_sigmoid(x(3)), math.reciprocal_no_nan(x(3))],
+        lambda: [math.angle(x(3)), math.imag(x(3)), math.scalar_mul(2.0, x(3))],
+        lambda: [math.reduce_std(x(3)), math.reduce_std(x(2, None), 1, name="q")],
+        lambda: math.unsorted_segment_mean(x(3), [0, 1, 1], 2),
+        lambda: math.unsorted_segment_sqrt_n(x(3), [0, 1, 1], 2, name="n"),
+        lambda: [math.xdivy(*dense()), math.xlog1py(*dense()), math.accumulate_n(dense())],
+        lambda: [math.bessel_i0(x(3)), math.erfinv(x(3)), math.ndtri(x(3), name="n")],
+        lambda: math.sobol_sample(2, 4),
+        lambda: [tf.sort(x(3)), tf.argsort(x(3), name="order")],
+        lambda: [tf.repeat(x(2, 3), [1, 2], axis=0), tf.batch_gather(x(2, 3), [[0], [1]])],
+        lambda: [nn.max_pool1d(x(1, 4, 3), 2, 2, "SAME"), nn.avg_pool1d(x(1, 4, 3), 2, 2, "SAME")],
+        lambda: nn.atrous_conv2d(x(1, 6, 6, 3), x(2, 2, 3, 4), 2, "SAME"),
+        lambda: nn.depthwise_conv2d_native(x(1, 4, 4, 3), x(2, 2, 3, 2), [1, 1, 1, 1], "SAME"),
+        lambda: nn.in_top_k(x(2, 3), [0, 1], 2),
+        lambda: nn.collapse_repeated(x(2, 3, dtype="int32"), [3, 3]),
+        lambda: [image.random_flip_left_right(x(4, 4, 3)), image.random_flip_up_down(x(4, 4, 3))],
+        lambda: image.decode_image(x(dtype="string")),
+        lambda: image.resize_bilinear(x(1, 4, 4, 3), [2, 2]),
+        lambda: [strings.split(x(2, dtype="string")), strings.reduce_join(x(2, dtype="string"))],
+        lambda: [
+            tf.random.categorical(x(2, 3), 2),
+            tf.random.stateless_categorical(x(2, 3), 2, [1, 2]),
+        ],
+        lambda: tf.metrics.mean_relative_error(x(3), x(3), x(3)),
+        lambda: [
+            tf.metrics.mean_absolute_error(x(3), x(3)),
+            tf.metrics.percentage_below(x(3), 0.5),
+        ],
+    ]
+    return taken(tf, *calls)

@@ -338,3 +338,34 @@ def datasets_of_files(tf: Any, at: Place) -> Any:
         following = [tf.data.make_one_shot_iterator(one.batch(9)).get_next() for one in made]
         with at.session() as sess:
             return [sess.run(one).tolist() for one in following]
+
+
+@tutorial
+def ragged_tensors_in_sessions(tf: Any, at: Place) -> Any:
+    """Ragged tensors are fed and fetched as values with rows of their own."""
+    ragged = tf.ragged
+    x = ragged.placeholder(tf.float32, 1, [], name="x")
+    deep = ragged.placeholder(tf.int32, 2, [2])
+    doubled = x * 2.0
+    given = ragged.constant_value([[1.0, 2.0], [], [3.0]], np.float32)
+    nested = ragged.constant_value([[[[1, 2]], []], []], np.int32, inner_shape=(2,))
+    with at.session() as sess:
+        found = sess.run({"two": doubled, "one": [x]}, {x: given})
+        inner = sess.run(deep, {deep: nested})
+        sums = sess.run(tf.reduce_sum(doubled, 1), {x: given})
+        return [
+            [x.flat_values.name, x.row_splits.name, deep.nested_row_splits[1].name],
+            [x.shape.as_list(), deep.shape.as_list(), ragged.placeholder(tf.int32, 0).name],
+            [type(found["two"]).__name__, found["two"].to_list(), found["one"][0].to_list()],
+            [str(found["two"]), repr(found["two"]), found["two"].shape, str(found["two"].dtype)],
+            [inner.to_list(), inner.ragged_rank, inner.shape, inner.flat_values],
+            [s.tolist() for s in inner.nested_row_splits],
+            sums,
+            sess.run(ragged.constant([[1], [2, 3]])).to_list(),
+            ragged.constant_value([1, 2]).tolist(),
+            ragged.constant_value([[1], []], row_splits_dtype="int32").row_splits.dtype.name,
+            ragged.constant_value([[], []]).to_list(),
+            refused(lambda: ragged.RaggedTensorValue([1], np.array([0, 1]))),
+            refused(lambda: ragged.RaggedTensorValue(np.array([1]), [0, 1])),
+            refused(lambda: ragged.constant_value([[1], 2])),
+        ]

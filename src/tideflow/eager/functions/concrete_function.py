@@ -413,7 +413,12 @@ class ConcreteFunction:
         self._present = [leaf is not None for leaf in flat]
         self._plain = isinstance(structured_outputs, Tensor)
         self.function = GraphFunction(graph, [t for t in flat if t is not None], graph.effects)
-        self._captured = [outer for outer, _ in graph.captures]
+        # As they are outside of all traces: a call may come from another one than the first did.
+        captures: list[tuple[Any, Tensor]] = list(graph.captures)
+        self._captured: list[Any] = [
+            outer if isinstance(outer, CallTime) else graph.origin(inner)
+            for outer, inner in captures
+        ]
         self._has_call_time = any(isinstance(outer, CallTime) for outer in self._captured)
         self._variables = [v for v in graph.variables if v.trainable]
 

@@ -26,7 +26,7 @@ from tideflow.graph.tracing import Trace, bounds_of, is_known, refuse
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.graph.update_rule import check_rows_inside
 from tideflow.ops.export import export
-from tideflow.ops.framework import IndexedSlices, check_scalar
+from tideflow.ops.framework import IndexedSlices, check_scalar, scoped
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -299,6 +299,7 @@ def gather(
 
 
 @export("batch_gather")
+@scoped("BatchGather")
 def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = None) -> Tensor:
     """Return slices of the last dimension of indices, batch by batch."""
     given = convert_to_tensor(indices)

@@ -46,6 +46,7 @@ from tideflow.ops.control_flow.primitives import (
 from tideflow.ops.control_flow.python_functions import (
     call_in_program,
     errors_of_ops,
+    keep_python_functions,
     register_function,
 )
 from tideflow.ops.control_flow.while_v1 import while_loop
@@ -72,6 +73,7 @@ __all__ = [
     "group",
     "group_here",
     "is_invariant",
+    "keep_python_functions",
     "loop_of",
     "make_branch_op",
     "merge",

@@ -26,6 +26,7 @@ from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.platform import threads
 from tideflow.wire import dtypes, errors
+from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 
 
@@ -61,6 +62,25 @@ def register_function(
         _registry[token] = entry
     graph.kept_alive.append(entry)
     return token
+
+
+_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+# Functions that are called by graphs which left the process, and may come back at any time.
+_kept: dict[str, _Registered] = {}
+
+
+def keep_python_functions(graph_pb: pb.GraphDef) -> None:
+    """Keep the Python functions that a graph's functions call for as long as the process runs.
+
+    It is called where a graph is handed to others, who may have this process run it when nothing
+    here holds it any more.
+    """
+    for function in graph_pb.library.function:
+        for node in function.node_def:
+            token = node.attr["token"].s.decode() if node.op in _OPS else ""
+            entry = _registry.get(token)
+            if entry is not None:
+                _kept[token] = entry
 
 
 def call_in_program(
@@ -132,6 +152,8 @@ def _is_scalar_string(x: Array) -> bool:
 
 
 def _as_declared(token: str, value: Array, dtype: DType) -> Any:
+    if dtype in (dtypes.variant, dtypes.resource):
+        return value
     array = np.asarray(value)
     if dtype is dtypes.string and array.dtype.kind in "SUO":
         made = np.empty(array.shape, object)

@@ -16,6 +16,7 @@ from tideflow.graph.static_value import static_value
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
+from tideflow.ops.data.debug_mode import debug_mode
 from tideflow.ops.data.padding import (
     padded_dims,
     padded_sizes,
@@ -72,7 +73,7 @@ class BatchTransformations(Transformations):
         known = known_size(size, remainder)
         element = nest.map_structure(lambda leaf: leaf.batched(known), self._element)
         inputs: list[Any] = [self, size]
-        if num_parallel_calls is None:
+        if num_parallel_calls is None or debug_mode.is_on:
             return self._make("BatchDatasetV2", [*inputs, remainder], element)
         inputs += [int64(num_parallel_calls, "num_parallel_calls"), remainder]
         order = order_text(deterministic)

@@ -16,7 +16,9 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import with_dependencies
+from tideflow.ops.data.debug_mode import debug_mode
 from tideflow.ops.data.generator import generator_parts, generator_specs
+from tideflow.ops.data.resampling import resampled
 from tideflow.ops.data.saving_api import SavedTransformations, traced_reader
 from tideflow.ops.data.structure import (
     attrs_of,
@@ -323,7 +325,7 @@ class Dataset(SavedTransformations):
         attrs: dict[str, Any] = {"f": traced.ref, "preserve_cardinality": True}
         inputs: list[Any] = [self, traced.captured]
         op = "MapDataset"
-        if num_parallel_calls is not None:
+        if num_parallel_calls is not None and not debug_mode.is_on:
             op = "ParallelMapDatasetV2"
             inputs.append(int64(num_parallel_calls, "num_parallel_calls"))
             attrs["deterministic"] = order_text(deterministic)
@@ -393,7 +395,7 @@ class Dataset(SavedTransformations):
         block = int64(1 if block_length is None else block_length, "block_length")
         inputs: list[Any] = [self, traced.captured, cycle, block]
         attrs: dict[str, Any] = {"f": traced.ref}
-        if num_parallel_calls is None:
+        if num_parallel_calls is None or debug_mode.is_on:
             return self._make("InterleaveDataset", inputs, element, **attrs)
         # How much is buffered is left to the runtime.
         inputs += [int64(-1, "buffer_output_elements"), int64(-1, "prefetch_input_elements")]
@@ -432,6 +434,48 @@ class Dataset(SavedTransformations):
         inputs = [self._variant, flat_tensors(state), traced.captured]
         op = make("ReduceDataset", inputs, f=traced.ref, **attrs_of(specs))
         return packed(specs, op.outputs)
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """Return the only element.
+
+        Args:
+          name: accepted for programs that give it.
+        Returns: a structure of tensors.
+        Raises: InvalidArgumentError, when it runs, for none or several.
+        Example:
+          >>> int(tf.data.Dataset.from_tensors(7).get_single_element())
+          7
+        """
+        op = make("DatasetToSingleElement", [self._variant], **attrs_of(self._element))
+        return packed(self._element, op.outputs)
+
+    def rejection_resample(
+        self,
+        class_func: Callable[..., Any],
+        target_dist: Any,
+        initial_dist: Any = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return elements so that classes have the wanted shares; some are left out.
+
+        Args:
+          class_func: called with the parts of an element; gives its class, an int32 scalar in
+            [0, n).
+          target_dist: the share of each class that is wanted, floats [n].
+          initial_dist: the share of each class that there is, floats [n]; None to estimate it on
+            the way.
+          seed: an integer, for the same choice in each run of the program.
+          name: accepted for programs that give it.
+        Returns: a dataset of pairs of a class and an element.
+        Example:
+          >>> made = tf.data.Dataset.range(9).map(lambda x: x % 3).rejection_resample(
+          ...     lambda x: tf.cast(x > 0, tf.int32), [0.0, 1.0], [1 / 3, 2 / 3])
+          >>> {int(found) for found, _ in made}
+          {1}
+        """
+        made: Self = resampled(self, class_func, target_dist, initial_dist, seed)
+        return made
 
 
 @export("data.experimental.to_variant")

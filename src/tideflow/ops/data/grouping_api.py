@@ -12,12 +12,20 @@ from typing import Any, Self
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.control_flow import with_dependencies
 from tideflow.ops.data.batching_api import BatchTransformations
 from tideflow.ops.data.padding import flat_shapes
-from tideflow.ops.data.structure import flat_tensors, int64, relaxed, specs_of, tensors
+from tideflow.ops.data.structure import (
+    StructuredVariant,
+    flat_tensors,
+    int64,
+    relaxed,
+    specs_of,
+    tensors,
+)
 from tideflow.ops.data.traced import Traced, traced_state
 from tideflow.ops.data.type_specs import DatasetSpec
 from tideflow.ops.framework import Assert, get_seed, nest
@@ -232,12 +240,14 @@ class GroupingTransformations(BatchTransformations):
 
         Args:
           datasets: datasets with elements of the same structure.
-          weights: how likely each is drawn; None for all alike.
+          weights: how likely each is drawn: numbers, a float tensor [n], or a dataset of such,
+            one for each draw; None for all alike.
           seed: an integer, for the same draws in each run of the program.
           stop_on_empty_dataset: whether the end of one ends all.
-          rerandomize_each_iteration: accepted; each walk makes the same draws.
+          rerandomize_each_iteration: whether each walk makes draws of its own; None for no.
         Returns: a dataset.
-        Raises: ValueError for no datasets, or another number of weights.
+        Raises: ValueError for no datasets, or another number of weights; TypeError for weights
+          that are not floating.
         Example:
           >>> both = [tf.data.Dataset.range(2), tf.data.Dataset.range(2)]
           >>> sorted([int(x) for x in tf.data.Dataset.sample_from_datasets(both, seed=1)])
@@ -245,27 +255,30 @@ class GroupingTransformations(BatchTransformations):
         """
         if not datasets:
             raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
-        if len(datasets) == 1:
-            only: Self = datasets[0]
-            return only
-        shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, np.float64)
-        if len(shares) != len(datasets):
-            raise ValueError(
-                f"Invalid `weights`. Expected a list of {len(datasets)} weights; found "
-                f"{len(shares)}."
+        if isinstance(weights, StructuredVariant):
+            pairs = cls._seed_pairs(seed, rerandomize_each_iteration)
+            both = weights._element, pairs._element
+            numbers = cls._make("ZipDataset", [[weights, pairs]], both)
+            traced = Traced(
+                lambda found, seeds: _drawn(apply_op("Log", _row(found)), seeds),
+                numbers._element,
+                "sample",
             )
-        with np.errstate(divide="ignore"):
-            logits = np.log(shares, dtype=np.float64)[None]
-
-        def draw(number: Any) -> Any:
-            found = apply_op("StatelessMultinomial", logits, 1, number, output_dtype=dtypes.int64)
-            return apply_op("Reshape", found, [])
-
-        numbers = cls.random(seed).batch(2, drop_remainder=True)
-        traced = Traced(draw, numbers._element, "sample")
+        else:
+            datasets, shares = _weighted(datasets, weights)
+            if len(datasets) == 1:
+                only: Self = datasets[0]
+                return only
+            numbers = cls._seed_pairs(seed, rerandomize_each_iteration)
+            logits = apply_op("ExpandDims", apply_op("Log", shares), 0)
+            traced = Traced(lambda seeds: _drawn(logits, seeds), numbers._element, "sample")
         inputs = [numbers, traced.captured]
         selector = cls._make("MapDataset", inputs, traced.element, f=traced.ref)
         return cls._directed(selector, datasets, stop_on_empty_dataset)
+
+    @classmethod
+    def _seed_pairs(cls, seed: int | None, rerandomize_each_iteration: bool | None) -> Self:
+        return cls.random(seed, rerandomize_each_iteration).batch(2, drop_remainder=True)
 
     @classmethod
     def choose_from_datasets(
@@ -334,3 +347,46 @@ class GroupingTransformations(BatchTransformations):
         inputs = [selector, list(datasets)]
         attrs: dict[str, Any] = {"stop_on_empty_dataset": stop_on_empty}
         return cls._make("DirectedInterleaveDataset", inputs, element, **attrs)
+
+
+def _weighted(datasets: Sequence[Any], weights: Any) -> tuple[Sequence[Any], Any]:
+    """Return the datasets that may be drawn, with their weights, a tensor.
+
+    Raises: ValueError for another number of weights; TypeError for those that are not floating.
+    """
+    count = len(datasets)
+    if weights is None:
+        return datasets, convert_to_tensor(np.ones(count, np.float32))
+    if isinstance(weights, Tensor):
+        if not weights.shape.is_compatible_with([count]):
+            raise ValueError(
+                "Invalid `weights`. The shape of `weights` should be compatible with "
+                f"`[len(datasets)]` but is {weights.shape}."
+            )
+    elif len(weights) != count:
+        raise ValueError(
+            "Invalid `weights`. `weights` should have the same length as `datasets` but got "
+            f"`len(weights)={len(weights)}` vs. `len(datasets)={count}`."
+        )
+    else:
+        # Not drawn, so that its elements are not waited for.
+        kept = [(one, weight) for one, weight in zip(datasets, weights) if weight > 0]
+        datasets = [one for one, _ in kept] or [datasets[0].take(0)]
+        weights = [weight for _, weight in kept] or [1.0]
+    made = convert_to_tensor(weights, name="weights")
+    if made.dtype not in (dtypes.float32, dtypes.float64):
+        raise TypeError(
+            "Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is "
+            f"{made.dtype}."
+        )
+    return datasets, made
+
+
+def _row(weights: Any) -> Any:
+    """Return the weights of one draw as one row, whatever structure they come in."""
+    return apply_op("Reshape", convert_to_tensor(weights), [1, -1])
+
+
+def _drawn(logits: Any, seeds: Any) -> Any:
+    found = apply_op("StatelessMultinomial", logits, 1, seeds, output_dtype=dtypes.int64)
+    return apply_op("Reshape", found, [])

@@ -66,6 +66,9 @@ class _Group:
             values[own] = self._types[own]()
         return values.get(own, self._defaults.get(own))
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._types})
+
     def __setattr__(self, name: str, value: Any) -> None:
         own = self._name(name)
         if own not in self._types:

@@ -6,7 +6,7 @@ Source: tensorflow/python/data/ops/{dataset_ops,iterator_ops}.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.functions import FuncGraph
@@ -20,6 +20,7 @@ from tideflow.ops.data.optional_api import Optional, OptionalSpec, next_as_optio
 from tideflow.ops.data.padding import flat_shapes
 from tideflow.ops.data.structure import attrs_of, make, packed
 from tideflow.ops.data.type_specs import DatasetSpec, NoneTensorSpec
+from tideflow.ops.data.walked import walks
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.ops.ragged import RaggedTensor, RaggedTensorSpec
@@ -42,8 +43,76 @@ class DatasetV1(Dataset):
       [0, 1, 2]
     """
 
+    @classmethod
+    def from_sparse_tensor_slices(cls, sparse_tensor: SparseTensor) -> Self:
+        """Return the rows of a sparse tensor, each as its indices, values and dense shape.
+
+        Args:
+          sparse_tensor: a SparseTensor of shape [n, ...], in the order of its rows.
+        Returns: a dataset of n elements.
+        Raises: TypeError for what is no sparse tensor.
+        Example:
+          >>> thin = tf.SparseTensor([[0, 1], [2, 0]], [5, 6], [3, 2])
+          >>> rows = tf.data.Dataset.from_sparse_tensor_slices(thin)
+          >>> following = rows.make_one_shot_iterator().get_next()
+          >>> with tf.Session() as session:
+          ...     [session.run(following)[1].tolist() for _ in range(3)]
+          [[5], [], [6]]
+        """
+        if not isinstance(sparse_tensor, SparseTensor):
+            raise TypeError(
+                "Invalid `sparse_tensor`. `sparse_tensor` must be a `tf.sparse.SparseTensor`. Got "
+                f"{type(sparse_tensor)}."
+            )
+        sizes = sparse_tensor.dense_shape.dims
+        rank = None if not sizes or sizes[0] is None else sizes[0] - 1
+        element = (
+            TensorSpec([None, rank], dtypes.int64),
+            TensorSpec([None], sparse_tensor.dtype),
+            TensorSpec([rank], dtypes.int64),
+        )
+        return cls._make("SparseTensorSliceDataset", list(sparse_tensor.parts), element)
+
+    def map_with_legacy_function(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        use_unbounded_threadpool: bool = False,
+    ) -> Self:
+        """Return what `map` does: functions of graphs are of one kind.
+
+        Args:
+          map_func, num_parallel_calls, deterministic, use_unbounded_threadpool: as of `map`.
+        Returns: a dataset.
+        Example:
+          >>> made = tf.data.Dataset.range(3).map_with_legacy_function(lambda x: x * 2)
+          >>> following = made.make_one_shot_iterator().get_next()
+          >>> with tf.Session() as session:
+          ...     [int(session.run(following)) for _ in range(3)]
+          [0, 2, 4]
+        """
+        return self.map(map_func, num_parallel_calls, deterministic)
+
+    def filter_with_legacy_function(self, predicate: Callable[..., Any]) -> Self:
+        """Return what `filter` does: functions of graphs are of one kind.
+
+        Args:
+          predicate: as of `filter`.
+        Returns: a dataset.
+        Example:
+          >>> made = tf.data.Dataset.range(3).filter_with_legacy_function(lambda x: x > 1)
+          >>> following = made.make_one_shot_iterator().get_next()
+          >>> with tf.Session() as session:
+          ...     int(session.run(following))
+          2
+        """
+        return self.filter(predicate)
+
     def make_one_shot_iterator(self) -> Iterator:
         """Return an iterator that begins by itself, and gives the elements once.
+
+        Eagerly it is that of `iter`.
 
         Returns: an Iterator.
         Raises: ValueError for a dataset that depends on placeholders or on state, such as a
@@ -54,6 +123,9 @@ class DatasetV1(Dataset):
           ...     int(session.run(following))
           0
         """
+        if get_default_graph().is_eager:
+            found: Iterator = walks.over(self)
+            return found
         graph, _ = trace(lambda: _copied(self._variant), [], "dataset_factory")
         factory = finish(graph).ref()
         made = make("OneShotIterator", [], dataset_factory=factory, **attrs_of(self._element))
@@ -65,6 +137,7 @@ class DatasetV1(Dataset):
         Args:
           shared_name: sessions that name the same one share the iterator.
         Returns: an Iterator.
+        Raises: RuntimeError where operations are called at once.
         Example:
           >>> iterator = tf.data.Dataset.range(3).make_initializable_iterator()
           >>> with tf.Session() as session:
@@ -72,6 +145,11 @@ class DatasetV1(Dataset):
           ...     int(session.run(iterator.get_next()))
           0
         """
+        if get_default_graph().is_eager:
+            raise RuntimeError(
+                "`make_initializable_iterator()` is not supported in eager mode. Use Python-style "
+                "iteration instead."
+            )
         attrs = attrs_of(self._element)
         made = make("IteratorV2", [], shared_name=shared_name or "", container="", **attrs)
         handle = made.outputs[0]

@@ -122,7 +122,8 @@ def _tensors(value: Any, numbers: Iterator[int]) -> Any:
     if isinstance(value, dict):
         # Components are numbered in the order of keys.
         found = {key: _tensors(value[key], numbers) for key in sorted(value)}
-        return {key: found[key] for key in value}
+        made = {key: found[key] for key in value}
+        return made if type(value) is dict else type(value)(made)
     if isinstance(value, tuple) and not isinstance(value, SparseTensorValue):
         items = [_tensors(item, numbers) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

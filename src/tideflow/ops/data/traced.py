@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import finish, trace, tracing
+from tideflow.ops.data.debug_mode import debug_mode
 from tideflow.ops.data.structure import (
     StructuredVariant,
     flat_specs,
@@ -35,30 +36,40 @@ class Traced:
     """
 
     def __init__(self, function: Callable[..., Any], element: TensorLike, name: str) -> None:
-        function = tracing.convert(function)
         self.dataset: Any = None
         structure: list[Any] = []
+        converted = tracing.convert(function)
 
         def call(*flat: Tensor) -> Any:
-            args = packed(element, flat)
-            # A named tuple is one argument, as a dict is.
-            result = function(*args) if type(args) is tuple else function(args)
+            result = _called(converted, element, flat)
             self.dataset = result if isinstance(result, StructuredVariant) else None
-            if isinstance(result, list):
-                result = tuple(result)
-            try:
-                made = tensors(result)
-                structure.append((made, specs_of(made)))
-            except (TypeError, ValueError) as error:
-                raise TypeError(
-                    f"Unsupported return value from function passed to Dataset: {result!r}: {error}"
-                ) from error
+            made = _made(result)
+            structure.append((made, specs_of(made)))
             return flat_tensors(made)
 
         graph, _ = trace(call, flat_specs(element), name)
         [(self.result, self.element)] = structure
+        if debug_mode.is_on:
+            graph, _ = trace(self._eagerly(function, element), flat_specs(element), name)
         self.ref = finish(graph).ref()
         self.captured = graph.captured_inputs
+
+    def _eagerly(self, function: Callable[..., Any], element: Any) -> Callable[..., Any]:
+        """Return what adds an op that calls the function with eager tensors."""
+        specs = flat_specs(self.element)
+
+        def call(*flat: Tensor) -> list[Tensor]:
+            return flat_tensors(_made(_called(function, element, flat)))
+
+        def add(*flat: Tensor) -> list[Tensor]:
+            assert debug_mode.call is not None
+            found = debug_mode.call(call, flat, [spec.dtype for spec in specs])
+            for tensor, spec in zip(found if specs else (), specs):
+                tensor.set_shape(spec.shape)
+            made: list[Tensor] = found if specs else []
+            return made
+
+        return add
 
     def require_truth(self) -> None:
         """Raise ValueError for a predicate that gives no bool scalar."""
@@ -72,6 +83,24 @@ class Traced:
                 "Invalid `predicate`. `predicate` must return a `tf.bool` scalar tensor, but its "
                 f"return type is {found!r}."
             )
+
+
+def _called(function: Callable[..., Any], element: Any, flat: Sequence[Tensor]) -> Any:
+    args = packed(element, flat)
+    # A named tuple is one argument, as a dict is.
+    return function(*args) if type(args) is tuple else function(args)
+
+
+def _made(result: Any) -> Any:
+    """Return what a function gave as an element.  Raises: TypeError for what cannot be one."""
+    try:
+        made = tensors(tuple(result) if isinstance(result, list) else result)
+        specs_of(made)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"Unsupported return value from function passed to Dataset: {result!r}: {error}"
+        ) from error
+    return made
 
 
 def traced_state(

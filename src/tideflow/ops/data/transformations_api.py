@@ -11,9 +11,11 @@ from typing import Any, Self
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import TensorLike
+from tideflow.ops.data.debug_mode import debug_mode
 from tideflow.ops.data.options_api import Options
 from tideflow.ops.data.structure import StructuredVariant, int64, relaxed
 from tideflow.ops.data.type_specs import DatasetSpec
+from tideflow.ops.data.walked import Walked
 from tideflow.ops.framework import get_seed, nest
 from tideflow.wire import dtypes
 
@@ -23,7 +25,7 @@ def order_text(value: bool | None) -> str:
     return "default" if value is None else "true" if value else "false"
 
 
-class Transformations(StructuredVariant):
+class Transformations(Walked):
     """A dataset, with the transformations that need no functions."""
 
     def concatenate(self, dataset: StructuredVariant, name: str | None = None) -> Self:
@@ -108,6 +110,8 @@ class Transformations(StructuredVariant):
           >>> [int(x) for x in tf.data.Dataset.range(5).prefetch(2)]
           [0, 1, 2, 3, 4]
         """
+        if debug_mode.is_on:
+            return self
         return self._like("PrefetchDataset", int64(buffer_size, "buffer_size"))
 
     def cache(self, filename: TensorLike = "", name: str | None = None) -> Self:

@@ -22,10 +22,12 @@ from tideflow.ops.framework.indexed_slices import IndexedSlices, convert_to_tens
 from tideflow.ops.framework.jax_lax import lax
 from tideflow.ops.framework.printing import Assert, check_numerics
 from tideflow.ops.framework.saved_parts import Saved, SavedPart
+from tideflow.ops.framework.scopes import scoped
 from tideflow.ops.framework.seeds import get_seed
 from tideflow.ops.framework.shape_checks import check_scalar, check_vector, of_one_shape
 from tideflow.ops.framework.slices_spec import IndexedSlicesSpec
 from tideflow.ops.framework.text_format import element_text
+from tideflow.ops.framework.texts import as_text as as_text
 
 __all__ = [
     "Assert",
@@ -52,6 +54,7 @@ __all__ = [
     "of_one_shape",
     "placeholder",
     "placeholder_with_default",
+    "scoped",
     "shape_argument",
     "unbroadcast",
     "zeros_of",

@@ -8,8 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from tideflow.graph import shapes
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.collection import collection_paused
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
@@ -29,7 +28,6 @@ __all__ = [
     "UnconnectedGradients",
     "aggregate",
     "gradients",
-    "hessians",
     "is_trainable",
     "zeros_like_output",
 ]
@@ -75,7 +73,7 @@ def gradients(
       colocate_gradients_with_ops: place the gradient of an op where the op is.
       gate_gradients: let the gradients of one op's inputs be used only when all are computed.
       aggregation_method: one of AggregationMethod.
-      stop_gradients: tensors taken as constants.
+      stop_gradients: a tensor, or a list of them, taken as constants.
       unconnected_gradients: None or zeros for an x on which no y depends.
     Returns: for each x a Tensor, an IndexedSlices (from gathers), or None.
     Raises: LookupError for an op whose gradient is not known; TypeError for a
@@ -84,14 +82,14 @@ def gradients(
     if aggregation_method not in (None, 0, 1, 2):
         raise ValueError(f"aggregation_method is {aggregation_method!r}; use tf.AggregationMethod")
     graph = get_default_graph()
-    y_list = [convert_to_tensor(_target(y)) for y in _as_list(ys)]
-    x_list = [_differentiable(x) for x in _as_list(xs)]
-    stops = [_differentiable(s) for s in _as_list(stop_gradients or [])]
+    y_list = [convert_to_tensor(_target(y)) for y in as_list(ys)]
+    x_list = [differentiable(x) for x in as_list(xs)]
+    stops = [differentiable(s) for s in as_list([] if stop_gradients is None else stop_gradients)]
     unconnected = UnconnectedGradients(unconnected_gradients)
     options = WalkOptions(colocate_gradients_with_ops, gate_gradients)
     with graph.name_scope(name or "gradients") as scope, gradient_scope(graph, scope):
         walk = Walk(graph, y_list, x_list, stops, options, ControlFlowGradients.here(graph))
-        walk.seed(_as_list(grad_ys) if grad_ys is not None else [None] * len(y_list))
+        walk.seed(as_list(grad_ys) if grad_ys is not None else [None] * len(y_list))
         walk.run()
         found = [walk.gradient_of(x) for x in x_list]
         if unconnected is UnconnectedGradients.ZERO:
@@ -99,40 +97,8 @@ def gradients(
     return found
 
 
-@export("hessians")
-def hessians(
-    ys: TensorLike,
-    xs: TensorLike,
-    name: str = "hessians",
-    colocate_gradients_with_ops: bool = False,
-    gate_gradients: bool = False,
-    aggregation_method: int | None = None,
-) -> list[Tensor]:
-    """Return for each x, of known shape, the Hessian of the sum of ys: shape x.shape + x.shape.
-
-    Raises: ValueError for an x whose shape is not known, or on which no y depends.
-    """
-    options = (colocate_gradients_with_ops, gate_gradients, aggregation_method)
-    found = []
-    with get_default_graph().name_scope(name):
-        x_list = [_differentiable(x) for x in _as_list(xs)]
-        for x, first in zip(x_list, gradients(ys, x_list, None, "gradients", *options)):
-            size = shapes.num_elements(x.dims)
-            if size is None or first is None:
-                raise ValueError(f"no Hessian for {x.name!r}: of unknown shape, or not connected")
-            flat = apply_op("Reshape", convert_to_tensor(first), [-1])
-            rows = []
-            for i in range(size):
-                entry = apply_op("Reshape", apply_op("Slice", flat, [i], [1]), [])
-                row = gradients(entry, x, None, "gradients", *options)[0]
-                rows.append(zeros_like_output(x) if row is None else convert_to_tensor(row))
-            assert x.dims is not None
-            stacked = apply_op("Pack", rows, axis=0)
-            found.append(apply_op("Reshape", stacked, [*x.dims, *x.dims]))
-    return found
-
-
-def _as_list(values: object) -> list[Any]:
+def as_list(values: object) -> list[Any]:
+    """Return the members of a list or tuple; a list of what is none."""
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
@@ -141,7 +107,7 @@ def _target(y: TensorLike) -> Any:
     return y.values if isinstance(y, IndexedSlices) else y
 
 
-def _differentiable(x: TensorLike) -> Tensor:
+def differentiable(x: TensorLike) -> Tensor:
     """Return the tensor that stands for x: a variable's handle or reference."""
     if isinstance(x, Tensor):
         return x

@@ -10,6 +10,9 @@ A unit is an operation, or a whole loop of v1 control flow: a loop takes the gra
 results at once and answers with a loop that runs backwards.  What a gradient of an op in a branch
 or loop must be built in, ControlFlow says (see tideflow.ops.gradients.control_flow).
 
+In the body of a function the ys may depend on xs of a graph around it.  An argument that stands for
+what the body captured is then a unit that passes its gradient on to that.
+
 Source: tensorflow/python/ops/gradients_util.py.
 """
 
@@ -22,6 +25,7 @@ from typing import Any, Protocol, TypeAlias
 
 from tideflow.graph import gradient_registry, shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow import tuple_
@@ -139,6 +143,12 @@ class Walk:
         self.options = options
         self.control_flow = control_flow
         self.arrived: dict[Unit, list[Any]] = {}
+        # Between graphs: what an argument stands for, and the arguments that stand for a tensor.
+        self._captured: dict[Unit, Tensor] = {}
+        self._arguments: dict[int, list[Operation]] = {}
+        for outer, argument in _captures(ys, xs):
+            self._captured[argument.op] = outer
+            self._arguments.setdefault(id(outer), []).append(argument.op)
         y_units = self._units(ys)
         x_units = self._units(xs)
         self.pending = self._count_pending(self._between(y_units, x_units))
@@ -152,15 +162,23 @@ class Walk:
 
     # ---- which units there are
 
+    def _inputs(self, unit: Unit) -> list[Tensor]:
+        captured = self._captured.get(unit)
+        return self.control_flow.inputs(unit) if captured is None else [captured]
+
+    def _consumers(self, tensor: Tensor) -> Iterable[Operation]:
+        arguments = self._arguments.get(id(tensor))
+        return [*tensor.consumers_list, *arguments] if arguments else tensor.consumers_list
+
     def _between(self, y_units: list[Unit], x_units: list[Unit]) -> list[Unit]:
         """Return the units that depend on xs and that ys depend on, ys first."""
-        unit, inputs = self.control_flow.unit, self.control_flow.inputs
+        unit = self.control_flow.unit
         reached: set[Unit] = set(x_units)
         queue = deque(x_units)
         while queue:
             for output in self.control_flow.outputs(queue.popleft()):
                 if is_trainable(output):
-                    for op in output.consumers_list:
+                    for op in self._consumers(output):
                         consumer = unit(op)
                         if consumer not in reached:
                             reached.add(consumer)
@@ -168,7 +186,7 @@ class Walk:
         found: dict[Unit, None] = {y: None for y in y_units if y in reached}
         queue = deque(found)
         while queue:
-            for tensor in inputs(queue.popleft()):
+            for tensor in self._inputs(queue.popleft()):
                 source = unit(tensor.op)
                 if source in reached and source not in found:
                     found[source] = None
@@ -176,10 +194,10 @@ class Walk:
         return list(found)
 
     def _count_pending(self, between: list[Unit]) -> dict[Unit, int]:
-        unit, inputs = self.control_flow.unit, self.control_flow.inputs
+        unit = self.control_flow.unit
         pending: dict[Unit, int] = dict.fromkeys(between, 0)
         for consumer in between:
-            for tensor in inputs(consumer):
+            for tensor in self._inputs(consumer):
                 source = unit(tensor.op)
                 if source in pending:
                     pending[source] += 1
@@ -187,7 +205,7 @@ class Walk:
 
     def _has_live_input(self, unit: Unit) -> bool:
         of = self.control_flow.unit
-        return any(of(t.op) in self.pending for t in self.control_flow.inputs(unit))
+        return any(of(t.op) in self.pending for t in self._inputs(unit))
 
     # ---- gradients at tensors
 
@@ -242,7 +260,7 @@ class Walk:
         while self.queue:
             unit = self.queue.popleft()
             self._visit(unit)
-            for tensor in self.control_flow.inputs(unit):
+            for tensor in self._inputs(unit):
                 source = unit_of(tensor.op)
                 count = self.pending.get(source)
                 if count is not None:
@@ -253,6 +271,11 @@ class Walk:
     def _visit(self, unit: Unit) -> None:
         outputs = self.arrived.get(unit)
         if outputs is None:
+            return
+        if unit in self._captured:
+            (grad,) = _summed(outputs)
+            if unit not in self.stopped:
+                self.add(self._captured[unit], grad)
             return
         op = unit if isinstance(unit, Operation) else unit.outputs[0].op
         with self._placed(unit), self.control_flow.inside(op):
@@ -297,6 +320,21 @@ class Walk:
             return
         with self.graph.colocate_with(unit, ignore_existing=True):
             yield
+
+
+def _captures(ys: Iterable[Tensor], xs: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield (outer tensor, argument) for what the bodies from ys out to xs have captured."""
+    ends = {x.graph for x in xs if not x.graph.is_eager}
+    crossed: dict[FuncGraph, None] = {}
+    for graph in {y.graph for y in ys}:
+        passed: list[FuncGraph] = []
+        while isinstance(graph, FuncGraph):
+            passed.append(graph)
+            graph = graph.outer_graph
+            if graph in ends:
+                crossed.update(dict.fromkeys(passed))
+    for body in crossed:
+        yield from body.captures
 
 
 def _summed(outputs: list[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.ops.image.adjustments import convert_image_dtype
 from tideflow.wire import dtypes
 
@@ -175,6 +176,7 @@ def decode_jxl(
 
 
 @export("image.decode_image", "io.decode_image")
+@scoped("decode_image")
 def decode_image(
     contents: TensorLike,
     channels: int | None = None,

@@ -15,6 +15,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
+from tideflow.ops.framework import scoped
 from tideflow.ops.image import adjustments as image_adjust
 from tideflow.ops.image.arguments import as_image, checked
 from tideflow.ops.image.geometry import HEIGHT, WIDTH, mirrored
@@ -127,12 +128,14 @@ def _flipped(image: TensorLike, axis: int, draw: Draw) -> Tensor:
 
 
 @export("image.random_flip_left_right")
+@scoped("random_flip_left_right")
 def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Tensor:
     """Exchange left and right with a chance of one half, for each image of a batch."""
     return _flipped(image, WIDTH, _drawn(seed))
 
 
 @export("image.random_flip_up_down")
+@scoped("random_flip_up_down")
 def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Tensor:
     """Exchange top and bottom with a chance of one half, for each image of a batch."""
     return _flipped(image, HEIGHT, _drawn(seed))

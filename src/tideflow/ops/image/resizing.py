@@ -242,7 +242,7 @@ def resized(
     made: Tensor = apply_op(
         op_name,
         images,
-        convert_to_tensor(size, "int32"),
+        size if isinstance(size, (list, tuple)) else convert_to_tensor(size, "int32"),
         align_corners=align,
         half_pixel_centers=half,
         name=name,

@@ -269,7 +269,7 @@ def resize_area(
     made: Tensor = apply_op(
         "ResizeArea",
         images,
-        convert_to_tensor(size, "int32"),
+        size if isinstance(size, (list, tuple)) else convert_to_tensor(size, "int32"),
         align_corners=align_corners,
         name=name,
     )

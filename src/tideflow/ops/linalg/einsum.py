@@ -192,8 +192,8 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
     if len(operands) != len(inputs):
         raise ValueError(f"{equation!r} names {len(operands)} operands; {len(inputs)} were given")
     full = f"{','.join(operands)}->{result}"
-    with get_default_graph().name_scope(name or "einsum") as scope:
-        return apply_op("Einsum", list(inputs), equation=full, name=scope)
+    with get_default_graph().name_scope(name or "einsum"):
+        return apply_op("Einsum", list(inputs), equation=full)
 
 
 @export("linalg.tensordot", "tensordot")

@@ -20,6 +20,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, broadcast
 from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.ops.linalg.shapes import (
     adjoint_of,
     check_matrices,
@@ -301,6 +302,7 @@ def matrix_solve(
 
 
 @export("linalg.triangular_solve", "matrix_triangular_solve")
+@scoped("triangular_solve")
 def matrix_triangular_solve(
     matrix: TensorLike,
     rhs: TensorLike,
@@ -319,6 +321,7 @@ def matrix_triangular_solve(
 
 
 @export("linalg.lstsq", "matrix_solve_ls")
+@scoped("matrix_solve_ls")
 def matrix_solve_ls(
     matrix: TensorLike,
     rhs: TensorLike,

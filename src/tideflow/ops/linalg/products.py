@@ -21,7 +21,7 @@ from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import conj
+from tideflow.ops.framework import conj, scoped
 from tideflow.ops.math import convert_pair_below
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -344,6 +344,7 @@ def sparse_matmul(
 
 
 @export("linalg.matvec")
+@scoped("MatVec")
 def matvec(
     a: TensorLike,
     b: TensorLike,

@@ -129,6 +129,12 @@ def _check_index(what: str, index: int, dtype: DType) -> None:
         raise ValueError(f"a whole line is a {what} of string or an integer, not of {dtype.name}")
 
 
+def scope_of_call(name: str | None, default: str) -> Any:
+    """Return the scope of the operations of a call of a table."""
+    graph = get_default_graph()
+    return contextlib.nullcontext() if graph.is_eager else graph.name_scope(name or default)
+
+
 class LookupInterface:
     """A table from keys to values, behind a handle.
 
@@ -166,10 +172,7 @@ class LookupInterface:
 
     def _named(self, name: str | None, what: str) -> Any:
         """Return the scope of the operations of a call."""
-        graph = get_default_graph()
-        if graph.is_eager:
-            return contextlib.nullcontext()
-        return graph.name_scope(name or f"{self.name}_{what}")
+        return scope_of_call(name, f"{self.name}_{what}")
 
     def lookup(self, keys: TensorLike, name: str | None = None) -> Any:
         """Return the values of keys: a tensor, or a sparse or ragged one; the default for keys
@@ -187,7 +190,7 @@ class LookupInterface:
 
     def _find(self, keys: TensorLike, default: Tensor, name: str | None) -> Tensor:
         with self._named(name, self._words["find"]):
-            wanted = convert_to_tensor(keys, self.key_dtype)
+            wanted = convert_to_tensor(keys, self.key_dtype, name="keys")
             found: Tensor = apply_op("LookupTableFindV2", self.resource_handle, wanted, default)
         return found
 
@@ -263,15 +266,19 @@ class StaticVocabularyTable:
                 raise TypeError(f"values are int64; found {initializer.value_dtype.name}")
             if lookup_key_dtype is None:
                 self.key_dtype = initializer.key_dtype
-            self._table = StaticHashTable(initializer, -1, name)
-        self.name = self._table.name if self._table is not None else name or "oov_table"
+            self._table = StaticHashTable(initializer, -1)
+        own = "hash_bucket" if self._table is None else self._table.name
+        self.name = (name or own).rpartition("/")[2]
         if self.key_dtype not in (dtypes.string, dtypes.int32, dtypes.int64):
             raise TypeError(f"keys are strings or integers; found {self.key_dtype.name}")
 
     @property
     def initializer(self) -> Any:
         """The operation that fills the table."""
-        return no_op() if self._table is None else self._table.initializer
+        if self._table is not None:
+            return self._table.initializer
+        with get_default_graph().name_scope("init"):
+            return no_op()
 
     @property
     def resource_handle(self) -> Tensor | None:
@@ -280,8 +287,10 @@ class StaticVocabularyTable:
 
     def size(self, name: str | None = None) -> Tensor:
         """Return how many numbers there are, for words and other words."""
-        words = convert_to_tensor(0, dtypes.int64) if self._table is None else self._table.size()
-        made: Tensor = apply_op("AddV2", words, convert_to_tensor(self._buckets, dtypes.int64))
+        with scope_of_call(name, f"{self.name}_Size"):
+            table = self._table
+            words = convert_to_tensor(0, dtypes.int64) if table is None else table.size()
+            made: Tensor = apply_op("AddV2", words, self._buckets, name="add")
         return made
 
     def lookup(self, keys: TensorLike, name: str | None = None) -> Any:
@@ -290,24 +299,26 @@ class StaticVocabularyTable:
         Raises: TypeError for keys of another type.
         """
         if isinstance(keys, SparseTensor):
-            return keys.with_values(self.lookup(keys.values))
+            return keys.with_values(self.lookup(keys.values, name))
         if isinstance(keys, RaggedTensor):
-            return keys.with_flat_values(self.lookup(keys.flat_values))
+            return keys.with_flat_values(self.lookup(keys.flat_values, name))
         given = convert_to_tensor(keys)
         if given.dtype != self.key_dtype:
             raise TypeError(f"keys are {self.key_dtype.name}; found {given.dtype.name}")
-        is_text = given.dtype is dtypes.string
-        text = given if is_text else apply_op("AsString", given)
-        hashed = apply_op("StringToHashBucketFast", text, num_buckets=self._buckets)
-        if self._table is None:
-            return hashed
-        wanted = self._table.key_dtype
-        found = self._table.lookup(
-            given if given.dtype == wanted else apply_op("Cast", given, DstT=wanted)
-        )
-        other = apply_op("AddV2", hashed, self._table.size())
-        is_there = apply_op("NotEqual", found, self._table.default_value)
-        return apply_op("SelectV2", is_there, found, other, name=name)
+        table = self._table
+        if table is not None and given.dtype != table.key_dtype:
+            given = apply_op("Cast", given, DstT=table.key_dtype)
+        with scope_of_call(name, f"{self.name}_Lookup"):
+            text = given if given.dtype is dtypes.string else apply_op("AsString", given)
+            hashed = apply_op(
+                "StringToHashBucketFast", text, num_buckets=self._buckets, name="hash_bucket"
+            )
+            if table is None:
+                return hashed
+            found = table.lookup(given)
+            other = apply_op("AddV2", hashed, table.size(), name="Add")
+            is_there = apply_op("NotEqual", found, table.default_value)
+            return apply_op("SelectV2", is_there, found, other)
 
     def __getitem__(self, keys: Any) -> Any:
         return self.lookup(keys)
@@ -330,15 +341,20 @@ class _MutableTable(LookupInterface):
         ]
         graph = get_default_graph()
         if not graph.is_eager and graph.body_class is None:
+            # Graphs hold what a Saver reads from when the table is made, as in TensorFlow.
+            self._exported = self.export()
             graph.add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self)
 
     def _export_keys(self) -> Tensor:
         """Return the keys; the values with them, for the part that is read next."""
-        self._exported = self.export()
+        if self._exported is None:
+            self._exported = self.export()
         return self._exported[0]
 
     def _export_values(self) -> Tensor:
-        exported, self._exported = self._exported or self.export(), None
+        exported = self._exported or self.export()
+        if get_default_graph().is_eager:
+            self._exported = None
         return exported[1]
 
     def restore_parts(self, values: Sequence[Any]) -> Any:
@@ -349,8 +365,8 @@ class _MutableTable(LookupInterface):
     def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Any:
         """Give keys values, in place of those they had."""
         with self._named(name, "lookup_table_insert"):
-            given = convert_to_tensor(keys, self.key_dtype)
-            found = convert_to_tensor(values, self.value_dtype)
+            given = convert_to_tensor(keys, self.key_dtype, name="keys")
+            found = convert_to_tensor(values, self.value_dtype, name="values")
             return apply_op("LookupTableInsertV2", self.resource_handle, given, found)
 
     def remove(self, keys: object, name: str | None = None) -> Any:
@@ -435,8 +451,9 @@ class DenseHashTable(_MutableTable):
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
     ) -> None:
-        default = convert_to_tensor(default_value, value_dtype)
-        marks = [convert_to_tensor(key, key_dtype) for key in (empty_key, deleted_key)]
+        default = convert_to_tensor(default_value, value_dtype, name="default_value")
+        named = {"empty_key": empty_key, "deleted_key": deleted_key}
+        marks = [convert_to_tensor(key, key_dtype, name=what) for what, key in named.items()]
         attrs: dict[str, Any] = {"value_shape": default.shape}
         if initial_num_buckets is not None:
             attrs["initial_num_buckets"] = initial_num_buckets

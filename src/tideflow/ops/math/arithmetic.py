@@ -220,7 +220,7 @@ def accumulate_n(
         found = found.merge_with(tensor.shape)
     if len(tensors) == 1:
         return tensors[0]
-    return apply_op("AddN", tensors, name=name or "AccumulateNV2")
+    return apply_op("AddN", tensors, name=name)
 
 
 @op(
@@ -285,7 +285,7 @@ def scalar_mul(scalar: TensorLike, x: Any, name: str | None = None) -> Any:
     """
     is_sliced = isinstance(x, IndexedSlices)
     target = x.values if is_sliced else convert_to_tensor(x)
-    factor = convert_to_tensor(scalar, target.dtype.base_dtype)
+    factor = convert_to_tensor(scalar, target.dtype.base_dtype, name="scalar")
     if factor.dims not in ((), None):
         raise ValueError(f"scalar_mul needs a scalar; found shape {factor.shape}")
     product = apply_op("Mul", factor, target, name=name)

@@ -19,7 +19,7 @@ from tideflow.graph.shape_rules import broadcast, same_as
 from tideflow.graph.static_value import same_sizes
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import IndexedSlices, lax, unbroadcast
+from tideflow.ops.framework import IndexedSlices, lax, scoped, unbroadcast
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import UnimplementedError
@@ -319,6 +319,7 @@ def real(input: TensorLike, name: str | None = None) -> Any:
 
 
 @export("math.imag", "imag")
+@scoped("Imag")
 def imag(input: TensorLike, name: str | None = None) -> Any:
     """Return the imaginary part; zeros for a real tensor."""
     input = convert_to_tensor(input)
@@ -354,6 +355,7 @@ def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Any:
 
 
 @export("math.angle", "angle")
+@scoped("Angle")
 def angle(input: TensorLike, name: str | None = None) -> Any:
     """Return the argument of complex numbers in radians; 0 or pi for real numbers."""
     input = convert_to_tensor(input)

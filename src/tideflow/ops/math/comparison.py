@@ -20,7 +20,7 @@ from tideflow.graph.shape_rules import ShapeContext, broadcast, same_as
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import of_one_shape, unbroadcast
+from tideflow.ops.framework import of_one_shape, scoped, unbroadcast
 from tideflow.wire.errors import InvalidArgumentError
 
 _same = same_as(0)
@@ -469,12 +469,14 @@ def _select_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 
 @export("debugging.is_strictly_increasing", "is_strictly_increasing", "math.is_strictly_increasing")
+@scoped("is_strictly_increasing")
 def is_strictly_increasing(x: TensorLike, name: str | None = None) -> Any:
     """Return whether each element, read in order, is greater than the one before."""
     return _holds_between_neighbours("Less", x, name or "is_strictly_increasing")
 
 
 @export("debugging.is_non_decreasing", "is_non_decreasing", "math.is_non_decreasing")
+@scoped("is_non_decreasing")
 def is_non_decreasing(x: TensorLike, name: str | None = None) -> Any:
     """Return whether each element, read in order, is at least the one before."""
     return _holds_between_neighbours("LessEqual", x, name or "is_non_decreasing")

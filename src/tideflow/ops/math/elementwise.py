@@ -314,7 +314,8 @@ def reciprocal(x: TensorLike, name: str | None = None) -> Any:
 def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Any:
     """Return 1 / x, and 0 where x is 0."""
     x = convert_to_tensor(x)
-    return apply_op("DivNoNan", np.ones((), x.dtype.as_numpy_dtype), x, name=name)
+    one = np.ones((), x.dtype.as_numpy_dtype)
+    return apply_op("DivNoNan", one, x, name=name or "reciprocal_no_nan")
 
 
 # ---- rounding

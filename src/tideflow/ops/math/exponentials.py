@@ -10,7 +10,7 @@ from typing import Any
 
 from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient
-from tideflow.graph.graph import Operation, Tensor
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import merged, same_as
@@ -205,5 +205,6 @@ def sigmoid(x: TensorLike, name: str | None = None) -> Any:
 @export("math.log_sigmoid", "log_sigmoid")
 def log_sigmoid(x: TensorLike, name: str | None = None) -> Any:
     """Return log(sigmoid(x)), without overflow for x far below zero."""
-    negated = apply_op("Softplus", apply_op("Neg", x))
-    return apply_op("Neg", negated, name=name or "LogSigmoid")
+    with get_default_graph().name_scope(name or "LogSigmoid") as scope:
+        negated = apply_op("Softplus", apply_op("Neg", x))
+        return apply_op("Neg", negated, name=scope)

@@ -18,7 +18,7 @@ from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import broadcast
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import conj, unbroadcast
+from tideflow.ops.framework import conj, scoped, unbroadcast
 from tideflow.wire.errors import InvalidArgumentError
 
 
@@ -109,9 +109,10 @@ def _xlog1py_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 
 @export("math.xlog1py")
+@scoped("xlog1py")
 def xlog1py(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x * log(1 + y), and 0 where x is 0."""
-    return apply_op("Xlog1py", x, y, name=name or "xlog1py")
+    return apply_op("Xlog1py", x, y, name=name)
 
 
 @op(
@@ -136,6 +137,7 @@ def _xdivy_grad(op: Operation, grad: Tensor) -> list[Any]:
 
 
 @export("math.xdivy")
+@scoped("xdivy")
 def xdivy(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """Return x / y, and 0 where x is 0."""
-    return apply_op("Xdivy", x, y, name=name or "xdivy")
+    return apply_op("Xdivy", x, y, name=name)

@@ -14,6 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.ops.math import elementwise
 from tideflow.ops.math.casts import cast
 from tideflow.wire import dtypes
@@ -162,6 +163,7 @@ def reduce_variance(
 
 
 @export("math.reduce_std")
+@scoped("reduce_std")
 def reduce_std(
     input_tensor: TensorLike,
     axis: TensorLike | None = None,
@@ -252,7 +254,9 @@ def arg_min(
 @export("linalg.trace", "trace")
 def trace(x: TensorLike, name: str | None = None) -> Any:
     """Return the sum of the main diagonals.  Shapes: x [..., m, n]; result [...]."""
-    return reduce_sum(apply_op("MatrixDiagPartV3", x, 0, 0), [-1], name=name or "Trace")
+    with get_default_graph().name_scope(name or "Trace") as scope:
+        diagonals = apply_op("MatrixDiagPartV3", x, 0, 0, name="diag_part")
+        return reduce_sum(diagonals, [-1], name=scope)
 
 
 @export("linalg.norm", "norm")

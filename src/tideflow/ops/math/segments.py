@@ -22,6 +22,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -472,6 +473,7 @@ def _float_of(data: Any) -> Any:
 
 
 @export("math.unsorted_segment_mean", "unsorted_segment_mean")
+@scoped("UnsortedSegmentMean")
 def unsorted_segment_mean(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Any:
@@ -483,6 +485,7 @@ def unsorted_segment_mean(
 
 
 @export("math.unsorted_segment_sqrt_n", "unsorted_segment_sqrt_n")
+@scoped("UnsortedSegmentSqrtN")
 def unsorted_segment_sqrt_n(
     data: TensorLike, segment_ids: TensorLike, num_segments: TensorLike, name: str | None = None
 ) -> Any:

@@ -11,10 +11,12 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.wire import dtypes
 
 
 @export("sort")
+@scoped("sort")
 def sort(
     values: TensorLike, axis: int = -1, direction: str = "ASCENDING", name: str | None = None
 ) -> Tensor:
@@ -27,6 +29,7 @@ def sort(
 
 
 @export("argsort")
+@scoped("argsort")
 def argsort(
     values: TensorLike,
     axis: int = -1,
@@ -107,6 +110,7 @@ def _last_size(x: Tensor) -> Any:
 
 
 @export("repeat")
+@scoped("Repeat")
 def repeat(
     input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None
 ) -> Tensor:

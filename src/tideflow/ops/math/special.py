@@ -24,7 +24,7 @@ from tideflow.graph.shapes import Dims
 from tideflow.graph.shapes import broadcast as broadcast_dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import conj, unbroadcast
+from tideflow.ops.framework import conj, scoped, unbroadcast
 from tideflow.ops.scipy_functions import special
 from tideflow.wire.errors import InvalidArgumentError
 
@@ -103,19 +103,23 @@ _PUBLIC_NAMES = {
     "BesselI0e": "bessel_i0e",
     "BesselI1e": "bessel_i1e",
 }
+# Functions whose operation lies in a scope of their name.
+_SCOPED = {*_PUBLIC_NAMES, "Erfinv", "Ndtri"}
 
 
 def _publish(op_name: str, summary: str) -> Any:
-    name = _PUBLIC_NAMES.get(op_name, op_name.lower())
+    public = _PUBLIC_NAMES.get(op_name, op_name.lower())
 
     def function(x: TensorLike, name: str | None = None) -> Any:
         return apply_op(op_name, x, name=name)
 
-    function.__name__ = function.__qualname__ = name
+    if op_name in _SCOPED:
+        function = scoped(public)(function)
+    function.__name__ = function.__qualname__ = public
     function.__doc__ = f"{summary}\n\nElementwise; shape and type stay."
-    names = [f"math.{name}", *([name] if name in _TOP_LEVEL else [])]
-    if name.startswith("bessel_"):
-        names.append(f"math.special.{name}")
+    names = [f"math.{public}", *([public] if public in _TOP_LEVEL else [])]
+    if public.startswith("bessel_"):
+        names.append(f"math.special.{public}")
     return export(*names)(function)
 
 
@@ -482,6 +486,7 @@ def polyval(coeffs: TensorLike, x: TensorLike, name: str | None = None) -> Any:
 
 
 @export("math.lbeta", "lbeta")
+@scoped("lbeta")
 def lbeta(x: TensorLike, name: str | None = None) -> Any:
     """Return the logarithm of the beta function over the last axis.  Shapes: [..., n] to [...]."""
     gammas = apply_op("Sum", apply_op("Lgamma", x), [-1])

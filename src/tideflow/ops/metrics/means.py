@@ -120,7 +120,7 @@ def mean_absolute_error(
     name: str | None = None,
 ) -> Metric:
     """Return the running mean of abs(predictions - labels), and its update."""
-    errors = apply_op("Abs", apply_op("Sub", as_float(predictions), as_float(labels)))
+    errors = apply_op("Abs", apply_op("Sub", as_float(predictions), as_float(labels), name="sub"))
     scope = name or "mean_absolute_error"
     return mean(errors, weights, metrics_collections, updates_collections, scope)
 
@@ -155,8 +155,11 @@ def mean_relative_error(
 
     Where the normalizer is 0, so is the error.
     """
-    errors = apply_op("Abs", apply_op("Sub", as_float(labels), as_float(predictions)))
-    relative = apply_op("DivNoNan", errors, as_float(normalizer))
+    truth, guess, scale = map(as_float, (labels, predictions, normalizer))
+    is_zero, zeros = apply_op("Equal", scale, 0.0), apply_op("ZerosLike", truth, name="zeros_like")
+    errors = apply_op("Abs", apply_op("Sub", truth, guess, name="sub"))
+    quotients = apply_op("RealDiv", errors, scale, name="truediv")
+    relative = apply_op("Select", is_zero, zeros, quotients)
     scope = name or "mean_relative_error"
     return mean(relative, weights, metrics_collections, updates_collections, scope)
 
@@ -190,7 +193,6 @@ def percentage_below(
 ) -> Metric:
     """Return the running share of values below a threshold, and its update."""
     given = convert_to_tensor(values)
-    limit = convert_to_tensor(threshold, given.dtype.base_dtype)
-    below = apply_op("Cast", apply_op("Less", given, limit), DstT="float")
+    below = apply_op("Cast", apply_op("Less", given, threshold), DstT="float")
     scope = name or "percentage_below_threshold"
     return mean(below, weights, metrics_collections, updates_collections, scope)

@@ -19,6 +19,7 @@ from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export, export_v2
+from tideflow.ops.framework import scoped
 from tideflow.ops.nn.activations import wide
 from tideflow.ops.nn.conv_geometry import (
     Window,
@@ -212,6 +213,7 @@ def avg_pool_v2(
 
 
 @export("nn.avg_pool1d")
+@scoped("AvgPool1D")
 def avg_pool1d(
     input: TensorLike,
     ksize: int | Sequence[int],

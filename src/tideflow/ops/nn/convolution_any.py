@@ -232,7 +232,13 @@ def atrous_conv2d_transpose(
 ) -> Tensor:
     """Apply the transpose of atrous_conv2d, whose taps lie `rate` positions apart."""
     return conv2d_transpose(
-        value, filters, output_shape, 1, padding, dilations=rate, name=name or "atrous_transpose"
+        value,
+        filters,
+        output_shape,
+        1,
+        padding,
+        dilations=rate,
+        name=name or "atrous_conv2d_transpose",
     )
 
 

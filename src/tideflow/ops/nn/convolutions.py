@@ -345,7 +345,7 @@ def atrous_conv2d(
       >>> print(tf.squeeze(tf.nn.atrous_conv2d(image, tf.ones([2, 2, 1, 1]), 2, "VALID")).numpy())
       16.0
     """
-    return conv2d(value, filters, 1, padding, dilations=rate, name=name or "atrous_conv2d")
+    return conv2d(value, filters, 1, padding, dilations=rate, name=name or "convolution")
 
 
 @export("nn.conv2d_backprop_input")

@@ -345,7 +345,8 @@ def ctc_loss_v2(
     Raises: ValueError for sparse labels without blank_index.
     """
     del unique
-    with get_default_graph().name_scope(name or "ctc_loss"):
+    own = "ctc_loss" if isinstance(labels, SparseTensor) else "ctc_loss_dense"
+    with get_default_graph().name_scope(name or own):
         x = convert_to_tensor(logits)
         classes = x.dims[-1] if x.dims else None
         if classes is None:
@@ -459,7 +460,7 @@ def collapse_repeated(
       seq_length: [batch], how many labels of each row count.
     Returns: labels [batch, most labels that are left], filled with zeros, and lengths [batch].
     """
-    with get_default_graph().name_scope(name or "collapse_repeated"):
+    with get_default_graph().name_scope(name or "collapse_repeated_labels"):
         given = convert_to_tensor(labels)
         lengths = apply_op("Cast", convert_to_tensor(seq_length), DstT=dtypes.int32)
         width = apply_op("Shape", given)[1]

@@ -223,7 +223,8 @@ def depthwise_conv2d_native(
     name: str | None = None,
 ) -> Tensor:
     """Convolve each channel with filters of its own; see depthwise_conv2d."""
-    return depthwise_conv2d(input, filter, strides, padding, dilations, name, data_format)
+    own = name or "DepthwiseConv2dNative"
+    return depthwise_conv2d(input, filter, strides, padding, dilations, own, data_format)
 
 
 @export("nn.separable_conv2d")

@@ -12,12 +12,14 @@ made only with releases of jaxlib that were tried (tests/ops/test_onednn_in_xla.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import importlib
 import json
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, TypeAlias
@@ -67,11 +69,28 @@ def is_there() -> bool:
     return is_built_with_it and version("jaxlib") in TRIED_JAXLIB
 
 
+_is_left_out = contextvars.ContextVar("onednn_is_left_out", default=False)
+
+
+@contextlib.contextmanager
+def left_out() -> Iterator[None]:
+    """Have what is traced meanwhile call no oneDNN: jaxlib can write code without it to a file.
+
+    Convolutions in groups call it still: XLA takes ten to four hundred times as long for them.
+    """
+    before = _is_left_out.set(True)
+    try:
+        yield
+    finally:
+        _is_left_out.reset(before)
+
+
 def pays(x: Any, w: Any, how: TracedConvolution) -> bool:
     """Whether oneDNN may compute a convolution, and does so faster than Eigen."""
     height, width = _filter_sizes(w, how)
     is_faster = height * width > 1 or how.groups > 1
-    return is_used() and is_faster and x.dtype == "float32" and w.dtype == "float32"
+    is_called = is_used() and (how.groups > 1 or not _is_left_out.get())
+    return is_called and is_faster and x.dtype == "float32" and w.dtype == "float32"
 
 
 def convolve_by_xla(x: Any, w: Any, how: TracedConvolution) -> Any:

@@ -22,6 +22,7 @@ from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.ops.nn.conv_geometry import (
     Window,
     from_nhwc,
@@ -297,6 +298,7 @@ def max_pool2d(
 
 
 @export("nn.max_pool1d")
+@scoped("MaxPool1d")
 def max_pool1d(
     input: TensorLike,
     ksize: int | Sequence[int],

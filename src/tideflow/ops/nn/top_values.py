@@ -19,7 +19,7 @@ from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
-from tideflow.ops.framework import check_scalar, lax
+from tideflow.ops.framework import check_scalar, lax, scoped
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -335,6 +335,7 @@ not_differentiable("InTopK", "InTopKV2")
 
 
 @export("nn.in_top_k", "math.in_top_k")
+@scoped("in_top_k")
 def in_top_k(
     predictions: TensorLike, targets: TensorLike, k: TensorLike, name: str | None = None
 ) -> Tensor:

@@ -8,6 +8,7 @@ ragged_dispatch.py (which functions).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from tideflow.ops.export import export, overload_each
 from tideflow.ops.math import arithmetic, comparison, division, elementwise, powers
 from tideflow.ops.operators import defer_to
 from tideflow.ops.ragged import partition
+from tideflow.ops.ragged.broadcasting import broadcast_shapes, broadcast_to
+from tideflow.ops.ragged.dynamic_shape import DynamicRaggedShape
 from tideflow.ops.ragged.makers import from_tensor
 from tideflow.ops.ragged.tensor import RaggedTensor, rebuilt
 from tideflow.wire import dtypes
@@ -142,8 +145,29 @@ def _per_value(given: Tensor, rows: RaggedTensor) -> Any:
     return _per_value(values, rows.values) if isinstance(rows.values, RaggedTensor) else values
 
 
+def _may_broadcast(one: RaggedTensor, other: RaggedTensor) -> bool:
+    """Whether rows of one may be repeated as those of the other are: some have one length."""
+    if one.shape.rank != other.shape.rank or one.ragged_rank != other.ragged_rank:
+        return True
+    if one.row_splits is not other.row_splits and (
+        one.uniform_row_length is not None or other.uniform_row_length is not None
+    ):
+        return True
+    inner = one.values, other.values
+    return all(isinstance(each, RaggedTensor) for each in inner) and _may_broadcast(*inner)
+
+
 def _broadcast(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    rows = next(v for v in (*args, *kwargs.values()) if isinstance(v, RaggedTensor))
+    ragged = [v for v in (*args, *kwargs.values()) if isinstance(v, RaggedTensor)]
+    if not ragged:  # shapes, perhaps
+        return function(*args, **kwargs)
+    if any(_may_broadcast(ragged[0], other) for other in ragged[1:]):
+        shape = functools.reduce(broadcast_shapes, map(DynamicRaggedShape.from_tensor, ragged))
+        made = {id(each): broadcast_to(each, shape) for each in ragged}
+        args = [made.get(id(value), value) for value in args]
+        kwargs = {key: made.get(id(value), value) for key, value in kwargs.items()}
+        ragged = list(made.values())
+    rows = ragged[0]
 
     def fitting(value: TensorLike) -> Any:
         is_operand = isinstance(value, (Tensor, int, float, list, tuple)) or hasattr(value, "dtype")
@@ -162,7 +186,8 @@ math.imag math.is_finite math.is_inf math.is_nan math.lgamma math.log math.log1p
 math.logical_not math.negative math.real math.reciprocal math.rint math.round math.rsqrt
 math.sigmoid math.sign math.sin math.sinh math.softplus math.softsign math.sqrt math.square math.tan
 math.tanh cast dtypes.saturate_cast clip_by_value identity ones_like zeros_like nn.relu nn.relu6
-nn.elu nn.selu nn.gelu nn.leaky_relu nn.silu nn.dropout nn.softmax debugging.check_numerics
+nn.elu nn.selu nn.gelu nn.leaky_relu nn.silu nn.dropout nn.experimental.stateless_dropout nn.softmax
+math.add_n debugging.check_numerics
 bitwise.invert as_string io.decode_base64 io.encode_base64 io.decode_raw io.decode_compressed
 strings.length strings.lower strings.upper strings.strip strings.substr strings.to_number
 strings.regex_full_match strings.regex_replace strings.to_hash_bucket strings.to_hash_bucket_fast

@@ -353,6 +353,33 @@ def _depths(value: object) -> tuple[int | None, int]:
     return (scalars.pop() + 1 if scalars else None), deepest + 1
 
 
+def taken_apart(
+    pylist: Any, ragged_rank: int | None, inner_shape: Any
+) -> tuple[list[Any], Any, tuple[int, ...] | None]:
+    """Return what nested lists are made of, as a ragged tensor.
+
+    Returns: row splits, outermost first; the innermost values; and the shape of one of them, None
+      where the values tell it.
+    Raises: ValueError for scalars at several depths, or a rank that does not fit.
+    """
+    scalars, deepest = _depths(pylist)
+    inner = None if inner_shape is None else tuple(np.atleast_1d(inner_shape).tolist())
+    if scalars == 0:
+        if ragged_rank:
+            raise ValueError(f"a scalar cannot have ragged_rank {ragged_rank}")
+        return [], pylist, None
+    rank = _ragged_rank(scalars, deepest, ragged_rank, inner)
+    if rank == 0:
+        return [], pylist, inner or None
+    nested, rows = [], pylist
+    for _ in range(rank):
+        nested.append(np.cumsum([0, *(len(row) for row in rows)]))
+        rows = [item for row in rows for item in row]
+    depth = deepest - rank - 1
+    shape = inner if inner is not None else (0,) * max(depth, 0) if scalars is None else None
+    return nested, rows, shape
+
+
 @export("ragged.constant")
 def constant(
     pylist: Any,
@@ -371,22 +398,12 @@ def constant(
     Raises: ValueError for scalars at several depths, or a rank that does not fit.
     """
     wanted, kind = None if dtype is None else as_dtype(dtype), as_dtype(row_splits_dtype)
-    scalars, deepest = _depths(pylist)
-    inner = None if inner_shape is None else tuple(np.atleast_1d(inner_shape).tolist())
-    if scalars == 0:
-        if ragged_rank:
-            raise ValueError(f"a scalar cannot have ragged_rank {ragged_rank}")
-        return convert_to_tensor(pylist, wanted)
-    rank = _ragged_rank(scalars, deepest, ragged_rank, inner)
-    if rank == 0:
-        return _dense(pylist, wanted, inner or None)
-    nested, rows = [], pylist
-    for _ in range(rank):
-        nested.append(np.cumsum([0, *(len(row) for row in rows)]))
-        rows = [item for row in rows for item in row]
-    depth = deepest - rank - 1
-    shape = inner if inner is not None else (0,) * max(depth, 0) if scalars is None else None
+    nested, rows, shape = taken_apart(pylist, ragged_rank, inner_shape)
+    if not isinstance(rows, (list, tuple, np.ndarray)):
+        return convert_to_tensor(rows, wanted)
     made: Any = _dense(rows, wanted, shape)
+    if not nested:
+        return made
     with get_default_graph().name_scope(name or "RaggedConstant"):
         for splits in reversed(nested):
             made = rows_of(made, convert_to_tensor(splits.astype(kind.as_numpy_dtype)))

@@ -63,7 +63,8 @@ def _row_spec(value: RaggedTensor) -> RaggedTensorSpec:
     )
 
 
-def _map_fn(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def map_rows(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what `function`, tf.map_fn, gives for these arguments, some of them ragged."""
     named = dict(zip(("fn", "elems", "dtype"), args), **kwargs)
     fn, elems = named.pop("fn"), named.pop("elems")
     dtype, signature = named.pop("dtype", None), named.pop("fn_output_signature", None)
@@ -112,4 +113,4 @@ def _tensor(value: Any) -> Any:
     return value if isinstance(value, RaggedTensor) else convert_to_tensor(value)
 
 
-overload_each("map_fn", _map_fn)
+overload_each("map_fn", map_rows)

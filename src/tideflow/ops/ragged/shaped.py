@@ -12,7 +12,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import TensorLike
 from tideflow.ops.array import getitem as dense_getitem
-from tideflow.ops.export import export, overload, overload_each
+from tideflow.ops.export import export, overload
 from tideflow.ops.ragged import partition
 from tideflow.ops.ragged.makers import from_row_lengths, from_tensor
 from tideflow.ops.ragged.rows import gather
@@ -69,15 +69,6 @@ def _after(value: Any, checked: Tensor) -> Any:
     zero = apply_op("Cast", apply_op("ZerosLike", dense_getitem(checked, 0)), DstT="int32")
     rows = apply_op("AddV2", apply_op("Shape", value), zero)
     return apply_op("Reshape", value, rows)
-
-
-def _reshaped(function: Any, args: Any, kwargs: Any) -> Any:
-    """Return the innermost values in a dense shape."""
-    tensor, *rest = args if args else [kwargs.pop("tensor")]
-    return function(tensor.flat_values, *rest, **kwargs)
-
-
-overload_each("reshape", _reshaped)
 
 
 # ---- gather_nd

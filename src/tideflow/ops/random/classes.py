@@ -19,6 +19,7 @@ from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.framework import scoped
 from tideflow.ops.random import philox as random_philox
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
@@ -90,6 +91,7 @@ not_differentiable("StatelessMultinomial")
 
 
 @export("random.stateless_multinomial", "random.stateless_categorical")
+@scoped("stateless_categorical")
 def stateless_categorical(
     logits: TensorLike,
     num_samples: TensorLike,

@@ -479,4 +479,5 @@ def categorical(
     name: str | None = None,
 ) -> Tensor:
     """Return what multinomial does."""
-    return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else dtype)
+    kind = dtypes.int64 if dtype is None else dtype
+    return multinomial(logits, num_samples, seed, name or "categorical", kind)

@@ -20,7 +20,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import check_scalar
+from tideflow.ops.framework import check_scalar, scoped
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -76,6 +76,7 @@ not_differentiable("SobolSample")
 
 
 @export("math.sobol_sample")
+@scoped("sobol")
 def sobol_sample(
     dim: TensorLike,
     num_results: TensorLike,

@@ -52,7 +52,7 @@ def add(a: TensorLike, b: TensorLike, threshold: TensorLike = 0) -> Any:
     """
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
         limit = dtypes.as_dtype(a.dtype).real_dtype if a.dtype.is_complex else a.dtype
-        least = convert_to_tensor(threshold, limit)
+        least = convert_to_tensor(threshold, limit, name="threshold")
         return SparseTensor(*apply_op("SparseAdd", *a.parts, *b.parts, least))
     sparse, dense = (a, b) if isinstance(a, SparseTensor) else (b, a)
     return apply_op("SparseTensorDenseAdd", *_sparse(sparse).parts, dense)

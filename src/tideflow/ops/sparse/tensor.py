@@ -18,7 +18,7 @@ from tideflow.graph.shapes import Dims, TensorShape, merge
 from tideflow.graph.static_value import static_value
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import nest, placeholder, placeholder_with_default
+from tideflow.ops.framework import nest, placeholder, placeholder_with_default, scoped
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
 
@@ -156,7 +156,9 @@ def sparse_placeholder(
         dense_shape = placeholder(dtypes.int64, [rank], names["shape"])
     else:
         sizes = [-1 if size is None else size for size in TensorShape(shape).as_list()]
-        known = convert_to_tensor(np.array(sizes, np.int64))
+        known = convert_to_tensor(
+            np.array(sizes, np.int64), name=names["shape"] and f"{names['shape']}_default"
+        )
         dense_shape = placeholder_with_default(known, [rank], names["shape"])
     values = placeholder(dtype, [None], names["values"])
     made = SparseTensor(
@@ -305,12 +307,14 @@ def fill_empty_rows(
     sp_input: SparseTensor, default_value: TensorLike, name: str | None = None
 ) -> tuple[SparseTensor, Tensor]:
     """Return the tensor with a value in each row that had none, and which rows these were."""
-    filling = convert_to_tensor(default_value, sp_input.values.dtype)
-    indices, values, empty, _ = apply_op("SparseFillEmptyRows", *sp_input.parts, filling, name=name)
+    indices, values, empty, _ = apply_op(
+        "SparseFillEmptyRows", *sp_input.parts, default_value, name=name
+    )
     return SparseTensor(indices, values, sp_input.dense_shape), empty
 
 
 @export("sparse.sparse_dense_matmul", "sparse.matmul", "sparse_tensor_dense_matmul")
+@scoped("SparseTensorDenseMatMul")
 def sparse_dense_matmul(
     sp_a: SparseTensor,
     b: TensorLike,
@@ -335,10 +339,11 @@ def retain(sp_input: SparseTensor, to_retain: TensorLike) -> SparseTensor:
     """Return the elements for which a bool is true."""
     places = apply_op("Reshape", apply_op("Where", convert_to_tensor(to_retain)), [-1])
     indices, values = (apply_op("GatherV2", x, places, 0) for x in sp_input.parts[:2])
-    return SparseTensor(indices, values, sp_input.dense_shape)
+    return SparseTensor(indices, values, apply_op("Identity", sp_input.dense_shape))
 
 
 @export("sparse.expand_dims")
+@scoped("expand_dims")
 def expand_dims(
     sp_input: SparseTensor, axis: int | None = None, name: str | None = None
 ) -> SparseTensor:
@@ -369,6 +374,7 @@ def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTenso
 
 
 @export("sparse.eye")
+@scoped("eye")
 def eye(
     num_rows: int,
     num_columns: int | None = None,

@@ -84,9 +84,8 @@ def split_v1(
     vector = convert_to_tensor(given, dtypes.string)
     if vector.dims == ():
         vector = apply_op("Reshape", vector, [1])
-    parts = apply_op(
-        "StringSplitV2", vector, "" if sep is None else sep, maxsplit=maxsplit, name=name
-    )
+    with get_default_graph().name_scope(name or "StringSplit"):
+        parts = apply_op("StringSplitV2", vector, "" if sep is None else sep, maxsplit=maxsplit)
     return SparseTensor(*parts)
 
 

@@ -23,7 +23,7 @@ from tideflow.graph.shape_rules import ShapeContext, broadcast, reduction, same_
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.framework import check_scalar
+from tideflow.ops.framework import check_scalar, scoped
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError, OutOfRangeError
@@ -131,6 +131,7 @@ def reduce_join_kernel(
 
 
 @export("reduce_join", "strings.reduce_join")
+@scoped("ReduceJoin")
 def reduce_join(
     inputs: TensorLike,
     axis: TensorLike | None = None,

@@ -27,6 +27,7 @@ from tideflow.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomSh
 from tideflow.ops.random import random_shuffle
 from tideflow.ops.state import Variable
 from tideflow.train.threads.queue_runner import QueueRunner, add_queue_runner
+from tideflow.train.threads.sparse_columns import SERIALIZED, columns_of, stored
 from tideflow.wire import dtypes
 
 
@@ -226,12 +227,11 @@ class _Batches:
     ) -> None:
         self._tensors_list = list(tensors_list)
         self._enqueue_many = enqueue_many
-        self._flat = [
-            [convert_to_tensor(tensor) for tensor in _as_list(tensors)]
-            for tensors in self._tensors_list
-        ]
-        if not self._flat or not self._flat[0]:
+        given = [_as_list(tensors) for tensors in self._tensors_list]
+        if not given or not given[0]:
             raise ValueError("Expected at least one tensor in batch().")
+        self._sparse = columns_of(given, enqueue_many)
+        self._flat = [[stored(tensor, enqueue_many) for tensor in tensors] for tensors in given]
         self.types = [tensor.dtype.base_dtype for tensor in self._flat[0]]
         for others in self._flat[1:]:
             if [tensor.dtype.base_dtype for tensor in others] != self.types:
@@ -241,7 +241,10 @@ class _Batches:
     def shapes(self, given: Any) -> list[TensorShape]:
         """Return the shapes of an example's components: those given, or what is known."""
         if given is not None:
-            return [TensorShape(shape) for shape in given]
+            return [
+                TensorShape(shape if sparse is None else SERIALIZED)
+                for shape, sparse in zip(given, self._sparse)
+            ]
         found = []
         for column in zip(*self._flat):
             if any(tensor.dims is None for tensor in column):
@@ -278,7 +281,11 @@ class _Batches:
         dequeue = queue.dequeue_up_to if allow_smaller else queue.dequeue_many
         found = dequeue(size, name=name)
         flat = list(found) if isinstance(found, (list, tuple)) else [found]
-        return _like(self._tensors_list[0], flat)
+        restored = [
+            tensor if sparse is None else sparse.restored(tensor)
+            for tensor, sparse in zip(flat, self._sparse, strict=True)
+        ]
+        return _like(self._tensors_list[0], restored)
 
 
 def _checked_keep(keep_input: TensorLike, enqueue_many: bool) -> Any:

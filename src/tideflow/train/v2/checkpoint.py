@@ -16,7 +16,7 @@ import numpy as np
 
 from tideflow.client.session import Session
 from tideflow.eager.context import context
-from tideflow.eager.tracking import Trackable, join_restoration, leave_restoration
+from tideflow.eager.tracking import AutoTrackable, join_restoration, leave_restoration
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
@@ -178,7 +178,7 @@ class CheckpointOptions:
 
 
 @export_v2("train.Checkpoint")
-class CheckpointV2(Trackable, Checkpoint):
+class CheckpointV2(AutoTrackable, Checkpoint):
     """Saves and restores objects: variables, modules, optimizers, and lists and dicts of them.
 
     Example:
@@ -208,7 +208,7 @@ class CheckpointV2(Trackable, Checkpoint):
         children: dict[str, Any] = {}
         if self._root is not None:
             children.update(_children(self._root))
-        children.update(Trackable._checkpoint_children(self))
+        children.update(AutoTrackable._trackable_children(self))
         if self._save_counter is not None:
             children["save_counter"] = self._save_counter
         return children

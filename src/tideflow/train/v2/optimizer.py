@@ -241,6 +241,7 @@ class OptimizerV2:
         grads = self._clipped(list(grads))
         rate = convert_to_tensor(self.learning_rate)
         step = self.iterations.value()
+        self.prepare_step(step)
         for grad, variable in zip(grads, variables):
 
             def change(
@@ -257,6 +258,9 @@ class OptimizerV2:
         self.iterations.assign_add(1)
 
     takes_slices = False
+
+    def prepare_step(self, step: TensorLike) -> None:
+        """Change what all variables share, before they change.  step: how many were made before."""
 
     def _decay(self, variable: Any, rate: TensorLike) -> None:
         if self.weight_decay:

@@ -1,0 +1,72 @@
+"""Run the programs of this folder, on TensorFlow or on tideflow under its name.
+
+    python tests/as_tensorflow/run_programs.py tensorflow|tideflow [PROGRAM...]
+    python tests/as_tensorflow/run_programs.py record
+
+The first prints what each program prints, as JSON; the second writes down what TensorFlow's do.
+Those of the TF1 shape come last, since it stays in force for the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import runpy
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "programs"
+RECORDED = Path(__file__).parent / "recorded.json"
+
+
+def names() -> list[str]:
+    """Return the names of the programs that can run, in the order in which they do."""
+    has_keras = importlib.util.find_spec("keras") is not None
+    found = (path.stem for path in FOLDER.glob("tf*.py"))
+    can_run = (name for name in found if has_keras or "keras" not in name)
+    return sorted(can_run, key=lambda name: (name < "tf2", name))
+
+
+def run(name: str) -> list[str]:
+    """Return the lines that a program prints; at the end, the error that ends it."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        except Exception:
+            print(traceback.format_exc())
+    return printed.getvalue().splitlines()
+
+
+def in_process(engine: str) -> dict[str, list[str]]:
+    """Return what the programs print, run in a process of their own."""
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+    done = subprocess.run(
+        [sys.executable, __file__, engine],
+        capture_output=True, text=True, timeout=300, check=False, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main(arguments: list[str]) -> None:
+    """Run programs, or record them."""
+    if arguments == ["record"]:
+        RECORDED.write_text(json.dumps(in_process("tensorflow"), indent=1) + "\n")
+        return
+    engine, *chosen = arguments
+    if engine == "tideflow":
+        from tideflow.as_tensorflow import install  # noqa: PLC0415  (the other engine does without)
+
+        install()
+    print(json.dumps({name: run(name) for name in chosen or names()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
