@@ -32,4 +32,4 @@ def __getattr__(name: str) -> _Any:
 def __dir__() -> list[str]:
     front_door = _importlib.import_module(f"{__name__}.v2")
     own = (name for name in globals() if name.startswith("__"))
-    return sorted({*own, *(name for name in vars(front_door) if not name.startswith("_"))})
+    return sorted({*own, *(name for name in dir(front_door) if not name.startswith("_"))})

@@ -16,6 +16,7 @@ import tideflow.v1
 import tideflow.v2
 from tideflow.eager.eager_graph import disable_eager_execution, enable_eager_execution
 from tideflow.ops.export import exports, exports_v2
+from tideflow.ops.later import load_all
 
 # Modules whose public names must each say what they take, and show it in an example.
 COMPLETE = (
@@ -61,6 +62,7 @@ def eager():
 
 def public_objects():
     """Yield (shortest name, `tf` of its shape, object) for all functions and classes."""
+    load_all()
     names: dict[int, tuple[str, bool, object]] = {}
     for table, is_v2 in ((exports(), False), (exports_v2(), True)):
         for name, thing in table.items():

@@ -13,6 +13,7 @@ import pytest
 
 import tideflow as ours
 from tideflow.ops.export import exports, exports_v2
+from tideflow.ops.later import load_all
 
 theirs = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -50,6 +51,7 @@ def differing() -> dict[str, str]:
     """Return how the arguments differ, for each public name and method of both, where they do."""
     found = {}
     assert ours.executing_eagerly(), "opens the front door, behind which more names are given"
+    load_all()
     for name in sorted({*exports(), *exports_v2()}):
         mine, other = find(ours, name), find(theirs, name)
         pairs = {name: (mine, other)}

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-# The two shapes of the API, as the tables mark them.
-V1, V2 = "1", "2"
+from tideflow.ops.later import V1 as V1
+from tideflow.ops.later import V2 as V2
+
 # Where TensorFlow has each shape.
 ROOTS = {V2: "tensorflow", V1: "tensorflow.compat.v1"}
 

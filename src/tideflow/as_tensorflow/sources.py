@@ -24,6 +24,7 @@ from tideflow.as_tensorflow.names import (
 )
 from tideflow.as_tensorflow.version import VALUES
 from tideflow.graph.op_def import registered_ops
+from tideflow.ops.later import load, names_later
 from tideflow.v1.api import public_api as public_api_v1
 from tideflow.v2.api import public_api as public_api_v2
 
@@ -59,6 +60,8 @@ def _find_by_name(public: Public) -> Any:
     known = _api(public.shape)
     if public.path in known:
         return known[public.path]
+    if public.path in names_later(public.shape):
+        return load(public.shape, public.path)
     if public in own_for_public():
         return find_target(own_for_public()[public])
     parent, _, name = public.path.rpartition(".")
@@ -89,11 +92,18 @@ def find_target(target: Target) -> Any:
 
 def is_there(target: Target) -> bool:
     """Whether tideflow has something for an entry of a table."""
+    if isinstance(target, Public) and _is_later(target):
+        return True
     try:
         find_target(target)
     except Absent:
         return False
     return True
+
+
+def _is_later(public: Public) -> bool:
+    names = (public, *same_thing().get(public, ()))
+    return any(isinstance(one, Public) and one.path in names_later(one.shape) for one in names)
 
 
 # ---- the public API
@@ -104,6 +114,7 @@ def namespaces(shape: str) -> frozenset[str]:
     """Return the paths of the namespaces of a shape that hold something; "" is the root."""
     known = _api(shape)
     held = [path + "." * _is_namespace(Public(shape, path)) for path in known]
+    held += names_later(shape)
     held += [public.path for public in public_names() if public.shape == shape and is_there(public)]
     return frozenset({"", "compat", *_prefixes(held)})
 
@@ -152,7 +163,8 @@ class Namespace:
         known = _api(self._shape)
         shown = self._right_below(p.path for p in public_names() if p.shape == self._shape)
         shown |= {*getattr(known.get(self._path), "__all__", ())}
-        found = self._right_below(known) | {one for one in shown if is_there(self._public(one))}
+        found = self._right_below([*known, *names_later(self._shape)])
+        found |= {one for one in shown if is_there(self._public(one))}
         if _FINDER in found:
             found |= set(registered_ops())
         return found - {_FINDER}

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tideflow.ops.later import load, names_later
 
 
-def fill(door: str, names: Mapping[str, object], packages: str = "") -> None:
+def fill(door: str, names: Mapping[str, object], shape: str, packages: str = "") -> None:
     """Put things under their public names into a front door and the modules below it.
 
-    Modules of the front door's own package are taken out of sight: they are no names of the API.
+    Names that are loaded later (tideflow.ops.later) are found when they are asked for.  Modules of
+    the front door's own package are taken out of sight: they are no names of the API.
 
     Args:
       door: the name of the front door's module.
       names: things by name, with dots between namespaces.
+      shape: which names are loaded later: V1 or V2 of tideflow.ops.later.
       packages: the package whose own packages stand for the namespaces of their names; "" for none.
     """
     shown = vars(sys.modules[door])
@@ -24,6 +30,12 @@ def fill(door: str, names: Mapping[str, object], packages: str = "") -> None:
     for path, thing in names.items():
         namespace, _, name = path.rpartition(".")
         setattr(_module(door, namespace, packages), name, thing)
+    later: dict[str, list[str]] = defaultdict(list)
+    for path in names_later(shape).keys() - names.keys():
+        namespace, _, name = path.rpartition(".")
+        later[namespace].append(name)
+    for namespace, found in later.items():
+        _find_later(_module(door, namespace, packages), shape, namespace, found)
 
 
 def _module(door: str, path: str, packages: str) -> types.ModuleType:
@@ -38,3 +50,20 @@ def _module(door: str, path: str, packages: str) -> types.ModuleType:
     parent, _, name = path.rpartition(".")
     setattr(_module(door, parent, packages), name, found)
     return found
+
+
+def _find_later(module: types.ModuleType, shape: str, namespace: str, names: Iterable[str]) -> None:
+    """Let a namespace load these names when they are asked for, and show them to `dir`."""
+    names = frozenset(names)
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        found = load(shape, f"{namespace}.{name}" if namespace else name)
+        setattr(module, name, found)
+        return found
+
+    def show() -> list[str]:
+        return sorted({*vars(module), *names})
+
+    vars(module).update(__getattr__=find, __dir__=show)

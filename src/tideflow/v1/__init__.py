@@ -6,6 +6,7 @@ functions and classes were exported (tideflow.ops.export); each namespace is a m
 """
 
 # What is imported here has an underscore: everything else in this module is a name of the API.
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from tideflow.v1 import api as _api
@@ -15,5 +16,6 @@ __version__ = _api.VERSION
 _api.open_door(__name__)
 
 
-def __getattr__(name: str) -> _Any:
-    return _api.find_later(name)
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any: ...

@@ -33,13 +33,17 @@ import tideflow.train.v2.schedules
 import tideflow.v1
 from tideflow.eager.eager_graph import enable_eager_execution
 from tideflow.ops.export import exports, exports_v2
+from tideflow.ops.later import V2
 from tideflow.ops.namespaces import fill
 
 VERSION = tideflow.__version__
 
 
 def public_api() -> dict[str, Any]:
-    """Return what is there under each public name, with dots between namespaces."""
+    """Return what is there under each public name, with dots between namespaces.
+
+    What is loaded later (tideflow.ops.later) is not among it.
+    """
     known = {**exports(), **exports_v2()}
     shown = {path: known[path] for path in _public_names() if path in known}
     return {"errors": tideflow.errors, **shown, **exports_v2()}
@@ -61,5 +65,5 @@ def open_door(door: str) -> None:
     The shape of TensorFlow 1 is there as compat.v1, and this one as compat.v2.
     """
     both = {"compat.v1": tideflow.v1, "compat.v2": sys.modules[door]}
-    fill(door, {**public_api(), **both}, packages="tideflow")
+    fill(door, {**public_api(), **both}, V2, packages="tideflow")
     enable_eager_execution()
