@@ -141,6 +141,12 @@ def test_counting(graph: Graph, use_resource: bool):
             session.run(count)
 
 
+def test_what_counts_is_a_scalar(graph: Graph, use_resource: bool):
+    v = tf.Variable([0, 0], use_resource=use_resource, trainable=False)
+    with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+        tf.count_up_to(v, 2)
+
+
 def test_what_cannot_be_a_variable_is_refused(graph: Graph):
     with pytest.raises(ValueError, match="initial_value"):
         tf.Variable()

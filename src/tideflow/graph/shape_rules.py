@@ -161,7 +161,10 @@ def with_rank(dims: Dims, rank: int, what: str) -> tuple[int | None, ...]:
     if dims is None:
         return (None,) * rank
     if len(dims) != rank:
-        raise ValueError(f"{what} must have rank {rank}; its shape is {shapes.format_dims(dims)}")
+        raise ValueError(
+            f"Shape must be rank {rank} but is rank {len(dims)}: "
+            f"{what} has the shape {shapes.format_dims(dims)}"
+        )
     return dims
 
 

@@ -17,6 +17,7 @@ from tideflow.graph.shape_rules import from_attr, same_as, scalar
 from tideflow.graph.shapes import TensorShape, compatible, format_dims
 from tideflow.graph.types import Array
 from tideflow.ops.node_resources import check_names
+from tideflow.ops.state import shapes as state_shapes
 from tideflow.ops.state.cells import RefVariableState
 from tideflow.ops.state.resource_state import count_up
 from tideflow.wire import errors
@@ -180,7 +181,7 @@ CountUpTo(ref: Ref T) -> output: T
 limit: int
 T: type in indices
 """,
-    shape=scalar,
+    shape=state_shapes.counter,
 )
 def count_up_to_op(ctx: KernelContext, ref: Any, *, limit: int) -> Any:
     """Add one to a counter and return what it was.  Raises: OutOfRangeError at the limit."""

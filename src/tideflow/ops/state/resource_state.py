@@ -246,7 +246,7 @@ ResourceCountUpTo(resource: resource) -> output: T
 limit: int
 T: type in indices
 """,
-    shape=scalar,
+    shape=state_shapes.counter,
     stateful=True,
 )
 def resource_count_up_to(ctx: KernelContext, resource: object, *, limit: int, T: DType) -> Any:

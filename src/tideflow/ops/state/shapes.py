@@ -142,3 +142,12 @@ def rank_of_variable(c: ShapeContext) -> list[Dims]:
     """Give the shape of a variable: a vector, as long as the variable has dimensions."""
     data = c.handle_data(0)
     return [(None,) if data is None or data[1] is None else (len(data[1]),)]
+
+
+def counter(c: ShapeContext) -> list[Dims]:
+    """Give what counts up, a reference or a resource variable, its shape.
+
+    Raises: ValueError for a variable that is no scalar.
+    """
+    with_rank(variable_dims(c, 0), 0, "a counter")
+    return [()]
