@@ -185,7 +185,7 @@ def test_equal_nodes_of_a_loop_become_one_and_the_loop_stays(graph):
             {"optimizer_options": {"opt_level": -1, "do_common_subexpression_elimination": True}},
             Rewrites(True, False),
         ),
-        ({"rewrite_options": {"disable_meta_optimizer": True}}, Rewrites(False, False)),
+        ({"rewrite_options": {"disable_meta_optimizer": True}}, Rewrites(True, True)),
         ({"rewrite_options": {"common_subgraph_elimination": 2}}, Rewrites(False, True)),
         ({"rewrite_options": {"constant_folding": 2}}, Rewrites(True, False)),
     ],

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tideflow.platform import clock, threads
+from tideflow.platform.processors import usable_processors
 from tideflow.wire import errors
 
 T = TypeVar("T")
@@ -318,7 +319,7 @@ class _Job(concurrent.futures.Future[Any]):
             self.set_result(found)
 
 
-_CORES = os.cpu_count() or 1
+_CORES = usable_processors()
 # How long a cancelled call waits for a file that may never answer.
 _FILE_GRACE_S = 1.0
 

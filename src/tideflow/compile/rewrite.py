@@ -25,18 +25,17 @@ class Rewrites:
 
     @classmethod
     def asked(cls, options: pb.GraphOptions) -> Rewrites:
-        """Return what a session's options ask for: all, unless one of them says otherwise."""
+        """Return what a session's options ask for: all, unless one of them says otherwise.
+
+        As in TensorFlow, `opt_level` decides also where the meta-optimizer is off.
+        """
         level, rewriter = options.optimizer_options, options.rewrite_options
         by_default = level.opt_level != pb.OptimizerOptions.L0
         off = pb.RewriterConfig.OFF
-        enabled = not rewriter.disable_meta_optimizer
         return cls(
-            merges=enabled
-            and (by_default or level.do_common_subexpression_elimination)
+            merges=(by_default or level.do_common_subexpression_elimination)
             and rewriter.common_subgraph_elimination != off,
-            folds=enabled
-            and (by_default or level.do_constant_folding)
-            and rewriter.constant_folding != off,
+            folds=(by_default or level.do_constant_folding) and rewriter.constant_folding != off,
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from tideflow.graph.collection import collection_paused
 from tideflow.ops.nn.onednn_in_xla import is_used
+from tideflow.platform.processors import schedulable_processors
 from tideflow.runtime.jaxlib_internals import (
     CPU_OPTIONS,
     Call,
@@ -134,7 +135,7 @@ def compile_for_cpu(lowered: Any) -> Any:
 def compiler_key() -> str:
     """Return what compiled code depends on besides what is compiled: versions, options, cores."""
     versions = version("jax"), version("jaxlib")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = schedulable_processors()
     flags = os.environ.get("XLA_FLAGS", "")
     return repr((*versions, flags, CPU_OPTIONS, is_used(), cores))
 

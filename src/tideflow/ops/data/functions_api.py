@@ -35,6 +35,7 @@ from tideflow.ops.data.traced import Traced, traced_state
 from tideflow.ops.data.transformations_api import order_text
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import Assert, nest
+from tideflow.platform.processors import usable_processors
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
@@ -278,7 +279,7 @@ class Dataset(SavedTransformations):
           ...     [[int(x) for x in kept] for _ in range(2)]
           [[0, 1, 2], [0, 1, 2]]
         """
-        count = os.cpu_count() or 1
+        count = usable_processors()
         source = self if shard_func else self.enumerate()
         shard = Traced(
             shard_func or (lambda place, *_: place % count), source._element, "Dataset_shard"

@@ -10,7 +10,6 @@ kernels/data/experimental/{take_while,map_and_batch}_dataset_op.cc.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from tideflow.ops.data.batch import batched, batches_of
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import CapturedFunction, Function
 from tideflow.ops.data.values import UNKNOWN, Dataset, Element, Iterator, check_positive
+from tideflow.platform.processors import usable_processors
 from tideflow.wire.dtypes import DType
 
 
@@ -30,7 +30,7 @@ def parallelism(calls: int, what: str = "num_parallel_calls") -> int:
     Raises: InvalidArgumentError for zero and less.
     """
     if calls == -1:
-        return max(2, os.cpu_count() or 1)
+        return max(2, usable_processors())
     return check_positive(calls, what)
 
 

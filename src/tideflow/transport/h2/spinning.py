@@ -19,6 +19,7 @@ import socket
 from weakref import WeakKeyDictionary
 
 from tideflow.platform import clock
+from tideflow.platform.processors import usable_processors
 
 # An unmodified TensorFlow client takes 250 us from an answer to its next request.
 _DEFAULT_US = 500
@@ -28,10 +29,10 @@ _MOST_SKIPPED = 64
 
 def spin_s(setting: bool | int) -> float:
     """Return for how long a wait may spin by a setting (Settings.spin); 0.0 for not at all."""
-    if not setting or not hasattr(os, "sched_getaffinity"):
+    if not setting or not hasattr(os, "sched_yield"):
         return 0.0
     most_us = _DEFAULT_US if setting is True else setting
-    return most_us / 1e6 if len(os.sched_getaffinity(0)) > 1 else 0.0
+    return most_us / 1e6 if usable_processors() > 1 else 0.0
 
 
 class SpinPolicy:
