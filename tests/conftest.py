@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import error_tests
 import real_time
 import scheduling
 from leaks import is_ours, watching
@@ -46,8 +47,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    error_tests.add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(scheduling)
+    config.pluginmanager.register(error_tests)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
