@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -53,3 +55,27 @@ def test_garbage_of_the_pause_is_found_later():
         assert knot() is not None
     gc.collect()
     assert knot() is None
+
+
+_AGES = """
+import gc
+from tideflow.graph.collection import collection_paused
+
+def is_old(count, frozen):
+    gc.collect()
+    (gc.freeze if frozen else gc.unfreeze)()
+    with collection_paused():
+        made = [[number] for number in range(count)]
+    return any(one is made for one in gc.get_objects(generation=2))
+
+print(is_old(100_000, False), is_old(10, False), is_old(100_000, True))
+print(gc.get_freeze_count() > 0)
+"""
+
+
+@pytest.mark.processes
+def test_only_what_is_many_grows_old_at_once_and_what_a_program_froze_stays_frozen():
+    done = subprocess.run(
+        [sys.executable, "-c", _AGES], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == ["True", "False", "False", "True"], done.stderr
