@@ -6,14 +6,13 @@ Source: tensorflow/python/module/module.py.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from tideflow.eager.tracking import AutoTrackable
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import nest
+from tideflow.ops.framework import nest, snake_case
 from tideflow.ops.state.base import Variable
 
 
@@ -54,7 +53,7 @@ class Module(AutoTrackable):
     _untracked = frozenset({"_name", "_scope"})
 
     def __init__(self, name: str | None = None) -> None:
-        name = _snake_case(type(self).__name__) if name is None else name
+        name = snake_case(type(self).__name__) if name is None else name
         if not name.isidentifier():
             raise ValueError(f"{name!r} is not a valid module name: it must be an identifier")
         self._name = name
@@ -151,8 +150,3 @@ def _is_variable(leaf: Any) -> bool:
 
 def _is_module(leaf: Any) -> bool:
     return isinstance(leaf, Module)
-
-
-def _snake_case(name: str) -> str:
-    spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", spaced).lower()

@@ -24,6 +24,7 @@ TensorFlow gives in the same case.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 OK = 0
@@ -232,3 +233,17 @@ CODE_NAMES: dict[int, str] = {
 def error_for_code(code: int) -> type[OpError]:
     """Return the class for a status code; UnknownError for one that the protocol lacks."""
     return _CLASSES.get(code, UnknownError)
+
+
+def exception_type_from_error_code(error_code: int) -> type[OpError]:
+    """Return the class of errors with a code.  Raises: KeyError for a code that none has."""
+    return _CLASSES[error_code]
+
+
+def error_code_from_exception_type(cls: type[BaseException]) -> int:
+    """Return the code of a class of errors; UNKNOWN, with a warning, for another class."""
+    for code, known in _CLASSES.items():
+        if known is cls:
+            return code
+    warnings.warn("Unknown class exception", stacklevel=2)
+    return UNKNOWN

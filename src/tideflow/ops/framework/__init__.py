@@ -28,6 +28,7 @@ from tideflow.ops.framework.shape_checks import check_scalar, check_vector, of_o
 from tideflow.ops.framework.slices_spec import IndexedSlicesSpec
 from tideflow.ops.framework.text_format import element_text
 from tideflow.ops.framework.texts import as_text as as_text
+from tideflow.ops.framework.texts import snake_case
 
 __all__ = [
     "Assert",
@@ -56,6 +57,7 @@ __all__ = [
     "placeholder_with_default",
     "scoped",
     "shape_argument",
+    "snake_case",
     "unbroadcast",
     "zeros_of",
 ]

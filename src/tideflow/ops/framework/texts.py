@@ -6,6 +6,7 @@ Source: tensorflow/python/util/compat.py.
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from tideflow.ops.export import export, export_value
@@ -44,3 +45,9 @@ def path_to_str(path: Any) -> Any:
 
 
 export_value("compat.as_str", as_text)
+
+
+def snake_case(name: str) -> str:
+    """Return the name of a class as TensorFlow writes it in scopes: `GRUCell` as `gru_cell`."""
+    spaced = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", spaced).lower()

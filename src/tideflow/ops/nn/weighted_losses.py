@@ -86,7 +86,7 @@ def compute_weighted_loss(
         given = convert_to_tensor(losses)
         values = as_float(given)
         factors = as_float(convert_to_tensor(weights))
-        _check_weights(factors, values)
+        check_weights(factors, values)
         weighted = apply_op("Mul", values, factors)
         found: Tensor = _reduced(weighted, values, factors, reduction)
         if found.dtype.base_dtype is not given.dtype.base_dtype:
@@ -104,7 +104,8 @@ def as_float(x: TensorLike) -> Tensor:
     return made
 
 
-def _check_weights(weights: Tensor, values: Tensor) -> None:
+def check_weights(weights: Tensor, values: Tensor) -> None:
+    """Raise ValueError for weights that do not broadcast to values."""
     found, wanted = weights.dims, values.dims
     if found is None or wanted is None or not found:
         return

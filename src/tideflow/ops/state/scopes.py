@@ -14,6 +14,7 @@ from typing import Any
 
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
+from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_value
 from tideflow.ops.state.api import VariableAggregation, VariableSynchronization
@@ -272,6 +273,33 @@ def get_variable(
         synchronization=synchronization,
         aggregation=aggregation,
     )
+
+
+def get_partitioned_variable(
+    scope: VariableScope,
+    shape: ShapeLike,
+    slicing: list[int],
+    initializer: Callable[..., Any] | None,
+    dtype: DTypeLike,
+    trainable: bool,
+    collections: Sequence[str] | None,
+) -> Any:
+    """Return the partitioned variable that has a scope's own name.
+
+    slicing: into how many parts each dimension is cut.
+    """
+    options = {"trainable": trainable, "collections": collections}
+    with get_default_graph().name_scope(None):
+        return _state().store.get_partitioned(
+            scope.name,
+            TensorShape(shape),
+            dtypes.as_dtype(dtype),
+            initializer,
+            None,
+            scope.reuse,
+            slicing,
+            options,
+        )
 
 
 @export("get_local_variable")

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.graph_keys import GraphKeys
@@ -61,7 +63,7 @@ class VariableStore:
         if partitioner is not None and shape is not None:
             parts = _counts_of_parts(partitioner, TensorShape(shape), wanted or dtypes.float32)
             if any(count > 1 for count in parts) or name + "/part_0" in self.variables:
-                return self._get_partitioned(
+                return self.get_partitioned(
                     name,
                     TensorShape(shape),
                     wanted,
@@ -80,7 +82,7 @@ class VariableStore:
         _regularize(name, made, regularizer)
         return made
 
-    def _get_partitioned(
+    def get_partitioned(
         self,
         name: str,
         shape: TensorShape,
@@ -91,6 +93,10 @@ class VariableStore:
         parts: list[int],
         options: dict[str, Any],
     ) -> PartitionedVariable:
+        """Return a variable cut into parts, made or found as reuse says.
+
+        Raises: ValueError as `get`, and where it is cut in another way.
+        """
         whole = self.partitioned.get(name)
         if whole is not None:
             _checked(whole, name, shape, dtype, reuse)
@@ -130,7 +136,9 @@ class VariableStore:
 
 
 def _share(value: object, offset: list[int], sizes: list[int]) -> Any:
-    return convert_to_tensor(value)[tuple(slice(o, o + s) for o, s in zip(offset, sizes))]
+    rows = tuple(slice(o, o + s) for o, s in zip(offset, sizes))
+    # An array is cut as it is: a variable of another type takes it.
+    return value[rows] if isinstance(value, np.ndarray) else convert_to_tensor(value)[rows]
 
 
 def _refuse_missing(name: str, reuse: object) -> None:

@@ -126,6 +126,7 @@ def string_split(
     return sparse
 
 
+@export("strings.bytes_split")
 @export_v2("strings.bytes_split")
 def bytes_split(input: TensorLike, name: str | None = None) -> Any:
     """Return the bytes of strings, each as a string: a vector for one, ragged rows for several."""

@@ -124,6 +124,13 @@ def _take_from(prefix: str, name: str, spec: str, variable: Any) -> None:
             np.array([spec.encode()], object),
             dtypes=[variable.dtype.base_dtype],
         )
+        begin_with(variable, value)
+
+
+def begin_with(variable: Any, value: Any) -> None:
+    """Let the initializer of a variable set it to a tensor."""
+    graph = get_default_graph()
+    with graph.device(variable.device), graph.device("/cpu:0"):
         value.set_shape(variable.shape)
         if isinstance(variable, RefVariable):
             with graph.colocate_with(variable.op):
