@@ -33,6 +33,8 @@ for _name, _thing in {
     "inside_function": inside_function,
     "config.run_functions_eagerly": run_functions_eagerly,
     "config.functions_run_eagerly": functions_run_eagerly,
+    "config.experimental_run_functions_eagerly": run_functions_eagerly,
+    "config.experimental_functions_run_eagerly": functions_run_eagerly,
 }.items():
     export_value_v2(_name, _thing)
 

@@ -21,6 +21,8 @@ class _Local(threading.local):
         # The tapes that take note of operations, outermost first (see tideflow.eager.backprop).
         self.tapes: tuple[Any, ...] = ()
         self.eager_graph: Any = None
+        # What looks at each operation that is made in a function's graph, where something does.
+        self.check: Callable[[Any], None] | None = None
         # How often eager mode was entered while it was off for threads in general.
         self.eager_levels = 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.graph.behavior import behavior
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
@@ -72,6 +73,8 @@ def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
         if type(other) in _deferred:
             return NotImplemented
         with get_default_graph().name_scope(name) as scope:
+            if behavior.operate is not None:
+                return behavior.operate(name, lambda x, y: function(x, y, scope), self, other)
             x = convert_to_tensor(self)
             if not isinstance(other, IndexedSlices):
                 other = arithmetic.like_operand(other, x, hint=name == "add")
@@ -84,6 +87,8 @@ def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
 def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:
     def operate(self: Any, other: TensorLike) -> Any:
         with get_default_graph().name_scope(name) as scope:
+            if behavior.operate is not None:
+                return behavior.operate(name, lambda x, y: function(x, y, scope), other, self)
             y = convert_to_tensor(self)
             return function(convert_to_tensor(other, y.dtype.base_dtype, "x"), y, scope)
 
@@ -91,10 +96,12 @@ def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:
     return operate
 
 
-def _comparison(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def _comparison(name: str, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def compare(self: Any, other: TensorLike) -> Any:
         if type(other) in _deferred:
             return NotImplemented
+        if behavior.operate is not None:
+            return behavior.operate(name, function, self, other)
         x = convert_to_tensor(self)
         return function(x, other)
 
@@ -110,10 +117,10 @@ def _invert(self: Any) -> Any:
 
 
 _OTHERS: dict[str, Callable[..., Any]] = {
-    "__lt__": _comparison(comparison.less),
-    "__le__": _comparison(comparison.less_equal),
-    "__gt__": _comparison(comparison.greater),
-    "__ge__": _comparison(comparison.greater_equal),
+    "__lt__": _comparison("lt", comparison.less),
+    "__le__": _comparison("le", comparison.less_equal),
+    "__gt__": _comparison("gt", comparison.greater),
+    "__ge__": _comparison("ge", comparison.greater_equal),
     "__neg__": lambda self: elementwise.negative(convert_to_tensor(self)),
     "__abs__": lambda self: elementwise.abs(convert_to_tensor(self)),
     "__invert__": _invert,
@@ -132,6 +139,10 @@ def install_operators(target: type) -> None:
 
 def _equality(op_name: str, when_different: bool) -> Callable[[Any, Any], Any]:
     """Return == or != of tensors; shapes that cannot be compared are different."""
+    name = "ne" if when_different else "eq"
+
+    def apply(x: Any, y: Any) -> Any:
+        return apply_op(op_name, x, y, incompatible_shape_error=False)
 
     def compare(self: Tensor, other: object) -> Any:
         if type(other) in _deferred:
@@ -140,9 +151,11 @@ def _equality(op_name: str, when_different: bool) -> Callable[[Any, Any], Any]:
             return not when_different
         if other is None or not self.graph.compares_elementwise:
             return when_different
-        return apply_op(op_name, self, other, incompatible_shape_error=False)
+        if behavior.operate is not None:
+            return behavior.operate(name, apply, self, other)
+        return apply(self, other)
 
-    compare.__name__ = compare.__qualname__ = f"__{'ne' if when_different else 'eq'}__"
+    compare.__name__ = compare.__qualname__ = f"__{name}__"
     return compare
 
 

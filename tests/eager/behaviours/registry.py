@@ -6,5 +6,5 @@ from recorded_programs import Collection, error
 
 __all__ = ["COLLECTION", "error", "program"]
 
-COLLECTION = Collection("eager.behaviours")
+COLLECTION = Collection("eager.behaviours", apart=("numpy_",))
 program = COLLECTION.add

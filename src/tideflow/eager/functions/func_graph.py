@@ -16,6 +16,7 @@ from tideflow.eager.eager_graph import EagerGraph
 from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.variable import EagerVariable, variable_of
 from tideflow.graph import roles
+from tideflow.graph.defaults import local
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.graph.node import FunctionRef
@@ -72,6 +73,8 @@ class FunctionGraph(FuncGraph):
             self.effects.append(made)
         elif made.op_def.is_stateful and effects is not Effects.UNSEEN:
             self._order(made)
+        if local.check is not None:
+            local.check(made)
         return made
 
     def control_dependencies(self, control_inputs: Any) -> Any:

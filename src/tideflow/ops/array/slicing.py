@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.behavior import behavior
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.dimension import Dimension
 from tideflow.graph.gradient_registry import gradient
@@ -451,4 +452,8 @@ def _with_type(value: Tensor, dtype: dtypes.DType) -> Tensor:
     return convert_to_tensor(value, dtype)
 
 
-Tensor.__getitem__ = getitem  # type: ignore[method-assign]
+def _item(tensor: Tensor, key: object) -> Any:
+    return getitem(tensor, key) if behavior.index is None else behavior.index(tensor, key)
+
+
+Tensor.__getitem__ = _item  # type: ignore[method-assign]

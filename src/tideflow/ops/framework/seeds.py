@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 
+from tideflow.graph.behavior import behavior
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.export import export
 
@@ -31,6 +32,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
 
     Under a graph seed, ops without a seed of their own are numbered from 0, so that each draws its
     own sequence and the same program draws the same ones.
+    Raises: RuntimeError without any seed where tf.config.experimental.enable_op_determinism is on.
     """
     graph = get_default_graph()
     seeds: tuple[int, int]
@@ -38,6 +40,10 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
         seeds = (graph.seed, _next_number(graph) if op_seed is None else op_seed)
     elif op_seed is not None:
         seeds = (DEFAULT_GRAPH_SEED, op_seed)
+    elif behavior.is_deterministic:
+        raise RuntimeError(
+            "random operations need a seed since determinism is enabled: tf.random.set_seed"
+        )
     else:
         return None, None
     first, second = (seed % _MODULUS for seed in seeds)

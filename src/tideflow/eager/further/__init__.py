@@ -1,0 +1,1 @@
+"""Public names that few programs ask for; each module is loaded when one of its names is."""
