@@ -23,6 +23,9 @@ from tideflow.ops.sparse import SparseTensor
 from tideflow.wire.dtypes import as_dtype
 from tideflow.wire.errors import InvalidArgumentError
 
+# The checks of values by their names.
+CHECKS: dict[str, Callable[..., Any]] = {}
+
 
 def _known(tensor: Tensor) -> Any:
     if get_default_graph().is_eager:
@@ -130,6 +133,7 @@ def _export_binary(name: str, op_name: str, sign: str, words: str) -> None:
     check.__doc__ = f"Return an op that fails unless x is {words} y, element by element."
     export_value(name, check)
     export_value(f"debugging.{name}", check)
+    CHECKS[name] = check
 
 
 for _name, _op, _sign, _words in (
@@ -167,6 +171,7 @@ def _export_sign(name: str, op_name: str, sign: str, words: str) -> None:
     check.__doc__ = f"Return an op that fails unless every element of x is {words}."
     export_value(name, check)
     export_value(f"debugging.{name}", check)
+    CHECKS[name] = check
 
 
 for _name, _op, _sign, _words in (

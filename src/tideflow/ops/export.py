@@ -18,8 +18,9 @@ Overload = Callable[[Callable[..., Any], Any, Any], Any]
 
 _exports: dict[str, Any] = {}
 _exports_v2: dict[str, Any] = {}
-_overloads: dict[str, Overload] = {}
-_overloaded_kinds: list[type] = []
+# By name: for arguments of which kind a call is, those for any kind last.
+_overloads: dict[str, list[tuple[type, Overload]]] = {}
+_overloaded_kinds: set[type] = set()
 
 
 def export(*names: str) -> Callable[[T], T]:
@@ -90,14 +91,18 @@ def overload(name: str) -> Callable[[T], T]:
     return register
 
 
-def overload_each(name: str, call: Overload) -> None:
-    """Let `call(function, args, kwargs)` take them (see `overload`), on what has a public name."""
-    _overloads[name] = call
+def overload_each(name: str, call: Overload, kind: type = object) -> None:
+    """Let `call(function, args, kwargs)` take them (see `overload`), on what has a public name.
+
+    kind: leaves calls without an argument of that kind to others.
+    """
+    calls = _overloads.setdefault(name, [])
+    calls.insert(len(calls) if kind is object else 0, (kind, call))
 
 
 def overload_for(kind: type) -> None:
     """Say which class of arguments overloads are for."""
-    _overloaded_kinds.append(kind)
+    _overloaded_kinds.add(kind)
 
 
 def arguments_of(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
@@ -111,15 +116,24 @@ def arguments_of(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[s
 def _with_overloads(table: dict[str, Any]) -> dict[str, Any]:
     """Return a table in which functions with an overload ask it, under all their names."""
     made: dict[int, Any] = {}
-    for name, call in _overloads.items():
+    for name, calls in _overloads.items():
         function = table.get(name)
         if function is not None:
-            made[id(function)] = _overloaded(function, call)
+            made[id(function)] = _overloaded(function, tuple(calls))
     return {name: made.get(id(thing), thing) for name, thing in table.items()}
 
 
 @functools.cache
-def _overloaded(function: Callable[..., Any], call: Overload) -> Callable[..., Any]:
+def _overloaded(
+    function: Callable[..., Any], calls: tuple[tuple[type, Overload], ...]
+) -> Callable[..., Any]:
+    def answered(args: Any, kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        for kind, call in calls:
+            if any(isinstance(value, kind) for value in given):
+                return call(function, args, kwargs)
+        return function(*args, **kwargs)
+
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
@@ -127,7 +141,7 @@ def _overloaded(function: Callable[..., Any], call: Overload) -> Callable[..., A
             if kind in _overloaded_kinds or (
                 kind in (list, tuple) and any(type(item) in _overloaded_kinds for item in value)
             ):
-                return call(function, args, kwargs)
+                return answered(args, kwargs)
         return function(*args, **kwargs)
 
     return either

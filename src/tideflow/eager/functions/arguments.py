@@ -96,7 +96,8 @@ class Arguments:
             inner = [self._walk(part) for part in value.parts]
             return inner[0] if value.value_type is Tensor else (value.value_type, *inner)
         if nest.is_composite(value):
-            return (type(value), *map(self._walk, nest.flatten(value, expand_composites=True)))
+            parts = nest.flatten(value, expand_composites=True)
+            return (nest.told_of(value), *map(self._walk, parts))
         try:
             hash(value)
         except TypeError:

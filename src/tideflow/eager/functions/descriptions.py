@@ -56,8 +56,10 @@ def named_specs(value: Any, name: str, next_spec: Callable[[], Any]) -> Any:
         found, parts = type_spec_of(value) or value, nest.flatten(value, expand_composites=True)
     else:
         return value
-    for _ in parts:
-        next_spec()
+    for part in parts:
+        # Variables, of which a composite may consist, are no arguments.
+        if isinstance(part, _TENSORS):
+            next_spec()
     return found
 
 

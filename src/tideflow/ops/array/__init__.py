@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideflow.ops.array.diagonals import (
+    eye,
     matrix_band_part,
     matrix_diag,
     matrix_diag_part,
@@ -14,10 +15,10 @@ from tideflow.ops.array.gathering import (
     gather_v2_kernel,
     sparse_rows_grad,
 )
-from tideflow.ops.array.joining import concat, stack
+from tideflow.ops.array.joining import concat, split, stack
 from tideflow.ops.array.padding import pad
 from tideflow.ops.array.searching import first_occurrences, unique
-from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape
+from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape, shape
 from tideflow.ops.array.slicing import getitem, slice_bounds
 from tideflow.ops.array.strided import strided_index
 from tideflow.ops.array.transposing import matrix_transpose
@@ -26,6 +27,7 @@ __all__ = [
     "boolean_mask",
     "broadcast_dynamic_shape",
     "concat",
+    "eye",
     "first_occurrences",
     "gather_v2_grad",
     "gather_v2_kernel",
@@ -37,8 +39,10 @@ __all__ = [
     "matrix_transpose",
     "pad",
     "reshape",
+    "shape",
     "slice_bounds",
     "sparse_rows_grad",
+    "split",
     "stack",
     "strided_index",
     "unique",

@@ -6,7 +6,7 @@ one thing, or several tensors where it is expanded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from tideflow.graph.types import TensorLike
@@ -16,20 +16,28 @@ from tideflow.ops.framework.indexed_slices import IndexedSlices
 Flatten = Callable[[Any], list[Any]]
 Rebuild = Callable[[Any, list[Any]], Any]
 
-_composites: list[tuple[type, Flatten, Rebuild]] = []
+_composites: list[tuple[type, Flatten, Rebuild, Callable[[Any], Hashable]]] = []
 
 
-def register_composite(kind: type, flatten_parts: Flatten, rebuild: Rebuild) -> None:
+def register_composite(
+    kind: type,
+    flatten_parts: Flatten,
+    rebuild: Rebuild,
+    told: Callable[[Any], Hashable] = type,
+) -> None:
     """Teach a class that stands for several tensors.
 
     Args:
       flatten_parts: gives the tensors of an instance.
       rebuild: makes an instance like a given one from other tensors.
+      told: gives what an instance is besides its tensors, its class by default.
     """
-    _composites.append((kind, flatten_parts, rebuild))
+    _composites.append((kind, flatten_parts, rebuild, told))
 
 
-def _composite(value: object) -> tuple[type, Flatten, Rebuild] | None:
+def _composite(
+    value: object,
+) -> tuple[type, Flatten, Rebuild, Callable[[Any], Hashable]] | None:
     for entry in _composites:
         if isinstance(value, entry[0]):
             return entry
@@ -39,6 +47,12 @@ def _composite(value: object) -> tuple[type, Flatten, Rebuild] | None:
 def is_composite(value: TensorLike) -> bool:
     """Whether a value stands for several tensors."""
     return _composite(value) is not None
+
+
+def told_of(value: object) -> Any:
+    """Return what a value that stands for several tensors is besides them."""
+    entry = _composite(value)
+    return type(value) if entry is None else entry[3](value)
 
 
 @export("nest.is_nested")

@@ -300,8 +300,10 @@ def svd(
     compute_uv: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Return singular values s, and with compute_uv also u and v, of matrices [..., M, N]."""
+    """Return singular values s, real, and with compute_uv also u and v, of [..., M, N]."""
     s, u, v = apply_op("Svd", tensor, full_matrices=full_matrices, compute_uv=compute_uv, name=name)
+    if s.dtype.is_complex:
+        s = apply_op("Real", s, Tout=s.dtype.real_dtype)
     return (s, u, v) if compute_uv else s
 
 

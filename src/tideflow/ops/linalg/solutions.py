@@ -15,14 +15,17 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.array import matrix_diag, matrix_diag_part, matrix_set_diag, matrix_transpose
-from tideflow.ops.control_flow import while_loop
+from tideflow.ops.checks import CHECKS
+from tideflow.ops.control_flow import control_dependencies, while_loop
 from tideflow.ops.export import export
-from tideflow.ops.linalg.factors import cholesky, svd
+from tideflow.ops.framework import conj, identity
+from tideflow.ops.linalg.factors import cholesky, self_adjoint_eig, svd
 from tideflow.ops.linalg.matrices import matrix_triangular_solve
 from tideflow.ops.linalg.products import matmul
 from tideflow.ops.math import abs as absolute
 from tideflow.ops.math import norm
 from tideflow.wire import dtypes
+from tideflow.wire.dtypes import DType
 
 # Up to this 1-norm the Padé approximant of this degree is exact to the type's rounding.
 _SINGLE = (7, 3.925724783138660)
@@ -251,7 +254,7 @@ def tridiagonal_solve(
     Raises: ValueError for another format or ranks that do not go together.
     """
     with _scope(name, "tridiagonal_solve"):
-        bands = _compact(diagonals, diagonals_format)
+        bands = compact_diagonals(diagonals, diagonals_format)
         given = convert_to_tensor(rhs, bands.dtype)
         is_vector = given.shape.rank is not None and given.shape.rank == (bands.shape.rank or 0) - 1
         if is_vector:
@@ -281,14 +284,14 @@ def tridiagonal_matmul(
 ) -> Tensor:
     """Return T @ rhs [..., M, K] for matrices T of three diagonals; see tridiagonal_solve."""
     with _scope(name, "tridiagonal_matmul"):
-        bands = _compact(diagonals, diagonals_format)
+        bands = compact_diagonals(diagonals, diagonals_format)
         rows = apply_op("Split", -2, bands, num_split=3)
         made: Tensor = apply_op("TridiagonalMatMul", *rows, rhs)
         return made
 
 
-def _compact(diagonals: Any, form: str) -> Tensor:
-    """Return diagonals given in any form as [..., 3, M]."""
+def compact_diagonals(diagonals: Any, form: str) -> Tensor:
+    """Return three diagonals given in any form (see tridiagonal_solve) as [..., 3, M]."""
     if form == "compact":
         return convert_to_tensor(diagonals)
     made: Tensor
@@ -326,6 +329,75 @@ def banded_triangular_solve(
     with _scope(name, "banded_triangular_solve"):
         made: Tensor = apply_op("BandedTriangularSolve", bands, rhs, lower=lower, adjoint=adjoint)
         return made
+
+
+@export("linalg.eigh_tridiagonal")
+def eigh_tridiagonal(
+    alpha: TensorLike,
+    beta: TensorLike,
+    eigvals_only: bool = True,
+    select: str = "a",
+    select_range: Any = None,
+    tol: float | None = None,
+    name: str | None = None,
+) -> Any:
+    """Return the eigenvalues, rising, of a self-adjoint matrix of three diagonals.
+
+    Args:
+      alpha: the main diagonal [N], of which real parts count.
+      beta: the upper diagonal [N - 1]; the lower one is its conjugate.
+      eigvals_only: False for the eigenvectors, too, the columns of a matrix.
+      select: "a" for all; "i" for those with the indices select_range, first and last; "v" for
+        those in the interval select_range, without its lower end.
+      tol: not used, since all are as exact as their type.
+    Raises: ValueError for another choice, or types that differ; InvalidArgumentError for an empty
+    range.
+    """
+    with _scope(name, "eigh_tridiagonal"):
+        main, upper = convert_to_tensor(alpha), convert_to_tensor(beta)
+        if main.dims and main.dims[0] is not None and main.dims[0] <= 1:
+            return _real(main)
+        if main.dtype != upper.dtype:
+            raise ValueError("'alpha' and 'beta' must have the same type.")
+        if select not in ("a", "i", "v"):
+            raise ValueError("'select must have a value in {'a', 'i', 'v'}.")
+        # The upper triangle does not count.
+        lower = matrix_diag(conj(upper), k=-1)
+        values, vectors = self_adjoint_eig(matrix_set_diag(lower, _cast(_real(main), main.dtype)))
+        values = _real(values)
+        if select != "a":
+            kept = _within(values, select, select_range)
+            values = apply_op("GatherV2", values, kept, 0)
+            vectors = apply_op("GatherV2", vectors, kept, 1)
+        return values if eigvals_only else (values, vectors)
+
+
+def _real(x: Tensor) -> Any:
+    return apply_op("Real", x, Tout=x.dtype.real_dtype) if x.dtype.is_complex else x
+
+
+def _cast(x: Tensor, dtype: DType) -> Any:
+    return x if x.dtype == dtype else apply_op("Cast", x, DstT=dtype)
+
+
+def _within(values: Tensor, select: str, limits: Any) -> Any:
+    """Return the places of eigenvalues, by their indices ("i") or in an interval ("v")."""
+    first, last = limits
+    if select == "i":
+        message = "Got empty index range in select_range."
+        check = CHECKS["assert_less_equal"](first, last, message=message)
+        found = apply_op("Range", first, apply_op("AddV2", last, 1), 1)
+    else:
+        message = "Got empty interval in select_range."
+        check = CHECKS["assert_less"](first, last, message=message)
+        low, high = (convert_to_tensor(limit, values.dtype) for limit in (first, last))
+        is_above, is_below = apply_op("Greater", values, low), apply_op("LessEqual", values, high)
+        places = apply_op("Where", apply_op("LogicalAnd", is_above, is_below))
+        found = apply_op("Squeeze", places, squeeze_dims=[-1])
+    if check is None:
+        return found
+    with control_dependencies([check]):
+        return identity(found)
 
 
 # ---- eigenvalues of any matrix

@@ -12,14 +12,17 @@ from tideflow.ops.math.ranges import linspace
 from tideflow.ops.math.reducing import (
     norm,
     one_of,
+    reduce_any,
     reduce_mean,
     reduce_prod,
     reduce_std,
     reduce_sum,
 )
+from tideflow.ops.math.sorting import argsort
 
 __all__ = [
     "abs",
+    "argsort",
     "bincount",
     "cast",
     "clip_by_global_norm",
@@ -31,6 +34,7 @@ __all__ = [
     "norm",
     "not_equal",
     "one_of",
+    "reduce_any",
     "reduce_mean",
     "reduce_prod",
     "reduce_std",
