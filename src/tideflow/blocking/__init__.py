@@ -15,7 +15,14 @@ from tideflow.blocking.pools import (
     held_place,
     in_place,
 )
-from tideflow.blocking.run import run_blocking
+from tideflow.blocking.run import has_loop, run_blocking, run_sized
+from tideflow.blocking.sizes import (
+    LONG_BYTES,
+    OBJECT_BYTES,
+    item_bytes,
+    work_bytes,
+    work_on_alike,
+)
 from tideflow.blocking.stop_flag import StopFlag, Stopped
 from tideflow.blocking.turns import Turns
 
@@ -27,16 +34,23 @@ __all__ = [
     "FUNCTIONS",
     "GRAPHS",
     "KERNELS",
+    "LONG_BYTES",
     "LOOP_BUDGET_S",
     "MESSAGES",
+    "OBJECT_BYTES",
     "Durations",
     "Parts",
     "Pool",
     "StopFlag",
     "Stopped",
     "Turns",
+    "has_loop",
     "held_place",
     "in_place",
+    "item_bytes",
     "run_blocking",
+    "run_sized",
     "weight_of",
+    "work_bytes",
+    "work_on_alike",
 ]

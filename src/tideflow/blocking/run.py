@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tideflow.blocking.pools import Pool
+from tideflow.blocking.sizes import LONG_BYTES
 from tideflow.blocking.stop_flag import StopFlag
 from tideflow.platform import clock
 
@@ -45,6 +46,27 @@ async def run_blocking(
         return job.result()
     finally:
         del job  # it holds an error whose traceback holds this frame
+
+
+def has_loop() -> bool:
+    """Whether the calling thread runs an event loop, which must not be kept."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def run_sized(pool: Pool, size_bytes: int, work: Callable[[], T]) -> T:
+    """Return what work gives, done in a thread of the pool where it is long for the event loop.
+
+    Args:
+      size_bytes: as how many bytes it counts (see tideflow.blocking.sizes).
+    Raises: as run_blocking.
+    """
+    if size_bytes <= LONG_BYTES or not has_loop():
+        return work()
+    return await run_blocking(pool, lambda _: work())
 
 
 def _end_of(job: concurrent.futures.Future[Any]) -> asyncio.Future[None]:

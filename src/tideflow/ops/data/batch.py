@@ -6,12 +6,21 @@ kernels/data/experimental/{unbatch,rebatch}_dataset_op.cc.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tideflow.blocking import Turns
+from tideflow.blocking import (
+    DATA,
+    OBJECT_BYTES,
+    Turns,
+    item_bytes,
+    run_sized,
+    work_bytes,
+    work_on_alike,
+)
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.op_def import declare_like
 from tideflow.graph.shapes import Dims
@@ -30,7 +39,8 @@ from tideflow.ops.data.values import (
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
-Join = Callable[[Sequence[Element]], Element]
+# Makes one element of several.
+Join = Callable[[Sequence[Element]], Awaitable[Element]]
 
 
 class _Batched:
@@ -46,15 +56,17 @@ class _Batched:
         self._turns = Turns()
 
     async def next(self) -> Element | None:
+        found = None
         try:
             await self._collect()
+            elements = self._collected
+            if len(elements) == self._size or (elements and not self._drop):
+                found = await self._join(elements)
         except Exception:
             self._collected = []
             raise
-        elements, self._collected = self._collected, []
-        if not elements or (self._drop and len(elements) < self._size):
-            return None
-        return self._join(elements)
+        self._collected = []
+        return found
 
     async def _collect(self) -> None:
         while self._source is not None and len(self._collected) < self._size:
@@ -94,7 +106,12 @@ def batched(
 
 def batches_of(types: Sequence[DType]) -> Join:
     """Return what makes one element of several, whose components have a further axis in front."""
-    return lambda elements: batch(elements, types)
+
+    async def join(elements: Sequence[Element]) -> Element:
+        size_bytes = work_on_alike(elements, len(elements))
+        return await run_sized(DATA, size_bytes, lambda: batch(elements, types))
+
+    return join
 
 
 def _batch_shapes(shapes: Sequence[Dims], size: int, drop_remainder: bool) -> list[Dims]:
@@ -142,10 +159,8 @@ def batch_dataset(
 # ---- padded
 
 
-def _padded(
-    values: Sequence[Any], wanted: Sequence[int], filler: object, dtype: DType, component: int
-) -> Any:
-    """Return one component of several elements as one array, with filler where they are short.
+def _padded_shape(values: Sequence[Any], wanted: Sequence[int], component: int) -> tuple[int, ...]:
+    """Return the shape of one component of several elements as one array.
 
     wanted: the size of each axis, -1 for that of the largest element.
     Raises: InvalidArgumentError for another rank; DataLossError for an element that is too large.
@@ -165,10 +180,15 @@ def _padded(
                 f"{list(wanted)}"
             )
     full = [most if most >= 0 else max(sizes) for most, sizes in zip(wanted, zip(*shapes))]
-    made = np.full((len(values), *full), filler, dtype.as_numpy_dtype)
-    for i, (value, shape) in enumerate(zip(values, shapes)):
-        if shape:
-            made[i][tuple(slice(size) for size in shape)] = value
+    return (len(values), *full)
+
+
+def _padded(values: Sequence[Any], shape: Sequence[int], filler: object, dtype: DType) -> Any:
+    """Return one component of several elements as one array, with filler where they are short."""
+    made = np.full(shape, filler, dtype.as_numpy_dtype)
+    for i, value in enumerate(values):
+        if found := np.shape(value):
+            made[i][tuple(slice(size) for size in found)] = value
         else:
             made[i] = value[()] if isinstance(value, np.ndarray) else value
     return made
@@ -214,11 +234,22 @@ def padded_batch_dataset(
             raise fail("All padding values must be scalars")
         fillers.append(value[()] if isinstance(value, np.ndarray) else value)
 
-    def join(elements: Sequence[Element]) -> Element:
-        columns = zip(zip(*elements), wanted, fillers, Toutput_types)
-        return tuple(
-            _padded(values, sizes, filler, dtype, i)
-            for i, (values, sizes, filler, dtype) in enumerate(columns)
+    async def join(elements: Sequence[Element]) -> Element:
+        least_bytes = OBJECT_BYTES * len(elements) * len(wanted)
+        columns = list(zip(*elements))
+
+        def measure() -> list[tuple[int, ...]]:
+            pairs = zip(columns, wanted)
+            return [_padded_shape(values, sizes, i) for i, (values, sizes) in enumerate(pairs)]
+
+        shapes = await run_sized(DATA, least_bytes, measure)
+        full_bytes = sum(
+            math.prod(shape) * item_bytes(dtype.as_numpy_dtype)
+            for shape, dtype in zip(shapes, Toutput_types)
+        )
+        parts = zip(columns, shapes, fillers, Toutput_types)
+        return await run_sized(
+            DATA, least_bytes + full_bytes, lambda: tuple(_padded(*part) for part in parts)
         )
 
     padded = [tuple(None if size < 0 else size for size in sizes) for sizes in wanted]
@@ -298,7 +329,10 @@ declare_like("ExperimentalUnbatchDataset", "UnbatchDataset", without=("metadata"
 
 
 class _Rebatched:
-    __slots__ = ("_at", "_drop", "_element", "_empty", "_parts", "_round", "_sizes", "_source")
+    __slots__ = (
+        "_at", "_count", "_drop", "_element", "_empty", "_parts", "_round", "_sizes", "_source",
+        "_turns",
+    )  # fmt: skip
 
     def __init__(self, dataset: Dataset, sizes: Sequence[int], drop_remainder: bool) -> None:
         self._source: Iterator | None = dataset.iterator()
@@ -309,14 +343,17 @@ class _Rebatched:
         self._sizes = sizes
         self._drop = drop_remainder
         self._round = 0
-        # The rows of a batch so far, and the element that the next ones come from.
+        # The rows of a batch so far, how many they are, and the element that the next ones come
+        # from.
         self._parts: list[Element] = []
+        self._count = 0
         self._element: Element | None = None
         self._at = 0
+        self._turns = Turns()
 
     async def next(self) -> Element | None:
         wanted = self._sizes[self._round]
-        while (missing := wanted - sum(len(part[0]) for part in self._parts)) > 0:
+        while (missing := wanted - self._count) > 0:
             if self._element is None:
                 element = None if self._source is None else await self._source.next()
                 if element is None:
@@ -326,17 +363,32 @@ class _Rebatched:
                 self._element, self._at = element, 0
             end = min(self._at + missing, len(self._element[0]))
             self._parts.append(tuple(value[self._at : end] for value in self._element))
+            self._count += end - self._at
             self._at = end
             if end == len(self._element[0]):
                 self._element = None
-        parts, self._parts = self._parts, []
+            await self._turns.pause()
+        parts = self._parts
         if missing > 0 and (self._drop or not parts):
+            self._parts, self._count = [], 0
             return None
+        try:
+            found = await _joined_rows(parts) if parts else self._empty
+        except Exception:  # one that is cancelled leaves its rows to the next call
+            self._parts, self._count = [], 0
+            raise
+        self._parts, self._count = [], 0
         self._round = (self._round + 1) % len(self._sizes)
-        if parts:
-            self._empty = tuple(value[:0] for value in parts[-1])
-            return tuple(np.concatenate(column) for column in zip(*parts))
-        return self._empty
+        self._empty = tuple(value[:0] for value in found)
+        return found
+
+
+async def _joined_rows(parts: Sequence[Element]) -> Element:
+    """Return the rows of several elements as one."""
+    size_bytes = sum(OBJECT_BYTES + work_bytes(value) for part in parts for value in part)
+    return await run_sized(
+        DATA, size_bytes, lambda: tuple(np.concatenate(column) for column in zip(*parts))
+    )
 
 
 @dataset_op(

@@ -8,7 +8,6 @@ Rule 3: whoever produces many elements lets others have the loop now and then (`
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from tideflow.blocking import (
     LOOP_BUDGET_S,
     Durations,
     StopFlag,
+    has_loop,
     run_blocking,
     weight_of,
 )
@@ -80,14 +80,6 @@ def drive(coro: Coroutine[Any, Any, Any], run: Callable[[Coroutine[Any, Any, Any
                 step, given = coro.throw, error
 
 
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 class _ReachedOnLoop:
     """An iterator that needs the event loop, for those below it that may be without one."""
 
@@ -98,7 +90,7 @@ class _ReachedOnLoop:
 
     async def next(self) -> Element | None:
         call = self._iterator.next()
-        found: Element | None = await (call if _has_loop() else OnLoop(call))
+        found: Element | None = await (call if has_loop() else OnLoop(call))
         return found
 
 
@@ -139,7 +131,7 @@ class Function:
         is_simple = self._function.is_synchronous and not self._function.blocks
         return bool(is_simple) and self._durations.seconds <= LOOP_BUDGET_S
 
-    async def _ready(self, has_loop: bool) -> Any:
+    async def _ready(self, is_on_loop: bool) -> Any:
         if self._function is None:
             scope = _scope.get()
 
@@ -147,24 +139,24 @@ class Function:
                 found = self._ctx.function(self._ref)
                 return found if scope is None else found.anew(scope)
 
-            self._function = await run_blocking(GRAPHS, make) if has_loop else make()
+            self._function = await run_blocking(GRAPHS, make) if is_on_loop else make()
         return self._function
 
     async def __call__(self, *args: Any) -> list[Any]:
         """Return the results.  Raises: the function's own errors."""
-        has_loop = _has_loop()
-        function = await self._ready(has_loop)
+        is_on_loop = has_loop()
+        function = await self._ready(is_on_loop)
         # A step is a flag, too, by which whoever is cancelled stops a function in a thread.
         step: Any = self._ctx.detached_step()
         args += self._captured
         found: list[Any]
-        if not function.is_synchronous or (has_loop and function.blocks):
+        if not function.is_synchronous or (is_on_loop and function.blocks):
             call = function(step, *args)
-            found = await (call if has_loop else OnLoop(call))
+            found = await (call if is_on_loop else OnLoop(call))
             return found
         weight = weight_of(args)
         started = clock.monotonic_s()
-        if not has_loop or self._durations.is_short(weight):
+        if not is_on_loop or self._durations.is_short(weight):
             found = function.run(step, args)
         else:
             found = await run_blocking(DATA, lambda _: function.run(step, args), step)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.blocking import Turns
+from tideflow.blocking import DATA, OBJECT_BYTES, Turns, run_sized, work_bytes
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.op_def import declare_like
 from tideflow.ops.data.batch import batched, batches_of, row_count
@@ -88,12 +88,17 @@ def dense_to_sparse_batch_dataset(
             f"{len(input_dataset.types)}"
         )
     [dtype] = input_dataset.types
+
+    async def join(elements: Sequence[Element]) -> Element:
+        work = sum(OBJECT_BYTES + work_bytes(value) for (value,) in elements)
+        return await run_sized(DATA, work, lambda: _sparse(elements, sizes, dtype))
+
     return batched(
         input_dataset.iterator,
         input_dataset.cardinality,
         batch_size,
         drop_remainder=False,
-        join=lambda elements: _sparse(elements, sizes, dtype),
+        join=join,
     )
 
 
@@ -126,10 +131,18 @@ class _Sliding:
         if len(found) < self._size and self._drop:
             self._held.clear()
             return None
+        try:
+            made = await self._join(found)
+        except Exception:  # a call that is cancelled leaves its elements to the next one
+            self._go_on()
+            raise
+        self._go_on()
+        return made
+
+    def _go_on(self) -> None:
         self._skipped = max(self._shift - len(self._held), 0)
         for _ in range(min(self._shift, len(self._held))):
             self._held.popleft()
-        return self._join(found)
 
     async def _fill(self, wanted: int) -> None:
         while self._source is not None and len(self._held) < wanted:

@@ -6,11 +6,20 @@ TensorFlow 2.21.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tideflow.blocking import FILES, StopFlag, Turns, run_blocking
+from tideflow.blocking import (
+    FILES,
+    KERNELS,
+    OBJECT_BYTES,
+    StopFlag,
+    Turns,
+    run_blocking,
+    run_sized,
+)
 from tideflow.formats import file_errors, path_of
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
@@ -134,18 +143,32 @@ async def initialize_table_from_text_file(
         )
     lines = lines if vocab_size == -1 else lines[:vocab_size]
     mark = delimiter.encode()
-    rows = [
-        (
-            _column(line, number, key_index, mark, table.key_dtype),
-            _column(line, number, value_index, mark, table.value_dtype),
-        )
-        for number, line in enumerate(lines, offset)
-    ]
-    keys = np.empty(len(rows), table.key_dtype.as_numpy_dtype)
-    values = np.empty(len(rows), table.value_dtype.as_numpy_dtype)
-    keys[:] = [key for key, _ in rows]
-    values[:] = [value for _, value in rows]
-    table.fill(keys, values)
+
+    def columns() -> tuple[list[Any], list[Any]]:
+        rows = [
+            (
+                _column(line, number, key_index, mark, table.key_dtype),
+                _column(line, number, value_index, mark, table.value_dtype),
+            )
+            for number, line in enumerate(lines, offset)
+        ]
+        return [key for key, _ in rows], [value for _, value in rows]
+
+    await _fill(table, len(lines), columns)
+
+
+async def _fill(
+    table: LookupTable, count: int, columns: Callable[[], tuple[list[Any], list[Any]]]
+) -> None:
+    """Fill a table with two columns of so many entries; the loop goes on where they are many."""
+
+    def work() -> None:
+        keys = np.empty(count, table.key_dtype.as_numpy_dtype)
+        values = np.empty(count, table.value_dtype.as_numpy_dtype)
+        keys[:], values[:] = columns()
+        table.fill(keys, values)
+
+    await run_sized(KERNELS, OBJECT_BYTES * count, work)
 
 
 @op(
@@ -183,12 +206,7 @@ async def initialize_table_from_dataset(
         await turns.pause()
     if not keys:
         raise errors.OutOfRangeError(f"the dataset that fills table {table.name!r} is empty")
-    made = [
-        np.empty(len(found), dtype.as_numpy_dtype)
-        for found, dtype in ((keys, table.key_dtype), (values, table.value_dtype))
-    ]
-    made[0][:], made[1][:] = keys, values
-    table.fill(*made)
+    await _fill(table, len(keys), lambda: (keys, values))
 
 
 not_differentiable(

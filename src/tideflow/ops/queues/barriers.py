@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from tideflow.blocking import KERNELS, run_sized, work_on_alike
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
@@ -29,6 +30,9 @@ from tideflow.wire.dtypes import DType
 
 _FIRST_INDEX = -(2**63)  # TensorFlow numbers insertions from here
 
+# A complete tuple: its index, its place among those of one index, its key, and its components.
+_Tuple: TypeAlias = "tuple[int, int, bytes, list[Any]]"
+
 
 class Barrier:
     """Tuples by keys, complete ones in the order in which their keys came."""
@@ -40,7 +44,7 @@ class Barrier:
         self._number = _FIRST_INDEX  # of the next call that brings new keys
         self._entered = itertools.count()
         self._incomplete: dict[bytes, tuple[int, list[Any]]] = {}
-        self._ready: list[tuple[int, int, bytes, list[Any]]] = []
+        self._ready: list[_Tuple] = []
         self._is_closed = False
         self._is_cancelled = False
         self._waiting: list[asyncio.Future[None]] = []
@@ -97,6 +101,16 @@ class Barrier:
             )
         taken = [heapq.heappop(self._ready) for _ in range(min(count, len(self._ready)))]
         self._changed()
+        work = work_on_alike([taken[0][3]] if taken else [], len(taken))
+        try:
+            return await run_sized(KERNELS, work, lambda: self._batch(taken))
+        except asyncio.CancelledError:  # who is cancelled has taken nothing
+            for one in taken:
+                heapq.heappush(self._ready, one)
+            self._changed()
+            raise
+
+    def _batch(self, taken: Sequence[_Tuple]) -> tuple[Any, Any, list[Any]]:
         keys = np.empty(len(taken), object)
         keys[:] = [key for _, _, key, _ in taken]
         columns = [

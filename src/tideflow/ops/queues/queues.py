@@ -18,12 +18,14 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tideflow.blocking import KERNELS, OBJECT_BYTES, item_bytes, run_sized, work_on_alike
 from tideflow.graph import shapes as static_shapes
 from tideflow.graph.shapes import Dims
 from tideflow.ops.random import Samples, seeds_of
@@ -31,6 +33,10 @@ from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 Element: TypeAlias = "tuple[Any, ...]"
+_Column: TypeAlias = "tuple[list[np.ndarray[Any, Any]], tuple[int, ...]]"
+
+# So many elements are put or taken in one turn of the loop.
+_MOST_MOVES = 1 << 13
 
 
 class _Attempt:
@@ -114,7 +120,8 @@ class Queue:
     async def put_many(self, batch: Element) -> None:
         """Put the rows of a batch, each as an element (see put)."""
         self._check_types(batch)
-        await self._put_all(deque(self._rows(batch)))
+        work = OBJECT_BYTES * sum(len(value) for value in batch if np.ndim(value))
+        await self._put_all(await run_sized(KERNELS, work, lambda: deque(self._rows(batch))))
 
     async def take(self) -> Element:
         """Take one element.  Raises: OutOfRangeError when closed and empty."""
@@ -129,7 +136,12 @@ class Queue:
         self._check_batch(count)
         if not count:
             return self._empty_batch()
-        return self._batch(await self._take(count, up_to))
+        taken = await self._take(count, up_to)
+        try:
+            return await self._batch(taken)
+        except asyncio.CancelledError:
+            self._take_back(taken)
+            raise
 
     async def close(self, cancel_pending: bool = False) -> None:
         """Close the queue behind the puts that wait, or at once and cancel those.
@@ -178,9 +190,12 @@ class Queue:
                 f"cannot dequeue {count} elements from {self._label}; at least 0 can be asked for"
             )
 
-    def _batch(self, elements: list[Element]) -> Element:
-        columns = zip(*elements)
-        return tuple(_stack(column, dtype) for column, dtype in zip(columns, self.types))
+    async def _batch(self, elements: list[Element]) -> Element:
+        def work() -> Element:
+            columns = zip(*elements)
+            return tuple(_stack(column, dtype) for column, dtype in zip(columns, self.types))
+
+        return await run_sized(KERNELS, work_on_alike(elements, len(elements)), work)
 
     def _empty_batch(self) -> Element:
         return tuple(
@@ -194,7 +209,7 @@ class Queue:
         def advance() -> bool:
             if self.closed:
                 raise errors.CancelledError(f"{self._label} is closed; nothing can be enqueued")
-            while elements and len(self._elements) < self.capacity:
+            for _ in range(min(len(elements), self.capacity - len(self._elements), _MOST_MOVES)):
                 self._store(elements.popleft())
                 self._moves += 1
             return not elements
@@ -206,6 +221,7 @@ class Queue:
         taken: list[Element] = []
 
         def advance() -> bool:
+            wanted = count
             missing = count - len(taken)
             if self.closed and len(self._elements) < missing:
                 if not up_to or not (taken or self._elements):
@@ -213,22 +229,24 @@ class Queue:
                     taken.clear()
                     raise self._too_few(count)
                 missing = len(self._elements)
-                taken.extend(self._next() for _ in range(missing))
-                return True
-            for _ in range(min(missing, self._available())):
+                wanted = len(taken) + missing
+            for _ in range(min(missing, self._available(), _MOST_MOVES)):
                 taken.append(self._next())
                 self._moves += 1
-            return len(taken) == count
+            return len(taken) == wanted
 
         attempt = _Attempt(advance)
         try:
             await self._wait(self._takes, attempt)
         except asyncio.CancelledError:
             # Also when the elements had arrived already: who is cancelled has taken nothing.
-            self._give_back(taken)
-            self._pump()
+            self._take_back(taken)
             raise
         return taken
+
+    def _take_back(self, taken: list[Element]) -> None:
+        self._give_back(taken)
+        self._pump()
 
     async def _wait(self, line: deque[_Attempt], attempt: _Attempt) -> None:
         line.append(attempt)
@@ -245,11 +263,15 @@ class Queue:
             raise attempt.error
 
     def _pump(self) -> None:
-        """Let the first in each line act, until neither can."""
+        """Let the first in each line act, until neither can; after many moves, others first."""
+        first = self._moves
         while True:
             before = self._moves
             finished = self._advance(self._puts) + self._advance(self._takes)
             if not finished and before == self._moves:
+                return
+            if self._moves - first >= _MOST_MOVES:
+                asyncio.get_running_loop().call_soon(self._pump)
                 return
 
     def _advance(self, line: deque[_Attempt]) -> int:
@@ -356,9 +378,21 @@ class PaddingFIFOQueue(Queue):
 
     kind = "PaddingFIFOQueue"
 
-    def _batch(self, elements: list[Element]) -> Element:
-        columns = zip(*elements)
-        return tuple(_pad_and_stack(column, dtype) for column, dtype in zip(columns, self.types))
+    async def _batch(self, elements: list[Element]) -> Element:
+        def arrays() -> list[_Column]:
+            return [_column(*pair) for pair in zip(zip(*elements), self.types)]
+
+        least_bytes = OBJECT_BYTES * len(elements) * len(self.types)
+        columns = await run_sized(KERNELS, least_bytes, arrays)
+        full_bytes = sum(
+            math.prod(shape) * item_bytes(dtype.as_numpy_dtype)
+            for (_, shape), dtype in zip(columns, self.types)
+        )
+
+        def work() -> Element:
+            return tuple(_padded(*column, dtype) for column, dtype in zip(columns, self.types))
+
+        return await run_sized(KERNELS, least_bytes + full_bytes, work)
 
 
 class PriorityQueue(Queue):
@@ -410,10 +444,17 @@ def _stack(column: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
     return np.stack([_as_array(value, dtype) for value in column])
 
 
-def _pad_and_stack(column: Sequence[Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _column(column: Sequence[Any], dtype: DType) -> _Column:
+    """Return the values of a component as arrays, and the shape of all of them as one array."""
     arrays = [_as_array(value, dtype) for value in column]
-    sizes = np.max([array.shape for array in arrays], axis=0).astype(int)
-    batch = np.zeros((len(arrays), *sizes), dtype.as_numpy_dtype)
+    sizes = np.max([array.shape for array in arrays], axis=0).astype(int).tolist()
+    return arrays, (len(arrays), *sizes)
+
+
+def _padded(
+    arrays: Sequence[np.ndarray[Any, Any]], shape: tuple[int, ...], dtype: DType
+) -> np.ndarray[Any, Any]:
+    batch = np.zeros(shape, dtype.as_numpy_dtype)
     if batch.dtype == object:
         batch.fill(b"")
     for i, array in enumerate(arrays):

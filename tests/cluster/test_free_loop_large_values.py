@@ -1,0 +1,158 @@
+"""Large values leave the loop to others, whatever is done with them; the monitor of all tests
+watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tideflow.v1 as tf
+from cluster.servers import LocalCluster
+
+Make = Callable[..., LocalCluster]
+_IMAGE = [512, 512, 3]  # 3 MiB
+_IMAGES = 32
+_ROWS = 120_000
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[Any]:
+    with tf.Graph().as_default() as made:
+        yield made
+
+
+@pytest.fixture
+def session(make_cluster: Make) -> Iterator[tf.Session]:
+    cluster = make_cluster({"worker": 1})
+    with tf.Session(cluster.target("worker")) as made:
+        yield made
+
+
+def _images() -> Any:
+    return tf.data.Dataset.from_tensors(np.ones(_IMAGE, np.float32)).repeat(_IMAGES)
+
+
+def _shape_of_first(dataset: Any) -> Any:
+    return tf.shape(tf.data.make_one_shot_iterator(dataset).get_next())
+
+
+# ---- datasets
+
+
+def test_a_large_batch(session: tf.Session) -> None:
+    found = _shape_of_first(_images().batch(_IMAGES))
+    assert session.run(found).tolist() == [_IMAGES, *_IMAGE]
+
+
+def test_a_batch_of_many_strings(session: tf.Session) -> None:
+    found = _shape_of_first(tf.data.Dataset.from_tensors(b"word").repeat(_ROWS).batch(_ROWS))
+    assert session.run(found).tolist() == [_ROWS]
+
+
+def test_a_large_padded_batch(session: tf.Session) -> None:
+    found = _shape_of_first(_images().padded_batch(_IMAGES, [None, 512, 3]))
+    assert session.run(found).tolist() == [_IMAGES, *_IMAGE]
+
+
+def test_a_padded_batch_of_many_elements(session: tf.Session) -> None:
+    source = tf.data.Dataset.from_tensors(np.ones([1], np.float32)).repeat(_ROWS)
+    found = _shape_of_first(source.padded_batch(_ROWS, [None]))
+    assert session.run(found).tolist() == [_ROWS, 1]
+
+
+def test_a_large_batch_of_smaller_ones(session: tf.Session) -> None:
+    found = _shape_of_first(_images().batch(_IMAGES // 4).rebatch(_IMAGES))
+    assert session.run(found).tolist() == [_IMAGES, *_IMAGE]
+
+
+def test_a_batch_of_many_smaller_ones(session: tf.Session) -> None:
+    source = tf.data.Dataset.from_tensors(np.ones([1], np.float32)).repeat(_ROWS // 4)
+    found = _shape_of_first(source.rebatch(_ROWS // 4))
+    assert session.run(found).tolist() == [_ROWS // 4]
+
+
+# ---- queues
+
+
+def test_a_large_batch_of_a_queue(session: tf.Session) -> None:
+    queue = tf.FIFOQueue(_IMAGES, [tf.float32], [_IMAGE])
+    enqueue = queue.enqueue(tf.ones(_IMAGE))
+    largest = tf.reduce_max(queue.dequeue_many(_IMAGES))
+    for _ in range(_IMAGES):
+        session.run(enqueue)
+    assert session.run(largest) == 1.0
+
+
+def test_a_large_padded_batch_of_a_queue(session: tf.Session) -> None:
+    queue = tf.PaddingFIFOQueue(_IMAGES, [tf.float32], [[None, 512, 3]])
+    enqueue = queue.enqueue(tf.ones(_IMAGE))
+    largest = tf.reduce_max(queue.dequeue_many(_IMAGES))
+    for _ in range(_IMAGES):
+        session.run(enqueue)
+    assert session.run(largest) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["FIFOQueue", "PaddingFIFOQueue"])
+def test_a_queue_of_many_elements(session: tf.Session, kind: str) -> None:
+    queue = getattr(tf, kind)(2 * _ROWS, [tf.float32], [[]])
+    enqueue = queue.enqueue_many([tf.range(float(2 * _ROWS))])
+    everything = queue.dequeue_up_to(3 * _ROWS)
+    session.run(enqueue)
+    session.run(queue.close())
+    assert session.run(everything).tolist() == list(range(2 * _ROWS))
+
+
+def test_a_priority_queue_of_many_elements(session: tf.Session) -> None:
+    queue = tf.PriorityQueue(_ROWS, [tf.int64], [[]])
+    numbers = tf.range(_ROWS, dtype=tf.int64)
+    session.run(queue.enqueue_many([-numbers, numbers]))
+    assert session.run(queue.dequeue_many(_ROWS))[1].tolist() == list(reversed(range(_ROWS)))
+
+
+def test_a_large_batch_of_a_barrier(session: tf.Session) -> None:
+    barrier: Any = tf.raw_ops.Barrier(component_types=[tf.float32], shapes=[_IMAGE])
+    put = tf.raw_ops.BarrierInsertMany(
+        handle=barrier,
+        keys=[b"%d" % i for i in range(_IMAGES)],
+        values=tf.ones([_IMAGES, *_IMAGE]),
+        component_index=0,
+    )
+    taken = tf.raw_ops.BarrierTakeMany(
+        handle=barrier, num_elements=_IMAGES, component_types=[tf.float32]
+    )
+    session.run(put)
+    assert session.run(tf.reduce_max(taken.values[0])) == 1.0
+
+
+# ---- tables
+
+
+def test_a_table_of_many_lines(session: tf.Session, tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("\n".join(f"w{i}" for i in range(_ROWS)))
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.TextFileInitializer(
+            str(tmp_path / "words"),
+            tf.string,
+            tf.lookup.TextFileIndex.WHOLE_LINE,
+            tf.int64,
+            tf.lookup.TextFileIndex.LINE_NUMBER,
+        ),
+        -1,
+    )
+    session.run(tf.tables_initializer())
+    assert session.run(table.lookup(tf.constant(["w0", f"w{_ROWS - 1}"]))).tolist() == [
+        0,
+        _ROWS - 1,
+    ]
+
+
+def test_a_table_of_a_large_dataset(session: tf.Session) -> None:
+    numbers = tf.data.Dataset.range(_ROWS)
+    pairs = tf.data.Dataset.zip((numbers, numbers))
+    table = tf.data.experimental.table_from_dataset(pairs, key_dtype=tf.int64)
+    session.run(tf.tables_initializer())
+    assert session.run(table.size()) == _ROWS
