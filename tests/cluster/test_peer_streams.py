@@ -15,7 +15,7 @@ import pytest
 from interleaving import run_preempted
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peers import VERSION, PeerStream, PeerTable
-from tideflow.cluster.peers import stream as peer_line
+from tideflow.cluster.peers import stream as peer_stream_module
 from tideflow.cluster.peers.peer_state import ASK_AFTER_S
 from tideflow.cluster.peers.stream_state import MOST_PUSHED_BYTES
 from tideflow.cluster.rpc_log import RpcLog
@@ -122,14 +122,14 @@ _made: list[PeerStream | PeerTable] = []
 
 
 @pytest.fixture(autouse=True)
-def valid_lines() -> Iterator[None]:
+def valid_streams() -> Iterator[None]:
     _made.clear()
     yield
     for one in _made:
         one.validate()
 
 
-def end_of_line(host: Host) -> tuple[PeerStream, Wire]:
+def end_of_stream(host: Host) -> tuple[PeerStream, Wire]:
     wire = Wire()
     wire.near = PeerStream(host, lambda stream, hello: None, lambda stream, error: None)
     wire.near.messages = wire
@@ -139,7 +139,7 @@ def end_of_line(host: Host) -> tuple[PeerStream, Wire]:
 
 def joined(ps: Host, worker: Host) -> tuple[PeerStream, PeerStream]:
     """Return the ends of a stream, at the ps and at the worker."""
-    (one, near), (two, far) = end_of_line(ps), end_of_line(worker)
+    (one, near), (two, far) = end_of_stream(ps), end_of_stream(worker)
     near.far, far.far = far, near
     one.say_hello(pb.PeerHello(version=VERSION))
     two.say_hello(pb.PeerHello(version=VERSION))
@@ -152,7 +152,7 @@ async def turns(count: int = 10) -> None:
 
 
 async def test_what_is_offered_in_one_turn_goes_in_one_frame_in_its_order():
-    stream, wire = end_of_line(Host())
+    stream, wire = end_of_stream(Host())
     for i in range(5):
         stream.put(7, Rendezvous(), f"key{i}", np.float32(i), False)
     await turns()
@@ -181,7 +181,7 @@ async def test_no_order_of_two_threads_keeps_what_they_offer():
         offers = [
             functools.partial(stream.put, 7, local, key, np.float32(1), False) for key in ("a", "b")
         ]
-        was_reached = await asyncio.to_thread(run_preempted, peer_line, at, *offers)
+        was_reached = await asyncio.to_thread(run_preempted, peer_stream_module, at, *offers)
         await turns()
         if not was_reached:
             break
@@ -211,7 +211,7 @@ async def test_values_arrive_as_they_are():
 
 
 async def test_more_than_may_be_under_way_stays_to_be_asked_for():
-    stream, wire = end_of_line(Host())
+    stream, wire = end_of_stream(Host())
     local = Rendezvous()
     value = np.zeros(MOST_PUSHED_BYTES, np.uint8)
     for i in range(16):
@@ -246,8 +246,8 @@ async def test_what_is_refused_stays_to_be_asked_for():
     assert local.take_nowait("refused") == (2, False)
 
 
-async def test_what_a_lost_line_may_not_have_carried_stays_to_be_asked_for():
-    stream, wire = end_of_line(Host())
+async def test_what_a_lost_stream_may_not_have_carried_stays_to_be_asked_for():
+    stream, wire = end_of_stream(Host())
     local = Rendezvous()
     stream.put(7, local, "lost", np.float32(3), True)
     await turns()
@@ -260,7 +260,7 @@ async def test_what_a_lost_line_may_not_have_carried_stays_to_be_asked_for():
 
 
 async def test_a_value_goes_to_whoever_asks_already():
-    stream, wire = end_of_line(Host())
+    stream, wire = end_of_stream(Host())
     local = Rendezvous()
     asking = asyncio.ensure_future(local.take("key"))
     await turns()
@@ -282,8 +282,8 @@ async def test_what_fits_arrives_beside_what_does_not():
     assert local.take_nowait("key1") is not None
 
 
-async def test_a_line_that_cannot_say_hello_ends_and_nobody_waits_on_it():
-    stream, wire = end_of_line(Host())
+async def test_a_stream_that_cannot_say_hello_ends_and_nobody_waits_on_it():
+    stream, wire = end_of_stream(Host())
     local = Rendezvous()
     wire.most_bytes = 10
     stream.say_hello(pb.PeerHello(task=20 * "x"))
@@ -346,11 +346,11 @@ async def test_a_step_that_has_left_something_is_cleaned_up():
     assert ps.cleaned == [7]
 
 
-async def test_a_step_whose_values_are_on_another_line_is_cleaned_up_by_word():
+async def test_a_step_whose_values_are_on_another_stream_is_cleaned_up_by_word():
     ps = Host()
     ps.may_go_on.set()
     at_ps, at_worker = joined(ps, Host())
-    other, _ = end_of_line(ps)
+    other, _ = end_of_stream(ps)
     at_ps.has_unseen_elsewhere = lambda stream, step_id: other.has_unseen(step_id)
     other.put(7, Rendezvous(), "key", np.float32(1), False)
     await turns()
@@ -384,7 +384,7 @@ async def test_a_cancelled_run_ends_there():
     assert ps.runs == 0
 
 
-async def test_a_lost_line_ends_the_wait_for_a_run_which_is_left_to_be_joined():
+async def test_a_lost_stream_ends_the_wait_for_a_run_which_is_left_to_be_joined():
     ps = Host()
     at_ps, at_worker = joined(ps, Host())
     run = at_worker.ask_run(GraphRun("session", "graph", 7))
@@ -402,7 +402,7 @@ async def test_a_lost_line_ends_the_wait_for_a_run_which_is_left_to_be_joined():
         await at_worker.ask_run(GraphRun("session", "graph", 8))
 
 
-async def test_a_run_whose_line_was_lost_is_asked_for_in_another_way():
+async def test_a_run_whose_stream_was_lost_is_asked_for_in_another_way():
     ps = Host()
     at_ps, at_worker = joined(ps, Host())
     may_answer = asyncio.Event()
@@ -426,7 +426,7 @@ async def test_a_run_whose_line_was_lost_is_asked_for_in_another_way():
     await turns()
 
 
-async def test_a_component_function_ends_with_its_line():
+async def test_a_component_function_ends_with_its_stream():
     class Components(Host):
         async def run_component(self, run: ComponentRun) -> None:
             await self.run_graph(GraphRun("", "", run.step_id))
@@ -458,7 +458,7 @@ def peers_of(task: str, host: Host) -> PeerTable:
 async def pushing_link(host: Host | None = None) -> tuple[PeerTable, PeerStream]:
     """Return a worker's peers with one to the ps that has settled."""
     peers = peers_of(WORKER, host or Host())
-    stream, _ = end_of_line(host or Host())
+    stream, _ = end_of_stream(host or Host())
     peers.accept(stream, pb.PeerHello(version=VERSION, task=PS))
     async with asyncio.timeout(5):
         while not peers.peer(PS).pushes:
@@ -486,7 +486,7 @@ async def test_who_hears_of_the_producer_meanwhile_waits_longer():
         assert await wait.future is None
 
 
-async def test_who_waits_on_a_lost_line_asks_at_once():
+async def test_who_waits_on_a_lost_stream_asks_at_once():
     peers, stream = await pushing_link()
     wait = peers.peer(PS).wait()
     peers.peer(PS).detach(stream)
@@ -495,18 +495,18 @@ async def test_who_waits_on_a_lost_line_asks_at_once():
     assert peers.stream(PS) is None
 
 
-async def test_a_newer_line_takes_the_place_of_an_older_one():
+async def test_a_newer_stream_takes_the_place_of_an_older_one():
     peers, stream = await pushing_link()
-    newer, _ = end_of_line(Host())
+    newer, _ = end_of_stream(Host())
     peers.accept(newer, pb.PeerHello(version=VERSION, task=PS))
     assert stream.has_ended
     peers.peer(PS).detach(stream)
     assert peers.stream(PS) is newer
 
 
-async def test_of_two_lines_opened_at_once_one_stays():
+async def test_of_two_streams_opened_at_once_one_stays():
     first, second = peers_of(PS, Host()), peers_of(WORKER, Host())
-    stream, _ = end_of_line(Host())
+    stream, _ = end_of_stream(Host())
     first.peer(WORKER).greet()
     second.peer(PS).greet()
     with pytest.raises(errors.AbortedError, match="itself"):
@@ -515,7 +515,7 @@ async def test_of_two_lines_opened_at_once_one_stays():
     assert second.stream(PS) is stream
 
 
-async def test_closed_links_open_no_line():
+async def test_closed_links_open_no_stream():
     peers, stream = await pushing_link()
     peers.close()
     assert stream.has_ended

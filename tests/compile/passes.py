@@ -97,7 +97,7 @@ def _inline(case: Case) -> str:
     return to_text(inline_calls(case.nodes(), bodies.get))
 
 
-def _reread(case: Case) -> str:
+def _read_after_update(case: Case) -> str:
     return to_text(read_after_updates(case.nodes()))
 
 
@@ -202,7 +202,7 @@ PASSES: dict[str, Callable[[Case], str]] = {
     "merge": _merge,
     "rewrite": _rewrite,
     "inline": _inline,
-    "read_after_update": _reread,
+    "read_after_update": _read_after_update,
     "spread": _spread,
     "place": _place,
     "placed_graph": _placed_graph,

@@ -41,7 +41,7 @@ def weights(count=2):
         return [tf.Variable(np.ones(3, np.float32), use_resource=True) for _ in range(count)]
 
 
-def test_weights_are_one_wave_and_gradients_the_next(graph):
+def test_weights_are_one_level_and_gradients_the_next(graph):
     held = weights()
     with tf.device("/job:worker/task:0"):
         loss = tf.reduce_sum(held[0] * held[1])
@@ -73,7 +73,7 @@ def test_what_comes_back_from_a_queue_keeps_nothing_else_waiting(graph):
     assert levels(split(graph, done.name)["worker"]) == ["1", "None", "None"]
 
 
-def test_a_node_that_needs_only_the_first_wave_does_not_wait_for_the_second(graph):
+def test_a_node_that_needs_only_the_first_level_does_not_wait_for_the_second(graph):
     held = weights()
     with tf.device("/job:worker/task:0"):
         first = tf.exp(held[0] + held[1], name="first")
@@ -89,7 +89,7 @@ def test_a_node_that_needs_only_the_first_wave_does_not_wait_for_the_second(grap
     assert plan.groups[of["second"]].waits_for == 3
 
 
-def test_what_a_branch_may_leave_out_is_in_no_wave(graph):
+def test_what_a_branch_may_leave_out_is_in_no_level(graph):
     held = weights()
     with tf.device("/job:worker/task:0"):
         chosen = tf.cond(

@@ -58,19 +58,19 @@ def ticking(cores: None) -> Iterator[TickingClock]:
 
 
 def test_waits_that_do_not_pay_are_left_out_for_longer_and_longer() -> None:
-    habit = SpinPolicy()
+    policy = SpinPolicy()
     left_out = []
     for _ in range(9):
-        assert habit.wants()
-        habit.missed()
+        assert policy.wants()
+        policy.missed()
         left_out.append(0)
-        while not habit.wants():
+        while not policy.wants():
             left_out[-1] += 1
         # The wait that was wanted pays for none: it counts as the next one.
     assert left_out == [1, 2, 4, 8, 16, 32, 64, 64, 64]
-    habit.paid()
-    habit.missed()
-    assert [habit.wants(), habit.wants()] == [False, True]
+    policy.paid()
+    policy.missed()
+    assert [policy.wants(), policy.wants()] == [False, True]
 
 
 def test_a_loop_stays_awake_until_it_hears_something(ticking: TickingClock) -> None:

@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop: the pools of threads for it, and how it is had done."""
+"""What goes on beside those who asked for it: blocking work in pools of threads, and tasks."""
 
 from tideflow.blocking.durations import LOOP_BUDGET_S, Durations, weight_of
 from tideflow.blocking.parts import Parts
@@ -24,6 +24,7 @@ from tideflow.blocking.sizes import (
     work_on_alike,
 )
 from tideflow.blocking.stop_flag import StopFlag, Stopped
+from tideflow.blocking.tasks import spawn
 from tideflow.blocking.turns import Turns
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "item_bytes",
     "run_blocking",
     "run_sized",
+    "spawn",
     "weight_of",
     "work_bytes",
     "work_on_alike",

@@ -24,7 +24,7 @@ from tideflow.cluster import ClusterSpec
 GOOD_ACCURACY = 0.95
 
 _PROGRAM = "tideflow.cli.demo_program"
-# Named and not imported: importing it brings in scikit-learn, which takes seconds.
+# It runs in processes of its own.
 _KEPT_LINES = 15
 
 _STEPS, _CHAOS_STEPS = 2000, 4000
@@ -60,7 +60,7 @@ def demo(
     """Train a classifier of handwritten digits on a cluster of processes on this machine.
 
     Each worker builds its own graph, whose variables live on the parameter servers, and applies
-    its gradients without waiting for the others. The data come with scikit-learn; nothing is
+    its gradients without waiting for the others. The data come with tideflow; nothing is
     downloaded. The same program as a script: examples/digits_replica.py.
 
     With --chaos a parameter server, a worker and the chief are killed, one after the other. Each is

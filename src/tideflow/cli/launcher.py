@@ -294,7 +294,7 @@ def describe_exit(code: int) -> str:
 
 @contextlib.contextmanager
 def _signals(handle: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Have what would end this process told to `handle` instead."""
+    """Call `handle` instead where a signal would end this process."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in numbers:

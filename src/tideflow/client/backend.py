@@ -42,3 +42,10 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """End the session: running steps fail with CancelledError."""
+
+
+def step_timeout_s(config: pb.ConfigProto, options: pb.RunOptions | None) -> float | None:
+    """Return how long a step may take by its options, else by its session's; None for ever."""
+    given = options.timeout_in_ms if options is not None else 0
+    timeout_ms = given or config.operation_timeout_in_ms
+    return timeout_ms / 1000 if timeout_ms > 0 else None

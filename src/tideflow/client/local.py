@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.client.backend import step_timeout_s
 from tideflow.compile.device_types import is_accelerator
 from tideflow.compile.feeds import PartialRun, endpoint_key, through_rendezvous
 from tideflow.compile.place import place
@@ -111,7 +112,7 @@ class LocalBackend:
         runner = self.runners.get(signature)
         if runner is None:
             runner = self._prepare(graph, signature)
-        timeout_s = self._timeout_s(options)
+        timeout_s = step_timeout_s(self._config, options)
         step = local_step(next(self._steps), may_wait=timeout_s is None)
         collector = _collector(options)
         step.observer = collector
@@ -162,11 +163,6 @@ class LocalBackend:
             self._functions.get,
             self._jit,
         )
-
-    def _timeout_s(self, options: pb.RunOptions | None) -> float | None:
-        given = options.timeout_in_ms if options is not None else 0
-        timeout_ms = given or self._config.operation_timeout_in_ms
-        return timeout_ms / 1000 if timeout_ms > 0 else None
 
     def _run_loops(self, runner: GraphRunner, step: Step, feeds: list[Any]) -> list[Any]:
         """Run a graph with loops on the caller's thread; `close` stops it."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from tideflow.client.backend import step_timeout_s
 from tideflow.client.local import give_away, lent
 from tideflow.client.master_channel import MasterChannel
 from tideflow.client.session import register_remote
@@ -73,7 +74,7 @@ class RemoteBackend:
     ) -> list[Any]:
         """Run one step at the master."""
         self._bring_up_to_date(graph)
-        timeout_s = self._timeout_s(options)
+        timeout_s = step_timeout_s(self._config, options)
         local = self._channel.local
         try:
             if isinstance(local, Master):
@@ -165,7 +166,9 @@ class RemoteBackend:
         signature = Signature(tuple(feeds), tuple(fetches))
         request = self._step_request(signature, list(feeds.values()), None, handle)
         try:
-            values, _ = self._run_step(request, signature.fetches, self._timeout_s(None))
+            values, _ = self._run_step(
+                request, signature.fetches, step_timeout_s(self._config, None)
+            )
         except errors.OpError as error:
             raise self._explained(error) from None
         return values
@@ -226,11 +229,6 @@ class RemoteBackend:
 
     # ---- calls and life
 
-    def _timeout_s(self, options: pb.RunOptions | None) -> float | None:
-        given = options.timeout_in_ms if options is not None else 0
-        timeout_ms = given or self._config.operation_timeout_in_ms
-        return timeout_ms / 1000 if timeout_ms > 0 else None
-
     def _call(
         self,
         method: str,
@@ -241,7 +239,7 @@ class RemoteBackend:
         patiently: bool = False,
     ) -> M:
         if timeout_s is None:
-            timeout_s = self._timeout_s(None)
+            timeout_s = step_timeout_s(self._config, None)
         if patiently:
             response = run_sync(self._channel.call(method, request, timeout_s, patiently))
         else:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from tideflow.blocking import spawn
 from tideflow.cluster.coordination import CoordinationService
 from tideflow.cluster.task_server import TaskServer
 from tideflow.platform import clock
-from tideflow.runtime.loop import spawn
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb

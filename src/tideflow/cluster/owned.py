@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from tideflow.runtime.loop import spawn
+from tideflow.blocking import spawn
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from tideflow.cluster.server_config import ServerOptions, listen_address, with_p
 from tideflow.cluster.status import StatusPage
 from tideflow.cluster.stopping import stop_in_turn
 from tideflow.cluster.worker import Worker
-from tideflow.cluster.worker_cache import worker_name
 from tideflow.platform.settings import process_settings
 from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.transport import Service, TransportServer, make_server, prepare
 from tideflow.wire import messages as pb
+from tideflow.wire.device_name import worker_name
 
 # A user is promised five seconds.
 _STOP_S = 4.5

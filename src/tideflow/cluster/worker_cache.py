@@ -11,14 +11,9 @@ from tideflow.cluster.services import WorkerService
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import Channel, make_channel, stub
 from tideflow.wire import errors
-from tideflow.wire.device_name import DeviceSpec, parse_device_name
+from tideflow.wire.device_name import parse_device_name, worker_name
 
 ChannelMaker = Callable[[str, str, Settings], Channel]
-
-
-def worker_name(job: str, task: int) -> str:
-    """Return a task's name as the protocol spells it: `/job:worker/replica:0/task:1`."""
-    return DeviceSpec(job, 0, task).to_string()
 
 
 def _make_channel(address: str, peer_name: str, settings: Settings) -> Channel:

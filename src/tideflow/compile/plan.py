@@ -166,7 +166,7 @@ def _group(order: Sequence[Node]) -> tuple[list[Group], dict[int, list[int]]]:
 
 
 def _masks(
-    order: Sequence[Node], levels: dict[Any, _Wave]
+    order: Sequence[Node], levels: dict[Any, _ReceiveLevel]
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return, by id, the bits of the waiting nodes that each node depends on, and these bits."""
     masks: dict[int, int] = {}
@@ -186,7 +186,7 @@ def _masks(
 
 
 def _move_to_users(order: Sequence[Node], masks: dict[int, int]) -> None:
-    """Have what makes an empty list or stack wait with those who use it, if these wait together.
+    """Let what makes an empty list or stack wait with its users, if these wait together.
 
     Compiled code holds such an object only where it makes it.
     """
@@ -206,14 +206,14 @@ def _move_to_users(order: Sequence[Node], masks: dict[int, int]) -> None:
     masks.update((one, min(found)) for one, found in users.items() if len(found) == 1)
 
 
-class _Wave(NamedTuple):
+class _ReceiveLevel(NamedTuple):
     """The receives, by id, of a level and of all earlier ones, and their bits."""
 
     receives: set[int]
     mask: int
 
 
-def _levels(order: Sequence[Node]) -> dict[Any, _Wave]:
+def _levels(order: Sequence[Node]) -> dict[Any, _ReceiveLevel]:
     found: dict[int, set[int]] = {}
     for node in order:
         level = node.attrs.get(RECEIVE_LEVEL)
@@ -223,7 +223,7 @@ def _levels(order: Sequence[Node]) -> dict[Any, _Wave]:
     receives: set[int] = set()
     for rank, level in enumerate(sorted(found)):
         receives = receives | found[level]
-        levels[level] = _Wave(receives, (2 << rank) - 1)
+        levels[level] = _ReceiveLevel(receives, (2 << rank) - 1)
     return levels
 
 

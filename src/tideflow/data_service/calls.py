@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from tideflow.data_service.services import VERSION, DispatcherService
 from tideflow.transport import growing_pauses_s
@@ -43,15 +43,3 @@ async def check_version(dispatcher: DispatcherService, address: str) -> None:
             f"Version mismatch with tf.data service server. The server at {address} is running "
             f"version {found}, while the client is running version {VERSION}."
         )
-
-
-# What only waits for others would be dropped as garbage otherwise.
-_running: set[asyncio.Task[Any]] = set()
-
-
-def start(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Start a task that is kept until it ends; whoever starts it sees to it that it does."""
-    task = asyncio.get_running_loop().create_task(coro)
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return task

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from tideflow.data_service.calls import AWAY, start
+from tideflow.blocking import spawn
+from tideflow.data_service.calls import AWAY
 from tideflow.data_service.dispatcher_state import DispatcherState
 from tideflow.data_service.graphs import dataset_of
 from tideflow.data_service.jobs import Iteration, Job, Task
@@ -370,7 +371,7 @@ class Dispatcher(DispatcherService):
 
 async def _whole(work: Coroutine[Any, Any, T]) -> T:
     """Return what work gives; it is done to its end even if who asked for it goes."""
-    return await asyncio.shield(start(work))
+    return await asyncio.shield(spawn(work))
 
 
 def _forget_devices(graph_pb: pb.GraphDef) -> None:

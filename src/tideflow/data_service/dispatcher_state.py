@@ -61,14 +61,19 @@ class DispatcherState:
       worker_addresses: the workers that share out elements by their places in this list, as
         "host", "host:port" or "host:%port%"; empty to take any worker.
       recorder: is told of all changes that must outlive the process.
+      chance: draws what jobs without a name are called.
     """
 
     def __init__(
-        self, worker_addresses: Sequence[str] = (), recorder: Recorder | None = None
+        self,
+        worker_addresses: Sequence[str] = (),
+        recorder: Recorder | None = None,
+        chance: random.Random | None = None,
     ) -> None:
         self.workers: dict[str, KnownWorker] = {}
         self.snapshots: list[str] = []
         self._recorder = recorder or Forgetful()
+        self._chance = chance or random.Random()
         self._addresses = list(worker_addresses)
         self._datasets: dict[str, RegisteredDataset] = {}
         self._jobs: dict[int, Job] = {}
@@ -184,7 +189,8 @@ class DispatcherState:
         """
         job_id = self._new_id()
         is_named = request.WhichOneof("optional_job_name") is not None
-        name = request.job_name if is_named else f"anonymous_job_{job_id}_{random.getrandbits(64)}"
+        anonymous = f"anonymous_job_{job_id}_{self._chance.getrandbits(64)}"
+        name = request.job_name if is_named else anonymous
         known = self._jobs_by_name.get(name)
         if known is not None:
             check_same_job(known, request)

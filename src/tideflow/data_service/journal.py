@@ -17,8 +17,7 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from tideflow.blocking import FILES, run_blocking
-from tideflow.data_service.calls import start
+from tideflow.blocking import FILES, run_blocking, spawn
 from tideflow.formats import (
     RECORD_OVERHEAD_BYTES,
     AtomicFile,
@@ -99,7 +98,7 @@ class Journal:
         Raises: what the file system says, now and ever after: what is kept must have no gaps.
         """
         # Who asked may go meanwhile; what others have told is written all the same.
-        await asyncio.shield(start(self._flush()))
+        await asyncio.shield(spawn(self._flush()))
 
     async def _flush(self) -> None:
         async with self._turn:

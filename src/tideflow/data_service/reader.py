@@ -17,13 +17,13 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 
+from tideflow.blocking import spawn
 from tideflow.data_service.calls import (
     AWAY,
     FIRST_PAUSE_S,
     MOST_PAUSE_S,
     alike,
     check_version,
-    start,
     until_reached,
 )
 from tideflow.data_service.elements import element_of
@@ -50,7 +50,7 @@ class ServiceIterator:
     def __init__(self, reading: Reading, repetition: int) -> None:
         self._reading = reading
         self._repetition = repetition
-        self._run: _Run | None = None
+        self._run: _IteratorReader | None = None
         self._ended = False
 
     async def next(self) -> Element | None:
@@ -59,7 +59,7 @@ class ServiceIterator:
             return None
         if self._run is None:
             _check(self._reading)
-            run = _Run(self._reading)
+            run = _IteratorReader(self._reading)
             loop = asyncio.get_running_loop()
             weakref.finalize(self, _stop_soon, loop, run).atexit = False
             self._run = run
@@ -105,7 +105,7 @@ def _check(reading: Reading) -> None:
         )
 
 
-def _stop_soon(loop: asyncio.AbstractEventLoop, run: _Run) -> None:
+def _stop_soon(loop: asyncio.AbstractEventLoop, run: _IteratorReader) -> None:
     """Stop what reads for an iterator that has gone, from any thread."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(run.stop)
@@ -144,7 +144,7 @@ class _Task:
         self.reader: asyncio.Task[None] | None = None
 
 
-class _Run:
+class _IteratorReader:
     """What reads for one iterator, on the event loop."""
 
     def __init__(self, reading: Reading) -> None:
@@ -172,7 +172,7 @@ class _Run:
 
     def start(self, repetition: int) -> None:
         """Begin to read."""
-        self._manager = start(self._manage(repetition))
+        self._manager = spawn(self._manage(repetition))
 
     # ---- for the iterator
 
@@ -200,7 +200,7 @@ class _Run:
     def stop(self) -> None:
         """Begin to end."""
         if self._closing is None:
-            self._closing = start(self._close())
+            self._closing = spawn(self._close())
 
     async def close(self) -> None:
         """End what reads, tell the dispatcher, and let connections go."""
@@ -231,7 +231,7 @@ class _Run:
         try:
             await self._begin(repetition)
             if self._rounds is not None:
-                self._rounds.reader = start(self._read_rounds(self._rounds))
+                self._rounds.reader = spawn(self._read_rounds(self._rounds))
             while not self._is_finished:
                 await self._ask_for_tasks()
                 await self._wait_for_news()
@@ -301,7 +301,7 @@ class _Run:
             task = self._tasks[number] = _Task(info)
             worker = self._worker(info)
             if self._rounds is None:
-                task.reader = start(self._read(task, worker))
+                task.reader = spawn(self._read(task, worker))
             else:
                 self._rounds.add(info, worker)
         if self._rounds is not None and self._rounds.heard(reply):

@@ -149,3 +149,14 @@ class SnapshotState:
                 if repetition == source.repetition:
                     source.taken += count
                 self.overall += count
+
+    # ---- for tests
+
+    def validate(self) -> None:
+        """Check what must hold at all times."""
+        workers = [stream.worker for stream in self.streams]
+        assert len(set(workers)) == len(workers), "a worker writes one stream"
+        assert all(len(stream.given) == len(self.sources) for stream in self.streams)
+        assert self.overall == sum(sum(stream.given) for stream in self.streams)
+        assert self._is_ending or not any(stream.is_done for stream in self.streams)
+        assert all(0 <= one.taken <= len(one.splits.keys) for one in self.sources)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
-from tideflow.blocking import Turns
-from tideflow.data_service.calls import start, until_reached
+from tideflow.blocking import Turns, spawn
+from tideflow.data_service.calls import until_reached
 from tideflow.data_service.graphs import dataset_of
 from tideflow.data_service.services import DispatcherService
 from tideflow.formats import (
@@ -81,7 +81,7 @@ class SnapshotWriter:
         self._tell = tell
         self._is_completed = False
         self._error: errors.OpError | None = None
-        self._running = start(self._run())
+        self._running = spawn(self._run())
 
     def progress(self) -> pb.SnapshotTaskProgress:
         """Return how far it is."""

@@ -18,7 +18,6 @@ from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.coordination_agent import CoordinationAgent, coordinate
 from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.task_server import TaskServer
-from tideflow.cluster.worker_cache import worker_name
 from tideflow.eager.device_policy import DevicePolicy
 from tideflow.eager.remote import Cluster
 from tideflow.graph import defaults
@@ -32,7 +31,7 @@ from tideflow.runtime.jit_mode import jit_mode
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.device_name import matches, parse_device_name
+from tideflow.wire.device_name import matches, parse_device_name, worker_name
 
 _MOST_SEED = 2**31 - 1
 # Devices of which a program may ask for more than there are.

@@ -144,7 +144,7 @@ class Settings:
     )  # fmt: skip
     peer: bool = _setting(
         "TIDEFLOW_PEER", True, _switch(),
-        "Whether tideflow servers push tensors, runs and results to each other on one open line.",
+        "Whether tideflow servers push tensors, runs and results to each other on one stream.",
     )  # fmt: skip
     shared_memory: bool | int = _setting(
         "TIDEFLOW_SHARED_MEMORY", True, _switch_or_number("on, off, or a number of MiB", math.inf),

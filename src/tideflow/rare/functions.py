@@ -15,7 +15,8 @@ from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.control_flow import control_dependencies, group
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_numerics
-from tideflow.ops.nn.weighted_losses import as_float, check_weights
+from tideflow.ops.math.casts import as_float
+from tideflow.ops.nn.weighted_losses import check_weights
 from tideflow.ops.state.scopes import get_partitioned_variable, variable_scope
 from tideflow.wire import dtypes
 

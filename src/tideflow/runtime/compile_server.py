@@ -30,17 +30,17 @@ _MOST_BYTES = 1 << 16
 _KEY = re.compile("[0-9a-f]{64}")
 
 
-def serve(folder: ExecutableFolder, line: Line, idle_s: float) -> None:
+def serve(folder: ExecutableFolder, fifo: RequestFifo, idle_s: float) -> None:
     """Compile what is asked for until nobody has asked for so many seconds."""
     load_jax()
     ready = select.poll()
-    ready.register(line.asked, select.POLLIN)
+    ready.register(fifo.asked, select.POLLIN)
     while ready.poll(idle_s * 1000):
-        for key in os.read(line.asked, _MOST_BYTES).decode("ascii", "replace").split():
+        for key in os.read(fifo.asked, _MOST_BYTES).decode("ascii", "replace").split():
             answer(folder, key)
 
 
-class Line:
+class RequestFifo:
     """The FIFO of the one process that serves a folder under a name.
 
     Raises: BlockingIOError where another process has it; OSError where there can be none.
@@ -112,21 +112,21 @@ def main(arguments: list[str], *, is_detached: bool = False) -> None:
     """
     path, name, idle_s = Path(arguments[0]), arguments[1], float(arguments[2])
     try:
-        line = Line(path, name)
+        fifo = RequestFifo(path, name)
     except BlockingIOError:
         return
     if is_detached and os.fork():
         os._exit(0)
     try:
-        line.note_process()
+        fifo.note_process()
         # Who started the program interrupts the program alone; its thread may take no signals.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _step_back()
         os.chdir("/")  # whose folder it was started in may want to remove that
-        serve(ExecutableFolder(path), line, idle_s)
+        serve(ExecutableFolder(path), fifo, idle_s)
     finally:
-        line.remove()
+        fifo.remove()
 
 
 if __name__ == "__main__":

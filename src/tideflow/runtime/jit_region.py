@@ -137,7 +137,7 @@ class Region:
         self._generation = jit_thread.generation()
 
     def _leave_out_takers(self, inputs: Sequence[Any]) -> None:
-        """Have what takes other things than arrays from outside, such as lists, left out."""
+        """Leave out nodes that take other things than arrays, such as lists, from outside."""
         taken = [
             slot
             for slot, value in zip(self.plan.inputs, inputs)

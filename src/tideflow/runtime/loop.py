@@ -132,17 +132,6 @@ class _Crossing(Generic[T]):
             self._task.cancel()
 
 
-_background: set[asyncio.Task[Any]] = set()
-
-
-def spawn(coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Start a task on the running loop and keep it alive until it ends (call on the loop)."""
-    task = asyncio.get_running_loop().create_task(coro)
-    _background.add(task)
-    task.add_done_callback(_background.discard)
-    return task
-
-
 def _park_at_exit() -> None:
     """Have the loop's thread stand still before the interpreter is taken down.
 

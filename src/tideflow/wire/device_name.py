@@ -148,6 +148,11 @@ def task_name(name: str) -> str:
     return DeviceSpec(spec.job, spec.replica, spec.task).to_string()
 
 
+def worker_name(job: str, task: int) -> str:
+    """Return a task's name as the protocol spells it: `/job:worker/replica:0/task:1`."""
+    return DeviceSpec(job, 0, task).to_string()
+
+
 def full_name(job: str, task: int, device_type: str = "CPU", index: int = 0) -> str:
     """Return the full name of a device; there is only ever replica 0."""
     return f"/job:{job}/replica:0/task:{task}/device:{device_type}:{index}"

@@ -12,9 +12,9 @@ import numpy as np
 
 from tideflow.cluster.collectives.members import ClusterMembers, flat_bytes
 from tideflow.cluster.collectives.messages import group_to_pb, instance_from_pb, join_from_pb
-from tideflow.cluster.collectives.service import CollectiveLines, CollectiveReceiver
+from tideflow.cluster.collectives.service import CollectiveReceiver, CollectiveStreams
 from tideflow.cluster.step_sequences import StepSequences
-from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
 from tideflow.runtime.collective_buffers import BufferTable
 from tideflow.runtime.collective_groups import GroupTable
@@ -24,7 +24,7 @@ from tideflow.transport import lend_memory
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
-from tideflow.wire.device_name import parse_device_name
+from tideflow.wire.device_name import parse_device_name, worker_name
 
 # TensorFlow gives an eager context one set of collectives, whatever the steps of its functions are.
 _EAGER_STEP = 0
@@ -110,11 +110,11 @@ class CollectiveHost:
             members.close()  # so that the others learn that the task is lost
             engine.close()
 
-    def streams(self) -> CollectiveLines | None:
+    def streams(self) -> CollectiveStreams | None:
         """Return the service for pushed buffers; None where they are not taken."""
         if not self._has_lines:
             return None
-        return CollectiveLines(CollectiveReceiver(self._accept, self._fail))
+        return CollectiveStreams(CollectiveReceiver(self._accept, self._fail))
 
     def _accept(self, key: str, description: str, value: Any) -> None:
         self.buffers.accept(key, (description, np.asarray(value)))

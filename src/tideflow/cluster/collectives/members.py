@@ -16,7 +16,7 @@ import numpy as np
 from tideflow.cluster.collectives.messages import group_from_pb, instance_to_pb, join_to_pb
 from tideflow.cluster.collectives.service import buffer_frame, exchange_method, failure_frame
 from tideflow.cluster.repeated_calls import repeated
-from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.runtime.collective_arithmetic import Array
 from tideflow.runtime.collective_groups import (
     Group,
@@ -28,7 +28,7 @@ from tideflow.runtime.collective_groups import (
 from tideflow.transport import MessageStream, StreamReceiver
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.device_name import parse_device_name
+from tideflow.wire.device_name import parse_device_name, worker_name
 from tideflow.wire.ids import new_request_id
 
 _LOGGER = logging.getLogger(__name__)

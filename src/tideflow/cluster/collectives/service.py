@@ -90,7 +90,7 @@ class CollectiveReceiver(StreamReceiver):
         """Do nothing: who depends on the other has a stream to it, which ends as well."""
 
 
-class CollectiveLines(CollectiveService):
+class CollectiveStreams(CollectiveService):
     """Answers the service by handing what comes to a receiver."""
 
     def __init__(self, receiver: CollectiveReceiver) -> None:

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from tideflow.cluster.stories import Stories
-from tideflow.cluster.worker_cache import worker_name
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.device_name import worker_name
 
 _MOST_PASSED = 10_000
 # How many tasks are told of one by one that did not come to a barrier.

@@ -10,15 +10,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from tideflow.blocking import spawn
 from tideflow.cluster.coordination.membership import TaskRecord
 from tideflow.cluster.coordination.service import CoordinationService
 from tideflow.cluster.coordination.tasks import CoordinatedTasks
-from tideflow.cluster.worker_cache import WorkerCache, worker_name
-from tideflow.runtime.loop import spawn
+from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.device_name import parse_device_name
+from tideflow.wire.device_name import parse_device_name, worker_name
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from tideflow.blocking import GRAPHS, run_blocking
+from tideflow.blocking import GRAPHS, run_blocking, spawn
 from tideflow.cluster.eager.spanning import SpanningFunction, place_of, remove_function
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import StepTable, WorkerSession
@@ -27,7 +27,6 @@ from tideflow.runtime.context import Function, Step
 from tideflow.runtime.device import Device
 from tideflow.runtime.functions import FunctionRuntime
 from tideflow.runtime.jit_mode import jit_mode
-from tideflow.runtime.loop import spawn
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb

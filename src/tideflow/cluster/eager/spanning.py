@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tideflow.blocking import spawn
 from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import StepRecord, StepTable, WorkerSession
@@ -30,7 +31,6 @@ from tideflow.graph.roles import Role
 from tideflow.runtime.context import FindFunction, Step
 from tideflow.runtime.graph_runner import GraphRunner
 from tideflow.runtime.jit_mode import jit_mode
-from tideflow.runtime.loop import spawn
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name

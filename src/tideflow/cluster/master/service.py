@@ -30,12 +30,13 @@ from tideflow.cluster.master.task_watch import TaskWatch
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.services import MasterService
-from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.compile.prune import Signature
 from tideflow.platform import clock
 from tideflow.transport import AtOnce, Caller, current_caller
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
+from tideflow.wire.device_name import worker_name
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.tensor_codec import Value, decode_for_others
 

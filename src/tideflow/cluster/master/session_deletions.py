@@ -9,9 +9,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from tideflow.blocking import spawn
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
-from tideflow.runtime.loop import spawn
 from tideflow.transport import growing_pauses_s, within
 from tideflow.wire import errors
 from tideflow.wire import messages as pb

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from tideflow.blocking import spawn
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peers import KnownPeer
 from tideflow.cluster.repeated_calls import repeated
 from tideflow.cluster.services import WorkerService
-from tideflow.runtime.loop import spawn
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.ids import new_request_id

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Protocol
 
+from tideflow.blocking import spawn
 from tideflow.cluster.master.task_health import (
     Answered,
     Ask,
@@ -31,7 +32,6 @@ from tideflow.cluster.master.task_health import (
 )
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
-from tideflow.runtime.loop import spawn
 from tideflow.transport import within
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -42,20 +42,15 @@ _PATROL_S = 0.5
 
 
 class Reliant(Protocol):
-    """A session as the watch sees it.
-
-    Attributes:
-      is_busy: whether something runs in it.
-      tasks_relied_on: the tasks that it needs.
-    """
+    """A session as the watch sees it."""
 
     @property
     def is_busy(self) -> bool:
-        """See above."""
+        """Whether something runs in the session."""
 
     @property
     def tasks_relied_on(self) -> Collection[str]:
-        """See above."""
+        """The tasks that the session needs."""
 
     def relied_on(self, task: str) -> int | None:
         """Return the incarnation of a task that the session needs; None for other tasks."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from tideflow.blocking import spawn
 from tideflow.cluster.peers.peer_state import (
     Ask,
     Close,
@@ -24,7 +25,6 @@ from tideflow.cluster.peers.peer_state import (
 from tideflow.cluster.peers.service import VERSION, exchange_method, status_method
 from tideflow.cluster.peers.stream import PeerHost, PeerStream
 from tideflow.platform import clock
-from tideflow.runtime.loop import spawn
 from tideflow.runtime.rendezvous import Received
 from tideflow.transport import Channel, growing_pauses_s
 from tideflow.wire import errors

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from tideflow.blocking import spawn
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.peers.service import exchange_method
 from tideflow.cluster.peers.stream_state import (
@@ -40,7 +41,7 @@ from tideflow.cluster.peers.stream_state import (
     Unattend,
 )
 from tideflow.platform import clock
-from tideflow.runtime.loop import get_loop, spawn
+from tideflow.runtime.loop import get_loop
 from tideflow.runtime.rendezvous import Rendezvous
 from tideflow.transport import MessageStream
 from tideflow.transport.answer import as_op_error
@@ -119,7 +120,7 @@ class PeerStream:
         self._on_hello = on_hello
         self._on_end = on_end
         self._loop = get_loop()
-        self._pipe: MessageStream | None = None
+        self._messages: MessageStream | None = None
         self._state = StreamState()
         self._later: asyncio.TimerHandle | None = None
         # What threads have offered, and whether the loop was called to take it.
@@ -133,11 +134,11 @@ class PeerStream:
     @property
     def messages(self) -> MessageStream | None:
         """What frames go through; None until it is open."""
-        return self._pipe
+        return self._messages
 
     @messages.setter
     def messages(self, messages: MessageStream) -> None:
-        self._pipe = messages
+        self._messages = messages
         self._state.is_open = True
 
     @property
@@ -317,8 +318,8 @@ class PeerStream:
 
     def close(self, error: errors.OpError | None = None) -> None:
         """End the stream."""
-        if self._pipe is not None:
-            self._pipe.close(error)
+        if self._messages is not None:
+            self._messages.close(error)
 
     def ended(self, error: errors.OpError | None) -> None:
         """Take note that the messages has ended."""
@@ -375,9 +376,9 @@ class PeerStream:
                 self._on_end(self, error)
 
     def _send(self, send: Send) -> None:
-        assert self._pipe is not None
+        assert self._messages is not None
         try:
-            self._pipe.send(send.frame)
+            self._messages.send(send.frame)
         except Exception as error:
             found = as_op_error(error, exchange_method())
             self._carry_out(self._state.unsent(send, found))

@@ -25,7 +25,7 @@ from tideflow.cluster.services import WorkerService
 from tideflow.cluster.worker.peer_server import Peer, WorkerHost
 from tideflow.cluster.worker.session import RegisteredGraph, WorkerSession, renamed_devices
 from tideflow.cluster.worker.step_table import StepRecord, StepTable
-from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.context import Step
@@ -38,7 +38,7 @@ from tideflow.transport import MethodStatistics, has_pipes
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
-from tideflow.wire.device_name import local_name
+from tideflow.wire.device_name import local_name, worker_name
 from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
 from tideflow.wire.rendezvous_key import RendezvousKey
 from tideflow.wire.status import is_derived, mark_derived, mark_possibly_restarted

@@ -123,7 +123,7 @@ class StepTable:
         Whatever ends it with an error fails the step.  A cancellation that comes from `fail` leaves
         as the error given there; one from outside is the caller's own.
         """
-        return _Run(self, record)
+        return _RunningStep(self, record)
 
     def _run_began(self, record: StepRecord, task: asyncio.Task[object]) -> None:
         record.runs.add(task)
@@ -236,7 +236,7 @@ class StepTable:
             assert is_started == (record.rendezvous is not None), f"step {step_id}: {is_started}"
 
 
-class _Run:
+class _RunningStep:
     """What `StepTable.running` gives; a class, as a generator takes four times as long."""
 
     __slots__ = ("_cancelling_before", "_record", "_steps", "_task")

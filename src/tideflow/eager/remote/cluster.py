@@ -14,6 +14,7 @@ import secrets
 from collections.abc import MutableMapping, Sequence
 from typing import Any
 
+from tideflow.blocking import spawn
 from tideflow.client.wait_progress import Progress
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.eager import EagerContext
@@ -22,7 +23,7 @@ from tideflow.cluster.server_config import ServerOptions
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.task_server import TaskServer
 from tideflow.cluster.worker import WorkerSession
-from tideflow.cluster.worker_cache import WorkerCache, worker_name
+from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.eager.remote.contexts import KEEP_ALIVE_S, RemoteContexts
 from tideflow.eager.remote.devices import ClusterDevices
 from tideflow.eager.remote.operations import RemoteOperations
@@ -30,11 +31,10 @@ from tideflow.eager.remote.task import RemoteTask
 from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.op_def import OpDef
 from tideflow.runtime.device import DeviceManager
-from tideflow.runtime.loop import spawn
 from tideflow.transport import stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
-from tideflow.wire.device_name import task_name
+from tideflow.wire.device_name import task_name, worker_name
 
 
 class Cluster:

@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tideflow.blocking import spawn
 from tideflow.cluster.eager import with_origin
 from tideflow.cluster.services import EagerService
 from tideflow.graph.shapes import Dims
-from tideflow.runtime.loop import get_loop, spawn
+from tideflow.runtime.loop import get_loop
 from tideflow.transport import Channel, MessageStream, methods_of
 from tideflow.transport.answer import as_op_error
 from tideflow.wire import errors

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from tideflow.blocking import Turns
+from tideflow.blocking import Turns, spawn
 from tideflow.wire import errors
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Producer:
         state = self._state
         if state.task is None:
             loop = asyncio.get_running_loop()
-            state.task = start_task(_produce(self._make, state, self._capacity))
+            state.task = spawn(_produce(self._make, state, self._capacity))
             weakref.finalize(self, _stop_soon, loop, state).atexit = False
 
     async def take(self) -> Any:
@@ -105,18 +105,6 @@ class Producer:
                 state.ready = asyncio.get_running_loop().create_future()
             waiting.append(state.ready)
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-
-
-# A task that only its own waiting refers to would be dropped as garbage, unfinished.
-_running: set[asyncio.Task[Any]] = set()
-
-
-def start_task(coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Start a task that is kept until it ends; whoever starts it sees to it that it does."""
-    task = asyncio.get_running_loop().create_task(coro)
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return task
 
 
 def _wake(future: asyncio.Future[None] | None) -> None:

@@ -125,7 +125,7 @@ def _unpacked(about: bytes, packed: bytes, types: Sequence[DType], path: str) ->
 # ---- writing
 
 
-class _Run:
+class _RunFiles:
     """The files of one walk, which count once it is closed.
 
     Args:
@@ -241,7 +241,7 @@ class _Snapshot:
         written = Path(choice.write_path) / name
         return Saving(
             source,
-            lambda: _Run(written, source.types, choice.compression, name, choice.most_bytes),
+            lambda: _RunFiles(written, source.types, choice.compression, name, choice.most_bytes),
             None,
         )
 

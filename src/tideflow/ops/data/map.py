@@ -13,9 +13,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from tideflow.blocking import Turns
+from tideflow.blocking import Turns, spawn
 from tideflow.graph.op_def import declare_like
-from tideflow.ops.data.background import Producer, start_task
+from tideflow.ops.data.background import Producer
 from tideflow.ops.data.batch import batched, batches_of
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.functions import CapturedFunction, Function
@@ -80,7 +80,7 @@ class _Calls:
                 started.set_exception(error)
                 _note(started)
         else:
-            started = start_task(call)
+            started = spawn(call)
             started.add_done_callback(_note)
         return started
 

@@ -108,6 +108,15 @@ def _is_resource_variable(x: object) -> bool:
     return hasattr(x, "handle") and hasattr(x, "sparse_read") and not hasattr(x, "values")
 
 
+def as_float(x: TensorLike) -> Tensor:
+    """Return numbers as float32, with which losses and metrics compute."""
+    tensor = convert_to_tensor(x)
+    if tensor.dtype.base_dtype is dtypes.float32:
+        return tensor
+    made: Tensor = apply_op("Cast", tensor, DstT="float")
+    return made
+
+
 @export("to_float")
 def to_float(x: TensorLike, name: str = "ToFloat") -> Any:
     """Return x as float32."""

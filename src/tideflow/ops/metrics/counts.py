@@ -11,9 +11,9 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.math.casts import as_float
 from tideflow.ops.metrics.running import (
     Metric,
-    as_float,
     collected,
     count_over,
     local_sum,

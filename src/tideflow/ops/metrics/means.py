@@ -11,7 +11,8 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
-from tideflow.ops.metrics.running import Metric, as_float, collected, run_over, total, weighted
+from tideflow.ops.math.casts import as_float
+from tideflow.ops.metrics.running import Metric, collected, run_over, total, weighted
 from tideflow.ops.state import variable_scope
 
 Collections = str | Sequence[str] | None

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import TensorLike
+from tideflow.ops.math.casts import as_float
 from tideflow.ops.state import Variable
 from tideflow.wire import dtypes
 
@@ -26,15 +27,6 @@ def local_sum(name: str, shape: tuple[int, ...], dtype: dtypes.DType = dtypes.fl
         name=name,
         dtype=dtype,
     )
-
-
-def as_float(x: TensorLike) -> Tensor:
-    """Return numbers as float32."""
-    tensor = convert_to_tensor(x)
-    if tensor.dtype.base_dtype is dtypes.float32:
-        return tensor
-    made: Tensor = apply_op("Cast", tensor, DstT="float")
-    return made
 
 
 def total(x: Tensor) -> Tensor:

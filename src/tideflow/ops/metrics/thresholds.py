@@ -14,8 +14,9 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.math.casts import as_float
 from tideflow.ops.metrics.counts import KINDS, as_bool, matches, squeezed
-from tideflow.ops.metrics.running import Metric, as_float, count_over, run_over
+from tideflow.ops.metrics.running import Metric, count_over, run_over
 from tideflow.ops.state import variable_scope
 
 Collections = str | Sequence[str] | None

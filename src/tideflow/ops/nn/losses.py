@@ -14,12 +14,13 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.math.casts import as_float
 from tideflow.ops.nn.cross_entropy import (
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
 )
-from tideflow.ops.nn.weighted_losses import DEFAULT_REDUCTION, as_float, compute_weighted_loss
+from tideflow.ops.nn.weighted_losses import DEFAULT_REDUCTION, compute_weighted_loss
 
 
 def _pair(

@@ -74,7 +74,7 @@ _is_left_out = contextvars.ContextVar("onednn_is_left_out", default=False)
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Have what is traced meanwhile call no oneDNN: jaxlib can write code without it to a file.
+    """Let what is traced meanwhile call no oneDNN: jaxlib can write code without it to a file.
 
     Convolutions in groups call it still: XLA takes ten to four hundred times as long for them.
     """

@@ -10,7 +10,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
-from tideflow.wire import dtypes
+from tideflow.ops.math.casts import as_float
 
 
 @export("losses.Reduction")
@@ -93,15 +93,6 @@ def compute_weighted_loss(
             found = apply_op("Cast", found, DstT=given.dtype)
         add_loss(found, loss_collection)
         return found
-
-
-def as_float(x: TensorLike) -> Tensor:
-    """Return a tensor as float32."""
-    tensor = convert_to_tensor(x)
-    if tensor.dtype.base_dtype is dtypes.float32:
-        return tensor
-    made: Tensor = apply_op("Cast", tensor, DstT="float")
-    return made
 
 
 def check_weights(weights: Tensor, values: Tensor) -> None:

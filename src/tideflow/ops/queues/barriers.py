@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from tideflow.graph.shapes import Dims, TensorShape, format_dims
 from tideflow.graph.types import Array
 from tideflow.ops.framework import check_scalar
 from tideflow.ops.node_resources import check_names
+from tideflow.ops.queues.changes import Changing
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
@@ -34,10 +35,11 @@ _FIRST_INDEX = -(2**63)  # TensorFlow numbers insertions from here
 _Tuple: TypeAlias = "tuple[int, int, bytes, list[Any]]"
 
 
-class Barrier:
+class Barrier(Changing):
     """Tuples by keys, complete ones in the order in which their keys came."""
 
     def __init__(self, name: str, types: tuple[DType, ...], shapes: tuple[Dims, ...]) -> None:
+        super().__init__()
         self.name = name
         self.types = types
         self.shapes = shapes
@@ -47,7 +49,6 @@ class Barrier:
         self._ready: list[_Tuple] = []
         self._is_closed = False
         self._is_cancelled = False
-        self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def ready_size(self) -> int:
@@ -134,18 +135,6 @@ class Barrier:
             self._is_cancelled = True
             self._incomplete.clear()
         self._changed()
-
-    async def _until(self, is_so: Callable[[], bool]) -> None:
-        while not is_so():
-            changed = asyncio.get_running_loop().create_future()
-            self._waiting.append(changed)
-            await changed
-
-    def _changed(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for changed in waiting:
-            if not changed.done():
-                changed.set_result(None)
 
 
 def _stacked(values: list[Any], dtype: DType, dims: Dims) -> Any:

@@ -9,14 +9,14 @@ Source: runtime behaviour of TensorFlow 2.21; tensorflow/core/kernels/stage_op.c
 from __future__ import annotations
 
 import abc
-import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tideflow.ops.queues.changes import Changing
 from tideflow.wire import errors
 
 
@@ -24,18 +24,18 @@ def _size_bytes(values: Sequence[Any]) -> int:
     return sum(np.asarray(value).nbytes for value in values)
 
 
-class _Area(abc.ABC):
+class _Area(Changing, abc.ABC):
     """What both kinds share: limits, and waiting for a change.
 
     capacity, memory_limit: the most tuples, and bytes, that are held; 0 for any number.
     """
 
     def __init__(self, name: str, capacity: int, memory_limit: int) -> None:
+        super().__init__()
         self.name = name
         self._capacity = capacity
         self._memory_limit = memory_limit
         self._bytes = 0
-        self._waiting: list[asyncio.Future[None]] = []
 
     @abc.abstractmethod
     def __len__(self) -> int:
@@ -52,19 +52,6 @@ class _Area(abc.ABC):
         if self._capacity and len(self) + tuples > self._capacity:
             return False
         return not self._memory_limit or self._bytes + size <= self._memory_limit
-
-    async def _until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something holds; whoever changes the area lets those who wait look again."""
-        while not is_so():
-            changed = asyncio.get_running_loop().create_future()
-            self._waiting.append(changed)
-            await changed
-
-    def _changed(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for changed in waiting:
-            if not changed.done():
-                changed.set_result(None)
 
 
 class StagingArea(_Area):

@@ -6,7 +6,7 @@ One way is the event loop's (channel.py), the other that of blocked threads (blo
 from __future__ import annotations
 
 import functools
-import random
+from collections.abc import Iterator
 
 from google.protobuf.message import DecodeError, Message
 
@@ -18,6 +18,7 @@ from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import MessageData, Parser, parsed
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
+from tideflow.transport.pauses import growing_pauses_s
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
 from tideflow.wire import errors, status
@@ -44,6 +45,10 @@ class OutOfTimeError(Exception):
     """The deadline of a call has passed."""
 
 
+def _pauses_s() -> Iterator[float]:
+    return growing_pauses_s(_FIRST_BACKOFF_S, _MOST_BACKOFF_S, growth=_BACKOFF_GROWTH, least=0.8)
+
+
 class Backoff:
     """When a connection may be tried again after the last try.
 
@@ -58,19 +63,17 @@ class Backoff:
     def __init__(self) -> None:
         self.retry_at_s = 0.0
         self.connect_s = _FIRST_CONNECT_S
-        self._backoff_s = 0.0
-        self._random = random.Random()
+        self._pauses_s = _pauses_s()
 
     def tried(self, now_s: float, *, was_late: bool) -> None:
         """Take note of a try that has ended now; was_late for one that took too long."""
         self.connect_s = min(2 * self.connect_s, _MOST_CONNECT_S) if was_late else _FIRST_CONNECT_S
-        grown_s = self._backoff_s * _BACKOFF_GROWTH or _FIRST_BACKOFF_S
-        self._backoff_s = min(grown_s, _MOST_BACKOFF_S)
-        self.retry_at_s = now_s + self._backoff_s * self._random.uniform(0.8, 1.0)
+        self.retry_at_s = now_s + next(self._pauses_s)
 
     def reset(self) -> None:
         """Take note of an answered call."""
-        self._backoff_s = self.retry_at_s = 0.0
+        self.retry_at_s = 0.0
+        self._pauses_s = _pauses_s()
 
 
 class Calling:

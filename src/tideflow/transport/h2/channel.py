@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from google.protobuf.message import Message
 
+from tideflow.blocking import spawn
 from tideflow.platform import clock
 from tideflow.platform.settings import Settings, process_settings
-from tideflow.runtime.loop import spawn
 from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
 from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error

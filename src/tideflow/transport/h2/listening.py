@@ -14,7 +14,7 @@ from typing import Any
 
 from tideflow.transport import network
 from tideflow.transport.h2.same_host import listen_beside
-from tideflow.transport.h2.tls import FAREWELL_S, HANDSHAKE_S
+from tideflow.transport.h2.tls import HANDSHAKE_S, SHUTDOWN_S
 from tideflow.wire import errors
 
 _UNIX = "unix:"
@@ -117,7 +117,7 @@ def _arguments_of(tls: ssl.SSLContext | None) -> dict[str, Any]:
     """Return TLS, where there is one, and how long a peer may take for its own messages."""
     if tls is None:
         return {}
-    return {"ssl": tls, "ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": FAREWELL_S}
+    return {"ssl": tls, "ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": SHUTDOWN_S}
 
 
 def remove_socket_file(address: str) -> None:

@@ -12,7 +12,7 @@ _PROTOCOL = "h2"
 
 # How long a peer may take for its part of the handshake, and for its close_notify.
 HANDSHAKE_S = 10.0
-FAREWELL_S = 5.0
+SHUTDOWN_S = 5.0
 
 _HUNG_UP = ("the peer closed the connection", "reset by peer")
 
