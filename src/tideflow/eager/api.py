@@ -18,14 +18,12 @@ from tideflow.eager.tensor import EagerTensor
 from tideflow.eager.variable import VariableV2
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.graph.type_spec import TypeSpec
 from tideflow.ops.export import export_value_v2
 
 for _name, _thing in {
     "GradientTape": GradientTape,
     "autodiff.GradientTape": GradientTape,
     "TensorSpec": TensorSpec,
-    "TypeSpec": TypeSpec,
     "Variable": VariableV2,
     "Tensor": Tensor,
     "executing_eagerly": executing_eagerly,

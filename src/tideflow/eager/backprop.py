@@ -20,6 +20,7 @@ from tideflow.eager.variable import EagerVariable, variable_of
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.type_spec import Composite
 from tideflow.ops.framework import IndexedSlices, nest
 from tideflow.ops.gradients import (
     UnconnectedGradients,
@@ -212,6 +213,7 @@ class GradientTape:
         if was_recording and not self.is_persistent:
             self._stop()
         given = [None] if output_gradients is None else nest.flatten(output_gradients)
+        _require_differentiable(target, sources)
         targets = [_target(t) for t in nest.flatten(target, expand_composites=True)]
         if output_gradients is None:
             given = [None] * len(targets)
@@ -354,6 +356,16 @@ def differentiate(note: Note, grads: list[Any]) -> Sequence[Any]:
 def _ones_like(target: Tensor) -> Any:
     variable = variable_of(target)
     return ones_like_output(target if variable is None else variable.read_value())
+
+
+def _require_differentiable(*structures: Any) -> None:
+    """Raise ValueError for values of users' classes, whose gradients nobody says."""
+    for leaf in nest.flatten(list(structures)):
+        if isinstance(leaf, Composite):
+            raise ValueError(
+                f"Type {type(leaf).__name__} is not supported as a gradient source or gradient "
+                "target."
+            )
 
 
 def _target(value: Any) -> Tensor:

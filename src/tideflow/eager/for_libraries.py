@@ -1,7 +1,6 @@
 """What libraries ask for below TensorFlow's public API: kinds of values, modes, decorators.
 
-Source: tensorflow/python/types/core.py, framework/composite_tensor.py, framework/smart_cond.py,
-util/tf_decorator.py.
+Source: tensorflow/python/types/core.py, framework/smart_cond.py, util/tf_decorator.py.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.ops.array import reshape
 from tideflow.ops.control_flow import cond_v2
-from tideflow.ops.framework import IndexedSlices, get_static_value
-from tideflow.ops.ragged import RaggedTensor
-from tideflow.ops.sparse import SparseTensor
+from tideflow.ops.framework import get_static_value
 from tideflow.ops.state import Variable
 from tideflow.wire import dtypes
 
@@ -34,14 +31,8 @@ class TensorType(abc.ABC):  # noqa: B024 (a kind to ask for)
         return convert_to_tensor(self)
 
 
-class CompositeTensor(abc.ABC):  # noqa: B024 (a kind to ask for)
-    """What is made of several tensors, or is one and more: sparse, ragged, slices, variables."""
-
-
 TensorType.register(Tensor)
 TensorType.register(Variable)
-for _kind in (SparseTensor, RaggedTensor, IndexedSlices, Variable):
-    CompositeTensor.register(_kind)
 
 
 def smart_cond(

@@ -16,6 +16,7 @@ from tideflow.graph.graph_def import node_to_def
 from tideflow.graph.node import Edge, Node
 from tideflow.graph.op_def import OpDef
 from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.type_spec import type_spec_of
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
@@ -135,6 +136,10 @@ class Tensor:
     def ref(self) -> TensorReference:
         """Return a hashable stand-in (a Tensor's == compares identity here, too)."""
         return TensorReference(self)
+
+    def __tf_tracing_type__(self, context: Any) -> Any:
+        """Return what tells traces of functions apart: its spec."""
+        return type_spec_of(self)
 
     def __hash__(self) -> int:
         return id(self)

@@ -76,6 +76,17 @@ class TensorShape:
         if not self.is_compatible_with(other):
             raise ValueError(f"shapes {self} and {TensorShape(other)} are not compatible")
 
+    def assert_has_rank(self, rank: int) -> None:
+        """Raise ValueError for another rank."""
+        if self.rank not in (None, rank):
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def assert_same_rank(self, other: Any) -> None:
+        """Raise ValueError for a shape of another rank."""
+        rank = TensorShape(other).rank
+        if rank is not None:
+            self.assert_has_rank(rank)
+
     def merge_with(self, other: Any) -> TensorShape:
         """Return what both say together.  Raises: ValueError when they disagree."""
         return TensorShape(merge(self._dims, as_dims(other)))

@@ -10,7 +10,7 @@ Source: tensorflow/python/framework/type_spec.py.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Self
 
 from tideflow.graph import shapes
@@ -92,6 +92,15 @@ class TypeSpec(abc.ABC):
     def from_parts(self, parts: Sequence[Any]) -> Any:
         """Return a value of its tensors."""
 
+    @property
+    def told(self) -> Hashable:
+        """What values are besides their tensors, by which traces of functions differ: the class."""
+        return self.value_type
+
+    def __tf_tracing_type__(self, context: Any) -> TypeSpec:
+        """Return what tells traces apart: the spec itself."""
+        return self
+
     # ---- its form within an element
 
     @property
@@ -127,6 +136,24 @@ class TypeSpec(abc.ABC):
     def unbatched(self) -> TypeSpec:
         """Return the spec of a row.  Raises: TypeError or ValueError for values without rows."""
         raise TypeError(f"{self!r} has no rows")
+
+
+class Composite:
+    """A value that says by its spec how it is taken apart, as classes of users and libraries do.
+
+    Attributes:
+      _type_spec: its TypeSpec (libraries know it by this name).
+    """
+
+    __slots__ = ()
+
+    @property
+    def _type_spec(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no `_type_spec`")
+
+    def __tf_tracing_type__(self, context: Any) -> Any:
+        """Return what tells traces apart: the spec."""
+        return self._type_spec
 
 
 class _Differs(Exception):
@@ -172,7 +199,9 @@ def _alike(one: Any, other: Any) -> bool:
     return is_sequence and len(one) == len(other)
 
 
-_makers: list[tuple[type, Callable[[Any], TypeSpec]]] = []
+_makers: list[tuple[type, Callable[[Any], TypeSpec]]] = [
+    (Composite, lambda composite: composite._type_spec)
+]
 
 
 def register_type_spec(kind: type, make: Callable[[Any], TypeSpec]) -> None:

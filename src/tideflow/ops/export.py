@@ -21,6 +21,7 @@ _exports_v2: dict[str, Any] = {}
 # By name: for arguments of which kind a call is, those for any kind last.
 _overloads: dict[str, list[tuple[type, Overload]]] = {}
 _overloaded_kinds: set[type] = set()
+_plain: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def export(*names: str) -> Callable[[T], T]:
@@ -113,6 +114,11 @@ def arguments_of(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[s
     return dict(inspect.signature(function).bind(*args, **kwargs).arguments)
 
 
+def before_overload(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that takes the calls that no overload takes; itself, if it has none."""
+    return _plain.get(function, function)
+
+
 def _with_overloads(table: dict[str, Any]) -> dict[str, Any]:
     """Return a table in which functions with an overload ask it, under all their names."""
     made: dict[int, Any] = {}
@@ -144,4 +150,5 @@ def _overloaded(
                 return answered(args, kwargs)
         return function(*args, **kwargs)
 
+    _plain[either] = function
     return either

@@ -13,6 +13,7 @@ from typing import Any
 from tideflow.graph.behavior import behavior
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.type_spec import Composite
 from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import IndexedSlices
 from tideflow.ops.linalg import products as matmul
@@ -76,12 +77,29 @@ def _forward(name: str, function: Binary) -> Callable[[Any, Any], Any]:
             if behavior.operate is not None:
                 return behavior.operate(name, lambda x, y: function(x, y, scope), self, other)
             x = convert_to_tensor(self)
+            if isinstance(other, Composite):
+                return _with_composite(name, function, x, other, scope)
             if not isinstance(other, IndexedSlices):
                 other = arithmetic.like_operand(other, x, hint=name == "add")
             return function(x, other, scope)
 
     operate.__name__ = operate.__qualname__ = f"__{name}__"
     return operate
+
+
+def _with_composite(name: str, function: Binary, x: Tensor, y: Composite, scope: str) -> Any:
+    """Return what dispatch makes of a tensor and a value of a user's class, or its own operator.
+
+    As with TensorFlow, + does not dispatch: what is added must be a tensor.
+    """
+    try:
+        return function(x, convert_to_tensor(y) if name == "add" else y, scope)
+    except (TypeError, ValueError):
+        own = getattr(type(y), f"__r{name}__", None)
+        found = NotImplemented if own is None else own(y, x)
+        if found is NotImplemented:
+            raise
+        return found
 
 
 def _reflected(name: str, function: Binary) -> Callable[[Any, Any], Any]:

@@ -19,13 +19,19 @@ from tideflow.eager.functions.descriptions import (
     described_parameters,
     named_specs,
 )
+from tideflow.eager.functions.trace_types import (
+    TraceType,
+    has_trace_type,
+    placeholder_of,
+    trace_type_of,
+)
 from tideflow.graph import shapes
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import Dims
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.graph.type_spec import TypeSpec
+from tideflow.graph.type_spec import Composite, TypeSpec
 from tideflow.ops.framework import nest
 from tideflow.ops.state.base import Variable
 from tideflow.wire import errors
@@ -94,10 +100,12 @@ class Arguments:
             return value.argument_kind
         if isinstance(value, TypeSpec):
             inner = [self._walk(part) for part in value.parts]
-            return inner[0] if value.value_type is Tensor else (value.value_type, *inner)
+            return inner[0] if value.value_type is Tensor else (value.told, *inner)
         if nest.is_composite(value):
             parts = nest.flatten(value, expand_composites=True)
             return (nest.told_of(value), *map(self._walk, parts))
+        if has_trace_type(value):
+            return trace_type_of(value)
         try:
             hash(value)
         except TypeError:
@@ -167,6 +175,8 @@ class Arguments:
                 parts = nest.flatten(value, expand_composites=True)
                 made_parts = [replace(part, name) for part in parts]
                 return nest.pack_sequence_as(value, made_parts, expand_composites=True)
+            if has_trace_type(value):
+                return placeholder_of(value)
             return value
 
         names = argument_names(python, len(self.args))
@@ -183,6 +193,8 @@ def _tensors_in(given: Any, known: Any) -> list[Any]:
     """Return what is given for the tensors of one argument.  Raises: TypeError."""
     if isinstance(known, _TENSORS):
         return [] if given is _MISSING else [given]
+    if has_trace_type(known) and not isinstance(known, (TypeSpec, Composite)):
+        return []
     parts = [
         part
         for leaf in nest.flatten(known, expand_composites=True)
@@ -340,7 +352,7 @@ def _parts_of(spec: TypeSpec, value: Any, name: str) -> Sequence[Any]:
     if spec.value_type is Tensor:
         return [value]
     is_handle = isinstance(value, StandsForHandle)
-    if isinstance(value, TypeSpec) or is_handle:
+    if isinstance(value, (TypeSpec, Composite)) or is_handle:
         fits = spec.is_compatible_with(value)
     else:
         fits = isinstance(value, spec.value_type)
@@ -430,7 +442,24 @@ def _frame(key: Any, specs: Sequence[tuple[DType, Dims]]) -> Any:
         if key and key[0] == "relaxed":
             return key[1]
         return tuple(_frame(part, specs) for part in key)
-    return key
+    return _OrLess(key) if isinstance(key, TraceType) else key
+
+
+class _OrLess:
+    """A trace type as a part of a key: equal, on the left, to those that it takes in, too."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: TraceType) -> None:
+        self.kind = kind
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _OrLess):
+            return False
+        return self.kind == other.kind or other.kind.is_subtype_of(self.kind)
+
+    def __hash__(self) -> int:
+        return hash(type(self.kind))
 
 
 def _common(dims: Dims, known: Dims) -> Dims:

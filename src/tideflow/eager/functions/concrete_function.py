@@ -22,6 +22,7 @@ from tideflow.eager.functions.arguments import Arguments, Layout, tensor_argumen
 from tideflow.eager.functions.call_time import CallTime, captured_now
 from tideflow.eager.functions.descriptions import described
 from tideflow.eager.functions.func_graph import FunctionGraph
+from tideflow.eager.functions.function_type import FunctionType, function_type
 from tideflow.eager.operation import EagerOperation
 from tideflow.eager.remote import RemoteTensor
 from tideflow.eager.tensor import EagerTensor
@@ -396,12 +397,16 @@ class ConcreteFunction:
     Attributes:
       graph: what was traced.
       structured_outputs: results in the function's own structure, as tensors of the graph.
+
+    Args:
+      flat: the tensors of these, with what they are made of, and None where there is no result.
     """
 
     def __init__(
         self,
         graph: FunctionGraph,
         structured_outputs: Any,
+        flat: Sequence[Any],
         arguments: Arguments,
         layout: Layout,
     ) -> None:
@@ -409,7 +414,6 @@ class ConcreteFunction:
         self._layout = layout
         self.structured_outputs = structured_outputs
         self.arguments = arguments
-        flat = nest.flatten(structured_outputs, expand_composites=True)
         self._present = [leaf is not None for leaf in flat]
         self._plain = isinstance(structured_outputs, Tensor)
         self.function = GraphFunction(graph, [t for t in flat if t is not None], graph.effects)
@@ -437,6 +441,16 @@ class ConcreteFunction:
     def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments, with a TensorSpec for each tensor."""
         return self.arguments.named_specs(self._layout.python)
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The arguments, with their specs as annotations."""
+        return function_type(self._layout.python, self.structured_input_signature)
+
+    @property
+    def inference_fn(self) -> GraphFunction:
+        """The graph as a function of arguments and captures."""
+        return self.function
 
     @property
     def output_shapes(self) -> Any:

@@ -23,6 +23,7 @@ from tideflow.eager.autograph import convert as autograph
 from tideflow.eager.functions.arguments import Arguments, Layout, covering, relaxed
 from tideflow.eager.functions.concrete_function import ConcreteFunction
 from tideflow.eager.functions.func_graph import FunctionGraph
+from tideflow.eager.functions.function_type import FunctionType, function_type
 from tideflow.eager.functions.lifting import lifted_variables
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.defaults import local
@@ -184,9 +185,10 @@ class Function:
                 outputs = nest.map_structure(
                     lambda leaf: self._as_output(graph, leaf), result, expand_composites=True
                 )
+                flat = nest.flatten(outputs, expand_composites=True)
         finally:
             local.tapes = tapes
-        return ConcreteFunction(graph, outputs, arguments, self._layout)
+        return ConcreteFunction(graph, outputs, flat, arguments, self._layout)
 
     def _as_output(self, graph: FunctionGraph, leaf: Any) -> Any:
         if leaf is None or isinstance(leaf, Operation):
@@ -225,6 +227,11 @@ class Function:
     def input_signature(self) -> Any:
         """The specs that arguments are cast to, or None."""
         return self._layout.signature
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The parameters of the function."""
+        return function_type(self._layout.python)
 
     @property
     def name(self) -> str:

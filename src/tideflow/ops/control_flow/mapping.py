@@ -5,7 +5,7 @@ Source: tensorflow/python/ops/control_flow/mapping.py, functional_ops.py for nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tideflow.graph import shapes
@@ -13,6 +13,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import new_body
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import Dims
+from tideflow.graph.type_spec import Composite, TypeSpec
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.control_flow.functional import tracing
 from tideflow.ops.control_flow.while_v1 import while_loop
@@ -24,16 +25,19 @@ from tideflow.wire.dtypes import as_dtype
 
 
 class _Rows:
-    """The rows of a structure of tensors that have equally many.
+    """The rows of a structure of tensors, and values of users' classes, that have equally many.
 
     Attributes:
       count: how many, as a tensor; static_count: if it is known.
-    Raises: ValueError for scalars, or different numbers of rows.
+    Raises: ValueError for scalars, or different numbers of rows; TypeError for values without rows.
     """
 
     def __init__(self, elems: object) -> None:
         self.structure = elems
-        self.tensors = tensors = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
+        self._specs = [_row_spec(leaf) for leaf in nest.flatten(elems)]
+        self.tensors = tensors = [
+            tensor for leaf in nest.flatten(elems) for tensor in _rows_of(leaf)
+        ]
         if not tensors:
             raise ValueError("elems holds no tensors")
         self.static_count: int | None = None
@@ -57,17 +61,54 @@ class _Rows:
 
     def row(self, index: Tensor | int) -> Any:
         """Return one row, in the structure of the whole."""
-        return nest.pack_sequence_as(self.structure, [a.read(index) for a in self.arrays])
+        given = iter([a.read(index) for a in self.arrays])
+        leaves = [_value_of(spec, given) for spec in self._specs]
+        return nest.pack_sequence_as(self.structure, leaves)
+
+    def signature(self) -> Any:
+        """Return what is known of a row: element types, and the specs of users' classes."""
+        given = (array.dtype for array in self.arrays)
+        leaves = [next(given) if spec is None else spec for spec in self._specs]
+        return nest.pack_sequence_as(self.structure, leaves)
 
     def stacked(self, arrays: list[TensorArray], structure: object) -> Any:
-        """Return results for each row as tensors with as many rows."""
-        found = []
+        """Return results for each row as tensors, or values of users' classes, of as many rows."""
+        found: list[Any] = []
         for array in arrays:
             tensor = array.stack()
             if tensor.dims is not None:
                 tensor.set_shape((self.static_count, *tensor.dims[1:]))
             found.append(tensor)
-        return nest.pack_sequence_as(structure, found)
+        given = iter(found)
+        batches = [
+            spec.batched(self.static_count) if _is_users(spec) else None
+            for spec in nest.flatten(structure)
+        ]
+        leaves = [_value_of(spec, given) for spec in batches]
+        return nest.pack_sequence_as(structure, leaves)
+
+
+def _is_users(spec: object) -> bool:
+    """Whether what is said of a result is said of values of a user's class."""
+    return isinstance(spec, TypeSpec) and issubclass(spec.value_type, Composite)
+
+
+def _row_spec(leaf: object) -> Any:
+    """Return the spec of a row of a value of a user's class; None for a tensor."""
+    return leaf._type_spec.unbatched() if isinstance(leaf, Composite) else None
+
+
+def _rows_of(leaf: object) -> list[Tensor]:
+    """Return tensors each row of which stands for a row."""
+    if isinstance(leaf, Composite):
+        rows: list[Tensor] = leaf._type_spec.to_rows(leaf)
+        return rows
+    return [convert_to_tensor(leaf, name="elem")]
+
+
+def _value_of(spec: Any, given: Iterator[Tensor]) -> Any:
+    """Return the next tensor, or the value that the next tensors stand for."""
+    return next(given) if spec is None else spec.from_tensors([next(given) for _ in spec.flat])
 
 
 def _require_callable(fn: Callable[..., Any]) -> None:
@@ -102,16 +143,22 @@ def map_fn(
         rows = _Rows(elems)
         signature = fn_output_signature if fn_output_signature is not None else dtype
         if signature is None:
-            signature = nest.pack_sequence_as(elems, [a.dtype for a in rows.arrays])
+            signature = rows.signature()
+        kinds = nest.flatten(signature)
         results = [
-            TensorArray(_type_of(kind), rows.count, dynamic_size=False, infer_shape=infer_shape)
-            for kind in nest.flatten(signature)
+            TensorArray(_type_of(part), rows.count, dynamic_size=False, infer_shape=infer_shape)
+            for kind in kinds
+            for part in (kind.flat if _is_users(kind) else [kind])
         ]
 
         def body(index: Tensor, arrays: list[TensorArray]) -> Any:
             found = fn(rows.row(index))
             nest.assert_same_structure(signature, found, check_types=False)
-            values = nest.flatten(found)
+            values = [
+                value
+                for kind, leaf in zip(kinds, nest.flatten(found), strict=True)
+                for value in (kind.to_tensors(leaf) if _is_users(kind) else [leaf])
+            ]
             following = [a.write(index, v) for a, v in zip(arrays, values, strict=True)]
             return apply_op("AddV2", index, 1), following
 

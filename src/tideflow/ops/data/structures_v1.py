@@ -6,7 +6,6 @@ Source: tensorflow/python/data/util/structure.py.
 from __future__ import annotations
 
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.graph.type_spec import TypeSpec
 from tideflow.graph.types import DTypeLike, ShapeLike
 from tideflow.ops.data.type_specs import DatasetSpec
 from tideflow.ops.export import export, export_value
@@ -14,7 +13,6 @@ from tideflow.ops.ragged import RaggedTensorSpec
 from tideflow.ops.sparse import SparseTensorSpec
 from tideflow.ops.tensor_arrays import TensorArraySpec
 
-export_value("data.experimental.Structure", TypeSpec)
 export_value("data.experimental.DatasetStructure", DatasetSpec)
 
 

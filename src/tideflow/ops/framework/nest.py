@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
+from tideflow.graph.type_spec import Composite
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework.indexed_slices import IndexedSlices
@@ -90,7 +91,7 @@ def pack_sequence_as(
 
     Raises: ValueError when there are not as many leaves as the structure has.
     """
-    wanted = len(flatten(structure, expand_composites))
+    wanted = sum(_count(leaf, expand_composites) for leaf in flatten(structure))
     if wanted != len(flat_sequence):
         raise ValueError(f"the structure has {wanted} leaves; {len(flat_sequence)} were given")
     return _pack(structure, iter(flat_sequence), expand_composites)
@@ -108,7 +109,16 @@ def _pack(structure: object, leaves: Iterator[Any], expand: bool) -> Any:
     entry = _composite(structure) if expand else None
     if entry is None:
         return next(leaves)
-    return entry[2](structure, [next(leaves) for _ in entry[1](structure)])
+    return entry[2](structure, [next(leaves) for _ in range(_count(structure, expand))])
+
+
+def _count(leaf: object, expand: bool) -> int:
+    """Return how many leaves stand for one that is no list, tuple or dict."""
+    if expand and isinstance(leaf, Composite):
+        # Its tensors may have to be computed, its spec says how many there are.
+        return len(leaf._type_spec.parts)
+    entry = _composite(leaf) if expand else None
+    return 1 if entry is None else len(entry[1](leaf))
 
 
 def _like_mapping(original: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
@@ -143,7 +153,9 @@ def assert_same_structure(
     if not is_nested(nest1):
         if expand_composites:
             one, two = _composite(nest1), _composite(nest2)
-            if one is not two:
+            if isinstance(nest1, Composite) or isinstance(nest2, Composite):
+                _assert_same_specs(nest1, nest2)
+            elif one is not two:
                 raise TypeError(f"structures differ: {_kind(nest1)} against {_kind(nest2)}")
         return
     if check_types and type(nest1) is not type(nest2) and not _both_plain_dicts(nest1, nest2):
@@ -160,6 +172,14 @@ def assert_same_structure(
         pairs = list(zip(nest1, nest2))
     for one, two in pairs:
         assert_same_structure(one, two, check_types, expand_composites)
+
+
+def _assert_same_specs(one: Any, two: Any) -> None:
+    if not (isinstance(one, Composite) and isinstance(two, Composite)):
+        raise ValueError(f"structures differ: {_kind(one)} against {_kind(two)}")
+    first, second = one._type_spec, two._type_spec
+    if first.most_specific_common_supertype([second]) is None:
+        raise ValueError(f"Incompatible CompositeTensor TypeSpecs: {first} vs. {second}")
 
 
 def _both_plain_dicts(one: object, two: object) -> bool:
@@ -180,3 +200,9 @@ def _slices_like(_: IndexedSlices, parts: list[Any]) -> IndexedSlices:
 
 
 register_composite(IndexedSlices, _slices_parts, _slices_like)
+register_composite(
+    Composite,
+    lambda value: flatten(value._type_spec._to_components(value), expand_composites=True),
+    lambda value, parts: value._type_spec.from_parts(parts),
+    lambda value: value._type_spec.told,
+)
