@@ -367,6 +367,79 @@ def weak_tensors(tf: Any) -> Any:
 
 
 @program
+def functions_by_weak_rules(tf: Any) -> Any:
+    enabled(tf, dtype_conversion_mode="all")
+    half = tf.constant([1.0, 2.0], tf.float16)
+    calls = {
+        "constant": lambda: tf.constant(1.5),
+        "constants": lambda: tf.constant([1, 2]),
+        "typed": lambda: tf.constant(1, tf.int64),
+        "of an array": lambda: tf.constant(np.array([1.0])),
+        "again": lambda: tf.constant(tf.constant(2)),
+        "add": lambda: tf.add(1, 2.5),
+        "add half": lambda: tf.add(half, 1),
+        "add constant": lambda: tf.math.add(half, tf.constant(2.5)),
+        "subtract": lambda: tf.subtract(tf.constant(3), half),
+        "multiply": lambda: tf.multiply(tf.constant([1], tf.int8), 300 - 299),
+        "divide": lambda: tf.divide(tf.constant(3), 2),
+        "matmul": lambda: tf.matmul([[1.0]], tf.ones([1, 1], tf.float64)),
+        "maximum": lambda: tf.maximum(1, 2.5),
+        "equal": lambda: tf.equal(half, 1.0),
+        "pow": lambda: tf.pow(2, half),
+        "floordiv": lambda: tf.math.floordiv(7, tf.constant([2], tf.int16)),
+        "sqrt": lambda: tf.sqrt(4.0),
+        "exp": lambda: tf.exp(half),
+        "abs": lambda: tf.abs(-3),
+        "reduce_sum": lambda: tf.reduce_sum([1, 2]),
+        "reduce_mean": lambda: tf.reduce_mean(tf.constant([1.0, 2.0])),
+        "reshape": lambda: tf.reshape([1, 2], [2, 1]),
+        "zeros_like": lambda: tf.zeros_like([1.5]),
+        "relu": lambda: tf.nn.relu(tf.constant([-1.0])),
+        "elu": lambda: tf.nn.elu(tf.constant([-1.0])),
+        "softsign": lambda: tf.nn.softsign(1.5),
+        "softplus": lambda: tf.math.softplus(1.5),
+        "relu6": lambda: tf.nn.relu6(tf.constant([-1.0])),
+        "gelu": lambda: tf.nn.gelu(1.5),
+        "silu": lambda: tf.nn.silu(1.5),
+        "leaky_relu": lambda: tf.nn.leaky_relu(1.5),
+        "log_softmax": lambda: tf.nn.log_softmax([1.5]),
+        "sin": lambda: tf.sin(1),
+        "square": lambda: tf.square(3),
+        "identity": lambda: tf.identity(1.5),
+        "squeeze": lambda: tf.squeeze([1.5]),
+        "expand_dims": lambda: tf.expand_dims(1.5, 0),
+        "transpose": lambda: tf.transpose([[1.5]]),
+        "diag": lambda: tf.linalg.diag([1.5]),
+        "trace": lambda: tf.linalg.trace([[1.5]]),
+        "round": lambda: tf.round(1.5),
+        "sign": lambda: tf.sign(-3),
+        "sigmoid": lambda: tf.sigmoid(1.5),
+        "reduce_max": lambda: tf.reduce_max([1, 3]),
+        "reduce_std": lambda: tf.math.reduce_std([1.0, 3.0]),
+        "reciprocal": lambda: tf.math.reciprocal(2.0),
+        "negative function": lambda: tf.negative(2),
+        "truncatemod": lambda: tf.truncatemod(7, tf.constant([2], tf.int16)),
+        "floormod": lambda: tf.math.floormod(7, 2.5),
+        "divide_no_nan": lambda: tf.math.divide_no_nan(1, 2.0),
+        "stack": lambda: tf.stack([1, 2]),
+        "cumsum": lambda: tf.cumsum([1, 2]),
+        "clip": lambda: tf.clip_by_value([1.0, 5.0], 2.0, 3.0),
+        "product": lambda: tf.constant(2) * half,
+        "negative": lambda: -tf.constant(2),
+        "absolute": lambda: abs(tf.constant(-2.5)),
+        "text": lambda: tf.constant("a"),
+        "truth": lambda: tf.constant(True),
+        "large": lambda: tf.constant(2**40),
+        "less": lambda: tf.constant(2) < 2.5,
+        "convert": lambda: tf.convert_to_tensor(1.5),
+    }
+    found = {}
+    for name, call in calls.items():
+        found[name] = error(lambda call=call: [call(), "weak=True" in repr(call())])
+    return found
+
+
+@program
 def modes_that_are_none(tf: Any) -> Any:
     found = error(lambda: enabled(tf, dtype_conversion_mode="some"))
     enabled(tf, dtype_conversion_mode="off")

@@ -17,6 +17,7 @@ from tideflow.eager.numpy.indexing import getitem
 from tideflow.eager.numpy.products import matmul
 from tideflow.eager.numpy.promotion import common_type
 from tideflow.eager.numpy.reductions import amax, amin, mean
+from tideflow.eager.numpy.weakening import weaken_functions
 from tideflow.graph.behavior import CONVERSIONS, behavior
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
@@ -50,6 +51,7 @@ def experimental_enable_numpy_behavior(
     behavior.operate = {"off": None, "legacy": _by_numpy}.get(dtype_conversion_mode, _weakly)
     if behavior.converts_weakly:
         _log.warning("types convert by other rules from now on, but for what is made already")
+        weaken_functions()
     for kind in (Tensor, WeakTensor):
         for name, method in _METHODS.items():
             setattr(kind, name, method)
