@@ -30,6 +30,7 @@ from tideflow.ops.control_flow.functional import (
 from tideflow.ops.control_flow.functional_ops import truth
 from tideflow.ops.control_flow.functional_v2 import narrows
 from tideflow.ops.control_flow.loops import LoopBuilder, close_variable
+from tideflow.ops.control_flow.mapping import map_fn
 from tideflow.ops.control_flow.ordering import (
     control_dependencies,
     group,
@@ -76,6 +77,7 @@ __all__ = [
     "keep_python_functions",
     "loop_of",
     "make_branch_op",
+    "map_fn",
     "merge",
     "narrows",
     "next_iteration",
