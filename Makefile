@@ -8,6 +8,8 @@ RUN := $(VENV)/bin/python
 SPREAD := -n auto --dist loadgroup --no-loadscope-reorder
 # The few modules with such tests: one process would import all others for nothing.
 REAL_TIME = $$(grep -rl 'mark\.real_time' tests --include='test_*.py')
+# Tests of errors run once more with all steps compiled: compiled checks raise what straight code does.
+OF_ERRORS = $$(grep -rlE 'raises\(.*errors\.' tests --include='test_*.py' | grep -v _oracle)
 # Tests start thousands of processes: each would compile 600 modules where none may keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -44,6 +46,7 @@ demo: $(VENV)/.ready  ## train a classifier on a cluster of three processes, on 
 
 test: $(VENV)/.ready-dev  ## the tests, but for those that need a real TensorFlow (interop)
 	@$(RUN) -m pytest $(SPREAD) -m "not tensorflow and not real_time" --durations=10 --durations-min=5
+	@TIDEFLOW_JIT=always $(RUN) -m pytest -q $(SPREAD) -m "not tensorflow and not real_time and not processes" --errors-only $(OF_ERRORS)
 	@$(RUN) -m pytest -n 0 -m "not tensorflow and real_time" --durations=5 --durations-min=5 $(REAL_TIME)
 
 chaos: $(VENV)/.ready-dev  ## training while tasks die, hang, are slow and cut off (SEEDS=200 for more runs)
