@@ -218,6 +218,17 @@ def _state() -> _GraphState:
     return found
 
 
+@contextlib.contextmanager
+def variable_store(store: VariableStore) -> Iterator[None]:
+    """Have get_variable make and find variables of a store of the caller's, inside `with`."""
+    state = _state()
+    before, state.store = state.store, store
+    try:
+        yield
+    finally:
+        state.store = before
+
+
 @export("get_variable_scope")
 def get_variable_scope() -> VariableScope:
     """Return the variable scope in force."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.graph.building import convert_to_tensor
-from tideflow.graph.graph import Tensor
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import DTypeLike, ShapeLike
@@ -74,7 +74,8 @@ class VariableStore:
                     options,
                 )
         found = self.variables.get(name)
-        if found is not None:
+        # Where operations are called at once, each call makes a variable of its own.
+        if found is not None and (reuse or not get_default_graph().is_eager):
             return _checked(found, name, shape, wanted, reuse)
         _refuse_missing(name, reuse)
         made = _make(name, shape, wanted, initializer, options)
