@@ -32,6 +32,11 @@ fatal = _absl.fatal
 flush = _absl.flush
 
 
+def TaskLevelStatusMessage(msg: str) -> None:
+    """Log an error."""
+    error(msg)
+
+
 def log(level: int, msg: str, *args: Any) -> None:
     """Log a message at one of DEBUG, INFO, WARN, ERROR, FATAL."""
     _absl.log(_TO_ABSL[level], msg, *args)

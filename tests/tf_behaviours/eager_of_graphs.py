@@ -13,6 +13,7 @@ WRAPPED = "python/eager/wrap_function_test.py"
 RNN = "python/kernel_tests/nn_ops/rnn_test.py"
 COLUMNS = "python/feature_column/feature_column_v2_test.py"
 SPARSE = "python/ops/sparse_ops_test.py"
+STRATEGIES = "python/distribute/mirrored_strategy_test.py"
 
 
 def _named(variables: Any) -> list[Any]:
@@ -111,3 +112,33 @@ def sparse(tf: Any) -> Any:
     given = tf.sparse.from_dense([[0, 3], [4, 0]])
     rows = tf.io.serialize_many_sparse(given)
     return value([plain, scaled, tf.io.deserialize_many_sparse(rows, tf.int32), rows.shape[1]])
+
+
+@behaviour(STRATEGIES, "Strategies of TensorFlow 1 have iterators of their own.")
+def strategies(tf: Any) -> Any:
+    v1 = tf.compat.v1.distribute
+    strategy = v1.MirroredStrategy(["/cpu:0"])
+    before = v1.has_strategy()
+    v1.experimental_set_strategy(strategy)
+    during = [v1.has_strategy(), v1.get_strategy() is strategy]
+    v1.experimental_set_strategy(None)
+    with strategy.scope():
+        v = tf.Variable(1.0)
+        walk = strategy.make_dataset_iterator(tf.data.Dataset.range(4).batch(2))
+
+        def step(x: Any) -> Any:
+            return v.assign_add(tf.cast(tf.reduce_sum(x), tf.float32))
+
+        found = []
+        for _ in range(2):
+            strategy.experimental_run(step, walk)
+            found.append(v.numpy())
+        walk.initialize()
+        strategy.experimental_run(step, walk)
+    config = strategy.update_config_proto(tf.compat.v1.ConfigProto(allow_soft_placement=True))
+    rows = strategy.experimental_make_numpy_dataset(np.array([1.0, 2.0]))
+    return [
+        [before, during, v1.has_strategy()],
+        [found, v.numpy(), strategy.num_replicas_in_sync],
+        [config.allow_soft_placement, value(list(rows)), str(v1.get_loss_reduction())],
+    ]

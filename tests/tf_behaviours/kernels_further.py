@@ -19,6 +19,7 @@ SCALES = "python/training/experimental/loss_scale_test.py"
 SCALED = "python/training/experimental/loss_scale_optimizer_test.py"
 WARM = "python/training/warm_starting_util_test.py"
 TESTS = "python/framework/test_util_test.py"
+STRATEGIES = "python/distribute/one_device_strategy_test.py"
 
 
 def _sparse(tf: Any) -> Any:
@@ -234,3 +235,27 @@ def helpers_of_tests(tf: Any) -> Any:
         tf.errors.error_code_from_exception_type(tf.errors.AbortedError),
         tf.resource_loader.get_path_to_datafile("x").rpartition("/")[2],
     ]
+
+
+@behaviour(STRATEGIES, "A strategy of one device trains in a graph, with an iterator of its own.")
+def one_device(tf: Any) -> Any:
+    made = tf.distribute
+    found = []
+    for strategy in (made.OneDeviceStrategy("/cpu:0"), made.MirroredStrategy(["/cpu:0"])):
+        with tf.Graph().as_default(), strategy.scope():
+            v = tf.get_variable("v", initializer=2.0)
+            rows = tf.data.Dataset.from_tensor_slices(np.arange(8, dtype=np.float32)).batch(2)
+            walk = strategy.make_dataset_iterator(rows)
+
+            def step(x: Any, v: Any = v) -> Any:
+                loss = tf.reduce_sum(v * x)
+                train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+                with tf.control_dependencies([train]):
+                    return tf.identity(loss)
+
+            losses = strategy.experimental_run(step, walk)
+            total = strategy.reduce(made.ReduceOp.SUM, losses, axis=None)
+            with tf.Session() as session:
+                session.run([walk.initialize(), tf.global_variables_initializer()])
+                found.append([[session.run(total) for _ in range(2)], session.run(v), v.name])
+    return found

@@ -91,10 +91,12 @@ class OneDeviceStrategy(Strategy):
     """One replica, on one device."""
 
     def __init__(self, device: str) -> None:
-        super().__init__(_OneDeviceExtended(self, _resolve([device])))
+        super().__init__(OneDeviceExtended(self, _resolve([device])))
 
 
-class _OneDeviceExtended(StrategyExtended):
+class OneDeviceExtended(StrategyExtended):
+    """What a strategy of one device does."""
+
     def create_variable(self, next_creator: Any, **kwargs: Any) -> Any:
         """Make a plain variable on the device."""
         with get_default_graph().device(self.worker_devices[0]):

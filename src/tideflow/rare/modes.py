@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.eager import api as api  # what has to be there once operations are called at once
 from tideflow.eager import eager_graph
 from tideflow.eager.autograph import convert as autograph
 from tideflow.graph.graph import get_default_graph
