@@ -78,6 +78,7 @@ def entered(entry: Entry) -> Iterator[None]:
         stack.pop()
 
 
+@export_v2("distribute.ReplicaContext")
 class ReplicaContext:
     """What a function that runs once for each replica can ask, and do together with the others.
 
