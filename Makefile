@@ -14,7 +14,7 @@ OF_ERRORS = $$(grep -rlE 'raises\(.*errors\.' tests --include='test_*.py' | grep
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos interop programs lint bench docs protos clean
+.PHONY: help demo test chaos interop programs libraries lint bench docs protos clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ interop: $(VENV)/.ready-tensorflow  ## the tests with a real TensorFlow: op by o
 
 programs: $(VENV)/.ready-tensorflow  ## generated programs on TensorFlow and tideflow (SEEDS=20000 for more, FIRST=1000 for others)
 	@PYTHONPATH=src:tests nice $(RUN) -m whole_programs.run seeds --first $(FIRST) --seeds $(SEEDS)
+
+libraries: $(VENV)/.ready-tensorflow  ## the tests of libraries on tideflow and TensorFlow (KERAS=checkout, SONNET=checkout, RESULTS=file)
+	@nice $(RUN) -m tools.libraries $(if $(KERAS),keras=$(KERAS)) $(if $(SONNET),sonnet=$(SONNET)) $(if $(RESULTS),--results $(RESULTS))
 
 lint: $(VENV)/.ready-dev  ## style, types, the direction of imports, and what one module does for all
 	@$(VENV)/bin/ruff check .

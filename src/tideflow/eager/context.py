@@ -273,6 +273,11 @@ def replace_context(made: Context | None) -> None:
     defaults.local.eager_graph = None
 
 
+def reset_context() -> None:
+    """Let the next operation begin with a new context, whose devices may be configured."""
+    replace_context(None)
+
+
 # ---- which mode a thread is in
 
 

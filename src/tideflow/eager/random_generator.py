@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tideflow.eager.tracking import AutoTrackable
+from tideflow.graph.behavior import behavior
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
@@ -123,7 +124,12 @@ class Generator(AutoTrackable):
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
-        """Return a generator that nobody can foretell."""
+        """Return a generator that nobody can foretell.
+
+        Raises: RuntimeError where each run of the program shall give the same.
+        """
+        if behavior.is_deterministic:
+            raise RuntimeError("from_non_deterministic_state: determinism is enabled; give a seed")
         return cls(state=_signed([secrets.randbits(64) for _ in range(3)]), alg=alg)
 
     @classmethod

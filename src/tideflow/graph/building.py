@@ -76,7 +76,7 @@ def convert_to_tensor(
     hint = preferred_dtype if preferred_dtype is not None else dtype_hint
     value = _with_plain_sizes(value)
     if isinstance(value, (list, tuple)) and _holds_tensor(value):
-        return _pack(value, wanted, name)
+        return _pack(value, wanted, name, None if hint is None else as_dtype(hint))
     if wanted is None and hint is not None and not _is_fraction_for(value, as_dtype(hint)):
         try:
             # The wish of an op that takes several types changes no number.
@@ -121,29 +121,51 @@ def _as_tuple(kinds: type | tuple[type, ...]) -> tuple[type, ...]:
     return kinds if isinstance(kinds, tuple) else (kinds,)
 
 
-def _pack(values: Sequence[Any], dtype: DType | None, name: str | None) -> Tensor:
-    """Stack a list that holds tensors; the first tensor in it decides the type."""
-    if dtype is None:
-        dtype = _first_dtype(values)
-    is_eager = get_default_graph().is_eager  # then a tensor's type is the op's to refuse
-    parts = [
-        v if is_eager and isinstance(v, Tensor) else convert_to_tensor(v, dtype) for v in values
-    ]
-    packed: Tensor = apply_op("Pack", parts, axis=0, name=name or "packed")
+def _pack(
+    values: Sequence[Any], wanted: DType | None, name: str | None, hint: DType | None
+) -> Tensor:
+    """Stack a list that holds tensors, of the type wanted, else of its first tensor's.
+
+    hint: the type wanted where it has whole numbers and the first tensor has fractions.
+    """
+    first = _first_dtype(values)
+    if wanted is None and _loses_fractions(first, hint):
+        wanted = hint
+    dtype = first if wanted is None else wanted.base_dtype
+    is_eager = get_default_graph().is_eager
+
+    def part(value: Any) -> Any:
+        stated = _stated_dtype(value)
+        if stated not in (None, dtype) and dtype is not first:
+            return apply_op("Cast", value, DstT=dtype)
+        # Another type than the first tensor's is the op's to refuse.
+        leaves = is_eager and dtype is first and isinstance(value, Tensor)
+        return value if leaves else convert_to_tensor(value, dtype)
+
+    packed: Tensor = apply_op("Pack", list(map(part, values)), axis=0, name=name or "packed")
     return packed
+
+
+def _loses_fractions(first: DType | None, hint: DType | None) -> bool:
+    """Whether a list of tensors with fractions becomes whole numbers, such as sizes, at a hint."""
+    return first is not None and hint is not None and hint.is_integer and first.is_floating
 
 
 def _first_dtype(values: Sequence[Any]) -> DType | None:
     for value in values:
-        if isinstance(value, (list, tuple)):
-            found = _first_dtype(value)
-        else:
-            declared = getattr(value, "dtype", None)
-            is_symbolic = declared is not None and not isinstance(value, (np.ndarray, np.generic))
-            found = as_dtype(declared).base_dtype if is_symbolic else None
+        nested = isinstance(value, (list, tuple))
+        found = _first_dtype(value) if nested else _stated_dtype(value)
         if found is not None:
             return found
     return None
+
+
+def _stated_dtype(value: Any) -> DType | None:
+    """Return the element type of a tensor or what stands for one; None for arrays and others."""
+    declared = getattr(value, "dtype", None)
+    if declared is None or isinstance(value, (np.ndarray, np.generic)):
+        return None
+    return as_dtype(declared).base_dtype
 
 
 def constant_tensor(
@@ -374,6 +396,9 @@ def _infer_from_tensors(op_def: OpDef, args: Sequence[Any], known: dict[str, Any
         if not arg.type_attr or arg.type_attr in known:
             continue
         dtype = _first_dtype(value) if arg.number_attr else _symbolic_dtype(value)
+        is_list = isinstance(value, (list, tuple)) and not arg.number_attr
+        if is_list and _loses_fractions(dtype, op_def.attrs[arg.type_attr].default):
+            continue
         if dtype is not None:
             known[arg.type_attr] = _allowed_type(op_def, arg, dtype)
 

@@ -66,7 +66,8 @@ class OperationGraph(Protocol):
 class Tensor:
     """One output of an operation: a value that will exist when the graph runs."""
 
-    __slots__ = ("__weakref__", "_dims", "_keras_history", "consumers_list", "op", "value_index")
+    # Programs may hang attributes of their own on tensors, as Keras does.
+    __slots__ = ("__dict__", "__weakref__", "_dims", "consumers_list", "op", "value_index")
 
     # NumPy must leave `array + tensor` to the tensor.
     __array_priority__ = 100

@@ -26,7 +26,7 @@ class NamedFunction(Protocol):
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 
 
-def _find(name: str) -> Callable[..., Any]:
+def find_op(name: str) -> Callable[..., Any]:
     """Return the function that calls an op.  Raises: AttributeError for one that is not there."""
     if name.startswith("__") or not is_registered(name):
         raise AttributeError(f"tf.raw_ops has no op {name!r}")
@@ -102,5 +102,5 @@ def _results(op_name: str) -> Any:
 
 
 # A module finds by it what it does not hold.
-export_value("raw_ops.__getattr__", _find)
-export_value_v2("raw_ops.__getattr__", _find)
+export_value("raw_ops.__getattr__", find_op)
+export_value_v2("raw_ops.__getattr__", find_op)

@@ -150,6 +150,16 @@ def enable_op_determinism() -> None:
     behavior.is_deterministic = True
 
 
+def disable_op_determinism() -> None:
+    """Let random operations without a seed draw other values in each run again."""
+    behavior.is_deterministic = False
+
+
+def is_op_determinism_enabled() -> bool:
+    """Whether random operations without a seed are refused."""
+    return behavior.is_deterministic
+
+
 # ---- the optimizer of graphs
 
 _TOGGLES = (

@@ -23,7 +23,7 @@ from tideflow.graph.shapes import Dims, TensorShape, format_dims
 from tideflow.graph.static_value import rank_value, shape_value, size_value
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_v2
-from tideflow.ops.framework import as_shape, shape_argument
+from tideflow.ops.framework import IndexedSlices, as_shape, shape_argument
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.errors import InvalidArgumentError
@@ -107,6 +107,21 @@ def rank_kernel(xp: ArrayNamespace, x: Array) -> Any:
 not_differentiable("Shape", "ShapeN", "Size", "Rank")
 
 
+def _sizes_held(value: object) -> Any:
+    """Return the sizes that a sparse tensor holds; None of any other value."""
+    if isinstance(value, (Tensor, IndexedSlices)):
+        return None
+    return getattr(value, "dense_shape", None)
+
+
+def _of_type(sizes: TensorLike, dtype: DType, name: str | None) -> Tensor:
+    given = convert_to_tensor(sizes)
+    if given.dtype is dtype:
+        return given
+    made: Tensor = apply_op("Cast", given, DstT=dtype, name=name)
+    return made
+
+
 @export("shape")
 def shape(
     input: object,
@@ -115,8 +130,10 @@ def shape(
     optimize: bool = True,
 ) -> Tensor:
     """Return the sizes of a tensor as a vector; a constant where they are known now."""
-    given = convert_to_tensor(input)
     out_type = as_dtype(out_type)
+    if (sizes_held := _sizes_held(input)) is not None:
+        return _of_type(sizes_held, out_type, name)
+    given = convert_to_tensor(input)
     if optimize and given.shape.is_fully_defined():
         sizes = np.array(given.shape.as_list(), out_type.as_numpy_dtype)
         return convert_to_tensor(sizes, out_type, name or "Shape")
@@ -136,8 +153,11 @@ def shape_n(
 @export("size")
 def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32) -> Tensor:
     """Return the number of elements of a tensor; a constant where it is known now."""
-    given = convert_to_tensor(input)
     out_type = as_dtype(out_type)
+    if (sizes_held := _sizes_held(input)) is not None:
+        product: Tensor = apply_op("Prod", _of_type(sizes_held, out_type, None), [0], name=name)
+        return product
+    given = convert_to_tensor(input)
     count = given.shape.num_elements()
     if count is not None:
         return convert_to_tensor(np.array(count, out_type.as_numpy_dtype), out_type, name or "Size")
@@ -148,6 +168,8 @@ def size(input: Any, name: str | None = None, out_type: DTypeLike = dtypes.int32
 @export("rank")
 def rank(input: TensorLike, name: str | None = None) -> Tensor:
     """Return the number of dimensions of a tensor; a constant where it is known now."""
+    if (sizes_held := _sizes_held(input)) is not None:
+        return size(sizes_held, name)
     given = convert_to_tensor(input)
     if given.dims is not None:
         return convert_to_tensor(np.array(len(given.dims), np.int32), dtypes.int32, name or "Rank")

@@ -6,7 +6,7 @@ from tideflow.ops.math.arithmetic import convert_pair_below
 from tideflow.ops.math.casts import cast, saturate_cast
 from tideflow.ops.math.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from tideflow.ops.math.comparison import equal, not_equal
-from tideflow.ops.math.counting import bincount
+from tideflow.ops.math.counting import bincount, whole_numbers
 from tideflow.ops.math.elementwise import abs
 from tideflow.ops.math.ranges import linspace
 from tideflow.ops.math.reducing import (
@@ -40,4 +40,5 @@ __all__ = [
     "reduce_std",
     "reduce_sum",
     "saturate_cast",
+    "whole_numbers",
 ]

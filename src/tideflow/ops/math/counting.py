@@ -184,6 +184,15 @@ def cross(a: TensorLike, b: TensorLike, name: str | None = None) -> Any:
     return apply_op("Cross", a, b, name=name)
 
 
+def whole_numbers(values: TensorLike) -> Tensor:
+    """Return numbers without their fractions: floats as int32, others as they are."""
+    given = convert_to_tensor(values)
+    if not given.dtype.is_floating:
+        return given
+    whole: Tensor = apply_op("Cast", given, DstT=dtypes.int32)
+    return whole
+
+
 def bincount(
     arr: Any,
     weights: TensorLike | None = None,
@@ -203,7 +212,7 @@ def bincount(
     Raises: InvalidArgumentError, when run, for negative numbers.
     """
     with get_default_graph().name_scope(name or "bincount"):
-        arr = convert_to_tensor(arr)
+        arr = whole_numbers(arr)
         if not axis:
             arr = apply_op("Reshape", arr, [-1])
         kind = arr.dtype

@@ -12,11 +12,12 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.gradient_registry import not_differentiable
-from tideflow.graph.graph import get_default_graph
+from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
+from tideflow.graph.static_value import static_value
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import check_scalar
@@ -166,7 +167,7 @@ def linspace(
     """Return `num` numbers from start to stop, along a new axis where these are not scalars.
 
     Integers are counted as float64.
-    Raises: ValueError or InvalidArgumentError when num is not positive.
+    Raises: ValueError or InvalidArgumentError when num is negative.
     """
     with get_default_graph().name_scope(name or "linspace") as scope:
         first = convert_to_tensor(start)
@@ -175,16 +176,26 @@ def linspace(
         last = convert_to_tensor(stop)
         if last.dtype.base_dtype is not first.dtype.base_dtype:
             last = apply_op("Cast", last, DstT=first.dtype.base_dtype)
-        if first.dims == () and last.dims == ():
-            return apply_op("LinSpace", first, last, num, name=scope)
-        one = convert_to_tensor(1, first.dtype.base_dtype)
-        share = apply_op("LinSpace", apply_op("Sub", one, one), one, num)
         rank = max(len(first.dims or ()), len(last.dims or ())) + 1
-        at = axis % rank
-        sizes = [1] * rank
-        sizes[at] = -1
-        share = apply_op("Reshape", share, sizes)
-        first, last = (apply_op("ExpandDims", x, at) for x in (first, last))
-        # Weighted, not stepped, so that the ends are exact.
-        low = apply_op("Mul", first, apply_op("Sub", one, share))
-        return apply_op("AddV2", low, apply_op("Mul", last, share), name=scope)
+        count = convert_to_tensor(num)
+        known = static_value(*count.edge)
+        if known is not None and known != 0:
+            return _spaced(first, last, count, axis % rank, scope)
+        # The op gives at least one number.
+        some = _spaced(first, last, apply_op("Maximum", count, 1), axis % rank, None)
+        places = apply_op("Range", convert_to_tensor(0, count.dtype), count, 1)
+        return apply_op("GatherV2", some, places, axis % rank, name=scope)
+
+
+def _spaced(first: Tensor, last: Tensor, num: Tensor, axis: int, name: str | None) -> Any:
+    if first.dims == () and last.dims == ():
+        return apply_op("LinSpace", first, last, num, name=name)
+    one = convert_to_tensor(1, first.dtype.base_dtype)
+    share = apply_op("LinSpace", apply_op("Sub", one, one), one, num)
+    sizes = [1] * (max(len(first.dims or ()), len(last.dims or ())) + 1)
+    sizes[axis] = -1
+    share = apply_op("Reshape", share, sizes)
+    first, last = (apply_op("ExpandDims", x, axis) for x in (first, last))
+    # Weighted, not stepped, so that the ends are exact.
+    low = apply_op("Mul", first, apply_op("Sub", one, share))
+    return apply_op("AddV2", low, apply_op("Mul", last, share), name=name)

@@ -14,6 +14,7 @@ from tideflow.graph.graph import get_default_graph
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export, overload_each
 from tideflow.ops.math import bincount as dense_bincount
+from tideflow.ops.math import whole_numbers
 from tideflow.ops.ragged.tensor import RaggedTensor
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
@@ -35,7 +36,7 @@ def bincount(
 
     Args:
       arr: non-negative integers, dense, sparse or ragged; all of them count together, or each row
-        if axis is -1.
+        if axis is -1.  Of other numbers the integer part counts.
       weights: of the kind and shape of arr.
       minlength, maxlength: bounds of the number of bins, which otherwise is max(arr) + 1.
       dtype: of the counts, without weights.
@@ -62,7 +63,7 @@ def _values(given: Any) -> Any:
 def _by_rows(
     arr: Any, weights: Any, lengths: tuple[Any, Any], dtype: DTypeLike, binary_output: bool
 ) -> Any:
-    values = _values(arr)
+    values = whole_numbers(_values(arr))
     kind = values.dtype
     least = convert_to_tensor([-1], kind)
     top = apply_op("Max", apply_op("ConcatV2", [values, least], 0), [0])

@@ -85,8 +85,9 @@ def gather(
 
 def _gather_further(params: Any, indices: Any, axis: Any, batch_dims: int) -> Any:
     """Return what is gathered along an inner axis, or in batches of several dimensions."""
-    rank = params.shape.rank
-    at = _axis(axis, rank)
+    if not isinstance(params, RaggedTensor):
+        params = convert_to_tensor(params)
+    at = _axis(axis, params.shape.rank)
     batch = batch_dims if batch_dims >= 0 else batch_dims + indices.shape.rank
     if not 0 <= batch <= at:
         raise ValueError(f"batch_dims {batch_dims} must not be above the axis, {axis}")
@@ -94,6 +95,10 @@ def _gather_further(params: Any, indices: Any, axis: Any, batch_dims: int) -> An
         outer = [x if isinstance(x, RaggedTensor) else from_tensor(x) for x in (params, indices)]
         values, inner = (each.values for each in outer)
         return outer[0].with_values(gather(values, inner, axis=at - 1, batch_dims=batch - 1))
+    if isinstance(indices, RaggedTensor):
+        return _gather_ragged_inside(params, indices, at)
+    if isinstance(indices, RaggedTensor):
+        return _gather_ragged_inside(params, indices, at)
     if not isinstance(params, RaggedTensor):
         return array_gather.gather(params, indices, axis=at)
     if at > 1:
@@ -113,6 +118,21 @@ def _gather_further(params: Any, indices: Any, axis: Any, batch_dims: int) -> An
     return (
         found.values if isinstance(found, RaggedTensor) else dense_getitem(found, (slice(None), 0))
     )
+
+
+def _gather_ragged_inside(params: Any, indices: RaggedTensor, axis: int) -> RaggedTensor:
+    """Return what all ragged indices choose along an axis after the first."""
+    rows = params if isinstance(params, RaggedTensor) else from_tensor(params)
+    if axis > 1:
+        return rows.with_values(_gather_ragged_inside(rows.values, indices, axis - 1))
+    found = gather(params, indices.flat_values, axis=1)
+    chosen = found if isinstance(found, RaggedTensor) else from_tensor(found)
+    # Each row of params has the rows of the indices.
+    count = indices.nrows()
+    times = partition.number(rows.nrows(), count.dtype)
+    order = apply_op("Tile", partition.up_to(count), apply_op("ExpandDims", times, 0))
+    inner = gather(indices, order).with_flat_values(chosen.values)
+    return rows_of(inner, partition.uniform_splits(times, count), count)
 
 
 def _gather_in_rows(params: object, indices: object) -> Any:

@@ -12,6 +12,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
+from tideflow.ops.math import cast
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import as_dtype
 
@@ -85,7 +86,7 @@ def kaiser_window(
     with get_default_graph().name_scope(name or "kaiser_window"):
         length, places = _length(window_length, dtype)
         width = apply_op("Cast", apply_op("Maximum", length - 1, 1), DstT=places.dtype)
-        shape = convert_to_tensor(beta, places.dtype)
+        shape = cast(beta, places.dtype)
         inside = apply_op("Relu", 1 - apply_op("Square", places * 2 / width - 1))
         found = apply_op("BesselI0e", shape * apply_op("Sqrt", inside))
         # I0(a) / I0(b) by values that do not overflow.

@@ -96,10 +96,12 @@ class SparseTensor:
     def shape(self) -> TensorShape:
         """The dense shape, as far as it is known."""
         known = static_value(*self.dense_shape.edge)
-        if known is None or isinstance(known, tuple):
+        if known is None:
             rank = (self.dense_shape.dims or (None,))[0]
             return TensorShape(merge(self._declared, None if rank is None else (None,) * rank))
-        return TensorShape(merge(self._declared, tuple(int(size) for size in known)))
+        # Of a vector that is known in part, the unknown sizes are None or -1.
+        sizes = (None if size is None or size < 0 else int(size) for size in known)
+        return TensorShape(merge(self._declared, tuple(sizes)))
 
     def get_shape(self) -> TensorShape:
         """Return the dense shape, as far as it is known."""
@@ -316,13 +318,21 @@ def fill_empty_rows(
 @export("sparse.sparse_dense_matmul", "sparse.matmul", "sparse_tensor_dense_matmul")
 @scoped("SparseTensorDenseMatMul")
 def sparse_dense_matmul(
-    sp_a: SparseTensor,
-    b: TensorLike,
+    sp_a: Any,
+    b: Any,
     adjoint_a: bool = False,
     adjoint_b: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Return the product of a sparse matrix and a dense one."""
+    """Return the product of a sparse matrix and a dense one, in either order.
+
+    Complex products of a dense matrix and a sparse one are conjugates, as with TensorFlow.
+    """
+    if isinstance(b, SparseTensor) and not isinstance(sp_a, SparseTensor):
+        # A B is B' A', where the sparse matrix comes first, on its side.
+        turned = sparse_dense_matmul(b, sp_a, not adjoint_b, not adjoint_a)
+        swapped: Tensor = apply_op("Transpose", turned, [1, 0], name=name)
+        return swapped
     made: Tensor = apply_op(
         "SparseTensorDenseMatMul",
         *sp_a.parts,

@@ -1,0 +1,39 @@
+"""What Keras does to tensors, and takes from below the public API."""
+
+import tensorflow as tf
+from tensorflow.python.framework import config as framework_config
+from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops
+
+symbolic = []
+
+
+@tf.function
+def marked(x):
+    y = tf.nn.softmax(x)
+    y.logits = x
+    symbolic.append(y.logits is x)
+    return y
+
+
+eager = tf.nn.relu(marked(tf.constant([1.0])))
+eager.logits = 3
+print(eager.logits, symbolic, hasattr(eager, "other"))
+
+tf.config.experimental.enable_op_determinism()
+print(framework_config.is_op_determinism_enabled(), tf.random.normal([2], seed=1).shape)
+for draw in (lambda: tf.random.normal([2]), tf.random.Generator.from_non_deterministic_state):
+    try:
+        draw()
+    except RuntimeError as error:
+        print("determinism is enabled" in str(error))
+framework_config.disable_op_determinism()
+print(framework_config.is_op_determinism_enabled(), tf.random.normal([2]).shape)
+
+one = tf.sparse.from_dense([[1.0, 0.0], [2.0, 3.0]])
+matrix = sparse_csr_matrix_ops.sparse_tensor_to_csr_sparse_matrix(
+    one.indices, one.values, one.dense_shape
+)
+product = sparse_csr_matrix_ops.sparse_matrix_sparse_mat_mul(matrix, matrix, tf.float32)
+parts = sparse_csr_matrix_ops.csr_sparse_matrix_to_sparse_tensor(product, type=tf.float32)
+print(parts.values.numpy().tolist(), parts.indices.numpy().tolist())
+print(tf.compat.v1.SummaryMetadata(display_name="shown").display_name)
