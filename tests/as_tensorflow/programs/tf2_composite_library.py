@@ -92,3 +92,45 @@ for wrong in (
         wrong()
     except ValueError as error:
         print("refused", type(error).__name__)
+
+
+@dispatch.add_dispatch_support
+def double(x):
+    return x * 2
+
+
+@tf.experimental.dispatch_for_api(double, {"x": Interval})
+def double_interval(x):
+    return Interval(x.low * 2, x.high * 2, x.unit)
+
+
+@dispatch.register_dispatchable_type
+class Symbol:
+    pass
+
+
+class Unknown:
+    pass
+
+
+@tf.experimental.dispatch_for_api(tf.math.negative, {"x": Symbol})
+def negative_symbol(x, name=None):
+    return "-symbol"
+
+
+class Names(dispatch.GlobalOpDispatcher):
+    def handle(self, op, args, kwargs):
+        if any(isinstance(value, Unknown) for value in (*args, *kwargs.values())):
+            return f"{op.__name__} of what is unknown"
+        return self.NOT_SUPPORTED
+
+
+exp = tf.exp
+Names().register()
+print(double(2), double(interval), tf.negative(Symbol()))
+print(exp(Unknown()), "|", tf.reduce_max(Unknown(), axis=0), "|", tf.add(1, y=Unknown()))
+print(tf.exp(0.0).numpy(), tf.reduce_max([1, 2]).numpy())
+try:
+    tf.exp(object())
+except (TypeError, ValueError):
+    print("refused")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tideflow.eager.dispatch.interception import Interception, functions_of, is_public
+from tideflow.eager.extension_types.composites import CompositeTensor
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 # What a target or dispatcher gives for arguments that it leaves to others.
@@ -65,7 +66,7 @@ class Api:
 
     def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any] | None:
         """Return what takes a call.  Raises: ValueError where two do."""
-        if not self.targets:
+        if not self.targets or not any(map(_may_decide, (*args, *kwargs.values()))):
             return None
         parameters = self.signature.parameters
         defaults = {p.name: p.default for p in parameters.values() if p.default is not p.empty}
@@ -78,6 +79,25 @@ class Api:
                 f"{self.function.__name__}"
             )
         return found[0] if found else None
+
+
+_dispatchable: tuple[type, ...] = (CompositeTensor,)
+
+
+def register_dispatchable_type(cls: type) -> type:
+    """Let values of a class decide by themselves that a call is dispatched; a decorator."""
+    global _dispatchable
+    _dispatchable = (*_dispatchable, cls)
+    return cls
+
+
+def decides(value: Any) -> bool:
+    """Whether a value is of a class that calls are dispatched for: it is made of tensors."""
+    return isinstance(value, _dispatchable)
+
+
+def _may_decide(value: Any) -> bool:
+    return any(map(decides, value)) if isinstance(value, (list, tuple)) else decides(value)
 
 
 _apis: dict[Callable[..., Any], Api] = {}

@@ -12,8 +12,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from tideflow.eager.dispatch.apis import Api, Chooses, api_of, apis
-from tideflow.eager.extension_types.composites import CompositeTensor
+from tideflow.eager.dispatch.apis import Api, Chooses, api_of, apis, decides
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export
 
@@ -21,7 +20,6 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 # The parameters that a signature may speak of.
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-_dispatchable: list[type] = [CompositeTensor]
 # What is unregistered with a function that stands for several targets.
 _together: dict[Callable[..., Any], list[Callable[[], None]]] = {}
 
@@ -96,12 +94,6 @@ def unregister_together(target: Callable[..., Any], undo: Callable[[], None]) ->
     _together.setdefault(target, []).append(undo)
 
 
-def register_dispatchable_type(cls: type) -> type:
-    """Let values of a class decide by themselves that a call is dispatched; a decorator."""
-    _dispatchable.append(cls)
-    return cls
-
-
 # ---- signatures
 
 _NO, _FITS, _DECIDES = range(3)
@@ -163,7 +155,7 @@ def _checker(annotation: Any) -> _Check:
 def _check_instance(kind: type, value: Any) -> int:
     if not isinstance(value, kind):
         return _NO
-    return _DECIDES if isinstance(value, tuple(_dispatchable)) else _FITS
+    return _DECIDES if decides(value) else _FITS
 
 
 def _check_list(check: _Check, value: Any) -> int:

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tideflow.graph.building import convert_to_tensor
 from tideflow.ops.export import before_overload, exports, exports_v2
 
 # How calls are taken: handle(original, args, kwargs), where `original` does what was done before.
@@ -76,8 +77,13 @@ _public: set[int] = set()
 
 
 def public_functions() -> list[types.FunctionType]:
-    """Return all functions that have public names and are loaded."""
+    """Return all functions that have public names and are loaded.
+
+    That which converts the arguments of all others is none of them: what they do not take must not
+    pass for a tensor.
+    """
     known = {id(one): one for table in (exports(), exports_v2()) for one in table.values()}
+    known.pop(id(convert_to_tensor), None)
     return [one for one in known.values() if isinstance(one, types.FunctionType)]
 
 

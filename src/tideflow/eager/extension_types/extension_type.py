@@ -12,7 +12,7 @@ import abc
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from tideflow.eager.extension_types.annotations import (
@@ -282,7 +282,17 @@ class ExtensionTypeSpec(_Fields, TypeSpec):
     def __reduce__(self) -> Any:
         return _spec_of_class, (self.value_type, self._serialize())
 
-    @property
+    @functools.cached_property
+    def told(self) -> Hashable:
+        """What values are besides their tensors."""
+        return super().told
+
+    @functools.cached_property
+    def parts(self) -> Sequence[Any]:
+        """The specs of the tensors of all fields."""
+        return super().parts
+
+    @functools.cached_property
     def _component_specs(self) -> Any:
         leaves = nest.flatten(list(self._tf_extension_type_values().values()))
         return tuple(leaf for leaf in leaves if isinstance(leaf, specs.TypeSpec))

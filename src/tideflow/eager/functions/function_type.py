@@ -15,9 +15,9 @@ class FunctionType(inspect.Signature):
     """A signature whose annotations are the types by which traces are told apart."""
 
     @classmethod
-    def from_callable(cls, obj: Any, *, follow_wrapped: bool = True, **options: Any) -> Any:
+    def from_callable(cls, obj: Any, *, follow_wrapped: bool = True) -> Any:  # type: ignore[override]
         """Return the signature of a function."""
-        return super().from_callable(obj, follow_wrapped=follow_wrapped, **options)
+        return super().from_callable(obj, follow_wrapped=follow_wrapped)
 
 
 def function_type(python: inspect.Signature | None, specs: Any = None) -> FunctionType:
