@@ -1,19 +1,19 @@
-"""tf.data.experimental: transformations as functions for Dataset.apply.
+"""tf.data.experimental: transformations for Dataset.apply, single elements, and files of records.
 
 Source: tensorflow/python/data/experimental/ops/*.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
-from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
+from tideflow.graph.types import TensorLike
 from tideflow.ops.data.batching_api import known_size
 from tideflow.ops.data.functions_api import AUTOTUNE, Dataset
 from tideflow.ops.data.structure import attrs_of, int64, make, packed
@@ -31,122 +31,6 @@ for _prefix in ("data", "data.experimental"):
 export_value("data.experimental.SHARD_HINT", SHARD_HINT)
 
 
-@export("data.experimental.ignore_errors")
-def ignore_errors(log_warning: bool = False) -> Transformation:
-    """Return the transformation Dataset.ignore_errors."""
-    return lambda dataset: dataset.ignore_errors(log_warning)
-
-
-@export("data.experimental.unique")
-def unique() -> Transformation:
-    """Return the transformation Dataset.unique."""
-    return lambda dataset: dataset.unique()
-
-
-@export("data.experimental.unbatch")
-def unbatch() -> Transformation:
-    """Return the transformation Dataset.unbatch."""
-    return lambda dataset: dataset.unbatch()
-
-
-@export("data.experimental.enumerate_dataset")
-def enumerate_dataset(start: int = 0) -> Transformation:
-    """Return the transformation Dataset.enumerate."""
-    return lambda dataset: dataset.enumerate(start)
-
-
-@export("data.experimental.take_while")
-def take_while(predicate: Callable[..., Any]) -> Transformation:
-    """Return the transformation Dataset.take_while."""
-    return lambda dataset: dataset.take_while(predicate)
-
-
-@export("data.experimental.scan")
-def scan(initial_state: Any, scan_func: Callable[..., Any]) -> Transformation:
-    """Return the transformation Dataset.scan."""
-    return lambda dataset: dataset.scan(initial_state, scan_func)
-
-
-@export("data.experimental.snapshot")
-@export_v2("data.experimental.snapshot")
-def snapshot(
-    path: str,
-    compression: str | None = "AUTO",
-    reader_func: Callable[[Any], Any] | None = None,
-    shard_func: Callable[..., Any] | None = None,
-) -> Transformation:
-    """Return the transformation Dataset.snapshot."""
-    return lambda dataset: dataset.snapshot(path, compression, reader_func, shard_func)
-
-
-@export("data.experimental.shuffle_and_repeat")
-def shuffle_and_repeat(
-    buffer_size: TensorLike, count: TensorLike | None = None, seed: int | None = None
-) -> Transformation:
-    """Return the transformation that shuffles, anew in each repetition, and repeats."""
-    return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
-
-
-@export("data.experimental.group_by_window")
-def group_by_window(
-    key_func: Callable[..., Any],
-    reduce_func: Callable[[Any, Any], Any],
-    window_size: int | None = None,
-    window_size_func: Callable[[Any], Any] | None = None,
-) -> Transformation:
-    """Return the transformation Dataset.group_by_window.
-
-    Raises: ValueError unless one of the two sizes is given.
-    """
-    if (window_size is None) == (window_size_func is None):
-        raise ValueError("Must pass either window_size or window_size_func.")
-    return lambda dataset: dataset.group_by_window(
-        key_func, reduce_func, window_size, window_size_func
-    )
-
-
-@export("data.experimental.bucket_by_sequence_length")
-def bucket_by_sequence_length(
-    element_length_func: Callable[..., Any],
-    bucket_boundaries: Sequence[int],
-    bucket_batch_sizes: Sequence[int],
-    padded_shapes: Any = None,
-    padding_values: Any = None,
-    pad_to_bucket_boundary: bool = False,
-    no_padding: bool = False,
-    drop_remainder: bool = False,
-) -> Transformation:
-    """Return the transformation Dataset.bucket_by_sequence_length."""
-    return lambda dataset: dataset.bucket_by_sequence_length(
-        element_length_func,
-        bucket_boundaries,
-        bucket_batch_sizes,
-        padded_shapes,
-        padding_values,
-        pad_to_bucket_boundary,
-        no_padding,
-        drop_remainder,
-    )
-
-
-@export("data.experimental.dense_to_ragged_batch")
-@export_v2("data.experimental.dense_to_ragged_batch")
-def dense_to_ragged_batch(
-    batch_size: TensorLike,
-    drop_remainder: bool = False,
-    row_splits_dtype: DTypeLike = dtypes.int64,
-) -> Transformation:
-    """Return the transformation Dataset.ragged_batch."""
-    return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder, row_splits_dtype)
-
-
-@export("data.experimental.dense_to_sparse_batch")
-@export_v2("data.experimental.dense_to_sparse_batch")
-def dense_to_sparse_batch(batch_size: TensorLike, row_shape: ShapeLike) -> Transformation:
-    """Return the transformation Dataset.sparse_batch."""
-    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
-
-
 @export("data.experimental.map_and_batch", "data.experimental.map_and_batch_with_legacy_function")
 def map_and_batch(
     map_func: Callable[..., Any],
@@ -157,7 +41,19 @@ def map_and_batch(
 ) -> Transformation:
     """Return the transformation that maps and batches at once.
 
-    Raises: ValueError for both kinds of parallelism.
+    Args:
+      map_func: called with the parts of an element; gives the new element.
+      batch_size: how many elements a batch has, an int64 scalar.
+      num_parallel_batches: how many batches are made at a time.
+      drop_remainder: whether a last batch that is not full is left out.
+      num_parallel_calls: how many elements are mapped at a time, instead of num_parallel_batches;
+        tuned where neither is given.
+    Returns: a function for Dataset.apply.
+    Raises: ValueError where both kinds of parallelism are given.
+    Example:
+      >>> squares = tf.data.experimental.map_and_batch(lambda x: x * x, batch_size=2)
+      >>> [x.numpy().tolist() for x in tf.data.Dataset.range(3).apply(squares)]
+      [[0, 1], [4]]
     """
     if num_parallel_batches is not None and num_parallel_calls is not None:
         raise ValueError(
@@ -186,53 +82,37 @@ def map_and_batch(
     return transform
 
 
-@export("data.experimental.parallel_interleave")
-def parallel_interleave(
-    map_func: Callable[..., Any],
-    cycle_length: TensorLike,
-    block_length: TensorLike = 1,
-    sloppy: bool | None = False,
-    buffer_output_elements: TensorLike | None = None,
-    prefetch_input_elements: TensorLike | None = None,
-) -> Transformation:
-    """Return the transformation Dataset.interleave, made ahead.
-
-    sloppy, buffer_output_elements, prefetch_input_elements: how, and in which order where that is
-    free; order is kept.
-    """
-    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length)
-
-
 @export("data.experimental.assert_cardinality")
 def assert_cardinality(expected_cardinality: TensorLike) -> Transformation:
-    """Return the transformation that checks, at the end, how many elements there were."""
+    """Return the transformation that checks, at the end, how many elements there were.
+
+    Args:
+      expected_cardinality: how many there must be, an int64 scalar.  The dataset's cardinality is
+        then this number.
+    Returns: a function for Dataset.apply.  When walked over, raises: FailedPreconditionError for
+      fewer or more elements.
+    Example:
+      >>> even = tf.data.Dataset.range(9).filter(lambda x: x % 2 == 0)
+      >>> checked = even.apply(tf.data.experimental.assert_cardinality(5))
+      >>> int(even.cardinality()), int(checked.cardinality())
+      (-2, 5)
+    """
     return lambda dataset: dataset._like("AssertCardinalityDataset", int64(expected_cardinality))
-
-
-@export("data.experimental.cardinality")
-def cardinality(dataset: Dataset) -> Tensor:
-    """Return how many elements there are: -1 for no end, -2 where that is not known."""
-    return dataset.cardinality()
-
-
-@export("data.experimental.prefetch_to_device")
-def prefetch_to_device(device: str, buffer_size: TensorLike | None = None) -> Transformation:
-    """Return the transformation Dataset.prefetch; elements are moved where they are used."""
-    return lambda dataset: dataset.prefetch(AUTOTUNE if buffer_size is None else buffer_size)
-
-
-@export("data.experimental.copy_to_device")
-def copy_to_device(target_device: str, source_device: str = "/cpu:0") -> Transformation:
-    """Return the transformation that changes nothing; elements are moved where they are used."""
-    return lambda dataset: dataset
 
 
 @export_v2("data.experimental.at")
 def at(dataset: Dataset, index: TensorLike) -> Any:
     """Return the element of a dataset that has an index.
 
+    Args:
+      dataset: a dataset whose elements can be made one by one, such as a map of from_tensor_slices.
+      index: an int64 scalar; the first element has 0.
     Raises: OutOfRangeError for one that is not there; FailedPreconditionError and
       UnimplementedError for datasets that are only walked over.
+    Example:
+      >>> squares = tf.data.Dataset.from_tensor_slices([1, 2, 3]).map(lambda x: x * x)
+      >>> int(tf.data.experimental.at(squares, 2))
+      9
     """
     found = apply_op(
         "GetElementAtIndex", dataset._variant, int64(index), **attrs_of(dataset._element)
@@ -240,46 +120,17 @@ def at(dataset: Dataset, index: TensorLike) -> Any:
     return packed(dataset._element, found)
 
 
-@export("data.experimental.get_structure")
-def get_structure(dataset_or_iterator: Any) -> Any:
-    """Return the structure of TypeSpecs of an element."""
-    return dataset_or_iterator.element_spec
-
-
-@export("data.experimental.sample_from_datasets")
-def sample_from_datasets(
-    datasets: Sequence[Any],
-    weights: Any = None,
-    seed: int | None = None,
-    stop_on_empty_dataset: bool = False,
-) -> Any:
-    """Return Dataset.sample_from_datasets."""
-    return type(datasets[0]).sample_from_datasets(datasets, weights, seed, stop_on_empty_dataset)
-
-
-@export("data.experimental.choose_from_datasets")
-def choose_from_datasets(
-    datasets: Sequence[Any], choice_dataset: Any, stop_on_empty_dataset: bool = False
-) -> Any:
-    """Return Dataset.choose_from_datasets."""
-    kind = type(datasets[0])
-    return kind.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
-
-
-@export("data.experimental.rejection_resample")
-def rejection_resample(
-    class_func: Callable[..., Any],
-    target_dist: Any,
-    initial_dist: Any = None,
-    seed: int | None = None,
-) -> Transformation:
-    """Return the transformation Dataset.rejection_resample."""
-    return lambda dataset: dataset.rejection_resample(class_func, target_dist, initial_dist, seed)
-
-
 @export("data.experimental.get_single_element")
 def get_single_element(dataset: Dataset) -> Any:
-    """Return Dataset.get_single_element.  Raises: TypeError for what is no dataset."""
+    """Return the element of a dataset that has one.
+
+    Args:
+      dataset: the dataset; see Dataset.get_single_element.
+    Raises: TypeError for what is no dataset; InvalidArgumentError for any other number of elements.
+    Example:
+      >>> int(tf.data.experimental.get_single_element(tf.data.Dataset.from_tensors(7)))
+      7
+    """
     return _require_dataset(dataset).get_single_element()
 
 
@@ -346,12 +197,20 @@ def _zeros(spec: Any) -> Any:
 
 @export("data.experimental.Reducer")
 class Reducer:
-    """The functions that reduce a group of elements; see `group_by_reducer`.
+    """Hold the functions that reduce a group of elements; see `group_by_reducer`.
 
     Args:
       init_func: called with a key, an int64 scalar; gives the first state, a structure of tensors.
       reduce_func: called with the state and an element; gives the next state.
       finalize_func: called with the parts of the last state; gives what the group becomes.
+    Example:
+      >>> mean = tf.data.experimental.Reducer(
+      ...     lambda key: (0.0, 0.0),
+      ...     lambda state, x: (state[0] + tf.cast(x, tf.float32), state[1] + 1.0),
+      ...     lambda total, count: total / count)
+      >>> means = tf.data.experimental.group_by_reducer(lambda x: x % 2, mean)
+      >>> [float(x) for x in tf.data.Dataset.range(4).apply(means)]
+      [1.0, 2.0]
     """
 
     def __init__(
@@ -452,8 +311,18 @@ class TFRecordWriter:
     def write(self, dataset: Dataset) -> Any:
         """Write the elements of a dataset; a file that is there is written anew.
 
+        Args:
+          dataset: of string scalars.
         Returns: in a graph, the operation that writes.
         Raises: TypeError for what is no dataset of string scalars.
+        Example:
+          >>> import os, tempfile
+          >>> with tempfile.TemporaryDirectory() as folder:
+          ...     path = os.path.join(folder, "a.tfrecord")
+          ...     one = tf.data.Dataset.from_tensors("one")
+          ...     tf.data.experimental.TFRecordWriter(path).write(one)
+          ...     os.path.getsize(path)
+          19
         """
         spec = _require_dataset(dataset).element_spec
         strings = TensorSpec((), dtypes.string)
@@ -480,6 +349,12 @@ def _require_dataset(dataset: Any) -> Any:
 def get_model_proto(iterator: Any) -> Any:
     """Refuse: iterators of sessions have no model by which they are tuned.
 
+    Args:
+      iterator: anything.
     Raises: ValueError, as in TensorFlow.
+    Example:
+      >>> tf.data.experimental.get_model_proto(None)
+      Traceback (most recent call last):
+      ValueError: Only supports `tf.data.Iterator`-typed `iterator`.
     """
     raise ValueError("Only supports `tf.data.Iterator`-typed `iterator`.")
