@@ -1,10 +1,11 @@
 """Run the programs of this folder, on TensorFlow or on tideflow under its name.
 
     python tests/as_tensorflow/run_programs.py tensorflow|tideflow [PROGRAM...]
-    python tests/as_tensorflow/run_programs.py record
+    python tests/as_tensorflow/run_programs.py record [PROGRAM...]
 
 The first prints what each program prints, as JSON; the second writes down what TensorFlow's do.
-Those of the TF1 shape come last, since it stays in force for the process.
+Those of the TF1 shape come last, since it stays in force for the process.  Those whose names begin
+with "alone" set up the devices of their process, and have one each.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import runpy
 import subprocess
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "programs"
@@ -27,9 +29,9 @@ RECORDED = Path(__file__).parent / "recorded.json"
 def names() -> list[str]:
     """Return the names of the programs that can run, in the order in which they do."""
     has_keras = importlib.util.find_spec("keras") is not None
-    found = (path.stem for path in FOLDER.glob("tf*.py"))
+    found = (path.stem for path in FOLDER.glob("*.py"))
     can_run = (name for name in found if has_keras or "keras" not in name)
-    return sorted(can_run, key=lambda name: (name < "tf2", name))
+    return sorted(can_run, key=lambda name: (name.startswith("tf1"), name))
 
 
 def run(name: str) -> list[str]:
@@ -43,11 +45,20 @@ def run(name: str) -> list[str]:
     return printed.getvalue().splitlines()
 
 
-def in_process(engine: str) -> dict[str, list[str]]:
-    """Return what the programs print, run in a process of their own."""
+def in_processes(engine: str, chosen: Sequence[str]) -> dict[str, list[str]]:
+    """Return what programs print, run in other processes."""
+    together = [name for name in chosen if not name.startswith("alone")]
+    found = _in_process(engine, together) if together else {}
+    for name in chosen:
+        if name not in together:
+            found.update(_in_process(engine, [name]))
+    return found
+
+
+def _in_process(engine: str, chosen: Sequence[str]) -> dict[str, list[str]]:
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(
-        [sys.executable, __file__, engine],
+        [sys.executable, __file__, engine, *chosen],
         capture_output=True, text=True, timeout=300, check=False, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -57,10 +68,12 @@ def in_process(engine: str) -> dict[str, list[str]]:
 
 def main(arguments: list[str]) -> None:
     """Run programs, or record them."""
-    if arguments == ["record"]:
-        RECORDED.write_text(json.dumps(in_process("tensorflow"), indent=1) + "\n")
-        return
     engine, *chosen = arguments
+    if engine == "record":
+        before = json.loads(RECORDED.read_text()) if chosen else {}
+        found = {**before, **in_processes("tensorflow", chosen or names())}
+        RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+        return
     if engine == "tideflow":
         from tideflow.as_tensorflow import install  # noqa: PLC0415  (the other engine does without)
 

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from as_tensorflow.run_programs import RECORDED, in_process, names
+from as_tensorflow.run_programs import RECORDED, in_processes, names
 
 EXPECTED: dict[str, list[str]] = json.loads(RECORDED.read_text())
 
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, list[str]]:
-    return in_process("tideflow")
+    return in_processes("tideflow", names())
 
 
 @pytest.mark.parametrize("name", names())
@@ -25,4 +25,4 @@ def test_a_program_prints_what_it_prints_on_tensorflow(
 
 @pytest.mark.tensorflow
 def test_the_programs_print_on_tensorflow_what_is_recorded() -> None:
-    assert in_process("tensorflow") == EXPECTED
+    assert in_processes("tensorflow", names()) == EXPECTED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -12,6 +13,10 @@ import pytest
 from cluster.servers import free_ports, make_environment
 
 pytestmark = pytest.mark.processes
+
+needs_keras = pytest.mark.skipif(
+    importlib.util.find_spec("keras") is None, reason="Keras is not installed"
+)
 
 
 def run_example(name: str, *options: str, launcher: tuple[str, ...] = (), times: int = 1) -> str:
@@ -72,3 +77,18 @@ def test_training_on_workers_in_step() -> None:
 def test_training_by_a_coordinator() -> None:
     launcher = ("-m", "tideflow", "run", "--coordinator", "--ps", "2", "--workers", "2")
     assert "2 workers" in run_example("digits_coordinator", launcher=launcher)
+
+
+@needs_keras
+@pytest.mark.parametrize("replicas", ["1", "2"])
+def test_a_network_of_keras(replicas: str) -> None:
+    stand_in = ("-m", "tideflow.as_tensorflow")
+    output = run_example("keras_digits", "--replicas", replicas, launcher=stand_in)
+    assert f"{replicas} replicas" in output
+
+
+@needs_keras
+def test_a_network_of_keras_by_a_coordinator() -> None:
+    options = ("--as-tensorflow", "--coordinator", "--ps", "1", "--workers", "2")
+    launcher = ("-m", "tideflow", "run", *options)
+    assert "variables on /job:ps" in run_example("keras_coordinator", launcher=launcher)

@@ -144,6 +144,9 @@ class MultiWorkerExtended(MirroredExtended):
 
     should_save_summary = should_checkpoint
 
+    def _in_multi_worker_mode(self) -> bool:
+        return len(self._workers) > 1
+
     # ---- collectives
 
     def _keys(self) -> tuple[Any, ...]:

@@ -6,8 +6,9 @@ ParameterServerStrategy.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tideflow import logging
@@ -88,6 +89,8 @@ class _PsExtended(StrategyExtended):
         self._servers = [name + _CPU for name in servers]
         self._partitioner = partitioner
         self._turns = itertools.count()
+        # Of the variables beside which others are to lie, the innermost last.
+        self._beside: list[str] = []
 
     @property
     def parameter_devices(self) -> tuple[str, ...]:
@@ -95,7 +98,27 @@ class _PsExtended(StrategyExtended):
         return tuple(self._servers)
 
     def _next_server(self) -> str:
+        if self._beside:
+            return self._beside[-1]
         return self._servers[next(self._turns) % len(self._servers)]
+
+    def variable_created_in_scope(self, v: Any) -> bool:
+        """Whether a variable, or the first of its parts, lies on a parameter server."""
+        return getattr(v, "variables", [v])[0].device in self._servers
+
+    @contextlib.contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Let variables made inside lie on the task of another one; parts are dealt out as ever."""
+        if not self.variable_created_in_scope(colocate_with_variable):
+            raise ValueError("`colocate_vars_with` needs a variable of this strategy")
+        if hasattr(colocate_with_variable, "is_sharded_variable"):
+            yield
+            return
+        self._beside.append(colocate_with_variable.device)
+        try:
+            yield
+        finally:
+            self._beside.pop()
 
     def create_variable(self, next_creator: Callable[..., Any], **kwargs: Any) -> Any:
         """Make a variable on the next parameter server, or its parts on several."""

@@ -12,6 +12,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor, register_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import TensorLike
+from tideflow.ops.framework import Trackable
 from tideflow.ops.operators import install_operators
 from tideflow.wire.dtypes import DType
 
@@ -21,7 +22,7 @@ def split_evenly(size: int, count: int) -> list[int]:
     return [size // count + (i < size % count) for i in range(count)]
 
 
-class ShardedVariable:
+class ShardedVariable(Trackable):
     """Parts of a variable along its first axis.
 
     Attributes:

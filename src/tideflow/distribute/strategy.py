@@ -195,7 +195,7 @@ class StrategyExtended:
 
     def value_container(self, value: Any) -> Any:
         """Return the distributed variable that a copy belongs to, or the value itself."""
-        owner = getattr(value, "distributed_owner", None)
+        owner = getattr(value, "_distributed_container", None)
         found = owner() if owner is not None else None
         return value if found is None else found
 
@@ -505,6 +505,12 @@ class _DefaultExtended(StrategyExtended):
     def variable_created_in_scope(self, v: Any) -> bool:
         """Whether a variable was made outside of all strategies."""
         return getattr(v, "distribute_strategy", self._strategy) is self._strategy
+
+    @contextlib.contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Let variables made inside lie where another one does, whosever that is."""
+        with get_default_graph().device(colocate_with_variable.device):
+            yield
 
 
 set_default_strategy(DefaultStrategy())

@@ -61,6 +61,9 @@ class DistributedValues:
 class PerReplica(DistributedValues):
     """Values of the replicas, of one structure."""
 
+    # For libraries that ask whether it is a CompositeTensor.
+    counts_as_composite = True
+
     @property
     def dtype(self) -> Any:
         """The element type of the values."""
@@ -165,7 +168,7 @@ def regroup(values: Sequence[Any], always_part: bool = False) -> Any:
         return {key: regroup([v[key] for v in values], always_part) for key in first}
     if not always_part and all(value is first for value in values):
         return first
-    owner = getattr(first, "distributed_owner", None)
+    owner = getattr(first, "_distributed_container", None)
     whole = owner() if callable(owner) else None
     if whole is not None and all(v is w for v, w in zip(values, whole.values)):
         return whole
@@ -181,7 +184,7 @@ def select_replica_tree(number: int, structure: Any) -> Any:
         return items if isinstance(structure, list) else tuple(items)
     if isinstance(structure, Mapping):
         return {key: select_replica_tree(number, structure[key]) for key in structure}
-    if isinstance(structure, DistributedValues):
+    if isinstance(structure, PerReplica):
         return structure.values[number]
     return structure
 

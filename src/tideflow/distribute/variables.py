@@ -15,7 +15,7 @@ from typing import Any
 from tideflow.distribute.protocols import StrategyLike
 from tideflow.distribute.reduce_op import ReduceOp
 from tideflow.distribute.replica_context import current
-from tideflow.distribute.values import local_results
+from tideflow.distribute.values import DistributedValues, local_results
 from tideflow.eager.variable import EagerVariable
 from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import local
@@ -27,7 +27,7 @@ from tideflow.ops.state import VariableAggregation, VariableSynchronization
 from tideflow.wire.dtypes import DType
 
 
-class DistributedVariable(EagerVariable):
+class DistributedVariable(EagerVariable, DistributedValues):
     """A variable with one copy for each replica of this process.
 
     Attributes:
@@ -45,10 +45,15 @@ class DistributedVariable(EagerVariable):
         aggregation: VariableAggregation,
     ) -> None:
         self._strategy = strategy
-        self.values = tuple(copies)
+        self._values: tuple[EagerVariable, ...] = tuple(copies)
         self._dist_aggregation = aggregation
         for copy in copies:
-            copy.distributed_owner = weakref.ref(self)  # type: ignore[attr-defined]
+            copy._distributed_container = weakref.ref(self)  # type: ignore[attr-defined]
+
+    @property
+    def values(self) -> tuple[EagerVariable, ...]:
+        """The copies, by replica."""
+        return self._values
 
     # ---- which copy
 

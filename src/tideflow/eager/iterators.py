@@ -33,7 +33,7 @@ from tideflow.ops.data import (
     packed,
 )
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import SavedPart, nest
+from tideflow.ops.framework import SavedPart, Trackable, nest
 from tideflow.runtime.loop import on_loop, run_sync
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
@@ -45,7 +45,7 @@ _REFUSE_STATE = 2
 
 
 @export_v2("data.Iterator")
-class OwnedIterator:
+class OwnedIterator(Trackable):
     """A walk over a dataset; its state goes with it.
 
     Args:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from tideflow.eager.tracking import AutoTrackable
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import nest, snake_case
+from tideflow.ops.framework import OWN_ATTRIBUTES, nest, snake_case
 from tideflow.ops.state.base import Variable
 
 
@@ -49,7 +49,7 @@ class Module(AutoTrackable):
     """
 
     # Attributes that hold no variables of the module.
-    _TF_MODULE_IGNORED_PROPERTIES: ClassVar[frozenset[str]] = frozenset()
+    _TF_MODULE_IGNORED_PROPERTIES: ClassVar[frozenset[str]] = OWN_ATTRIBUTES
     _untracked = frozenset({"_name", "_scope"})
 
     def __init__(self, name: str | None = None) -> None:
@@ -126,7 +126,7 @@ def _walk(
     seen: set[int],
 ) -> Iterator[Any]:
     below: list[Module] = []
-    hidden = module._TF_MODULE_IGNORED_PROPERTIES | module._untracked
+    hidden = OWN_ATTRIBUTES | module._untracked | frozenset(module._TF_MODULE_IGNORED_PROPERTIES)
     for name in sorted(vars(module), key=order):
         if name in hidden:
             continue

@@ -1,167 +1,254 @@
-"""Objects that a checkpoint follows: what they hold, and what is restored into them later.
+"""Objects whose attributes a checkpoint follows, and the lists and dicts that they hold.
 
-A restoration that has not used up its checkpoint stays with the objects that it reached; when one
-of them gets another object, it goes on there.
-
-Source: tensorflow/python/trackable/autotrackable.py.
+Source: tensorflow/python/trackable/autotrackable.py, trackable/data_structures.py.
 """
 
 from __future__ import annotations
 
-import functools
-from collections import UserDict, UserList
-from collections.abc import Callable
-from typing import Any, Protocol, SupportsIndex
+from collections import OrderedDict, UserDict, UserList
+from collections.abc import Iterable, Iterator
+from typing import Any, SupportsIndex
 
+from tideflow.ops.framework import Trackable, hold_structure, let_go
+from tideflow.ops.state.base import Variable
 
-class Restoration(Protocol):
-    """A checkpoint that is being restored into objects."""
-
-    def proceed(self) -> None:
-        """Restore what has been added since."""
-
-
-class Trackable:
-    """An object that checkpoints follow, by what it says that it holds.
-
-    Libraries derive from it, and override `_trackable_children`, as with TensorFlow.
-    """
-
-    # Whether attributes that are set are followed; see no_automatic_dependency_tracking.
-    _self_setattr_tracking = True
-
-    def _track_trackable(self, trackable: Any, name: str, overwrite: bool = False) -> Any:
-        """Hold an object from now on, under a name.
-
-        Returns: the object.
-        Raises: ValueError for a name under which another one is held, unless that may be replaced.
-        """
-        held = vars(self).setdefault(_HELD, {})
-        if not overwrite and held.get(name, trackable) is not trackable:
-            raise ValueError(
-                f"called Trackable._track_trackable() with name='{name}', but a Trackable with "
-                "this name is already declared as a dependency; names must be unique "
-                "(or overwrite=True)"
-            )
-        held[name] = trackable
-        resume_restoring(self)
-        return trackable
-
-    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        """Return what it holds, by name."""
-        return dict(vars(self).get(_HELD, {}))
-
-    def _checkpoint_children(self) -> dict[str, Any]:
-        return self._trackable_children()
+# ---- attributes
 
 
 class AutoTrackable(Trackable):
-    """An object whose attributes are saved and restored with it."""
+    """An object whose attributes are saved and restored with it.
+
+    What an attribute held stays part of the object when the attribute gets something that
+    checkpoints do not follow, until it is deleted.
+    """
 
     _untracked: frozenset[str] = frozenset()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        is_followed = self._self_setattr_tracking and name not in self._untracked
-        object.__setattr__(self, name, tracked(value) if is_followed else value)
-        left_out = vars(self).get(_LEFT_OUT, frozenset())
-        if (name in left_out) == bool(self._self_setattr_tracking):
-            object.__setattr__(self, _LEFT_OUT, left_out ^ {name})
-        resume_restoring(self)
-
-    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
-        hidden = self._untracked | _OWN | vars(self).get(_LEFT_OUT, frozenset())
-        seen = {name: value for name, value in vars(self).items() if name not in hidden}
-        return {**seen, **super()._trackable_children(save_type, **kwargs)}
-
-
-def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let attributes that a method sets be no part of what checkpoints follow.  A decorator."""
-
-    @functools.wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = getattr(self, _FOLLOWS, True)
-        object.__setattr__(self, _FOLLOWS, False)
         try:
-            return method(self, *args, **kwargs)
-        finally:
-            object.__setattr__(self, _FOLLOWS, before)
+            if getattr(self, name) is value:
+                return
+        except AttributeError:
+            pass
+        if self._self_setattr_tracking and name not in self._untracked:
+            value = sticky_attribute_assignment(self, name, value)
+        super().__setattr__(name, value)
 
-    return call
+    def __delattr__(self, name: str) -> None:
+        let_go(self, name)
+        super().__delattr__(name)
 
-
-_KEY, _HELD, _FOLLOWS = "_restorations", "_held", "_self_setattr_tracking"
-# The names that were set last while attributes were not followed.
-_LEFT_OUT = "_left_out"
-_OWN = frozenset({_KEY, _HELD, _FOLLOWS, _LEFT_OUT})
-
-
-def resume_restoring(thing: Any) -> None:
-    """Let the restorations that have reached an object go on, since it has got something new."""
-    for restoration in list(vars(thing).get(_KEY, ())):
-        restoration.proceed()
+    def _no_dependency(self, value: Any) -> Any:
+        return NoDependency(value)
 
 
-def join_restoration(thing: Any, restoration: Restoration) -> None:
-    """Have an object tell a restoration of what it gets."""
-    held = getattr(thing, "__dict__", {}).setdefault(_KEY, [])
-    if restoration not in held:
-        held.append(restoration)
+class NoDependency:
+    """Marks a value that an attribute is to hold without being part of what checkpoints follow."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
-def leave_restoration(thing: Any, restoration: Restoration) -> None:
-    """Have an object forget a restoration that is over."""
-    held = getattr(thing, "__dict__", {}).get(_KEY, [])
-    if restoration in held:
-        held.remove(restoration)
+def sticky_attribute_assignment(trackable: Any, name: str, value: Any) -> Any:
+    """Have an object hold what one of its attributes gets, where checkpoints follow that.
+
+    Returns: what the attribute is to hold, such as a list that restorations follow.
+    """
+    if isinstance(value, NoDependency):
+        return value.value
+    value = wrap_or_unwrap(value)
+    if isinstance(value, Trackable):
+        trackable._track_trackable(value, name=name, overwrite=True)
+    elif _leads_to_trackables(value):
+        hold_structure(trackable, value, name)
+    return value
 
 
-# ---- lists and dicts
-
-
-def tracked(value: Any) -> Any:
-    """Return a list or dict as one that restorations follow, with the same members; else itself."""
+def wrap_or_unwrap(value: Any) -> Any:
+    """Return a list or dict as one that checkpoints follow, what NoDependency holds, or itself."""
+    if isinstance(value, NoDependency):
+        return value.value
     if type(value) is list:
         return ListWrapper(value)
     return DictWrapper(value) if type(value) is dict else value
 
 
-class ListWrapper(UserList[Any], list[Any]):  # type: ignore[misc]
+def _leads_to_trackables(value: Any) -> bool:
+    if isinstance(value, tuple):
+        members: Iterable[Any] = value
+    elif type(value) is OrderedDict:
+        members = value.values()
+    else:
+        return False
+    return any(
+        isinstance(each, (Trackable, list, dict)) or _leads_to_trackables(each) for each in members
+    )
+
+
+# ---- lists and dicts
+
+
+class TrackableDataStructure(Trackable):
+    """A list or dict that checkpoints follow; it knows the variables of what it holds."""
+
+    trainable = True
+
+    @property
+    def _values(self) -> Iterable[Any]:
+        """The members."""
+        return ()
+
+    @property
+    def _layers(self) -> list[Any]:
+        found: list[Any] = []
+        for value in self._values:
+            if isinstance(value, TrackableDataStructure):
+                found += value._layers
+            elif hasattr(value, "trainable_weights"):
+                found.append(value)
+        return found
+
+    @property
+    def layers(self) -> list[Any]:
+        """The layers among the members, and those in lists and dicts among them."""
+        return self._layers
+
+    @property
+    def variables(self) -> list[Any]:
+        """The variables of the members, those that are trained first."""
+        return self.trainable_variables + self.non_trainable_variables
+
+    weights = variables
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """The variables that are trained."""
+        return [v for v in _variables(self._values) if v.trainable] if self.trainable else []
+
+    trainable_weights = trainable_variables
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """The variables that are not trained."""
+        found = _variables(self._values)
+        return [v for v in found if not v.trainable] if self.trainable else list(found)
+
+    non_trainable_weights = non_trainable_variables
+
+    def _refuse(self, kind: str, why: str) -> ValueError:
+        return ValueError(
+            f"Unable to save the object {self} (a {kind} wrapper made when it was assigned to an "
+            f"attribute): {why}, so that it could not be restored as it is made. Keep it in an "
+            "object that checkpoints do not follow if it need not be saved."
+        )
+
+
+def _variables(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, Variable):
+            yield value
+        else:
+            yield from getattr(value, "variables", ())
+
+
+class ListWrapper(UserList[Any], TrackableDataStructure, list[Any]):
     """A list that lets restorations go on when it grows.
 
-    It is a view of the list that was given: who holds that sees the same members.
+    It is a view of the list that was given: who holds that sees the same members.  Checkpoints
+    know members by their places, so one whose members were moved or replaced cannot be saved.
     """
 
     def __init__(self, given: Any = ()) -> None:
         self.data = given if type(given) is list else list(given)
-        self.data[:] = map(tracked, self.data)
+        self._was_moved = False
+        self._known: list[Any] = []
+        self._take_new()
 
     __hash__ = None
 
-    def _checkpoint_children(self) -> dict[str, Any]:
-        return {str(i): value for i, value in enumerate(self.data)}
+    @property
+    def _values(self) -> Iterable[Any]:
+        return list(self.data)
+
+    def _take_new(self) -> None:
+        """Follow the members that are new at the end, and remember what there is."""
+        for place in range(len(self._known), len(self.data)):
+            self.data[place] = sticky_attribute_assignment(self, str(place), self.data[place])
+            self._known.append(self.data[place])
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        if self._was_moved:
+            raise self._refuse("list", "a member was replaced, deleted or moved")
+        if not _same(self.data, self._known):
+            raise self._refuse("list", "the list was changed other than by the wrapper")
+        return super()._trackable_children(save_type, **kwargs)
+
+    def _move(self, change: Any, *args: Any) -> Any:
+        """Change the list other than at its end."""
+        before = list(self.data)
+        found = change(self, *args)
+        self._was_moved |= any(isinstance(each, Trackable) for each in [*before, *self.data])
+        self._follow_changed(before)
+        return found
+
+    def _follow_changed(self, before: list[Any]) -> None:
+        for place, value in enumerate(self.data):
+            if place >= len(before) or before[place] is not value:
+                self.data[place] = sticky_attribute_assignment(self, str(place), value)
+        self._known = list(self.data)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        many = isinstance(index, slice)
-        super().__setitem__(index, map(tracked, value) if many else tracked(value))
-        resume_restoring(self)
+        before = list(self.data)
+        super().__setitem__(index, value)
+        self._was_moved |= any(
+            isinstance(old, Trackable) and not (place < len(self.data) and self.data[place] is old)
+            for place, old in enumerate(before)
+        )
+        self._follow_changed(before)
+
+    def __delitem__(self, index: Any) -> None:
+        self._move(UserList.__delitem__, index)
 
     def append(self, value: Any) -> None:
         """Add a member."""
-        super().append(tracked(value))
-        resume_restoring(self)
+        super().append(value)
+        self._take_new()
 
     def insert(self, index: SupportsIndex, value: Any) -> None:
         """Add a member before another one."""
-        super().insert(index, tracked(value))  # type: ignore[arg-type]
-        resume_restoring(self)
+        self._move(UserList.insert, index, value)
+
+    def pop(self, index: SupportsIndex = -1) -> Any:
+        """Take a member away and return it."""
+        return self._move(UserList.pop, index)
+
+    def remove(self, value: Any) -> None:
+        """Take the first member away that is equal to a value."""
+        self._move(UserList.remove, value)
+
+    def clear(self) -> None:
+        """Take all members away."""
+        self._move(UserList.clear)
+
+    def reverse(self) -> None:
+        """Turn the order around."""
+        self._move(UserList.reverse)
+
+    def sort(self, /, *args: Any, **kwargs: Any) -> None:
+        """Order the members."""
+        self._move(lambda _: self.data.sort(*args, **kwargs))
 
     def extend(self, values: Any) -> None:
         """Add members."""
-        super().extend([tracked(value) for value in values])
-        resume_restoring(self)
+        super().extend(values)
+        self._take_new()
 
     def __iadd__(self, values: Any) -> Any:
         self.extend(values)
+        return self
+
+    def __imul__(self, times: Any) -> Any:
+        self._move(UserList.__imul__, times)
         return self
 
     # What is made of it is a plain list.
@@ -185,13 +272,13 @@ class ListWrapper(UserList[Any], list[Any]):  # type: ignore[misc]
 
     def copy(self) -> Any:
         """Return a list of the same members, on its own."""
-        return self.data.copy()
+        return ListWrapper(self.data.copy())
 
     def __reduce__(self) -> Any:
         return ListWrapper, (self.data,)
 
 
-class DictWrapper(UserDict[Any, Any], dict[Any, Any]):  # type: ignore[misc]
+class DictWrapper(UserDict[Any, Any], TrackableDataStructure, dict[Any, Any]):  # type: ignore[misc]
     """A dict that lets restorations go on when it grows; a view like ListWrapper.
 
     The base has the keys, too, since the encoder of JSON asks it whether the dict is empty.
@@ -199,23 +286,44 @@ class DictWrapper(UserDict[Any, Any], dict[Any, Any]):  # type: ignore[misc]
 
     def __init__(self, given: Any = (), **named: Any) -> None:
         self.data = given if type(given) is dict else dict(given, **named)
+        self._has_nameless = False
+        self._known: dict[Any, Any] = {}
         for key, value in self.data.items():
-            self.data[key] = tracked(value)
+            self.data[key] = self._follow(key, value)
             dict.__setitem__(self, key, None)
+        self._known = dict(self.data)
 
     __hash__ = None
 
-    def _checkpoint_children(self) -> dict[str, Any]:
-        return {name: value for name, value in self.data.items() if isinstance(name, str)}
+    @property
+    def _values(self) -> Iterable[Any]:
+        return list(self.data.values())
+
+    def _follow(self, key: Any, value: Any) -> Any:
+        if isinstance(key, str):
+            return sticky_attribute_assignment(self, key, value)
+        wrapped = wrap_or_unwrap(value)
+        if isinstance(wrapped, Trackable) and not isinstance(value, NoDependency):
+            self._has_nameless = True
+        return wrapped
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        if self._has_nameless:
+            raise self._refuse("dictionary", "it has a key that is no string for such an object")
+        if not _same(self.data.values(), self._known.values()) or [*self.data] != [*self._known]:
+            raise self._refuse("dictionary", "the dictionary was changed other than by the wrapper")
+        return super()._trackable_children(save_type, **kwargs)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key, tracked(value))
+        followed = self._follow(key, value)
+        super().__setitem__(key, followed)
         dict.__setitem__(self, key, None)
-        resume_restoring(self)
+        self._known[key] = followed
 
     def __delitem__(self, key: Any) -> None:
         super().__delitem__(key)
         dict.pop(self, key, None)
+        self._known.pop(key, None)
 
     def __ior__(self, others: Any) -> Any:  # type: ignore[misc]
         self.update(others)
@@ -224,9 +332,17 @@ class DictWrapper(UserDict[Any, Any], dict[Any, Any]):  # type: ignore[misc]
     def __repr__(self) -> str:
         return f"DictWrapper({self.data!r})"
 
+    def __str__(self) -> str:
+        return str(self.data)
+
     def copy(self) -> Any:
         """Return a dict of the same members, on its own."""
-        return self.data.copy()
+        return DictWrapper(self.data.copy())
 
     def __reduce__(self) -> Any:
         return DictWrapper, (self.data,)
+
+
+def _same(some: Iterable[Any], others: Iterable[Any]) -> bool:
+    """Whether two collections have the very same members."""
+    return [id(one) for one in some] == [id(one) for one in others]

@@ -102,7 +102,7 @@ class DType:
             return False
         try:
             return as_dtype(other) is self
-        except TypeError:
+        except (TypeError, ValueError):
             return False
 
     def __hash__(self) -> int:

@@ -9,6 +9,7 @@ from tensorflow import keras
 from tensorflow.keras import layers
 from tensorflow.keras.layers import Dense
 
+keras.backend.clear_session()
 keras.utils.set_random_seed(7)
 rng = np.random.RandomState(0)
 x = rng.randn(64, 8).astype("float32")

@@ -23,8 +23,14 @@ from tideflow.ops.state import Variable
 class CompositeTensor(Composite, abc.ABC):
     """What is made of several tensors, or is one and more: sparse, ragged, slices, variables.
 
-    A subclass has a property `_type_spec`, a tf.TypeSpec that takes its values apart.
+    A subclass has a property `_type_spec`, a tf.TypeSpec that takes its values apart.  A class
+    above this package counts as one by an attribute `counts_as_composite`.
     """
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> Any:
+        is_one = cls is CompositeTensor and getattr(kind, "counts_as_composite", False)
+        return True if is_one else NotImplemented
 
     @property
     @abc.abstractmethod

@@ -37,7 +37,7 @@ from tideflow.graph.kernel import Resources
 from tideflow.graph.node import FunctionRef, Node
 from tideflow.graph.op_def import get_op_def
 from tideflow.ops.control_flow import call_op, finish
-from tideflow.ops.framework import IndexedSlices, nest
+from tideflow.ops.framework import IndexedSlices, Trackable, nest
 from tideflow.ops.gradients import (
     ControlFlowGradients,
     Walk,
@@ -391,7 +391,7 @@ def as_value(value: Any) -> Any:
     return as_numpy(value) if type(value).__module__.startswith("jax") else value
 
 
-class ConcreteFunction:
+class ConcreteFunction(Trackable):
     """One trace of a function: called on tensors of the types and shapes that it was traced for.
 
     Attributes:

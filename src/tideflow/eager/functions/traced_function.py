@@ -28,7 +28,7 @@ from tideflow.eager.functions.lifting import lifted_variables
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, get_default_graph
-from tideflow.ops.framework import nest
+from tideflow.ops.framework import Trackable, nest
 from tideflow.ops.state import outermost_graph, variable_creator_scope
 
 _uids = itertools.count()
@@ -67,7 +67,7 @@ def distinguish_traces(by: Callable[[], Any]) -> None:
     _modes.strategy = by
 
 
-class Function:
+class Function(Trackable):
     """A Python function that is traced when it is called (see tf.function)."""
 
     def __init__(

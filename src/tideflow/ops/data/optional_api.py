@@ -34,7 +34,7 @@ class Optional:
 
     def __init__(self, variant: Tensor, element: Any) -> None:
         self._variant = variant
-        self._element = element
+        self._element_spec = element
 
     @staticmethod
     def from_value(value: Any) -> Optional:
@@ -57,14 +57,16 @@ class Optional:
         """Return the value.  Raises: InvalidArgumentError, where it is computed, without one."""
         with _beside(self._variant):
             found = apply_op(
-                "OptionalGetValue", self._variant, name=name, **attrs_of(self._element)
+                "OptionalGetValue", self._variant, name=name, **attrs_of(self._element_spec)
             )
-        return packed(self._element, list(found) if isinstance(found, (list, tuple)) else [found])
+        return packed(
+            self._element_spec, list(found) if isinstance(found, (list, tuple)) else [found]
+        )
 
     @property
     def element_spec(self) -> Any:
         """The structure of TypeSpecs of the value."""
-        return self._element
+        return self._element_spec
 
     def __repr__(self) -> str:
         return f"<_OptionalImpl element_spec={self.element_spec}>"
@@ -82,7 +84,9 @@ def next_as_optional(handle: Tensor, element: Any) -> Optional:
 
 
 nest.register_composite(
-    Optional, lambda given: [given._variant], lambda like, parts: Optional(parts[0], like._element)
+    Optional,
+    lambda given: [given._variant],
+    lambda like, parts: Optional(parts[0], like._element_spec),
 )
 
 

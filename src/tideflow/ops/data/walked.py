@@ -15,7 +15,7 @@ from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.ops.data.structure import StructuredVariant
 from tideflow.ops.data.type_specs import NoneTensorSpec
 from tideflow.ops.export import export
-from tideflow.ops.framework import SavedPart, nest
+from tideflow.ops.framework import SavedPart, Trackable, nest
 from tideflow.ops.ragged import RaggedTensorSpec
 from tideflow.ops.sparse import SparseTensor, SparseTensorSpec
 from tideflow.wire import dtypes
@@ -41,7 +41,7 @@ walks = _Walks()
 
 
 @export("data.NumpyIterator")
-class NumpyIterator:
+class NumpyIterator(Trackable):
     """A walk over a dataset whose elements are structures of NumPy arrays.
 
     `Dataset.as_numpy_iterator` makes it.  Sparse tensors are given as dense arrays.

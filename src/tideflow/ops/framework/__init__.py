@@ -29,13 +29,24 @@ from tideflow.ops.framework.slices_spec import IndexedSlicesSpec
 from tideflow.ops.framework.text_format import element_text
 from tideflow.ops.framework.texts import as_text as as_text
 from tideflow.ops.framework.texts import snake_case
+from tideflow.ops.framework.trackable import (
+    OWN_ATTRIBUTES,
+    Trackable,
+    hold_structure,
+    join_restoration,
+    leave_restoration,
+    let_go,
+    resume_restoring,
+)
 
 __all__ = [
+    "OWN_ATTRIBUTES",
     "Assert",
     "IndexedSlices",
     "IndexedSlicesSpec",
     "Saved",
     "SavedPart",
+    "Trackable",
     "as_shape",
     "check_numerics",
     "check_scalar",
@@ -49,12 +60,17 @@ __all__ = [
     "get_static_value",
     "gradient_scope",
     "gradient_source",
+    "hold_structure",
     "identity",
+    "join_restoration",
     "lax",
+    "leave_restoration",
+    "let_go",
     "no_op",
     "of_one_shape",
     "placeholder",
     "placeholder_with_default",
+    "resume_restoring",
     "scoped",
     "shape_argument",
     "snake_case",

@@ -16,7 +16,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
-from tideflow.ops.framework import SavedPart, no_op
+from tideflow.ops.framework import SavedPart, Trackable, no_op
 from tideflow.ops.ragged import RaggedTensor
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
@@ -135,7 +135,7 @@ def scope_of_call(name: str | None, default: str) -> Any:
     return contextlib.nullcontext() if graph.is_eager else graph.name_scope(name or default)
 
 
-class LookupInterface:
+class LookupInterface(Trackable):
     """A table from keys to values, behind a handle.
 
     Attributes: key_dtype, value_dtype; name; resource_handle.
@@ -237,7 +237,7 @@ class StaticHashTable(LookupInterface):
 
 
 @export("lookup.StaticVocabularyTable")
-class StaticVocabularyTable:
+class StaticVocabularyTable(Trackable):
     """A table of words and numbers below their count; other words have numbers from there on.
 
     Args:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph import shapes
-from tideflow.graph.building import apply_op
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec, register_type_spec
@@ -94,7 +94,13 @@ class SparseTensorSpec(TypeSpec):
     def from_tensors(self, tensors: Sequence[Any]) -> SparseTensor:
         """Return the sparse tensor that variants hold."""
         (held,) = tensors
-        return self.from_parts(apply_op("DeserializeSparse", held, dtype=self._dtype))
+        indices, values, dense_shape = apply_op("DeserializeSparse", held, dtype=self._dtype)
+        if self._shape.rank is not None:
+            indices.set_shape([None, self._shape.rank])
+            dense_shape.set_shape([self._shape.rank])
+        if self._shape.is_fully_defined():
+            dense_shape = convert_to_tensor(self._shape.as_list(), dtypes.int64, name="shape")
+        return self.from_parts([indices, values, dense_shape])
 
     def batched(self, size: int | None) -> SparseTensorSpec:
         """Return the spec of a batch of sparse tensors, as large as the largest."""

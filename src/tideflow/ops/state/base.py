@@ -29,6 +29,7 @@ from tideflow.graph.shapes import TensorShape
 from tideflow.graph.types import DTypeLike, ShapeLike
 from tideflow.ops.control_flow import cond
 from tideflow.ops.export import export
+from tideflow.ops.framework import Trackable
 from tideflow.ops.state.slices import SaveSliceInfo, without_scope
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -212,7 +213,7 @@ _PARAMETERS = (
 
 
 @export("Variable", "VariableV1")
-class Variable(metaclass=_VariableMeta):
+class Variable(Trackable, metaclass=_VariableMeta):
     """A tensor that keeps its value from one run to the next.
 
     Variable(initial_value=None, trainable=None, collections=None, validate_shape=True,
@@ -227,6 +228,15 @@ class Variable(metaclass=_VariableMeta):
 
     # NumPy must leave `array + variable` to the variable.
     __array_priority__ = 100
+
+    # The value as checkpoints of objects hold it, for classes of libraries around a variable.
+
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        return {"VARIABLE_VALUE": self}
+
+    def _restore_from_tensors(self, restored_tensors: dict[str, Any]) -> Any:
+        value = restored_tensors["VARIABLE_VALUE"]
+        return self.assign(value)  # type: ignore[attr-defined]  # concrete classes have it
 
     # The tensor that names the variable in the graph: a handle or a reference.
     _node: Tensor

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from tideflow.train.checkpoints.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
-from tideflow.train.checkpoints.object_graph import Match, is_tracked, object_nodes
-from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY
+from tideflow.train.checkpoints.object_graph import (
+    Match,
+    children_of,
+    has_value,
+    is_tracked,
+    object_nodes,
+)
+from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY, read_object_graph
 from tideflow.train.checkpoints.reader import CheckpointReader
 from tideflow.train.checkpoints.restore_batches import restore_turns
 from tideflow.train.checkpoints.saveables import on_cpu
@@ -19,9 +25,12 @@ __all__ = [
     "ObjectFiles",
     "RestoreStatus",
     "Saver",
+    "children_of",
     "get_checkpoint_state",
+    "has_value",
     "is_tracked",
     "object_nodes",
     "on_cpu",
+    "read_object_graph",
     "restore_turns",
 ]

@@ -17,7 +17,7 @@ import numpy as np
 from tideflow.client.session import Session
 from tideflow.graph.graph import get_default_graph, get_default_session
 from tideflow.ops.export import export
-from tideflow.ops.framework import constant, no_op
+from tideflow.ops.framework import Trackable, constant, no_op
 from tideflow.ops.state import Variable
 from tideflow.train.checkpoints import state as checkpoint_state
 from tideflow.train.checkpoints.object_graph import (
@@ -115,7 +115,7 @@ class GraphFiles:
 
 
 @export("train.Checkpoint")
-class Checkpoint:
+class Checkpoint(Trackable):
     """Saves and restores objects: variables, optimizers, and dicts, lists and checkpoints of them.
 
     Example:

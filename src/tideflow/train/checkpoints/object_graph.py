@@ -1,43 +1,35 @@
 """Objects as checkpoints see them: which hold which, under what names, and what each saves.
 
 A checkpoint of objects finds a variable by the path that leads to it from the root, so it does not
-depend on names of nodes.  Other kinds of objects register with `children_of`, or have a method
-`_checkpoint_children`.
+depend on names of nodes.  Other kinds of objects derive from `Trackable`.
 
 Source: tensorflow/python/checkpoint/graph_view.py, trackable/*.py; recorded files.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideflow.ops.framework import SavedPart
+from tideflow.ops.framework import SavedPart, Trackable
 from tideflow.ops.state import Variable
+from tideflow.train.checkpoints.serialized_parts import serialized_parts
 from tideflow.train.optimizers import Optimizer
 from tideflow.wire import messages as pb
 
 _VALUE = "VARIABLE_VALUE"
 
 
-@functools.singledispatch
 def children_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the objects that a thing holds, by name; a kind registers how."""
-    yield from getattr(thing, "_checkpoint_children", dict)().items()
-
-
-@children_of.register(Mapping)
-def _(thing: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
-    yield from ((name, value) for name, value in thing.items() if isinstance(name, str))
-
-
-@children_of.register(list)
-@children_of.register(tuple)
-def _(thing: Any) -> Iterator[tuple[str, Any]]:
-    yield from ((str(i), value) for i, value in enumerate(thing))
+    """Yield the objects that a thing holds, by name."""
+    if isinstance(thing, Trackable):
+        yield from thing._checkpoint_children().items()
+    elif isinstance(thing, Mapping):
+        yield from ((name, value) for name, value in thing.items() if isinstance(name, str))
+    elif isinstance(thing, (list, tuple)):
+        yield from ((str(i), value) for i, value in enumerate(thing))
 
 
 def has_value(thing: Any) -> bool:
@@ -47,7 +39,12 @@ def has_value(thing: Any) -> bool:
 
 def saved_parts(thing: Any) -> list[SavedPart]:
     """Return the tensors of a thing that is no variable and yet has a value, such as a table."""
-    return list(getattr(thing, "saved_parts", ()))
+    own = getattr(thing, "saved_parts", None)
+    if own is not None:
+        return list(own)
+    if isinstance(thing, Trackable) and not has_value(thing):
+        return serialized_parts(thing)
+    return []
 
 
 def full_name(thing: Any) -> str:
@@ -59,15 +56,7 @@ def full_name(thing: Any) -> str:
 
 def is_tracked(thing: Any) -> bool:
     """Whether a checkpoint takes a thing up."""
-    if (
-        has_value(thing)
-        or saved_parts(thing)
-        or isinstance(thing, (Optimizer, Mapping, list, tuple))
-    ):
-        return True
-    return hasattr(thing, "_checkpoint_children") or children_of.dispatch(
-        type(thing)
-    ) is not children_of.dispatch(object)
+    return isinstance(thing, (Trackable, Mapping, list, tuple))
 
 
 def _escape(name: str) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from tideflow.eager.tracking import resume_restoring
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
@@ -19,7 +18,12 @@ from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import unique
 from tideflow.ops.control_flow import group_here, tuple_
 from tideflow.ops.export import export
-from tideflow.ops.framework import IndexedSlices, convert_to_tensor_or_indexed_slices
+from tideflow.ops.framework import (
+    IndexedSlices,
+    Trackable,
+    convert_to_tensor_or_indexed_slices,
+    resume_restoring,
+)
 from tideflow.ops.gradients import gradients
 from tideflow.ops.state import ResourceVariable, init_scope, outermost_graph, trainable_variables
 from tideflow.ops.state.base import Variable
@@ -50,7 +54,7 @@ _VALID_TYPES = frozenset(
 
 
 @export("train.Optimizer")
-class Optimizer:
+class Optimizer(Trackable):
     """Base of all optimizers.
 
     Example:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tideflow.client.session import Session
 from tideflow.eager.context import context
-from tideflow.eager.tracking import AutoTrackable, join_restoration, leave_restoration
+from tideflow.eager.tracking import AutoTrackable
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
+from tideflow.ops.framework import Trackable, join_restoration, leave_restoration
 from tideflow.ops.state import init_scope
 from tideflow.train.checkpoints import (
     OBJECT_GRAPH_KEY,
@@ -28,6 +29,7 @@ from tideflow.train.checkpoints import (
     Match,
     ObjectFiles,
     RestoreStatus,
+    has_value,
     is_tracked,
     object_nodes,
     on_cpu,
@@ -208,7 +210,7 @@ class CheckpointV2(AutoTrackable, Checkpoint):
         children: dict[str, Any] = {}
         if self._root is not None:
             children.update(_children(self._root))
-        children.update(AutoTrackable._trackable_children(self))
+        children.update(self._trackable_children())
         if self._save_counter is not None:
             children["save_counter"] = self._save_counter
         return children
@@ -242,6 +244,11 @@ class CheckpointV2(AutoTrackable, Checkpoint):
         return EagerRestoreStatus(self, None if save_path is None else os.fspath(save_path))
 
 
+def _identity(thing: Any) -> Hashable:
+    """Return what tells values apart: objects, and the parts of those that have several."""
+    return id(getattr(thing, "owner", thing)), getattr(thing, "attribute", "")
+
+
 def _children(root: Any) -> dict[str, Any]:
     nodes = object_nodes(root)
     return {name: nodes[number].thing for name, number in nodes[0].children}
@@ -252,8 +259,8 @@ class EagerRestoreStatus(RestoreStatus):
 
     def __init__(self, checkpoint: CheckpointV2, prefix: str | None) -> None:
         super().__init__(checkpoint, prefix)
-        # By id; held so that no other object gets the number.
-        self._restored: dict[int, Any] = {}
+        # By identity; held so that no other object gets the number.
+        self._restored: dict[Hashable, Any] = {}
         self._joined: list[Any] = []
         self._is_reading = False
         if prefix is not None:
@@ -276,10 +283,12 @@ class EagerRestoreStatus(RestoreStatus):
         if found.slots:
             self._make_slots(found)
             found = self._match()
-        fresh = [(key, thing) for key, thing in found.keys if id(thing) not in self._restored]
+        fresh = [
+            (key, thing) for key, thing in found.keys if _identity(thing) not in self._restored
+        ]
         if fresh:
             self._checkpoint._files(None).read(self._prefix, fresh)
-            self._restored.update((id(thing), thing) for _, thing in fresh)
+            self._restored.update((_identity(thing), thing) for _, thing in fresh)
         if not found.unused:
             for thing in self._joined:
                 leave_restoration(thing, self)
@@ -287,7 +296,7 @@ class EagerRestoreStatus(RestoreStatus):
             return
         roots = [self._checkpoint, *filter(None, [getattr(self._checkpoint, "_root", None)])]
         for thing in [*roots, *(node.thing for node in object_nodes(self._checkpoint))]:
-            if hasattr(thing, "__dict__") and hasattr(thing, "_checkpoint_children"):
+            if isinstance(thing, Trackable) and not has_value(thing):
                 join_restoration(thing, self)
                 self._joined.append(thing)
 

@@ -10,12 +10,11 @@ from typing import Any
 
 from tideflow.distribute.replica_context import current
 from tideflow.eager.backprop import GradientTape
-from tideflow.eager.tracking import resume_restoring
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export_v2
-from tideflow.ops.framework import IndexedSlices, nest
+from tideflow.ops.framework import IndexedSlices, Trackable, nest, resume_restoring
 from tideflow.ops.math import clip_by_global_norm, clip_by_norm, clip_by_value
 from tideflow.ops.state import VariableAggregation, init_scope
 from tideflow.ops.state.base import Variable
@@ -26,7 +25,7 @@ Optimizer.tapes = GradientTape
 
 
 @export_v2("optimizers.Optimizer")
-class OptimizerV2:
+class OptimizerV2(Trackable):
     """A rule by which gradients change variables; the base of all optimizers of the TF2 shape.
 
     Args:
