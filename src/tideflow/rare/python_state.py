@@ -11,12 +11,12 @@ import numpy as np
 
 from tideflow.graph.building import convert_to_tensor
 from tideflow.ops.export import export
-from tideflow.ops.framework import SavedPart
+from tideflow.ops.framework import SavedPart, Trackable
 from tideflow.wire import dtypes
 
 
 @export("train.experimental.PythonState")
-class PythonState(abc.ABC):
+class PythonState(Trackable, abc.ABC):
     """What a checkpoint saves and restores of an object of Python: bytes, by two methods."""
 
     # What it is called in messages.
