@@ -231,7 +231,6 @@ def _export_values() -> None:
         "RunMetadata": pb.RunMetadata,
         "Event": pb.Event,
         "Summary": pb.Summary,
-        "SummaryMetadata": pb.SummaryMetadata,
         "HistogramProto": pb.HistogramProto,
         "train.ClusterDef": pb.ClusterDef,
         "train.JobDef": pb.JobDef,
