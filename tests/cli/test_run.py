@@ -124,6 +124,7 @@ def test_a_signal_stops_all_tasks_and_what_they_started(
     wait_until_dead(pids_in(lines))
 
 
+@pytest.mark.real_time
 def test_a_second_interrupt_does_not_wait_for_tasks_that_will_not_end(
     start: Start, script: Script
 ) -> None:

@@ -30,6 +30,7 @@ def ready(command: Command) -> str:
     return re.search(r"grpc://\S+", line)[0]
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_runs_steps_until_a_signal(start: Start, number: signal.Signals) -> None:
     cluster = one_task()
@@ -46,6 +47,7 @@ def test_a_server_runs_steps_until_a_signal(start: Start, number: signal.Signals
     assert (code, err) == (0, "")
 
 
+@pytest.mark.real_time
 def test_a_server_stops_while_a_client_is_connected(start: Start) -> None:
     command = start("serve", "--cluster", json.dumps(one_task()), "--job", "ps", "--task", "0")
     with tf.Graph().as_default(), tf.Session(ready(command)) as session:
