@@ -156,3 +156,44 @@ def test_a_table_of_a_large_dataset(session: tf.Session) -> None:
     table = tf.data.experimental.table_from_dataset(pairs, key_dtype=tf.int64)
     session.run(tf.tables_initializer())
     assert session.run(table.size()) == _ROWS
+
+
+# ---- messages
+
+
+@pytest.fixture
+def far_session(make_cluster: Make) -> Iterator[tf.Session]:
+    """A session whose master is another task than the parameter server, where the devices of the
+    test's graph are."""
+    cluster = make_cluster({"ps": 1, "worker": 1})
+    with tf.Session(cluster.target("worker")) as made, tf.device("/job:ps/task:0"):
+        yield made
+
+
+@pytest.mark.parametrize("count", [2 * _ROWS, _ROWS // 3], ids=["asked for", "fits a frame"])
+def test_strings_between_tasks(far_session: tf.Session, count: int) -> None:
+    words = tf.as_string(tf.range(tf.placeholder_with_default(count, [])))
+    with tf.device("/job:worker/task:0"):
+        longest = tf.reduce_max(tf.strings.length(words))
+    for _ in range(2):
+        assert far_session.run(longest) == len(str(count - 1))
+
+
+def test_one_large_string_between_tasks(far_session: tf.Session) -> None:
+    word = tf.strings.join([tf.placeholder_with_default(b"x" * 1_000_000, [])] * 100)
+    with tf.device("/job:worker/task:0"):
+        length = tf.strings.length(word)
+    assert far_session.run(length) == 100_000_000
+
+
+def test_strings_that_are_fed_and_fetched(far_session: tf.Session) -> None:
+    x = tf.placeholder(tf.string, [None])
+    fed = np.full([2 * _ROWS], b"word", object)
+    assert far_session.run(tf.identity(x), {x: fed}).shape == fed.shape
+
+
+def test_truths_between_tasks(far_session: tf.Session) -> None:
+    truths = tf.fill([tf.placeholder_with_default(100_000_000, [])], True)
+    with tf.device("/job:worker/task:0"):
+        found = tf.size(truths)
+    assert far_session.run(found) == 100_000_000

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from tideflow.cluster.services import EagerService, MasterService, WorkerService
 from tideflow.transport.encoding import serialize, written
-from tideflow.transport.service import MethodSpec, methods_of
+from tideflow.transport.service import methods_of
 from tideflow.wire import messages as pb
 
 
@@ -34,7 +34,6 @@ def test_each_method_that_is_given_a_graph_says_so(service):
 
 @pytest.mark.parametrize("sends_graphs", [False, True])
 async def test_a_thread_writes_what_may_hold_a_graph(sends_graphs):
-    method = MethodSpec("test.Service", "Send", pb.GraphDef, pb.GraphDef, sends_graphs=sends_graphs)
     threads = []
 
     def write(message, path):
@@ -42,5 +41,5 @@ async def test_a_thread_writes_what_may_hold_a_graph(sends_graphs):
         return serialize(message, path)
 
     graph_pb = pb.GraphDef(node=[pb.NodeDef(name="a", op="NoOp")])
-    assert await written(method, graph_pb, write) == graph_pb.SerializeToString()
+    assert await written(graph_pb, "/Send", write, sends_graphs) == graph_pb.SerializeToString()
     assert (threads[0] is not threading.current_thread()) == sends_graphs

@@ -16,16 +16,17 @@ from tideflow.blocking.pools import (
     in_place,
 )
 from tideflow.blocking.run import has_loop, run_blocking, run_sized
-from tideflow.blocking.sizes import (
+from tideflow.blocking.stop_flag import StopFlag, Stopped
+from tideflow.blocking.tasks import spawn
+from tideflow.blocking.turns import Turns
+from tideflow.wire.work import (
     LONG_BYTES,
     OBJECT_BYTES,
     item_bytes,
     work_bytes,
     work_on_alike,
+    writing_work,
 )
-from tideflow.blocking.stop_flag import StopFlag, Stopped
-from tideflow.blocking.tasks import spawn
-from tideflow.blocking.turns import Turns
 
 __all__ = [
     "BLOCKING_POOLS",
@@ -55,4 +56,5 @@ __all__ = [
     "weight_of",
     "work_bytes",
     "work_on_alike",
+    "writing_work",
 ]

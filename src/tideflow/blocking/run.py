@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tideflow.blocking.pools import Pool
-from tideflow.blocking.sizes import LONG_BYTES
 from tideflow.blocking.stop_flag import StopFlag
 from tideflow.platform import clock
+from tideflow.wire.work import LONG_BYTES
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ async def run_sized(pool: Pool, size_bytes: int, work: Callable[[], T]) -> T:
     """Return what work gives, done in a thread of the pool where it is long for the event loop.
 
     Args:
-      size_bytes: as how many bytes it counts (see tideflow.blocking.sizes).
+      size_bytes: as how many bytes it counts (see tideflow.wire.work).
     Raises: as run_blocking.
     """
     if size_bytes <= LONG_BYTES or not has_loop():

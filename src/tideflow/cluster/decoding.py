@@ -1,4 +1,4 @@
-"""Tensors of messages, decoded beside the event loop where that takes long.
+"""Tensors of messages, decoded and encoded beside the event loop where that takes long.
 
 Contents of numbers are viewed where they lie.  All else is made or looked at element by element,
 and a message of a few bytes may hold a tensor of any size: one value stands for all its elements.
@@ -6,31 +6,50 @@ and a message of a few bytes may hold a tensor of any size: one value stands for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from tideflow.blocking import MESSAGES, run_blocking
+from google.protobuf.message import Message
+
+from tideflow.blocking import LONG_BYTES, MESSAGES, run_sized, writing_work
 from tideflow.wire import messages as pb
+from tideflow.wire.parted import MaybeParted, with_tensors
+from tideflow.wire.tensor_codec import Value, reading_work
 
 T = TypeVar("T")
-
-# To fill, or look at, so many elements takes about as long as a change of threads.
-_LONG_ELEMENTS = 1 << 18
+M = TypeVar("M", bound=Message)
 
 
-def takes_long(tensors: Iterable[pb.TensorProto]) -> bool:
-    """Whether to decode tensors may keep the loop from everything else."""
-    left = _LONG_ELEMENTS
-    for tensor_pb in tensors:
-        count = 1
-        for dim in tensor_pb.tensor_shape.dim:
-            count *= dim.size
-        left -= count
-    return left < 0
+def takes_long(
+    tensors: Iterable[pb.TensorProto], contents: Mapping[int, memoryview] | None = None
+) -> bool:
+    """Whether to decode tensors may keep the loop from everything else.
+
+    contents: those of large tensors that were kept apart, by position.
+    """
+    return _work(tensors, contents) > LONG_BYTES
 
 
-async def decoded(tensors: Iterable[pb.TensorProto], decode: Callable[[], T]) -> T:
+def _work(tensors: Iterable[pb.TensorProto], contents: Mapping[int, memoryview] | None) -> int:
+    apart = contents or {}
+    return sum(reading_work(one, apart.get(position)) for position, one in enumerate(tensors))
+
+
+async def decoded(
+    tensors: Iterable[pb.TensorProto],
+    decode: Callable[[], T],
+    contents: Mapping[int, memoryview] | None = None,
+) -> T:
     """Return what decode makes of tensors.  Raises: what it raises."""
-    if takes_long(tensors):
-        return await run_blocking(MESSAGES, lambda _: decode())
-    return decode()
+    return await run_sized(MESSAGES, _work(tensors, contents), decode)
+
+
+def encoding_takes_long(values: Iterable[Value]) -> bool:
+    """Whether to encode values may keep the loop from everything else."""
+    return sum(map(writing_work, values)) > LONG_BYTES
+
+
+async def encoded(message: M, named: Sequence[tuple[str, Value]]) -> MaybeParted[M]:
+    """Return a message with tensors (see with_tensors)."""
+    work = sum(writing_work(value) for _, value in named)
+    return await run_sized(MESSAGES, work, lambda: with_tensors(message, named))

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from tideflow.blocking import MESSAGES, run_blocking
-from tideflow.transport.service import MethodSpec
+from tideflow.blocking import LONG_BYTES, MESSAGES, run_blocking
 from tideflow.wire import errors
 from tideflow.wire.fields import Buffer
-from tideflow.wire.parted import can_be_parted, parse
+from tideflow.wire.parted import can_be_parted, parse, work_to_read
+from tideflow.wire.work import PROTOBUF_BYTES
 
 T = TypeVar("T")
 
@@ -30,14 +30,26 @@ def serialize(message: Message, path: str) -> bytes:
     return data
 
 
-async def written(method: MethodSpec, message: Message, write: Callable[[Message, str], T]) -> T:
-    """Return what write makes of a request; the loop goes on while it writes a graph.
+async def written(
+    message: Message, path: str, write: Callable[[Message, str], T], sends_graphs: bool = False
+) -> T:
+    """Return what write makes of a request or response of the method at `path`; the loop goes on
+    while it writes a graph, or much that has to be copied.
 
     Raises: what write raises.
     """
-    if method.sends_graphs:
-        return await run_blocking(MESSAGES, lambda _: write(message, method.path))
-    return write(message, method.path)
+    if sends_graphs or takes_long_to_write(message):
+        return await run_blocking(MESSAGES, lambda _: write(message, path))
+    return write(message, path)
+
+
+def takes_long_to_write(message: Message) -> bool:
+    """Whether to write a message may keep the loop from everything else.
+
+    A class that stands for a message may offer `work_to_write() -> int`, in bytes to copy.
+    """
+    work: Any = getattr(type(message), "work_to_write", None)
+    return work is not None and work(message) > LONG_BYTES
 
 
 def reader_of(message_type: type[Message]) -> tuple[Callable[[Buffer], Any], bool]:
@@ -49,6 +61,21 @@ def reader_of(message_type: type[Message]) -> tuple[Callable[[Buffer], Any], boo
         return functools.partial(parse, message_type), True
     read: Any = message_type.FromString
     return read, not issubclass(message_type, Message)
+
+
+def work_of_reading(message_type: type[Message]) -> Callable[[Buffer], int]:
+    """Return what tells as how many bytes the work counts that reads a large message.
+
+    A class that stands for a message may offer `work_to_read(data) -> int`; one that does not only
+    views what it reads.
+    """
+    if can_be_parted(message_type):
+        return functools.partial(work_to_read, message_type)
+    work: Callable[[Buffer], int] | None = getattr(message_type, "work_to_read", None)
+    if work is not None:
+        return work
+    each = PROTOBUF_BYTES if issubclass(message_type, Message) else 0
+    return lambda data: each * len(data)
 
 
 def require_readable(message: Message, size: int, path: str) -> None:

@@ -62,7 +62,7 @@ class GrpcChannel(Channel):
             timeout_s = method.timeout_s
         statistics = self.statistics_of(method.path)
         with self._one_call(method, statistics, timeout_s):
-            data = await written(method, request, serialize)
+            data = await written(request, method.path, serialize, method.sends_graphs)
             statistics.sent_bytes += len(data)
             reply = await self._callable_of(method)(
                 data,

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 
 from tideflow.transport import network
 from tideflow.transport.answer import answer, answer_stream
-from tideflow.transport.encoding import serialize
+from tideflow.transport.encoding import serialize, written
 from tideflow.transport.h2.grpc import fit_header
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import Binding, Service, bind
@@ -105,7 +105,7 @@ class GrpcServer(TransportServer):
         self._calls.add(task)
         try:
             response = await answer(binding, _parse(binding, data))
-            reply = serialize(response, binding.spec.path)
+            reply = await written(response, binding.spec.path, serialize)
             binding.statistics.sent_bytes += len(reply)
             return reply
         except errors.OpError as error:
@@ -127,7 +127,7 @@ class GrpcServer(TransportServer):
         self._calls.add(task)
         try:
             async for response in answer_stream(binding, _parse_each(binding, requests)):
-                reply = serialize(response, binding.spec.path)
+                reply = await written(response, binding.spec.path, serialize)
                 binding.statistics.sent_bytes += len(reply)
                 yield reply
         except errors.OpError as error:

@@ -8,7 +8,6 @@ Source: worker.proto and transport_options.proto of TensorFlow 2.21; runtime fac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from tideflow.wire import messages as pb
 from tideflow.wire.fields import VARINT, Buffer, scan, tag_of, the_one, varint
+from tideflow.wire.work import PROTOBUF_BYTES
 
 _NUM_BYTES = tag_of(pb.RecvBufResponse.DESCRIPTOR.fields_by_name["num_bytes"].number, VARINT)
 _OPTIONS = tag_of(pb.RecvBufResponse.DESCRIPTOR.fields_by_name["transport_options"].number)
@@ -33,14 +33,18 @@ class BufferReply:
     """A buffer that one worker gives to another.
 
     Attributes:
-      gathers: that to read a large one may take long: it may come in many pieces.
       content: its bytes, flat.
       send_start_us: wall clock of the sender.
     """
 
-    gathers: ClassVar[bool] = True
     content: npt.NDArray[np.uint8]
     send_start_us: int = 0
+
+    @staticmethod
+    def work_to_read(data: Buffer) -> int:
+        """Return as how many bytes (see work.py) the work of `FromString` counts: the content may
+        come in many pieces."""
+        return PROTOBUF_BYTES * len(data)
 
     def SerializeToParts(self) -> list[Buffer]:
         """Return buffers whose bytes, in a row, are those of the RecvBufResponse.

@@ -28,6 +28,7 @@ from tideflow.wire.fields import (
     varint,
 )
 from tideflow.wire.tensor_codec import ALIGNMENT, LARGE_BYTES, Value, put_tensor
+from tideflow.wire.work import PROTOBUF_BYTES
 
 M = TypeVar("M", bound=Message)
 
@@ -130,6 +131,12 @@ def parse(message_type: type[M], data: Buffer) -> MaybeParted[M]:
     return message_type.FromString(data)  # type: ignore[arg-type]
 
 
+def work_to_read(message_type: type[M], data: Buffer) -> int:
+    """Return as how many bytes (see work.py) the work of `parse` counts, of a large message."""
+    found = _cut(message_type, data)
+    return PROTOBUF_BYTES * (len(data) if found is None else sum(map(len, found[0])))
+
+
 # ---- where the tensors are
 
 
@@ -215,6 +222,18 @@ def _whole(message: Parted[M]) -> M:
 
 
 def _parse_parted(message_type: type[M], data: Buffer) -> Parted[M] | None:
+    found = _cut(message_type, data)
+    if found is None:
+        return None
+    rest, contents = found
+    return Parted(message_type.FromString(b"".join(rest)), contents)
+
+
+def _cut(
+    message_type: type[Message], data: Buffer
+) -> tuple[list[Buffer], dict[int, memoryview]] | None:
+    """Return a message without its large contents, in pieces, and these by position; None where
+    there are none, or too many fields to go through."""
     place = _PLACES[message_type]
     view = memoryview(data)
     found = scan(view, 0, len(view))
@@ -233,9 +252,7 @@ def _parse_parted(message_type: type[M], data: Buffer) -> Parted[M] | None:
         rest += [view[kept : entry.begin], small[0]]
         contents[position] = small[1]
         kept = entry.end
-    if not contents:
-        return None
-    return Parted(message_type.FromString(b"".join([*rest, view[kept:]])), contents)
+    return ([*rest, view[kept:]], contents) if contents else None
 
 
 def _without_content(

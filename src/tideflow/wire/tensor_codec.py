@@ -33,6 +33,7 @@ from tideflow.wire.fields import Buffer, varint
 from tideflow.wire.handles import ResourceHandle, SupportsVariant, read_variant
 from tideflow.wire.shapes import count_elements, decode_full_shape
 from tideflow.wire.typed_fields import read_typed_fields
+from tideflow.wire.work import OBJECT_BYTES, PROTOBUF_BYTES
 
 # An array, an array scalar, or the bare object of a scalar resource or variant.
 Value: TypeAlias = Any
@@ -44,6 +45,11 @@ _SMALL_BYTES = 1024
 # Contents of at least this size are worth keeping out of messages: protobuf copies smaller ones in
 # less time than it takes to find them.
 LARGE_BYTES = 65536
+_OBJECT_NUMBERS = frozenset(
+    dtype.number for dtype in (dtypes.string, dtypes.resource, dtypes.variant)
+)
+# Numbers of all types may lie at a multiple of this many bytes.
+_ITEM_ALIGNMENT = 8
 # Contents begin at a multiple of this many bytes in a message, for whoever receives it into memory
 # that does: compiled code asks that of an array that it takes without a copy.
 ALIGNMENT = 64
@@ -238,6 +244,29 @@ def decode_content(dtype: DType, shape: Sequence[int], content: Buffer) -> Value
             "each byte must be 0 or 1"
         )
     return _finished(array, dtype)
+
+
+def reading_work(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> int:
+    """Return as how many bytes (see work.py) the work of `decode_tensor` counts."""
+    count = 1
+    for dim in tensor_pb.tensor_shape.dim:
+        count *= dim.size
+    if content is None and tensor_pb.dtype not in _OBJECT_NUMBERS:
+        return PROTOBUF_BYTES * count  # one value may stand for all elements
+    return content_work(tensor_pb.dtype, content or b"", count)
+
+
+def content_work(dtype_number: int, content: Buffer, count: int) -> int:
+    """Return as how many bytes the work of `decode_content` counts; numbers that lie where numbers
+    may are not gone through."""
+    if dtype_number in _OBJECT_NUMBERS:
+        return OBJECT_BYTES * count
+    is_viewed = dtype_number != dtypes.bool_.number and _address(content) % _ITEM_ALIGNMENT == 0
+    return 0 if is_viewed else len(content)
+
+
+def _address(content: Buffer) -> int:
+    return int(np.frombuffer(content, np.uint8).__array_interface__["data"][0])
 
 
 def tensor_dtype(tensor_pb: pb.TensorProto) -> DType:

@@ -15,21 +15,34 @@ import numpy as np
 
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
-from tideflow.wire.fields import VARINT, Buffer, padding, scan, tag_of, the_one, varint
+from tideflow.wire.fields import (
+    VARINT,
+    Buffer,
+    Field,
+    padding,
+    read_varint,
+    scan,
+    tag_of,
+    the_one,
+    varint,
+)
 from tideflow.wire.shapes import decode_full_shape
 from tideflow.wire.tensor_codec import (
     ALIGNMENT,
     LARGE_BYTES,
     Value,
+    content_work,
     decode_content,
     decode_tensor,
     tensor_dtype,
     tensor_header,
 )
+from tideflow.wire.work import PROTOBUF_BYTES, writing_work
 
 _TENSOR = tag_of(1)
 _IS_DEAD = tag_of(2, VARINT)
 _SEND_START = tag_of(3, VARINT)
+_DTYPE = tag_of(1, VARINT)
 _CONTENT = tag_of(4)
 
 
@@ -48,6 +61,21 @@ class TensorReply:
     is_dead: bool = False
     send_start_us: int = 0
     require_ack: bool = False
+
+    def work_to_write(self) -> int:
+        """Return as how many bytes (see work.py) the work of `SerializeToParts` counts."""
+        return writing_work(self.value)
+
+    @staticmethod
+    def work_to_read(data: Buffer) -> int:
+        """Return as how many bytes the work of `FromString` counts, of a large message."""
+        view = memoryview(data)
+        found = _places(view)
+        if found is None:
+            return PROTOBUF_BYTES * len(data)
+        content = view[found.content.body : found.content.end]
+        # Each string takes a byte at least.
+        return content_work(found.dtype_number(view), content, len(content))
 
     def SerializeToParts(self) -> list[Buffer]:
         """Return buffers whose bytes, in a row, are those of the RecvTensorResponse.
@@ -119,15 +147,38 @@ class _Split(NamedTuple):
     content: memoryview
 
 
-def _split(data: Buffer) -> _Split | None:
+class _Places(NamedTuple):
+    """Where the parts of a large message are: its tensor, the fields of that, and the content."""
+
+    tensor: Field
+    fields: list[Field]
+    content: Field
+
+    def dtype_number(self, view: memoryview) -> int:
+        """Return the number of the element type; 0 where none is told."""
+        field = the_one(self.fields, _DTYPE)
+        return 0 if field is None else read_varint(view, field.body, field.end, 10)[0]
+
+
+def _places(view: memoryview) -> _Places | None:
     """Find the elements in a large message; None where they are not one run of content."""
-    view = memoryview(data)
     tensor = the_one(scan(view, 0, len(view)), _TENSOR)
     if tensor is None:
         return None
-    content = the_one(scan(view, tensor.body, tensor.end), _CONTENT)
-    if content is None or content.end == content.body:
+    fields = scan(view, tensor.body, tensor.end)
+    content = the_one(fields, _CONTENT)
+    if fields is None or content is None or content.end == content.body:
         return None
+    return _Places(tensor, fields, content)
+
+
+def _split(data: Buffer) -> _Split | None:
+    """Take a large message apart; None where its elements are not one run of content."""
+    view = memoryview(data)
+    found = _places(view)
+    if found is None:
+        return None
+    tensor, _, content = found
     around = bytes(view[tensor.body : content.begin]) + bytes(view[content.end : tensor.end])
     return _Split(
         bytes(view[: tensor.begin]) + bytes(view[tensor.end :]),

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveSteps
-from tideflow.cluster.decoding import decoded, takes_long
+from tideflow.cluster.decoding import decoded, encoded, encoding_takes_long, takes_long
 from tideflow.cluster.joinable_steps import JoinableSteps
 from tideflow.cluster.master.callables import Callables
 from tideflow.cluster.master.device_discovery import (
@@ -270,10 +270,11 @@ class Master(MasterService):
                     zip(names, request.feed, made.feed_types)
                 )
             ],
+            contents,
         )
         values, metadata = await found.callables.run(made, feeds)
         response = pb.RunCallableResponse(metadata=metadata)
-        return with_tensors(response, (("", value) for value in values))
+        return await encoded(response, [("", value) for value in values])
 
     def caller_lost(self, task: asyncio.Task[Any]) -> bool:
         return self._steps.caller_lost(task)
@@ -403,13 +404,16 @@ def _begin_step(
     options = request.options if request.HasField("options") else None
     is_recorded = step_options(options, session.config).records
     prepared = session.prepared(signature, is_recorded)
-    if prepared is None or takes_long(named.tensor for named in request.feed):
+    if prepared is None or takes_long((named.tensor for named in request.feed), contents):
         return _run_first(session, signature, request, contents, is_recorded)
     feeds = _decode_feeds(request, contents, prepared.graph.feed_types)
     if prepared.local is not None:
         values = session.run_at_once(prepared.local, feeds)
         if values is not None:
-            return _step_response(signature, values, pb.RunMetadata())
+            if encoding_takes_long(values):
+                return _step_response(signature, values, pb.RunMetadata())
+            response = pb.RunStepResponse(metadata=pb.RunMetadata())
+            return with_tensors(response, zip(signature.fetches, values))
     return _run_step(session, signature, feeds, options)
 
 
@@ -425,6 +429,7 @@ async def _run_first(
     feeds = await decoded(
         (named.tensor for named in request.feed),
         lambda: _decode_feeds(request, contents, types),
+        contents,
     )
     options = request.options if request.HasField("options") else None
     return await _run_step(session, signature, feeds, options)
@@ -437,13 +442,14 @@ async def _run_step(
     options: pb.RunOptions | None,
 ) -> MaybeParted[pb.RunStepResponse]:
     values, metadata = await session.run(signature, feeds, options)
-    return _step_response(signature, values, metadata)
+    return await _step_response(signature, values, metadata)
 
 
-def _step_response(
+async def _step_response(
     signature: Signature, values: Sequence[Value], metadata: pb.RunMetadata
 ) -> MaybeParted[pb.RunStepResponse]:
-    return with_tensors(pb.RunStepResponse(metadata=metadata), zip(signature.fetches, values))
+    response = pb.RunStepResponse(metadata=metadata)
+    return await encoded(response, list(zip(signature.fetches, values)))
 
 
 async def _stored(
@@ -477,19 +483,24 @@ async def _run_partial_step(
 ) -> MaybeParted[pb.RunStepResponse]:
     handle = request.partial_run_handle
     types = found.partial_steps.feed_types(handle)
-    feeds: dict[str, Value] = {}
-    for position, named in enumerate(request.feed):
-        if named.name in feeds:
-            raise errors.InvalidArgumentError(f"fed more than once: {named.name}")
-        feeds[named.name] = _decode_feed(
-            named.name, named.tensor, contents.get(position), types.get(named.name)
-        )
+
+    def decode() -> dict[str, Value]:
+        feeds: dict[str, Value] = {}
+        for position, named in enumerate(request.feed):
+            if named.name in feeds:
+                raise errors.InvalidArgumentError(f"fed more than once: {named.name}")
+            feeds[named.name] = _decode_feed(
+                named.name, named.tensor, contents.get(position), types.get(named.name)
+            )
+        return feeds
+
+    feeds = await decoded((named.tensor for named in request.feed), decode, contents)
     fetches = list(dict.fromkeys(request.fetch))
     values, is_last = await found.partial_steps.run(handle, feeds, fetches)
     response = pb.RunStepResponse()
     if is_last:
         response.metadata.SetInParent()
-    return with_tensors(response, zip(fetches, values))
+    return await encoded(response, list(zip(fetches, values)))
 
 
 def _signature(feeds: Iterable[str], fetches: Iterable[str], targets: Iterable[str]) -> Signature:

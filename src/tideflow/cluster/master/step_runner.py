@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from tideflow.blocking import spawn
+from tideflow.cluster.decoding import decoded, encoded
 from tideflow.cluster.graph_run import GraphResult, GraphRun
 from tideflow.cluster.peers import KnownPeer
 from tideflow.cluster.repeated_calls import repeated
@@ -24,7 +25,7 @@ from tideflow.cluster.services import WorkerService
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.ids import new_request_id
-from tideflow.wire.parted import take_apart, with_tensors
+from tideflow.wire.parted import take_apart
 from tideflow.wire.status import aggregate, error_from_body, from_worker, is_derived
 from tideflow.wire.tensor_codec import Value, decode_for_others
 
@@ -257,16 +258,20 @@ async def _run_remotely(
     if is_client:
         sends = run.sends
         request.recv_key.extend(run.recv_keys)
-    whole = with_tensors(request, sends.items())
+    whole = await encoded(request, list(sends.items()))
     answer = await repeated(part.worker, lambda: part.worker.RunGraph(whole))
     response, contents = take_apart(answer)
     error = error_from_body(response.status_code, response.status_error_message)
     if error is not None:
         raise error
-    values = {
-        named.name: decode_for_others(named.tensor, contents.get(position))
-        for position, named in enumerate(response.recv)
-    }
+
+    def decode() -> dict[str, Value]:
+        return {
+            named.name: decode_for_others(named.tensor, contents.get(position))
+            for position, named in enumerate(response.recv)
+        }
+
+    values = await decoded((named.tensor for named in response.recv), decode, contents)
     return GraphResult(
         [values[key] for key in request.recv_key],
         # TensorFlow's workers send what they timed for the costs, too.

@@ -49,6 +49,7 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.peer_frame import PeerFrame
 from tideflow.wire.tensor_codec import Value
+from tideflow.wire.work import sending_work
 
 # Asks for a run again whose stream has ended with that error; raises OpError.
 AskAgain: TypeAlias = Callable[[errors.OpError], Awaitable[GraphResult]]
@@ -155,7 +156,7 @@ class PeerStream:
         """
         if local.put_if_wanted(key, value, is_dead):
             return
-        offer = Offer(step_id, local, key, value, is_dead, getattr(value, "nbytes", 0))
+        offer = Offer(step_id, local, key, value, is_dead, sending_work(value))
         if _runs_on(self._loop):
             instructions = self._state.offered(offer)
             if instructions:

@@ -42,7 +42,11 @@ _MOST_TOLD = 200
 
 
 class Offer(NamedTuple):
-    """A value on its way; local is where it is to wait if it cannot go."""
+    """A value on its way; local is where it is to wait if it cannot go.
+
+    size_bytes: as how many bytes it counts: strings count as more than they have, since each takes
+    time on the loop.
+    """
 
     step_id: int
     local: Any

@@ -15,7 +15,7 @@ from typing import Any
 from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.cluster.cluster_spec import ClusterSpec
 from tideflow.cluster.collectives import CollectiveHost
-from tideflow.cluster.decoding import decoded
+from tideflow.cluster.decoding import decoded, encoded
 from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.joinable_steps import JoinableSteps
 from tideflow.cluster.owned import Owned
@@ -39,7 +39,7 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
 from tideflow.wire.device_name import local_name, worker_name
-from tideflow.wire.parted import MaybeParted, take_apart, with_tensors
+from tideflow.wire.parted import MaybeParted, take_apart
 from tideflow.wire.rendezvous_key import RendezvousKey
 from tideflow.wire.status import is_derived, mark_derived, mark_possibly_restarted
 from tideflow.wire.tensor_codec import Value, decode_tensor
@@ -250,11 +250,11 @@ class Worker(WorkerService):
     async def _answer_run(
         self, request: MaybeParted[pb.RunGraphRequest]
     ) -> MaybeParted[pb.RunGraphResponse]:
-        message, _ = take_apart(request)
+        message, contents = take_apart(request)
         sent = (named.tensor for named in message.send)
-        run = await decoded(sent, lambda: _decode_run(request))
+        run = await decoded(sent, lambda: _decode_run(request), contents)
         result = await self.run_graph(run)
-        return _encode_result(run, result)
+        return await _encode_result(run, result)
 
     async def run_graph(self, run: GraphRun) -> GraphResult:
         """Run a registered graph on values; what RunGraph does between decoding and encoding.
@@ -538,7 +538,7 @@ def _recorded(
     return result
 
 
-def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGraphResponse]:
+async def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGraphResponse]:
     response = pb.RunGraphResponse(partition_graph=result.partition_graphs)
     for key, value in zip(run.recv_keys, result.values):
         _require_sendable(value, key)
@@ -548,7 +548,7 @@ def _encode_result(run: GraphRun, result: GraphResult) -> MaybeParted[pb.RunGrap
         response.cost_graph.CopyFrom(result.cost_graph)
     elif not run.is_partial:
         response.cost_graph.SetInParent()
-    return with_tensors(response, zip(run.recv_keys, result.values))
+    return await encoded(response, list(zip(run.recv_keys, result.values)))
 
 
 def _require_sendable(value: Any, key: str) -> None:

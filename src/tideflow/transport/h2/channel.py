@@ -103,7 +103,7 @@ class H2Channel(Channel):
             wait_for_ready = method.wait_for_ready
         statistics = self.statistics_of(method.path)
         with self._one_call(method, statistics, timeout_s):
-            parts = await written(method, request, parts_of)
+            parts = await written(request, method.path, parts_of, method.sends_graphs)
             statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
             deadline_s = self._deadline_s(timeout_s)
             for tries in range(MOST_TRIES):

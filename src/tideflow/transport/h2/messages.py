@@ -17,9 +17,9 @@ from typing import TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
-from tideflow.blocking import MESSAGES, run_blocking
+from tideflow.blocking import LONG_BYTES, MESSAGES, run_blocking
 from tideflow.runtime.memory import FreeMemory, Lender
-from tideflow.transport.encoding import reader_of, require_readable, serialize
+from tideflow.transport.encoding import reader_of, require_readable, serialize, work_of_reading
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.shared_memory import DESCRIPTOR_BYTES
 from tideflow.wire import errors
@@ -29,8 +29,8 @@ PREFIX_BYTES = _PREFIX.size
 # From this size on a message gets memory of its own before it is complete.
 LARGE_BYTES = 64 * 1024
 MOST_MESSAGE_BYTES = 2**32 - 1
-# Graphs and lists of so many bytes take protobuf some milliseconds.
-_LONG_BYTES = 512 * 1024
+# Smaller ones are read in a moment, whatever they hold.
+_LOOKED_INTO_BYTES = 256 * 1024
 
 # What the byte before a message says: as it is, compressed, or in shared memory (between tideflow
 # peers only; see shared_memory_link.py).
@@ -174,11 +174,13 @@ class Parser:
         self._from_string, keeps = reader_of(message_type)
         # Protobuf copies out of what it parses.
         self._copies = not keeps
-        self._takes_time = self._copies or getattr(message_type, "gathers", False)
+        self._work = work_of_reading(message_type)
 
     def takes_long(self, data: MessageData) -> bool:
         """Whether to parse a message would keep the loop from everything else."""
-        return type(data) is Packed or (self._takes_time and len(data) >= _LONG_BYTES)
+        if isinstance(data, Packed):
+            return True
+        return len(data) >= _LOOKED_INTO_BYTES and self._work(data) > LONG_BYTES
 
     def parse(self, data: MessageData) -> Message:
         """Return the message.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from google.protobuf.message import DecodeError, Message
@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from tideflow.platform.settings import Settings
 from tideflow.transport.answer import answer, answer_stream, as_op_error, begin_answer
 from tideflow.transport.callers import Caller
+from tideflow.transport.encoding import takes_long_to_write, written
 from tideflow.transport.h2 import grpc
 from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.events import (
@@ -301,7 +302,10 @@ class ServerLink(Link):
             if isinstance(found, Coroutine):
                 self._start_answer(call, found)
                 return
-            parts = self._parts_of(call, found)
+            if takes_long_to_write(found):
+                self._start(call, self._answer(call, _at_hand(found)))
+                return
+            parts = self._counted(call, parts_of(found, call.binding.spec.path))
             if not self.shared.can_lend or sum(map(len, parts)) < LEAST_BYTES:
                 self._finish(call, parts)
                 if not self._server.tasks:
@@ -326,17 +330,18 @@ class ServerLink(Link):
             await self.wait_taken(call.stream_id)
         return await answer(call.binding, request)
 
-    def _parts_of(self, call: Call, response: Message) -> list[Buffer]:
-        parts = parts_of(response, call.binding.spec.path)
+    @staticmethod
+    def _counted(call: Call, parts: list[Buffer]) -> list[Buffer]:
         call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
         return parts
 
     async def _lend_and_finish(self, call: Call, parts: list[Buffer]) -> None:
         self._finish(call, await self.shared.lend(parts))
 
-    async def _answer(self, call: Call, work: Coroutine[Any, Any, Message]) -> None:
+    async def _answer(self, call: Call, work: Awaitable[Message]) -> None:
         try:
-            parts = self._parts_of(call, await work)
+            response = await work
+            parts = self._counted(call, await written(response, call.binding.spec.path, parts_of))
             if self.shared.can_lend:
                 parts = await self.shared.lend(parts)
             self._finish(call, parts)
@@ -356,9 +361,8 @@ class ServerLink(Link):
                 count += 1
                 if count % _TURN_ANSWERS == 0:
                     await asyncio.sleep(0)  # who has all answers at hand never waits by himself
-                parts = parts_of(response, call.binding.spec.path)
-                call.binding.statistics.sent_bytes += sum(map(len, parts)) - len(parts[0])
-                parts = await self.shared.lend(parts)
+                parts = await written(response, call.binding.spec.path, parts_of)
+                parts = await self.shared.lend(self._counted(call, parts))
                 if call.stream_id not in self._calls:
                     return
                 self.send_head(call)
@@ -470,6 +474,10 @@ def _parse(call: Call, data: MessageData) -> Message:
         raise errors.InvalidArgumentError(
             f"the {size} bytes sent to {spec.path} are not a {spec.request_type.__name__}: {error}"
         ) from error
+
+
+async def _at_hand(response: Message) -> Message:
+    return response
 
 
 async def _parse_each(call: Call, inbox: Inbox) -> AsyncIterator[Message]:
