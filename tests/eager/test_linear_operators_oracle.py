@@ -106,6 +106,29 @@ def test_an_operator_does_what_tensorflows_does(operator: str) -> None:
     assert sorted(expected - found) == []
 
 
+def _built(tf: Any, operator: str) -> dict[str, Any]:
+    """Return scopes and static shapes of what an operator adds to a graph."""
+    found: dict[str, Any] = {}
+    with tf.Graph().as_default():
+        known = _names(tf)
+        op = eval(operator, known)
+        known |= {"op": op, **_arguments(op)}
+        for call in ("op.to_dense()", "op.matmul(x)", "op.trace()", "op.H.matmul(y)"):
+            try:
+                made = eval(call, known)
+                found[call] = made.name.split("/")[:2], made.shape.as_list()
+            except Exception as error:
+                found[call] = type(error).__name__
+    return found
+
+
+def test_graphs_of_operators_have_the_scopes_and_shapes_of_tensorflows() -> None:
+    firsts = {line.partition("(")[0]: line for line in reversed(_lines("operators"))}
+    operators = [line for line in firsts.values() if "Variable" not in line]
+    pairs = [(operator, *[_built(tf, operator) for tf in (ours, theirs)]) for operator in operators]
+    assert [pair for pair in pairs if pair[1] != pair[2]] == []
+
+
 def test_other_calls_give_what_tensorflow_gives() -> None:
     calls = _lines("others")
     found = _differing(_names(ours), _names(theirs), calls)

@@ -19,6 +19,7 @@ from tideflow.eager.linear_operators.tensors import (
     parameter,
     require,
     require_real,
+    scope,
     static_batch,
     with_one_batch,
 )
@@ -63,11 +64,13 @@ class LinearOperatorTridiag(TensorOperator):
                 f"{diagonals_format}."
             )
         self._diagonals_format = diagonals_format
-        if diagonals_format == "sequence":
-            self._diagonals: Any = [parameter(one, "diagonal") for one in diagonals]
-            first = self._diagonals[0]
-        else:
-            first = self._diagonals = parameter(diagonals, "diagonals")
+        with scope(name):
+            if diagonals_format == "sequence":
+                parts = [parameter(one, f"diag_{at}") for at, one in enumerate(diagonals)]
+                self._diagonals: Any = parts
+            else:
+                self._diagonals = parameter(diagonals, "diagonals")
+        first = self._diagonals[0] if diagonals_format == "sequence" else self._diagonals
         self._begin(first.dtype.base_dtype, parameters)
 
     @property
@@ -200,8 +203,9 @@ class LinearOperatorToeplitz(TensorOperator):
         name: str = "LinearOperatorToeplitz",
     ) -> None:
         parameters = hints.given(locals())
-        self._row = parameter(row, "row")
-        self._col = parameter(col, "col")
+        with scope(name):
+            self._row = parameter(row, "row")
+            self._col = parameter(col, "col")
         for what, one in (("row", self._row), ("col", self._col)):
             if one.shape.rank == 0:
                 raise ValueError(f"Argument {what} must have at least 1 dimension.  Found: {one}")

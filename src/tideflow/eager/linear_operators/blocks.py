@@ -321,7 +321,11 @@ class LinearOperatorBlockLowerTriangular(BlockOperator):
                     f"`operators` list) must be square; `operators[{at}][-1]` is not."
                 )
         self._begin(
-            rows[0][0].dtype, parameters, is_non_singular=is_non_singular, is_square=is_square
+            rows[0][0].dtype,
+            parameters,
+            is_non_singular=is_non_singular,
+            is_square=is_square,
+            name=name,
         )
         self._operators = rows
 

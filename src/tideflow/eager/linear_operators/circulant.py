@@ -28,6 +28,7 @@ from tideflow.eager.linear_operators.tensors import (
     require,
     require_nonzero,
     require_real,
+    scope,
 )
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.shapes import TensorShape, num_elements
@@ -63,7 +64,8 @@ class CirculantOperator(TensorOperator):
         name: str = "LinearOperatorCirculant",
     ) -> None:
         parameters = hints.given(locals())
-        self._spectrum = parameter(spectrum, "spectrum")
+        with scope(name):
+            self._spectrum = parameter(spectrum, "spectrum")
         rank = self._spectrum.shape.rank
         if rank is not None and rank < self._depth:
             raise ValueError(

@@ -15,6 +15,7 @@ from tideflow.eager.linear_operators.tensors import (
     magnitude,
     parameter,
     require_nonzero,
+    scope,
 )
 from tideflow.graph.building import apply_op
 from tideflow.graph.shapes import TensorShape
@@ -51,7 +52,8 @@ class LinearOperatorFullMatrix(TensorOperator):
         name: str = "LinearOperatorFullMatrix",
     ) -> None:
         parameters = hints.given(locals())
-        self._matrix = parameter(matrix, "matrix")
+        with scope(name):
+            self._matrix = parameter(matrix, "matrix")
         dtype = self._matrix.dtype.base_dtype
         if dtype not in _FULL_TYPES:
             raise TypeError(f"Argument `matrix` must have dtype in {_FULL_TYPES}. Found: {dtype}.")
@@ -106,7 +108,8 @@ class LinearOperatorLowerTriangular(TensorOperator):
         parameters = hints.given(locals())
         message = "Only square lower triangular operators supported at this time."
         is_square = hints.always(is_square, True, message)
-        self._tril = parameter(tril, "tril")
+        with scope(name):
+            self._tril = parameter(tril, "tril")
         _require_matrices(self._tril, "Argument tril must have at least 2 dimensions.")
         self._begin(self._tril.dtype.base_dtype, parameters, is_square=is_square)
 

@@ -20,6 +20,7 @@ from tideflow.eager.linear_operators.tensors import (
     require,
     require_nonzero,
     require_real,
+    scope,
 )
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.shapes import TensorShape
@@ -47,7 +48,8 @@ class LinearOperatorDiag(TensorOperator):
         name: str = "LinearOperatorDiag",
     ) -> None:
         parameters = hints.given(locals())
-        self._diag = parameter(diag, "diag")
+        with scope(name):
+            self._diag = parameter(diag, "diag")
         if self._diag.shape.rank == 0:
             raise ValueError(f"Argument diag must have at least 1 dimension.  Found: {self._diag}")
         dtype = self._diag.dtype.base_dtype

@@ -26,6 +26,7 @@ from tideflow.eager.linear_operators.tensors import (
     parameter,
     real_of,
     require,
+    scope,
     size_parameter,
 )
 from tideflow.graph.building import apply_op, convert_to_tensor
@@ -176,8 +177,9 @@ class LinearOperatorIdentity(_Sized):
                 raise ValueError(f"An identity operator is always {what}.")
         self._assert_proper_shapes = assert_proper_shapes
         self._begin(as_dtype(dtype or dtypes.float32), parameters)
-        self._num_rows = self._size(num_rows, "num_rows")
-        self._batch_shape = self._batch(batch_shape)
+        with scope(name):
+            self._num_rows = self._size(num_rows, "num_rows")
+            self._batch_shape = self._batch(batch_shape)
 
     def _assert_non_singular(self) -> Any:
         return fulfilled("assert_non_singular")
@@ -242,7 +244,9 @@ class LinearOperatorScaledIdentity(_Sized):
     ) -> None:
         parameters = hints.given(locals())
         self._assert_proper_shapes = assert_proper_shapes
-        self._multiplier = parameter(multiplier, "multiplier")
+        with scope(name):
+            self._multiplier = parameter(multiplier, "multiplier")
+            self._num_rows = self._size(num_rows, "num_rows")
         dtype = self._multiplier.dtype.base_dtype
         if not dtype.is_complex:
             message = "A real diagonal operator is always self adjoint."
@@ -250,7 +254,6 @@ class LinearOperatorScaledIdentity(_Sized):
         if not is_square:
             raise ValueError("A ScaledIdentity operator is always square.")
         self._begin(dtype, parameters, is_self_adjoint=is_self_adjoint)
-        self._num_rows = self._size(num_rows, "num_rows")
 
     @property
     def multiplier(self) -> Any:
@@ -352,16 +355,17 @@ class LinearOperatorZeros(_Sized):
             raise ValueError("A zero operator is always not positive-definite.")
         self._assert_proper_shapes = assert_proper_shapes
         self._begin(as_dtype(dtype or dtypes.float32), parameters)
-        self._num_rows = self._size(num_rows, "num_rows")
-        wanted = num_rows if num_columns is None else num_columns
-        self._num_columns = self._size(wanted, "num_columns")
+        with scope(name):
+            self._num_rows = self._size(num_rows, "num_rows")
+            wanted = num_rows if num_columns is None else num_columns
+            self._num_columns = self._size(wanted, "num_columns")
+            self._batch_shape = self._batch(batch_shape)
         sides = known(self._num_rows), known(self._num_columns)
         if is_square and sides[0] is not None and sides[1] is not None and sides[0] != sides[1]:
             raise ValueError(
                 "LinearOperatorZeros initialized as is_square=True, but got "
                 f"num_rows({sides[0]}) != num_columns({sides[1]})"
             )
-        self._batch_shape = self._batch(batch_shape)
 
     def _columns(self) -> Tensor:
         return self._num_columns

@@ -21,6 +21,7 @@ from tideflow.eager.linear_operators.tensors import (
     fulfilled,
     known,
     parameter,
+    scope,
 )
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.shapes import TensorShape
@@ -53,7 +54,8 @@ class LinearOperatorHouseholder(TensorOperator):
         name: str = "LinearOperatorHouseholder",
     ) -> None:
         parameters = hints.given(locals())
-        self._reflection_axis = parameter(reflection_axis, "reflection_axis")
+        with scope(name):
+            self._reflection_axis = parameter(reflection_axis, "reflection_axis")
         if self._reflection_axis.shape.rank == 0:
             raise ValueError(
                 "Argument reflection_axis must have at least 1 dimension.  Found: "
@@ -160,7 +162,8 @@ class LinearOperatorPermutation(TensorOperator):
         name: str = "LinearOperatorPermutation",
     ) -> None:
         parameters = hints.given(locals())
-        self._perm = parameter(perm, "perm")
+        with scope(name):
+            self._perm = parameter(perm, "perm")
         self._check_perm()
         what = "A Permutation operator is always"
         hints.always(is_non_singular, True, f"{what} non-singular.")

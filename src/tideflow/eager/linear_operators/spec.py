@@ -12,7 +12,7 @@ import numpy as np
 
 from tideflow.eager.linear_operators import hints
 from tideflow.eager.linear_operators.base import LinearOperator
-from tideflow.eager.linear_operators.tensors import is_reference, known
+from tideflow.eager.linear_operators.tensors import is_reference, known, scope
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec, register_type_spec
@@ -30,6 +30,10 @@ class TensorOperator(LinearOperator):
           parameters: the arguments of the constructor, with hints and name.
           settled: hints, or the name, that are known better than the arguments say.
         """
+        if "name" in settled:
+            # What has no tensors of its own has a scope, too: by it TensorFlow numbers the next.
+            with scope(settled["name"]):
+                pass
         told = {name: parameters[name] for name in (*hints.HINTS, "name")}
         LinearOperator.__init__(self, dtype, parameters=parameters, **{**told, **settled})
 

@@ -27,6 +27,11 @@ def is_reference(value: Any) -> bool:
     return isinstance(value, Variable)
 
 
+def scope(name: str) -> Any:
+    """Return the scope of an operator's own tensors, for `with`."""
+    return get_default_graph().name_scope(name)
+
+
 def parameter(value: Any, name: str) -> Any:
     """Return a parameter of an operator: a variable as it is, anything else as a tensor."""
     if value is None or is_reference(value):

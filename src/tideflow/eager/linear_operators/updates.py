@@ -19,6 +19,7 @@ from tideflow.eager.linear_operators.tensors import (
     dynamic_batch,
     magnitude,
     parameter,
+    scope,
     solved,
     solved_by_cholesky,
     static_batch,
@@ -76,9 +77,10 @@ class LinearOperatorLowRankUpdate(TensorOperator):
             is_positive_definite = hints.always(is_positive_definite, True, message)
             is_self_adjoint = hints.always(is_self_adjoint, True, message)
             hints.always(is_non_singular, True, message)
-        self._u = parameter(u, "u")
-        self._v = self._u if v is None else parameter(v, "v")
-        self._diag_update = parameter(diag_update, "diag_update")
+        with scope(name):
+            self._u = parameter(u, "u")
+            self._v = self._u if v is None else parameter(v, "v")
+            self._diag_update = parameter(diag_update, "diag_update")
         self._base_operator = base_operator
         self._begin(
             dtype,
