@@ -27,7 +27,7 @@ prior = tf.distributions.Normal(0.0, 1.0)
 drawn = posterior.sample(4, seed=7)
 bound = tf.reduce_mean(tf.square(drawn)) + tf.distributions.kl_divergence(posterior, prior)
 slope = tf.gradients(bound, loc)[0]
-print(policy, policy.name, policy.batch_shape, drawn.shape, posterior.loc.name)
+print(policy.name, policy.batch_shape.as_list(), drawn.shape.as_list(), posterior.loc.name)
 
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
