@@ -107,3 +107,18 @@ def test_boxes_are_not_proposed_and_nothing_is_pinned() -> None:
         tf.image.generate_bounding_box_proposals([], [], [], [])
     with pytest.raises(tf.errors.FailedPreconditionError):
         tf.check_pinned(tf.constant(1))
+
+
+class _Forgetful(tf.train.experimental.ShardingCallback):  # type: ignore[misc]
+    """Leaves out a tensor."""
+
+    description = "forgetful"
+
+    def __call__(self, shardable_tensors: Any) -> Any:
+        return [{t.checkpoint_key: {t.slice_spec: t.tensor}} for t in shardable_tensors[1:]]
+
+
+def test_a_callback_must_return_what_it_is_given(tmp_path: Any) -> None:
+    options = tf.train.CheckpointOptions(experimental_sharding_callback=_Forgetful())
+    with pytest.raises(RuntimeError, match=r"'v/.ATTRIBUTES/VARIABLE_VALUE'\] lack"):
+        tf.train.Checkpoint(v=tf.Variable(1.0)).write(str(tmp_path / "ckpt"), options)

@@ -61,3 +61,42 @@ def traces_of_graphs(tf: Any, folder: str) -> Any:
                 products = [node.op for graph in graphs for node in graph.node].count("MatMul")
                 found.append([value.tag, event.step, value.metadata.plugin_data, products])
     return [early, late, found]
+
+
+def _saved(tf: Any, folder: str, callback: Any) -> Any:
+    """Return how many files of data a checkpoint has, and what is read from it."""
+    w = tf.Variable(tf.reshape(tf.range(24.0), [6, 4]))
+    objects = {"w": w, "b": tf.Variable([1, 2]), "s": tf.Variable("text")}
+    options = tf.train.CheckpointOptions(experimental_sharding_callback=callback)
+    path = tf.train.Checkpoint(**objects).write(f"{folder}/ckpt", options)
+    other = {"w": tf.Variable(tf.zeros([6, 4])), "b": tf.Variable([0, 0]), "s": tf.Variable("")}
+    tf.train.Checkpoint(**other).read(path).assert_consumed()
+    parts = [name.name for name in Path(folder).glob("ckpt.data*")]
+    return [len(parts), other["w"], other["b"], other["s"], tf.train.list_variables(path)[1:]]
+
+
+@program
+def files_of_one_size(tf: Any, folder: str) -> Any:
+    found = _saved(tf, folder, tf.train.experimental.MaxShardSizePolicy(max_shard_size=50))
+    return [found[0] > 2, *found[1:]]
+
+
+@program
+def files_by_task(tf: Any, folder: str) -> Any:
+    return _saved(tf, folder, tf.train.experimental.ShardByTaskPolicy())
+
+
+@program
+def files_by_a_callback(tf: Any, folder: str) -> Any:
+    seen = []
+
+    class EachAlone(tf.train.experimental.ShardingCallback):  # type: ignore[misc]
+        @property
+        def description(self) -> str:
+            return "each alone"
+
+        def __call__(self, shardable_tensors: Any) -> Any:
+            seen.extend([t.checkpoint_key, t.dtype.name, t.slice_spec] for t in shardable_tensors)
+            return [{t.checkpoint_key: {t.slice_spec: t.tensor}} for t in shardable_tensors]
+
+    return [_saved(tf, folder, EachAlone()), sorted(seen)]

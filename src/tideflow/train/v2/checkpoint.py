@@ -7,9 +7,10 @@ Source: tensorflow/python/checkpoint/checkpoint.py; runtime facts on files.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from tideflow.client.session import Session
 from tideflow.eager.context import context
 from tideflow.eager.tracking import AutoTrackable
-from tideflow.graph.building import apply_op
+from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import get_default_graph
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import Trackable, join_restoration, leave_restoration
@@ -35,6 +36,9 @@ from tideflow.train.checkpoints import (
     on_cpu,
     restore_turns,
 )
+
+# A tensor for a file: its key, which part of the whole it is, and itself.
+_Entry = tuple[str, str, Any]
 
 
 class _Part:
@@ -82,7 +86,15 @@ def _by_device(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
 
 
 class EagerFiles:
-    """Writes and reads variables on the tasks where they are."""
+    """Writes and reads variables on the tasks where they are.
+
+    Args:
+      sharding: says which tensors of a task go into which of its files
+        (tf.train.experimental.ShardingCallback); None for one file.
+    """
+
+    def __init__(self, sharding: Any = None) -> None:
+        self._sharding = sharding
 
     def write(self, prefix: str, named: dict[str, Any], graph: bytes) -> str:
         """Write a bundle: one file of data for each task that holds variables.
@@ -92,14 +104,19 @@ class EagerFiles:
         here = on_cpu(get_default_graph().default_device)  # type: ignore[attr-defined]
         groups = _by_device(_parts(sorted(named.items())))
         groups.setdefault(here, [])
-        if len(groups) == 1:
-            self._save(prefix, here, groups[here], graph)
+        files = [
+            (device, file)
+            for device, parts in sorted(groups.items())
+            for file in self._files(parts, graph if device == here else None)
+        ]
+        if len(files) == 1:
+            self._save(prefix, here, files[0][1])
             return prefix
         temporary = f"{prefix}_temp_{secrets.token_hex(8)}"
         shards = []
-        for number, (device, parts) in enumerate(sorted(groups.items())):
-            shards.append(f"{temporary}/part-{number:05}-of-{len(groups):05}")
-            self._save(shards[-1], device, parts, graph if device == here else None)
+        for number, (device, file) in enumerate(files):
+            shards.append(f"{temporary}/part-{number:05}-of-{len(files):05}")
+            self._save(shards[-1], device, file)
         cluster = context().cluster
         if cluster is not None:
             cluster.operations.wait_for(groups)
@@ -107,14 +124,15 @@ class EagerFiles:
             apply_op("MergeV2Checkpoints", shards, prefix, delete_old_dirs=True)
         return prefix
 
-    def _save(self, prefix: str, device: str, parts: Sequence[_Part], graph: bytes | None) -> None:
-        names = [part.key for part in parts]
-        slices = [part.slice_spec for part in parts]
-        tensors = [part.variable.read_value() for part in parts]
+    def _files(self, parts: Sequence[_Part], graph: bytes | None) -> list[list[_Entry]]:
+        """Return what goes into each of a task's files."""
+        found = [(part.key, part.slice_spec, part.variable.read_value()) for part in parts]
         if graph is not None:
-            names.append(OBJECT_GRAPH_KEY)
-            slices.append("")
-            tensors.append(np.array(graph, object))
+            found.append((OBJECT_GRAPH_KEY, "", convert_to_tensor(np.array(graph, object))))
+        return [found] if self._sharding is None else self._sharding.share_out(found)
+
+    def _save(self, prefix: str, device: str, entries: Sequence[_Entry]) -> None:
+        names, slices, tensors = ([*column] for column in zip(*entries))
         with get_default_graph().device(device):
             apply_op("SaveV2", prefix, names, slices, tensors)
 
@@ -160,7 +178,13 @@ def _assign(part: _Part, value: Any) -> None:
 
 @export_v2("train.CheckpointOptions")
 class CheckpointOptions:
-    """How to save.  Taken for the sake of programs that pass it: nothing here has a meaning."""
+    """How to save.
+
+    Args:
+      experimental_sharding_callback: says which tensors go into which files
+        (tf.train.experimental.ShardingCallback).
+    The other arguments are taken for the sake of programs that pass them.
+    """
 
     def __init__(
         self,
@@ -194,7 +218,7 @@ class CheckpointV2(AutoTrackable, Checkpoint):
     Raises: ValueError for what cannot be saved.
     """
 
-    _untracked = frozenset({"_savers", "_save_counter", "_root"})
+    _untracked = frozenset({"_savers", "_save_counter", "_root", "_sharding"})
 
     def __init__(self, root: Any = None, **kwargs: Any) -> None:
         for name, value in kwargs.items():
@@ -204,6 +228,7 @@ class CheckpointV2(AutoTrackable, Checkpoint):
                     f"module, optimizer, or a structure of these); found {type(value).__name__}"
                 )
         self._root = root
+        self._sharding: Any = None
         super().__init__(**kwargs)
 
     def _checkpoint_children(self) -> dict[str, Any]:
@@ -216,7 +241,7 @@ class CheckpointV2(AutoTrackable, Checkpoint):
         return children
 
     def _files(self, session: Any) -> ObjectFiles:
-        return EagerFiles()
+        return EagerFiles(self._sharding)
 
     def _make_counter(self) -> bool:
         with init_scope():
@@ -224,11 +249,23 @@ class CheckpointV2(AutoTrackable, Checkpoint):
 
     def write(self, file_prefix: Any, options: Any = None) -> str:
         """Write the objects under a name of just that prefix; returns it."""
-        return super().write(file_prefix)
+        with self._shared_out(options):
+            return super().write(file_prefix)
 
     def save(self, file_prefix: Any, options: Any = None) -> str:
         """Write the objects as `<file_prefix>-<number>`, and name that in the state file."""
-        return super().save(file_prefix)
+        with self._shared_out(options):
+            return super().save(file_prefix)
+
+    @contextlib.contextmanager
+    def _shared_out(self, options: Any) -> Iterator[None]:
+        """Let the callback of options, if there is one, say what goes into which file."""
+        before = self._sharding
+        self._sharding = getattr(options, "experimental_sharding_callback", None) or before
+        try:
+            yield
+        finally:
+            self._sharding = before
 
     def read(self, save_path: str, options: Any = None) -> EagerRestoreStatus:
         """Restore what write() wrote."""
