@@ -20,6 +20,8 @@ from tideflow.ops.framework import get_static_value
 from tideflow.ops.state import Variable
 from tideflow.wire import dtypes
 
+_PACKAGE = __name__.partition(".")[0] + "."
+
 
 class TensorType(abc.ABC):  # noqa: B024 (a kind to ask for)
     """What counts as one tensor: tensors, variables, and classes of libraries that derive from it.
@@ -100,7 +102,13 @@ def make_decorator(
 
 def getfullargspec(function: Any) -> inspect.FullArgSpec:
     """Return what arguments the function behind all decorators takes."""
-    return inspect.getfullargspec(unwrap_decorators(function)[1])
+    inner = function
+    while hasattr(inner, "__wrapped__") and not hasattr(inner, "__signature__"):
+        inner = inner.__wrapped__
+    found = inspect.getfullargspec(inner)
+    # Libraries compare their functions with TensorFlow's, which have no annotations.
+    is_own = str(getattr(inner, "__module__", "")).startswith(_PACKAGE)
+    return found._replace(annotations={}) if is_own else found
 
 
 def dynamic_update_slice(x: Any, updates: Any, start_indices: Any) -> Tensor:
@@ -132,3 +140,12 @@ def _places(block: Tensor, sizes: Tensor) -> Tensor:
         return found
     indices = np.indices(known).reshape(len(known), -1).astype(np.int64)
     return convert_to_tensor(np.ascontiguousarray(indices.T))
+
+
+# Whether branches and loops are functions inside of functions: they are.
+ENABLE_CONTROL_FLOW_V2 = True
+
+
+def in_xla_context(graph: Any) -> bool:
+    """Whether what is built goes to XLA as a whole, so that it must not branch: it never does."""
+    return False

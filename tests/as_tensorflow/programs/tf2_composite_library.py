@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 from tensorflow.python.framework import composite_tensor, type_spec, type_spec_registry
-from tensorflow.python.util import dispatch
+from tensorflow.python.ops import control_flow_util
+from tensorflow.python.util import dispatch, tf_inspect
 
 
 class Interval(composite_tensor.CompositeTensor):
@@ -134,3 +135,7 @@ try:
     tf.exp(object())
 except (TypeError, ValueError):
     print("refused")
+
+for function in (tf.rank, tf.concat):
+    print(tf_inspect.getfullargspec(function))
+print(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
