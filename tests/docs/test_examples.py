@@ -27,23 +27,45 @@ COMPLETE = (
     "tideflow.ops.data.file_datasets",
     "tideflow.ops.data.functions_api",
     "tideflow.ops.data.grouping_api",
+    "tideflow.ops.data.list_sources",
+    "tideflow.ops.data.options_api",
     "tideflow.ops.data.session_iterators",
     "tideflow.ops.data.transformations_api",
+    "tideflow.ops.data.walked",
     "tideflow.ops.nn.activations",
     "tideflow.ops.nn.avg_pools",
     "tideflow.ops.nn.batch_norm",
     "tideflow.ops.nn.bias",
+    "tideflow.ops.nn.blocks_api",
+    "tideflow.ops.nn.candidate_samplers_api",
+    "tideflow.ops.nn.convolution_any",
     "tideflow.ops.nn.convolutions",
     "tideflow.ops.nn.cross_entropy",
+    "tideflow.ops.nn.ctc",
+    "tideflow.ops.nn.ctc_beams",
+    "tideflow.ops.nn.depthwise",
     "tideflow.ops.nn.dropouts",
+    "tideflow.ops.nn.embedding",
+    "tideflow.ops.nn.embedding_sparse",
+    "tideflow.ops.nn.fractional_pools",
+    "tideflow.ops.nn.isotonic",
+    "tideflow.ops.nn.learned_samplers",
     "tideflow.ops.nn.losses",
     "tideflow.ops.nn.moment_ops",
+    "tideflow.ops.nn.morphology",
+    "tideflow.ops.nn.pool_any",
     "tideflow.ops.nn.pools",
+    "tideflow.ops.nn.pools_argmax",
+    "tideflow.ops.nn.response_norm",
+    "tideflow.ops.nn.sampled_losses",
     "tideflow.ops.nn.top_values",
+    "tideflow.ops.nn.volume_pools",
+    "tideflow.ops.nn.volumes",
     "tideflow.ops.nn.weighted_losses",
     "tideflow.train.optimizers.adam",
     "tideflow.train.optimizers.first_order",
     "tideflow.train.optimizers.learning_rate_decay",
+    "tideflow.train.v2.adaptive",
     "tideflow.train.v2.optimizer",
     "tideflow.train.v2.optimizers",
     "tideflow.train.v2.schedules",
@@ -69,7 +91,7 @@ def public_objects():
     names: dict[int, tuple[str, bool, object]] = {}
     for table, is_v2 in ((exports(), False), (exports_v2(), True)):
         for name, thing in table.items():
-            if inspect.isfunction(thing) or inspect.isclass(thing):
+            if _is_own(thing):
                 known = names.get(id(thing))
                 if known is None or len(name) < len(known[0]):
                     names[id(thing)] = (name, is_v2 or _has(tideflow, name), thing)
@@ -78,6 +100,12 @@ def public_objects():
         yield name, tf, thing
         if thing.__module__ in COMPLETE and inspect.isclass(thing):
             yield from ((f"{name}.{own}", tf, method) for own, method in _methods(thing))
+
+
+def _is_own(thing):
+    """Tell whether tideflow defines it: tf.experimental.numpy shows NumPy's own classes, too."""
+    is_known = inspect.isfunction(thing) or inspect.isclass(thing)
+    return is_known and thing.__module__.startswith("tideflow.")
 
 
 def _methods(cls):

@@ -70,7 +70,8 @@ class Distribution:
     Raises: ValueError for a graph parent that is no tensor.
     Example:
       >>> normal = tf.distributions.Normal(loc=0.0, scale=1.0)
-      >>> normal.log_prob(normal.sample(3))
+      >>> print(tf.Session().run(normal.prob(0.0)).round(4))
+      0.3989
     """
 
     # The parameters whose shapes broadcast to that of the batch, where samples are scalars.

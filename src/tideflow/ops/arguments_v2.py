@@ -38,7 +38,7 @@ from tideflow.ops.nn import (
     activations as nn_activations,
 )
 from tideflow.ops.nn import (
-    blocks as array_blocks,
+    blocks_api as array_blocks,
 )
 from tideflow.ops.nn import (
     convolutions as conv,

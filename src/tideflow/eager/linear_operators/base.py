@@ -66,7 +66,8 @@ class LinearOperator(MatrixLike, Module, metaclass=abc.ABCMeta):
     Raises: ValueError for promises that contradict one another.
     Example:
       >>> operator = tf.linalg.LinearOperatorDiag([1.0, 2.0])
-      >>> (operator @ operator).to_dense()
+      >>> (operator @ operator).to_dense().numpy().tolist()
+      [[1.0, 0.0], [0.0, 4.0]]
     """
 
     _untracked = Module._untracked | {"_parameters", "_graph_parents"}

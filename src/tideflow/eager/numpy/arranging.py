@@ -28,7 +28,7 @@ from tideflow.ops.framework import printing
 from tideflow.ops.math import sorting
 from tideflow.ops.math.casts import cast
 from tideflow.ops.math.ranges import range as range_op
-from tideflow.ops.nn import blocks
+from tideflow.ops.nn import blocks_api
 from tideflow.wire import dtypes
 
 # ---- what it is
@@ -421,7 +421,7 @@ def meshgrid(*xi: TensorLike, **kwargs: Any) -> list[Any]:
     if kwargs.get("sparse", False) or not kwargs.get("copy", True):
         raise ValueError("meshgrid takes sparse=False and copy=True alone")
     vectors = [asarray(x) for x in xi]
-    return blocks.meshgrid(*vectors, indexing=kwargs.get("indexing", "xy"))
+    return blocks_api.meshgrid(*vectors, indexing=kwargs.get("indexing", "xy"))
 
 
 @export_v2("experimental.numpy.vander")

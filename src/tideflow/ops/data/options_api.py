@@ -13,7 +13,19 @@ from tideflow.ops.export import export
 
 @export("data.experimental.AutoShardPolicy")
 class AutoShardPolicy(enum.IntEnum):
-    """What workers share out among themselves: files, elements, or nothing."""
+    """Say what workers share out among themselves: files, elements, or nothing.
+
+    OFF: nothing; each worker has all elements.  FILE: the files that are read.  DATA: the elements.
+    AUTO: files where the dataset reads some, else elements.  HINT: what
+    `shard(SHARD_HINT, SHARD_HINT)` in the dataset marks.
+
+    Example:
+      >>> options = tf.data.Options()
+      >>> policies = tf.data.experimental.AutoShardPolicy
+      >>> options.experimental_distribute.auto_shard_policy = policies.OFF
+      >>> options.experimental_distribute.auto_shard_policy
+      <AutoShardPolicy.OFF: -1>
+    """
 
     OFF = -1
     AUTO = 0
@@ -24,7 +36,15 @@ class AutoShardPolicy(enum.IntEnum):
 
 @export("data.experimental.AutotuneAlgorithm")
 class AutotuneAlgorithm(enum.Enum):
-    """How buffers and parallel calls are tuned."""
+    """Name ways to tune buffers and parallel calls; what is chosen is kept, and changes nothing.
+
+    Example:
+      >>> options = tf.data.Options()
+      >>> ways = tf.data.experimental.AutotuneAlgorithm
+      >>> options.autotune.autotune_algorithm = ways.HILL_CLIMB
+      >>> options.autotune.autotune_algorithm.name
+      'HILL_CLIMB'
+    """
 
     DEFAULT = 0
     HILL_CLIMB = 1
@@ -35,7 +55,18 @@ class AutotuneAlgorithm(enum.Enum):
 
 @export("data.experimental.ExternalStatePolicy")
 class ExternalStatePolicy(enum.Enum):
-    """What is done where a dataset with state of its own is written."""
+    """Say what is done where a dataset with state of its own, such as a variable's, is written.
+
+    WARN: it is written without its state, and a warning is logged.  IGNORE: without a warning.
+    FAIL: it is an error.
+
+    Example:
+      >>> options = tf.data.Options()
+      >>> policies = tf.data.experimental.ExternalStatePolicy
+      >>> options.experimental_external_state_policy = policies.IGNORE
+      >>> options.experimental_external_state_policy.name
+      'IGNORE'
+    """
 
     WARN = 0
     IGNORE = 1
@@ -101,7 +132,18 @@ class _Group:
 
 @export("data.experimental.AutotuneOptions")
 class AutotuneOptions(_Group):
-    """How buffers and parallel calls are tuned."""
+    """Hold options of how buffers and parallel calls are tuned; None where not set.
+
+    autotune_algorithm is an AutotuneAlgorithm, cpu_budget a number of cores, ram_budget one of
+    bytes; enabled is a bool; initial_parallelism and min_parallelism are numbers of parallel calls.
+
+    Raises: AttributeError for another option; TypeError for a value of another type.
+    Example:
+      >>> options = tf.data.Options()
+      >>> options.autotune.enabled = False
+      >>> options.autotune.enabled, options.autotune.cpu_budget
+      (False, None)
+    """
 
     _types: ClassVar[dict[str, type]] = {
         "autotune_algorithm": AutotuneAlgorithm,
@@ -115,7 +157,17 @@ class AutotuneOptions(_Group):
 
 @export("data.experimental.DistributeOptions")
 class DistributeOptions(_Group):
-    """How elements are shared out among workers."""
+    """Hold options of how elements are shared out among workers.
+
+    auto_shard_policy is an AutoShardPolicy, AUTO where not set; num_devices is an int or None.
+
+    Raises: AttributeError for another option; TypeError for a value of another type.
+    Example:
+      >>> options = tf.data.Options()
+      >>> options.experimental_distribute.num_devices = 2
+      >>> options.experimental_distribute.auto_shard_policy.name
+      'AUTO'
+    """
 
     _types: ClassVar[dict[str, type]] = {"auto_shard_policy": AutoShardPolicy, "num_devices": int}
     _defaults: ClassVar[dict[str, Any]] = {"auto_shard_policy": AutoShardPolicy.AUTO}
@@ -123,7 +175,19 @@ class DistributeOptions(_Group):
 
 @export("data.experimental.OptimizationOptions")
 class OptimizationOptions(_Group):
-    """Which rewrites of datasets are wanted."""
+    """Hold options, bools or None, of which rewrites of datasets are wanted.
+
+    apply_default_optimizations, filter_fusion, filter_parallelization, inject_prefetch,
+    map_and_batch_fusion, map_and_filter_fusion, map_fusion, map_parallelization, noop_elimination,
+    parallel_batch, seq_interleave_prefetch, shuffle_and_repeat_fusion.
+
+    Raises: AttributeError for another option; TypeError for a value of another type.
+    Example:
+      >>> options = tf.data.Options()
+      >>> options.experimental_optimization.map_fusion = True
+      >>> options.experimental_optimization.map_fusion
+      True
+    """
 
     _types: ClassVar[dict[str, type]] = dict.fromkeys(
         (
@@ -138,14 +202,34 @@ class OptimizationOptions(_Group):
 
 @export("data.experimental.ServiceOptions")
 class ServiceOptions(_Group):
-    """How elements come from a data service."""
+    """Hold options of how elements come from a data service.
+
+    pinned says whether elements are wanted in pinned memory, a bool or None.
+
+    Raises: AttributeError for another option; TypeError for a value of another type.
+    Example:
+      >>> options = tf.data.Options()
+      >>> options.experimental_service.pinned = True
+      >>> options.experimental_service.pinned
+      True
+    """
 
     _types: ClassVar[dict[str, type]] = {"pinned": bool}
 
 
 @export("data.ThreadingOptions", "data.experimental.ThreadingOptions")
 class ThreadingOptions(_Group):
-    """How many threads make elements."""
+    """Hold options of how many threads make elements.
+
+    max_intra_op_parallelism and private_threadpool_size are ints, or None where not set.
+
+    Raises: AttributeError for another option; TypeError for a value of another type.
+    Example:
+      >>> options = tf.data.Options()
+      >>> options.threading.private_threadpool_size = 2
+      >>> options.threading.private_threadpool_size
+      2
+    """
 
     _types: ClassVar[dict[str, type]] = {
         "max_intra_op_parallelism": int,

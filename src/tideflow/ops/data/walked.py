@@ -65,7 +65,13 @@ class NumpyIterator(Trackable):
         return nest.map_structure(_as_array, next(self._iterator))
 
     def next(self) -> Any:
-        """Return the next element.  Raises: StopIteration at the end."""
+        """Return the next element, a structure of NumPy arrays.
+
+        Raises: StopIteration at the end.
+        Example:
+          >>> tf.data.Dataset.range(2).as_numpy_iterator().next().item()
+          0
+        """
         return self.__next__()
 
     def __repr__(self) -> str:
@@ -80,7 +86,20 @@ class NumpyIterator(Trackable):
         return found
 
     def restore_parts(self, values: Sequence[Any]) -> None:
-        """Go to a place that was saved."""
+        """Go to a place that was saved, as a tf.train.Checkpoint with this iterator does.
+
+        Args:
+          values: what saved_parts gave when it was saved, a list of arrays.
+        Example:
+          >>> import os, tempfile
+          >>> walk = tf.data.Dataset.range(9).as_numpy_iterator()
+          >>> with tempfile.TemporaryDirectory() as folder:
+          ...     path = tf.train.Checkpoint(walk=walk).write(os.path.join(folder, "place"))
+          ...     first = walk.next()
+          ...     _ = tf.train.Checkpoint(walk=walk).read(path)
+          >>> walk.next().item()
+          0
+        """
         self._iterator.restore_parts(values)
 
 

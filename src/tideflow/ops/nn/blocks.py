@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
-from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims, format_dims
-from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, TensorLike
-from tideflow.ops.export import export, export_v2
+from tideflow.graph.types import Array, ArrayNamespace
 from tideflow.ops.nn.conv_geometry import from_nhwc, to_nhwc
 from tideflow.wire.dtypes import DType
 from tideflow.wire.errors import InvalidArgumentError
@@ -71,38 +70,7 @@ def bitcast_kernel(xp: ArrayNamespace, x: Array, *, T: DType, type: DType) -> An
 not_differentiable("Bitcast")
 
 
-@export("bitcast")
-def bitcast(input: TensorLike, type: DTypeLike, name: str | None = None) -> Tensor:
-    """Return the same bytes read as another type."""
-    made: Tensor = apply_op("Bitcast", input, type=type, name=name)
-    return made
-
-
 # ---- grids
-
-
-@export("meshgrid")
-def meshgrid(*args: Any, **kwargs: Any) -> list[Tensor]:
-    """Return for each vector a tensor over the grid of all of them.
-
-    indexing: "xy" (default; the first two dimensions are swapped) or "ij".
-    """
-    indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
-    if kwargs or indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid takes indexing 'xy' or 'ij', and name; found {indexing!r}")
-    with get_default_graph().name_scope(name):
-        vectors = [convert_to_tensor(x) for x in args]
-        rank = len(vectors)
-        order = list(range(rank))
-        if indexing == "xy" and rank > 1:
-            order[:2] = [1, 0]
-        sizes = [apply_op("Size", vectors[i]) for i in order]
-        whole = apply_op("Pack", sizes) if sizes else None
-        made: list[Tensor] = []
-        for i, vector in enumerate(vectors):
-            shape = [-1 if order[axis] == i else 1 for axis in range(rank)]
-            made.append(apply_op("BroadcastTo", apply_op("Reshape", vector, shape), whole))
-        return made
 
 
 # ---- blocks
@@ -290,102 +258,6 @@ def batch_to_space_grad(op: Operation, grad: Tensor) -> list[Any]:
     return [apply_op("SpaceToBatch", grad, op.inputs[1], block_size=n), None]
 
 
-@export("space_to_batch_nd")
-def space_to_batch_nd(
-    input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
-) -> Tensor:
-    """Return a tensor padded, with each place within a block moved to the batch dimension."""
-    made: Tensor = apply_op("SpaceToBatchND", input, block_shape, paddings, name=name)
-    return made
-
-
-@export("batch_to_space_nd")
-def batch_to_space_nd(
-    input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
-) -> Tensor:
-    """Return what space_to_batch_nd with the same block and paddings was given."""
-    made: Tensor = apply_op("BatchToSpaceND", input, block_shape, crops, name=name)
-    return made
-
-
-@export("space_to_batch", "nn.space_to_batch")
-def space_to_batch(
-    input: TensorLike,
-    paddings: TensorLike,
-    block_size: TensorLike | None = None,
-    name: str | None = None,
-    block_shape: TensorLike | None = None,
-) -> Tensor:
-    """Return images padded, with each place within a square block moved to the batch dimension.
-
-    block_size: the block's side; block_shape is another name for it.
-    """
-    block = block_size if block_shape is None else block_shape
-    return space_to_batch_nd(input, _square(block), paddings, name)
-
-
-@export_v2("space_to_batch", "nn.space_to_batch")
-def space_to_batch_v2(
-    input: TensorLike, block_shape: TensorLike, paddings: TensorLike, name: str | None = None
-) -> Tensor:
-    """Return what space_to_batch_nd does."""
-    return space_to_batch_nd(input, block_shape, paddings, name)
-
-
-@export("batch_to_space")
-def batch_to_space(
-    input: TensorLike,
-    crops: TensorLike,
-    block_size: TensorLike | None = None,
-    name: str | None = None,
-    block_shape: TensorLike | None = None,
-) -> Tensor:
-    """Return what space_to_batch with the same block and paddings was given."""
-    block = block_size if block_shape is None else block_shape
-    return batch_to_space_nd(input, _square(block), crops, name)
-
-
-@export_v2("batch_to_space")
-def batch_to_space_v2(
-    input: TensorLike, block_shape: TensorLike, crops: TensorLike, name: str | None = None
-) -> Tensor:
-    """Return what space_to_batch_nd with the same block and paddings was given.
-
-    block_shape: one number is that of a square.
-    """
-    return batch_to_space_nd(input, _square(block_shape), crops, name)
-
-
-def _square(block: object) -> Any:
-    return [block, block] if isinstance(block, int) else block
-
-
-@export("required_space_to_batch_paddings")
-def required_space_to_batch_paddings(
-    input_shape: TensorLike,
-    block_shape: TensorLike,
-    base_paddings: TensorLike | None = None,
-    name: str | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return the paddings that make sizes multiples of a block's, and the crops that undo them.
-
-    Shapes: input_shape and block_shape int32 [n]; base_paddings, paddings that are wanted anyway,
-    and both results [n, 2].
-    """
-    with get_default_graph().name_scope(name or "required_space_to_batch_paddings"):
-        sizes = convert_to_tensor(input_shape, "int32")
-        block = convert_to_tensor(block_shape, "int32")
-        zeros = apply_op("ZerosLike", sizes)
-        if base_paddings is None:
-            starts, ends = zeros, zeros
-        else:
-            base = convert_to_tensor(base_paddings, "int32")
-            starts, ends = apply_op("Unpack", base, num=2, axis=1)
-        extra = apply_op("FloorMod", apply_op("Neg", sizes + starts + ends), block)
-        paddings = apply_op("Pack", [starts, ends + extra], axis=1)
-        return paddings, apply_op("Pack", [zeros, extra], axis=1)
-
-
 def _depth_shape(c: ShapeContext) -> list[Dims]:
     given, n = c.inputs[0], c.attrs["block_size"]
     if given is None:
@@ -464,25 +336,3 @@ def space_to_depth_grad(op: Operation, grad: Tensor) -> list[Any]:
     """Undo the move."""
     attrs = {name: op.attrs[name] for name in ("block_size", "data_format")}
     return [apply_op("DepthToSpace", grad, **attrs)]
-
-
-@export("depth_to_space", "nn.depth_to_space")
-def depth_to_space(
-    input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
-) -> Tensor:
-    """Return images with depth moved into blocks of space."""
-    made: Tensor = apply_op(
-        "DepthToSpace", input, block_size=block_size, data_format=data_format, name=name
-    )
-    return made
-
-
-@export("space_to_depth", "nn.space_to_depth")
-def space_to_depth(
-    input: TensorLike, block_size: int, name: str | None = None, data_format: str = "NHWC"
-) -> Tensor:
-    """Return images with blocks of space moved into depth."""
-    made: Tensor = apply_op(
-        "SpaceToDepth", input, block_size=block_size, data_format=data_format, name=name
-    )
-    return made

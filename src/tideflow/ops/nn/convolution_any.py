@@ -14,7 +14,7 @@ from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
-from tideflow.ops.nn.blocks import (
+from tideflow.ops.nn.blocks_api import (
     batch_to_space_nd,
     required_space_to_batch_paddings,
     space_to_batch_nd,
@@ -67,12 +67,20 @@ def convolution_v2(
     """Convolve with filters over one, two or three spatial dimensions.
 
     Args:
-      input: [batch..., space..., channels], or [batch..., channels, space...] where data_format
-        begins with "NC".
-      filters: [space..., channels, out].
-      strides, dilations: one number, or one for each spatial dimension.
-      padding: "SAME", "VALID", or, for one and two dimensions, explicit pairs.
+      input: floating numbers [batch..., space..., channels], or [batch..., channels, space...]
+        where data_format begins with "NC".
+      filters: [space..., channels, out], of input's type.
+      strides, dilations: one int, or one for each spatial dimension.
+      padding: "SAME", "VALID", or, for one and two dimensions, explicit pairs (before, after).
+      data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW", with the channels last by
+        default.
+    Returns: [batch..., space..., out], or the layout of data_format, in input's type.
     Raises: ValueError for strides and dilations both other than 1, and for what cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [2.0], [4.0]]])
+      >>> difference = tf.constant([[[-1.0]], [[1.0]]])
+      >>> tf.nn.convolution(x, difference)[0, :, 0].numpy().tolist()
+      [1.0, 2.0]
     """
     x, weights = convert_to_tensor(input), convert_to_tensor(filters)
     if weights.shape.rank is None:
@@ -133,9 +141,26 @@ def convolution(
     filters: TensorLike | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Convolve with filters over one, two or three spatial dimensions; see the TF2 shape.
+    """Convolve with filters over one, two or three spatial dimensions.
 
-    filters and dilations are other names for filter and dilation_rate.
+    Args:
+      input: floating numbers [batch..., space..., channels], or [batch..., channels, space...]
+        where data_format begins with "NC".
+      filter: [space..., channels, out], of input's type; filters is another name for it.
+      padding: "SAME", "VALID", or, for one and two dimensions, explicit pairs (before, after).
+      strides: one int, or one for each spatial dimension; 1 by default.
+      dilation_rate: one int, or one for each spatial dimension, 1 by default; dilations is another
+        name for it.
+      data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW", with the channels last by
+        default.
+    Returns: [batch..., space..., out], or the layout of data_format, in input's type.
+    Raises: TypeError without padding; ValueError for strides and dilations both other than 1, and
+      for what cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [2.0], [4.0]]])
+      >>> y = tf.nn.convolution(x, tf.constant([[[-1.0]], [[1.0]]]), padding="VALID")
+      >>> tf.Session().run(y)[0, :, 0].tolist()
+      [1.0, 2.0]
     """
     if padding is None:
         raise TypeError("padding is missing; give 'SAME', 'VALID' or explicit pairs")
@@ -158,10 +183,20 @@ def conv1d_transpose(
     """Apply the transpose of conv1d, which makes sequences longer.
 
     Args:
-      input: [batch, width, in], or [batch, in, width] for "NCW".
-      filters: [width, out, in].
-      output_shape: the result's three sizes.
+      input: floating numbers [batch, width, in], or [batch, in, width] for "NCW".
+      filters: [width, out, in], of input's type.
+      output_shape: the result's three sizes, int32 [3].
+      strides: by what sequences become longer: one int, or three.
+      padding: "SAME" or "VALID", as of the conv1d whose transpose this is, or explicit pairs.
+      data_format: "NWC" or "NCW".
+      dilations: how far apart the filter's taps are: one int, or three; 1 by default.
+    Returns: [batch, width, out], or [batch, out, width], in input's type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [2.0]]])
+      >>> twice = tf.ones([2, 1, 1])
+      >>> tf.nn.conv1d_transpose(x, twice, [1, 4, 1], strides=2)[0, :, 0].numpy().tolist()
+      [1.0, 1.0, 2.0, 2.0]
     """
     layout = layout_of(data_format, 1)
     axis = 1 if layout == "NWC" else 2
@@ -196,9 +231,21 @@ def conv_transpose(
     """Apply the transpose of convolution over one, two or three spatial dimensions.
 
     Args:
-      filters: [space..., out, in].
-      output_shape: the result's sizes, all of them or the spatial ones alone do not serve.
+      input: floating numbers [batch, space..., in], or [batch, in, space...] where data_format
+        begins with "NC".
+      filters: [space..., out, in], of input's type.
+      output_shape: all sizes of the result, int32 [spatial dimensions + 2].
+      strides: by what each spatial dimension grows: one int, or one for each.
+      padding: "SAME" or "VALID", as of the convolution whose transpose this is, or explicit pairs.
+      data_format: as of convolution; the channels are last by default.
+      dilations: how far apart the filter's taps are: one int, or one for each spatial dimension.
+    Returns: a tensor of output_shape, in input's type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[3.0]]]])
+      >>> made = tf.nn.conv_transpose(x, tf.ones([2, 2, 1, 1]), [1, 2, 2, 1], strides=2)
+      >>> made[0, :, :, 0].numpy().tolist()
+      [[3.0, 3.0], [3.0, 3.0]]
     """
     count = len(output_shape) - 2 if isinstance(output_shape, (list, tuple)) else None
     if count is None:
@@ -230,7 +277,22 @@ def atrous_conv2d_transpose(
     padding: str | Sequence[Any],
     name: str | None = None,
 ) -> Tensor:
-    """Apply the transpose of atrous_conv2d, whose taps lie `rate` positions apart."""
+    """Apply the transpose of atrous_conv2d, whose taps lie `rate` positions apart.
+
+    Args:
+      value: floating numbers [batch, height, width, in].
+      filters: [height, width, out, in], of value's type.
+      output_shape: the result's four sizes, int32 [4].
+      rate: how many positions apart the taps lie, an int of 1 or more.
+      padding: "SAME" or "VALID", as of the atrous_conv2d whose transpose this is.
+    Returns: [batch, height, width, out], in value's type.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> made = tf.nn.atrous_conv2d_transpose(
+      ...     tf.ones([1, 1, 1, 1]), tf.ones([2, 2, 1, 1]), [1, 3, 3, 1], rate=2, padding="VALID")
+      >>> made[0, :, :, 0].numpy().tolist()
+      [[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+    """
     return conv2d_transpose(
         value,
         filters,
@@ -255,18 +317,28 @@ def with_space_to_batch(
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
 ) -> Tensor:
-    """Return what an op gives whose taps lie dilation_rate positions apart.
+    """Apply an op as if its taps lay dilation_rate positions apart.
 
-    What belongs together is moved into the batch dimension, and back afterwards.
+    Positions that are dilation_rate apart are brought next to each other by moving the others to
+    the batch dimension; afterwards they are moved back.
 
     Args:
-      dilation_rate: a positive number for each spatial dimension.
+      input: a tensor [batch, space..., channels], or [batch, channels, space...].
+      dilation_rate: a positive int for each spatial dimension.
       padding: "SAME", "VALID", or a pair for each spatial dimension.
       op: called with a tensor, the number of spatial dimensions, and a padding.
       filter_shape: the window's sizes, needed for "SAME".
       spatial_dims: where the spatial dimensions are; from 1 on by default, or 2 where data_format
         begins with "NC".
+      data_format: where the channels are, last by default.
+    Returns: what op gives, in the layout of input.
     Raises: ValueError for rates that are not known and positive, or padding that needs a window.
+    Example:
+      >>> x = tf.reshape(tf.range(5.0), [1, 5, 1])
+      >>> pair = lambda x, _, padding: tf.nn.conv1d(x, tf.ones([2, 1, 1]), 1, padding)
+      >>> made = tf.nn.with_space_to_batch(x, [2], "VALID", pair)
+      >>> made[0, :, 0].numpy().tolist()
+      [2.0, 4.0, 6.0]
     """
     x = convert_to_tensor(input)
     rates = [int(rate) for rate in np.asarray(dilation_rate).reshape(-1)]

@@ -260,12 +260,19 @@ def ctc_greedy_decoder(
     """Return the most likely class of each step, without blanks.
 
     Args:
-      inputs: logits [time, batch, classes].
+      inputs: logits, float32 or float64 [time, batch, classes].
       sequence_length: int32 [batch].
       merge_repeated: whether neighbours that are the same count once.
       blank_index: which class is the blank; the last by default, negative ones count from there.
-    Returns: a list of one sparse tensor [batch, most labels], and the negative sums [batch, 1] of
-      the logits taken.
+    Returns: a list of one int64 sparse tensor [batch, most labels], and the negative sums [batch,
+      1] of the logits taken.
+    Raises: ValueError for inputs of another rank; InvalidArgumentError, when run, for a blank that
+      is no class.
+    Example:
+      >>> logits = tf.math.log([[[0.8, 0.1, 0.1]], [[0.1, 0.1, 0.8]], [[0.1, 0.7, 0.2]]])
+      >>> (decoded,), _ = tf.nn.ctc_greedy_decoder(logits, [3])
+      >>> decoded.values.numpy().tolist()
+      [0, 1]
     """
     *parts, scores = apply_op(
         "CTCGreedyDecoder",
@@ -292,14 +299,20 @@ def ctc_loss(
 
     Args:
       labels: int32 [batch, most labels], sparse; the blank is the last class.
-      inputs: logits [time, batch, classes], or [batch, time, classes] unless time_major; `logits`
-        is another name for it.
+      inputs: logits, float32 or float64 [time, batch, classes], or [batch, time, classes] unless
+        time_major; `logits` is another name for it.
       sequence_length: int32 [batch].
       preprocess_collapse_repeated: whether neighbours that are the same count once in labels.
       ctc_merge_repeated: whether a label that is emitted again in the next step is the same one.
       ignore_longer_outputs_than_inputs: whether labels that do not fit give 0 rather than an error.
     Returns: [batch].
-    Raises: TypeError for labels that are not sparse.
+    Raises: TypeError for labels that are not sparse; InvalidArgumentError, when run, for labels and
+      lengths that do not fit.
+    Example:
+      >>> labels = tf.SparseTensor([[0, 0]], tf.constant([0]), [1, 1])
+      >>> loss = tf.nn.ctc_loss(labels, tf.zeros([2, 1, 2]), sequence_length=[2])
+      >>> print(tf.Session().run(loss).round(4))
+      [0.2877]
     """
     if not isinstance(labels, SparseTensor):
         raise TypeError(f"labels must be a SparseTensor; found {type(labels).__name__}")
@@ -335,14 +348,19 @@ def ctc_loss_v2(
 
     Args:
       labels: int32 [batch, most labels], dense or sparse.
-      logits: [time, batch, classes], or [batch, time, classes] unless logits_time_major.
-      label_length: [batch], for dense labels; None for sparse ones.
-      logit_length: [batch].
-      unique: not used; it spares TensorFlow some work.
+      logits: float32 or float64 [time, batch, classes], or [batch, time, classes] unless
+        logits_time_major.
+      label_length: int32 [batch], for dense labels; None for sparse ones.
+      logit_length: int32 [batch].
+      unique: accepted; it spares TensorFlow some work.
       blank_index: which class is the blank; 0 for dense labels by default, and must be given for
         sparse ones; negative ones count from the end.
     Returns: [batch]; infinite for dense labels that do not fit into the steps.
     Raises: ValueError for sparse labels without blank_index.
+    Example:
+      >>> loss = tf.nn.ctc_loss([[1]], tf.zeros([2, 1, 2]), label_length=[1], logit_length=[2])
+      >>> print(loss.numpy().round(4))
+      [0.2877]
     """
     del unique
     own = "ctc_loss" if isinstance(labels, SparseTensor) else "ctc_loss_dense"
@@ -432,9 +450,16 @@ def _dense_loss(
 
 @export("nn.ctc_unique_labels")
 def ctc_unique_labels(labels: TensorLike, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Return each row's distinct labels, filled with zeros, and where each label is among them.
+    """Return each row's distinct labels, and where each label is among them.
 
-    Types: int64 and int32.  Shapes: all [batch, most labels].
+    Args:
+      labels: int32 or int64 [batch, most labels].
+    Returns: the distinct labels (int64), filled with zeros, and indices (int32), both
+      [batch, most labels].
+    Example:
+      >>> distinct, places = tf.nn.ctc_unique_labels([[3, 4, 4, 3]])
+      >>> distinct.numpy().tolist(), places.numpy().tolist()
+      ([[3, 4, 0, 0]], [[0, 1, 1, 0]])
     """
     with get_default_graph().name_scope(name or "ctc_unique_labels"):
         given = apply_op("Cast", convert_to_tensor(labels), DstT=dtypes.int64)
@@ -456,9 +481,13 @@ def collapse_repeated(
     """Return rows in which neighbours that are the same count once, and their lengths.
 
     Args:
-      labels: [batch, most labels].
-      seq_length: [batch], how many labels of each row count.
+      labels: integers [batch, most labels].
+      seq_length: integers [batch], how many labels of each row count.
     Returns: labels [batch, most labels that are left], filled with zeros, and lengths [batch].
+    Example:
+      >>> labels, lengths = tf.nn.collapse_repeated([[1, 1, 2, 1], [3, 3, 9, 9]], seq_length=[4, 2])
+      >>> labels.numpy().tolist(), lengths.numpy().tolist()
+      ([[1, 2, 1], [3, 0, 0]], [3, 1])
     """
     with get_default_graph().name_scope(name or "collapse_repeated_labels"):
         given = convert_to_tensor(labels)

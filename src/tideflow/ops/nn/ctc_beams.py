@@ -226,14 +226,19 @@ def ctc_beam_search_decoder(
     """Return the likeliest sequences of labels, found by a beam search.
 
     Args:
-      inputs: logits [time, batch, classes]; the blank is the last class.
+      inputs: logits, float32 or float64 [time, batch, classes]; the blank is the last class.
       sequence_length: int32 [batch].
       beam_width: how many prefixes are kept at each step.
       top_paths: how many sequences are wanted, at most beam_width.
       merge_repeated: whether neighbours that are the same become one in what is returned.
-    Returns: top_paths sparse tensors [batch, most labels], the likeliest first, and the logarithms
-      of their probabilities [batch, top_paths].
+    Returns: top_paths int64 sparse tensors [batch, most labels], the likeliest first, and the
+      logarithms of their probabilities [batch, top_paths].
     Raises: InvalidArgumentError, when run, where fewer sequences are found than wanted.
+    Example:
+      >>> logits = tf.math.log([[[0.8, 0.1, 0.1]], [[0.1, 0.1, 0.8]], [[0.8, 0.1, 0.1]]])
+      >>> (decoded,), _ = tf.nn.ctc_beam_search_decoder(logits, [3], merge_repeated=True)
+      >>> tf.Session().run(decoded).values.tolist()
+      [0]
     """
     indices, values, sizes, likely = apply_op(
         "CTCBeamSearchDecoder",
@@ -251,5 +256,21 @@ def ctc_beam_search_decoder(
 def ctc_beam_search_decoder_v2(
     inputs: TensorLike, sequence_length: TensorLike, beam_width: int = 100, top_paths: int = 1
 ) -> tuple[list[SparseTensor], Tensor]:
-    """Return the likeliest sequences of labels (see the TF1 shape), repeated ones as they are."""
+    """Return the likeliest sequences of labels, found by a beam search; repeated ones stay as they
+    are.
+
+    Args:
+      inputs: logits, float32 or float64 [time, batch, classes]; the blank is the last class.
+      sequence_length: int32 [batch].
+      beam_width: how many prefixes are kept at each step.
+      top_paths: how many sequences are wanted, at most beam_width.
+    Returns: top_paths int64 sparse tensors [batch, most labels], the likeliest first, and the
+      logarithms of their probabilities [batch, top_paths].
+    Raises: InvalidArgumentError, when run, where fewer sequences are found than wanted.
+    Example:
+      >>> logits = tf.math.log([[[0.8, 0.1, 0.1]], [[0.1, 0.1, 0.8]], [[0.8, 0.1, 0.1]]])
+      >>> (decoded,), _ = tf.nn.ctc_beam_search_decoder(logits, [3])
+      >>> decoded.values.numpy().tolist()
+      [0, 0]
+    """
     return ctc_beam_search_decoder(inputs, sequence_length, beam_width, top_paths, False)

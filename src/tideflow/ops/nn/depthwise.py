@@ -193,10 +193,21 @@ def depthwise_conv2d(
     """Convolve each channel with filters of its own.
 
     Args:
-      input: [batch, height, width, channels], or the NCHW layout.
-      filter: [height, width, channels, multiplier]; the result has channels * multiplier.
-      rate: another name for dilations.
+      input: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for "NCHW".
+      filter: [height, width, channels, multiplier], of input's type.
+      strides: four ints, 1 for batch and channels.
+      padding: "SAME", "VALID", or explicit pairs (before, after) for each dimension.
+      rate: another name for dilations, of TensorFlow 1.
+      data_format: "NHWC" (default) or "NCHW".
+      dilations: how far apart the filter's taps are, two ints; 1 by default.
+    Returns: [batch, height, width, channels * multiplier], or the NCHW layout, in input's type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0, 10.0], [2.0, 20.0]]]])
+      >>> filter = tf.constant([[[[1.0, 3.0], [5.0, 7.0]]]])
+      >>> tf.nn.depthwise_conv2d(x, filter, [1, 1, 1, 1], "SAME")[0, 0].numpy().tolist()
+      [[1.0, 3.0, 50.0, 70.0], [2.0, 6.0, 100.0, 140.0]]
     """
     layout = data_format or "NHWC"
     made: Tensor = apply_op(
@@ -222,7 +233,24 @@ def depthwise_conv2d_native(
     dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Convolve each channel with filters of its own; see depthwise_conv2d."""
+    """Convolve each channel with filters of its own; see depthwise_conv2d.
+
+    Args:
+      input: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for "NCHW".
+      filter: [height, width, channels, multiplier], of input's type.
+      strides: four ints, 1 for batch and channels.
+      padding: "SAME", "VALID", or explicit pairs (before, after) for each dimension.
+      data_format: "NHWC" or "NCHW".
+      dilations: four ints, 1 for batch and channels; ones by default.
+    Returns: [batch, height, width, channels * multiplier], or the NCHW layout, in input's type.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0, 10.0]]]])
+      >>> y = tf.nn.depthwise_conv2d_native(x, [[[[2.0], [3.0]]]], [1, 1, 1, 1], "SAME")
+      >>> tf.Session().run(y).tolist()
+      [[[[2.0, 30.0]]]]
+    """
     own = name or "DepthwiseConv2dNative"
     return depthwise_conv2d(input, filter, strides, padding, dilations, own, data_format)
 
@@ -242,9 +270,22 @@ def separable_conv2d(
     """Convolve each channel by itself, then mix channels at every position.
 
     Args:
-      depthwise_filter: [height, width, channels, multiplier].
+      input: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for "NCHW".
+      depthwise_filter: [height, width, channels, multiplier], of input's type.
       pointwise_filter: [1, 1, channels * multiplier, out].
+      strides: four ints, 1 for batch and channels.
+      padding: "SAME", "VALID", or explicit pairs (before, after) for each dimension.
+      rate: another name for dilations, of TensorFlow 1.
+      data_format: "NHWC" (default) or "NCHW".
+      dilations: how far apart the taps of depthwise_filter are, two ints; 1 by default.
+    Returns: [batch, height, width, out], or the NCHW layout, in input's type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0, 10.0]]]])
+      >>> apart, mix = tf.ones([1, 1, 2, 1]), tf.constant([[[[1.0], [2.0]]]])
+      >>> tf.nn.separable_conv2d(x, apart, mix, [1, 1, 1, 1], "SAME").numpy().tolist()
+      [[[[21.0]]]]
     """
     layout = data_format or "NHWC"
     with get_default_graph().name_scope(name or "separable_conv2d") as scope:
@@ -295,7 +336,22 @@ def depthwise_conv2d_backprop_input(
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """Return the gradient of depthwise_conv2d for its input, whose shape is input_sizes."""
+    """Return the gradient of depthwise_conv2d for its input.
+
+    Args:
+      input_sizes: the input's shape, int32 [4].
+      filter: [height, width, channels, multiplier].
+      out_backprop: the gradient of the result, in its shape.
+      strides, padding, data_format: as of depthwise_conv2d.
+      dilations: four ints, 1 for batch and channels.
+    Returns: a tensor of the shape input_sizes.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> gradient = tf.nn.depthwise_conv2d_backprop_input(
+      ...     [1, 1, 1, 2], [[[[2.0], [3.0]]]], tf.ones([1, 1, 1, 2]), [1, 1, 1, 1], "SAME")
+      >>> gradient.numpy().tolist()
+      [[[[2.0, 3.0]]]]
+    """
     inputs = input_sizes, filter, out_backprop
     return _backprop("Input", inputs, strides, padding, data_format, dilations, name)
 
@@ -311,6 +367,21 @@ def depthwise_conv2d_backprop_filter(
     dilations: int | Sequence[int] = (1, 1, 1, 1),
     name: str | None = None,
 ) -> Tensor:
-    """Return the gradient of depthwise_conv2d for its filter, whose shape is filter_sizes."""
+    """Return the gradient of depthwise_conv2d for its filter.
+
+    Args:
+      input: [batch, height, width, channels], or the NCHW layout.
+      filter_sizes: the filter's shape, int32 [4].
+      out_backprop: the gradient of the result, in its shape.
+      strides, padding, data_format: as of depthwise_conv2d.
+      dilations: four ints, 1 for batch and channels.
+    Returns: a tensor of the shape filter_sizes.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> gradient = tf.nn.depthwise_conv2d_backprop_filter(
+      ...     [[[[1.0, 10.0]]]], [1, 1, 2, 1], tf.ones([1, 1, 1, 2]), [1, 1, 1, 1], "SAME")
+      >>> gradient.numpy().tolist()
+      [[[[1.0], [10.0]]]]
+    """
     inputs = input, filter_sizes, out_backprop
     return _backprop("Filter", inputs, strides, padding, data_format, dilations, name)

@@ -28,9 +28,16 @@ def embedding_lookup(
       ids: int32 or int64 [...].
       partition_strategy: which part holds a row: "mod" deals rows out one by one, "div" gives
         each part a run of neighbours (the first parts have one row more where it does not divide).
+      validate_indices: accepted; ids are always checked.
       max_norm: rows with a greater 2-norm are scaled down to it.
-    Returns: [ids..., row...].
-    Raises: ValueError for another strategy or no params.
+    Returns: [ids..., row...], of the type of params.
+    Raises: ValueError for another strategy or no params; InvalidArgumentError, when run, for ids
+      outside the table.
+    Example:
+      >>> even, odd = tf.constant([[0.0], [2.0]]), tf.constant([[1.0], [3.0]])
+      >>> rows = tf.nn.embedding_lookup([even, odd], [3, 0], partition_strategy="mod")
+      >>> tf.Session().run(rows).tolist()
+      [[3.0], [0.0]]
     """
     parts = _parts(params)
     if not parts:
@@ -51,9 +58,21 @@ def embedding_lookup(
 def embedding_lookup_v2(
     params: TensorLike, ids: TensorLike, max_norm: float | None = None, name: str | None = None
 ) -> Tensor:
-    """Return the rows of a table that ids name; a list of parts holds runs of neighbouring rows.
+    """Return the rows of a table that ids name.
 
-    See embedding_lookup of the v1 shape.
+    Args:
+      params: a tensor or variable [rows, ...], or a list of parts, each of which holds a run of
+        neighbouring rows.
+      ids: int32 or int64 [...].
+      max_norm: rows with a greater 2-norm are scaled down to it.
+    Returns: [ids..., row...], of the type of params.
+    Raises: ValueError for no params; InvalidArgumentError for ids outside the table.
+    Example:
+      >>> table = tf.constant([[0.0, 1.0], [3.0, 4.0]])
+      >>> tf.nn.embedding_lookup(table, [1, 0]).numpy().tolist()
+      [[3.0, 4.0], [0.0, 1.0]]
+      >>> print(tf.nn.embedding_lookup(table, [1], max_norm=1.0).numpy().round(4))
+      [[0.6 0.8]]
     """
     return embedding_lookup(params, ids, "div", name, max_norm=max_norm)
 

@@ -44,12 +44,18 @@ def embedding_lookup_sparse(
     Args:
       params, partition_strategy, max_norm: as for embedding_lookup.
       sp_ids: int32 or int64 [rows, columns], in row-major order, no row empty before the last.
-      sp_weights: a weight for each id, or None for ones.
+      sp_weights: a floating weight for each id, or None for ones.
       combiner: "sum", "mean" (default: the sum over that of the weights) or "sqrtn" (over the root
         of the sum of their squares).
-      allow_fast_lookup: not used, since nothing is slower here.
+      allow_fast_lookup: accepted; it changes nothing.
     Returns: [rows, embedding...].
     Raises: TypeError for ids or weights that are not sparse; ValueError for another combiner.
+    Example:
+      >>> table = tf.constant([[1.0], [2.0], [4.0]])
+      >>> ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [0, 2, 1], [2, 2])
+      >>> sums = tf.nn.embedding_lookup_sparse(table, ids, None, combiner="sum")
+      >>> tf.Session().run(sums).tolist()
+      [[5.0], [2.0]]
     """
     chosen = "mean" if combiner is None else combiner
     if chosen not in _COMBINERS:
@@ -79,7 +85,22 @@ def embedding_lookup_sparse_v2(
 ) -> Tensor:
     """Return for each row of ids the embeddings that it names, combined.
 
-    A list of parts holds runs of neighbouring rows; see embedding_lookup_sparse of the v1 shape.
+    Args:
+      params: a table [n, embedding...], or a list of parts, each of which holds a run of
+        neighbouring rows.
+      sp_ids: int32 or int64 [rows, columns], in row-major order, no row empty before the last.
+      sp_weights: a floating weight for each id, or None for ones.
+      combiner: "sum", "mean" (default: the sum over that of the weights) or "sqrtn" (over the root
+        of the sum of their squares).
+      max_norm: embeddings with a greater 2-norm are scaled down to it.
+      allow_fast_lookup: accepted; it changes nothing.
+    Returns: [rows, embedding...].
+    Raises: TypeError for ids or weights that are not sparse; ValueError for another combiner.
+    Example:
+      >>> table = tf.constant([[1.0], [2.0], [4.0]])
+      >>> ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [0, 2, 1], [2, 2])
+      >>> tf.nn.embedding_lookup_sparse(table, ids, None).numpy().tolist()
+      [[2.5], [2.0]]
     """
     return embedding_lookup_sparse(
         params, sp_ids, sp_weights, "div", name, combiner, max_norm, allow_fast_lookup
@@ -132,11 +153,22 @@ def safe_embedding_lookup_sparse(
     """Return embedding_lookup_sparse of ids that may be negative, and rows that may be empty.
 
     Args:
+      embedding_weights: a table [n, embedding...], or a list of parts.
       sparse_ids: int64 [..., columns].  Negative ids are left out, and, but for "sum", those with
         a weight that is not positive.
+      sparse_weights: a floating weight for each id, or None for ones.
+      combiner: "sum", "mean" or "sqrtn"; see embedding_lookup_sparse.
       default_id: stands in rows without an id; without it such a row gives zeros.
+      partition_strategy, max_norm: as for embedding_lookup.
+      allow_fast_lookup: accepted; it changes nothing.
     Returns: [..., embedding...].
     Raises: ValueError without a table.
+    Example:
+      >>> table = tf.constant([[1.0], [2.0], [4.0]])
+      >>> ids = tf.SparseTensor([[0, 0], [2, 0]], tf.constant([1, -1], tf.int64), [3, 1])
+      >>> rows = tf.nn.safe_embedding_lookup_sparse(table, ids, default_id=2)
+      >>> tf.Session().run(rows).tolist()
+      [[2.0], [4.0], [4.0]]
     """
     if embedding_weights is None or (
         isinstance(embedding_weights, (list, tuple)) and not embedding_weights
@@ -180,7 +212,23 @@ def safe_embedding_lookup_sparse_v2(
 ) -> Tensor:
     """Return embedding_lookup_sparse of ids that may be negative, and rows that may be empty.
 
-    See safe_embedding_lookup_sparse of the v1 shape.
+    Args:
+      embedding_weights: a table [n, embedding...], or a list of parts, each of which holds a run of
+        neighbouring rows.
+      sparse_ids: int64 [..., columns].  Negative ids are left out, and, but for "sum", those with
+        a weight that is not positive.
+      sparse_weights: a floating weight for each id, or None for ones.
+      combiner: "sum", "mean" or "sqrtn"; see embedding_lookup_sparse.
+      default_id: stands in rows without an id; without it such a row gives zeros.
+      max_norm: embeddings with a greater 2-norm are scaled down to it.
+      allow_fast_lookup: accepted; it changes nothing.
+    Returns: [..., embedding...].
+    Raises: ValueError without a table.
+    Example:
+      >>> table = tf.constant([[1.0], [2.0], [4.0]])
+      >>> ids = tf.SparseTensor([[0, 0], [2, 0]], tf.constant([1, -1], tf.int64), [3, 1])
+      >>> tf.nn.safe_embedding_lookup_sparse(table, ids).numpy().tolist()
+      [[2.0], [0.0], [0.0]]
     """
     return safe_embedding_lookup_sparse(
         embedding_weights, sparse_ids, sparse_weights, combiner, default_id, name, "div", max_norm

@@ -320,12 +320,18 @@ def fractional_max_pool_v2(
     """Return the greatest element of regions of images, whose sizes are drawn.
 
     Args:
-      value: [batch, height, width, channels].
+      value: float32, float64, int32 or int64 [batch, height, width, channels].
       pooling_ratio: by what images shrink, 1 or more: one number, (height, width), or four.
       pseudo_random: whether the sizes of neighbours depend on each other, so that none are far off.
       overlapping: whether a region has the first row and column of the next.
       seed: other than 0, for the same regions each time.
     Returns: the pooled images, and where rows and columns of regions begin, with the end, int64.
+    Raises: ValueError for ratios below 1, of another number, or that leave nothing.
+    Example:
+      >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> pooled, rows, columns = tf.nn.fractional_max_pool(x, pooling_ratio=2.0, seed=1)
+      >>> pooled[0, :, :, 0].numpy().tolist(), rows.numpy().tolist()
+      ([[5.0, 7.0], [13.0, 15.0]], [0, 2, 4])
     """
     return _pool(
         "FractionalMaxPool",
@@ -349,7 +355,24 @@ def fractional_max_pool(
     seed2: int = 0,
     name: str | None = None,
 ) -> Any:
-    """Return the greatest element of regions of images, with both seeds of the op."""
+    """Return the greatest element of regions of images, with both seeds of the op.
+
+    Args:
+      value: float32, float64, int32 or int64 [batch, height, width, channels].
+      pooling_ratio: by what images shrink, four numbers of 1 or more, 1.0 for batch and channels.
+      pseudo_random: whether the sizes of neighbours depend on each other, so that none are far off.
+      overlapping: whether a region has the first row and column of the next.
+      deterministic: whether the regions are the same each time; seeds need it.
+      seed, seed2: two ints that choose the regions.
+    Returns: the pooled images, and where rows and columns of regions begin, with the end, int64.
+    Raises: ValueError for ratios below 1, of another number, or that leave nothing.
+    Example:
+      >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> pooled, _, _ = tf.nn.fractional_max_pool(
+      ...     x, [1.0, 2.0, 2.0, 1.0], deterministic=True, seed=1, seed2=2)
+      >>> tf.Session().run(pooled)[0, :, :, 0].tolist()
+      [[5.0, 7.0], [13.0, 15.0]]
+    """
     return apply_op(
         "FractionalMaxPool",
         value,
@@ -375,12 +398,18 @@ def fractional_avg_pool_v2(
     """Return the mean of regions of images, whose sizes are drawn.
 
     Args:
-      value: [batch, height, width, channels].
+      value: float32, float64, int32 or int64 [batch, height, width, channels].
       pooling_ratio: by what images shrink, 1 or more: one number, (height, width), or four.
       pseudo_random: whether the sizes of neighbours depend on each other, so that none are far off.
       overlapping: whether a region has the first row and column of the next.
       seed: other than 0, for the same regions each time.
     Returns: the pooled images, and where rows and columns of regions begin, with the end, int64.
+    Raises: ValueError for ratios below 1, of another number, or that leave nothing.
+    Example:
+      >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> pooled, rows, columns = tf.nn.fractional_avg_pool(x, pooling_ratio=2.0, seed=1)
+      >>> pooled[0, :, :, 0].numpy().tolist(), rows.numpy().tolist()
+      ([[2.5, 4.5], [10.5, 12.5]], [0, 2, 4])
     """
     return _pool(
         "FractionalAvgPool",
@@ -404,7 +433,24 @@ def fractional_avg_pool(
     seed2: int = 0,
     name: str | None = None,
 ) -> Any:
-    """Return the mean of regions of images, with both seeds of the op."""
+    """Return the mean of regions of images, with both seeds of the op.
+
+    Args:
+      value: float32, float64, int32 or int64 [batch, height, width, channels].
+      pooling_ratio: by what images shrink, four numbers of 1 or more, 1.0 for batch and channels.
+      pseudo_random: whether the sizes of neighbours depend on each other, so that none are far off.
+      overlapping: whether a region has the first row and column of the next.
+      deterministic: whether the regions are the same each time; seeds need it.
+      seed, seed2: two ints that choose the regions.
+    Returns: the pooled images, and where rows and columns of regions begin, with the end, int64.
+    Raises: ValueError for ratios below 1, of another number, or that leave nothing.
+    Example:
+      >>> x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
+      >>> pooled, _, _ = tf.nn.fractional_avg_pool(
+      ...     x, [1.0, 2.0, 2.0, 1.0], deterministic=True, seed=1, seed2=2)
+      >>> tf.Session().run(pooled)[0, :, :, 0].tolist()
+      [[2.5, 4.5], [10.5, 12.5]]
+    """
     return apply_op(
         "FractionalAvgPool",
         value,

@@ -83,9 +83,18 @@ def isotonic_regression(
 ) -> tuple[Tensor, Tensor]:
     """Return the closest sequence that falls along an axis, and its segments of equal values.
 
+    Closest is the one with the least sum of squares of differences.
+
     Args:
+      inputs: real numbers [..., n] of any rank but 0.
       decreasing: whether it falls; else it rises.
-    Shapes: both those of inputs.
+      axis: the dimension along which it does.
+    Returns: the sequences, floating, and the number of the segment to which each element belongs
+      (int32), both in the shape of inputs.
+    Example:
+      >>> closest, segments = tf.nn.isotonic_regression([3.0, 1.0, 2.0])
+      >>> closest.numpy().tolist(), segments.numpy().tolist()
+      ([3.0, 1.5, 1.5], [0, 1, 1])
     """
     x = convert_to_tensor(inputs)
     rank = len(x.dims or ())

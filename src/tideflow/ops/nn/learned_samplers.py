@@ -86,9 +86,23 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> tuple[Tensor, ...]:
-    """Return candidates in [0, range_max), likely by how often each was a true class before.
+    """Draw candidates in [0, range_max), likely by how often each was a true class before.
 
-    See log_uniform_candidate_sampler.
+    Args:
+      true_classes: int64 [batch, num_true].
+      num_true: how many true classes an example has, an int.
+      num_sampled: how many candidates to draw, an int.
+      unique: whether candidates all differ; num_sampled is then at most range_max.
+      range_max: how many classes there are, an int.
+      seed: an int, for the same draws in each run of the program.
+    Returns: candidates [num_sampled] (int64), and how often the true classes [batch, num_true] and
+      the candidates [num_sampled] are to be expected among them (float32).
+    Raises: InvalidArgumentError for true classes of another shape.
+    Example:
+      >>> drawn, of_true, of_drawn = tf.random.learned_unigram_candidate_sampler(
+      ...     [[0], [4]], num_true=1, num_sampled=5, unique=True, range_max=5, seed=1)
+      >>> sorted(drawn.numpy().tolist()), of_true.shape, of_drawn.shape
+      ([0, 1, 2, 3, 4], TensorShape([2, 1]), TensorShape([5]))
     """
     return make_sampler(
         "LearnedUnigramCandidateSampler",

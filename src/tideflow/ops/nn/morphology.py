@@ -182,10 +182,17 @@ def dilation2d(
     """Return the greatest of input plus filter in each window.
 
     Args:
-      input: [batch, height, width, channels].
-      filter: [height, width, channels]; `filters` is another name for it.
-      strides, rates: four numbers; `dilations` is another name for rates.
+      input: real numbers [batch, height, width, channels].
+      filter: [height, width, channels], of input's type; `filters` is another name for it.
+      strides, rates: four ints, 1 for batch and channels; `dilations` is another name for rates.
       padding: "SAME" or "VALID"; what is added never wins.
+    Returns: [batch, height, width, channels], in input's type.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0], [5.0], [2.0]]]])
+      >>> y = tf.nn.dilation2d(x, tf.zeros([1, 2, 1]), [1, 1, 1, 1], [1, 1, 1, 1], "VALID")
+      >>> tf.Session().run(y)[0, 0, :, 0].tolist()
+      [5.0, 5.0]
     """
     made: Tensor = apply_op(
         "Dilation2D",
@@ -209,9 +216,21 @@ def dilation2d_v2(
     dilations: int | Sequence[int],
     name: str | None = None,
 ) -> Tensor:
-    """Return the greatest of input plus filter in each window; see the v1 shape.
+    """Return the greatest of input plus filters in each window.
 
-    Raises: ValueError for another data_format than "NHWC".
+    Args:
+      input: real numbers [batch, height, width, channels].
+      filters: [height, width, channels], of input's type.
+      strides, dilations: four ints, 1 for batch and channels.
+      padding: "SAME" or "VALID"; what is added never wins.
+      data_format: "NHWC".
+    Returns: [batch, height, width, channels], in input's type.
+    Raises: ValueError for another data_format, and for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0], [5.0], [2.0]]]])
+      >>> y = tf.nn.dilation2d(x, tf.zeros([1, 2, 1]), [1] * 4, "VALID", "NHWC", [1] * 4)
+      >>> y[0, 0, :, 0].numpy().tolist()
+      [5.0, 5.0]
     """
     _check_layout(data_format)
     return dilation2d(input, filters, strides, dilations, padding, name)
@@ -231,7 +250,21 @@ def erosion2d(
     padding: str,
     name: str | None = None,
 ) -> Tensor:
-    """Return the least of input minus filter in each window (see dilation2d)."""
+    """Return the least of value minus kernel in each window.
+
+    Args:
+      value: real numbers [batch, height, width, channels].
+      kernel: [height, width, channels], of value's type.
+      strides, rates: four ints, 1 for batch and channels.
+      padding: "SAME" or "VALID"; what is added never wins.
+    Returns: [batch, height, width, channels], in value's type.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0], [5.0], [2.0]]]])
+      >>> y = tf.nn.erosion2d(x, tf.zeros([1, 2, 1]), [1, 1, 1, 1], [1, 1, 1, 1], "VALID")
+      >>> tf.Session().run(y)[0, 0, :, 0].tolist()
+      [1.0, 2.0]
+    """
     with get_default_graph().name_scope(name or "erosion2d"):
         turned = apply_op("ReverseV2", convert_to_tensor(kernel), [0, 1])
         negative = apply_op("Neg", convert_to_tensor(value))
@@ -249,6 +282,21 @@ def erosion2d_v2(
     dilations: int | Sequence[int],
     name: str | None = None,
 ) -> Tensor:
-    """Return the least of input minus filter in each window (see dilation2d)."""
+    """Return the least of value minus filters in each window.
+
+    Args:
+      value: real numbers [batch, height, width, channels].
+      filters: [height, width, channels], of value's type.
+      strides, dilations: four ints, 1 for batch and channels.
+      padding: "SAME" or "VALID"; what is added never wins.
+      data_format: "NHWC".
+    Returns: [batch, height, width, channels], in value's type.
+    Raises: ValueError for another data_format, and for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[[1.0], [5.0], [2.0]]]])
+      >>> y = tf.nn.erosion2d(x, tf.zeros([1, 2, 1]), [1] * 4, "VALID", "NHWC", [1] * 4)
+      >>> y[0, 0, :, 0].numpy().tolist()
+      [1.0, 2.0]
+    """
     _check_layout(data_format)
     return erosion2d(value, filters, strides, dilations, padding, name)

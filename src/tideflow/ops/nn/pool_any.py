@@ -58,9 +58,16 @@ def max_pool_v2(
 
     Args:
       input: [batch, space..., channels], or with the channels second where data_format says so.
-      ksize, strides: one number, one for each spatial dimension, or one for each dimension.
+      ksize, strides: one int, one for each spatial dimension, or one for each dimension.
       padding: "SAME", "VALID", or, for images, pairs (before, after).
+      data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW", with the channels last by
+        default.
+    Returns: a tensor in the input's layout and type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [3.0], [2.0], [0.0]]])
+      >>> tf.nn.max_pool(x, ksize=2, strides=2, padding="VALID")[0, :, 0].numpy().tolist()
+      [3.0, 2.0]
     """
     return _by_rank("MAX", input, ksize, strides, padding, data_format, name)
 
@@ -76,7 +83,19 @@ def avg_pool_v2(
 ) -> Tensor:
     """Return the mean of each window of sequences, images or volumes; padding does not count.
 
-    Args: as max_pool, but padding is "SAME" or "VALID".
+    Args:
+      input: floating numbers [batch, space..., channels], or with the channels second where
+        data_format says so.
+      ksize, strides: one int, one for each spatial dimension, or one for each dimension.
+      padding: "SAME" or "VALID".
+      data_format: "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW", with the channels last by
+        default.
+    Returns: a tensor in the input's layout and type.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [3.0], [2.0]]])
+      >>> tf.nn.avg_pool(x, ksize=2, strides=2, padding="SAME")[0, :, 0].numpy().tolist()
+      [2.0, 2.0]
     """
     return _by_rank("AVG", input, ksize, strides, padding, data_format, name)
 
@@ -96,11 +115,18 @@ def pool_v2(
 
     Args:
       input: [batch, space..., channels], with one, two or three spatial dimensions.
-      window_shape: the window's size in each spatial dimension.
+      window_shape: the window's size in each spatial dimension, ints.
       pooling_type: "MAX" or "AVG".
-      strides, dilations: one number, or one for each spatial dimension.
+      strides, dilations: one int, or one for each spatial dimension; 1 by default.
+      padding: "SAME" or "VALID".
+      data_format: where the channels are: "NWC", "NHWC" or "NDHWC" (default), or with "NC" second.
+    Returns: a tensor in the input's layout and type.
     Raises: ValueError for strides and dilations both other than 1, dilations with padding "SAME",
     and for what cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [3.0], [2.0], [0.0]]])
+      >>> tf.nn.pool(x, [2], "MAX", dilations=[2])[0, :, 0].numpy().tolist()
+      [2.0, 3.0]
     """
     if pooling_type not in _POOLS:
         raise ValueError(f"pooling_type must be 'MAX' or 'AVG'; found {pooling_type!r}")
@@ -138,9 +164,25 @@ def pool(
     data_format: str | None = None,
     dilations: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Return the greatest element, or the mean, of each window; see pool of the TF2 shape.
+    """Return the greatest element, or the mean, of each window.
 
-    dilations is another name for dilation_rate.
+    Args:
+      input: [batch, space..., channels], with one, two or three spatial dimensions.
+      window_shape: the window's size in each spatial dimension, ints.
+      pooling_type: "MAX" or "AVG".
+      padding: "SAME" or "VALID".
+      dilation_rate: one int, or one for each spatial dimension, 1 by default; dilations is another
+        name for it.
+      strides: one int, or one for each spatial dimension; 1 by default.
+      data_format: where the channels are: "NWC", "NHWC" or "NDHWC" (default), or with "NC" second.
+    Returns: a tensor in the input's layout and type.
+    Raises: ValueError for strides and dilations both other than 1, dilations with padding "SAME",
+    and for what cannot fit.
+    Example:
+      >>> x = tf.constant([[[1.0], [3.0], [2.0], [0.0]]])
+      >>> y = tf.nn.pool(x, [2], "AVG", "VALID", strides=[2])
+      >>> tf.Session().run(y)[0, :, 0].tolist()
+      [2.0, 1.0]
     """
     rate = dilation_rate if dilations is None else dilations
     return pool_v2(input, window_shape, pooling_type, strides, padding, data_format, rate, name)

@@ -173,10 +173,20 @@ def max_pool_with_argmax(
     """Return the greatest element of each window of images, and its place.
 
     Args:
-      input: [batch, height, width, channels].
-      Targmax: the places' type, int64 by default; output_dtype is another name for it.
+      input: numbers [batch, height, width, channels].
+      ksize, strides: one int, two, or four with 1 for batch and channels.
+      padding: "SAME" or "VALID".
+      data_format: "NHWC".
+      Targmax: the places' type, int32 or int64 (default); output_dtype is another name for it.
       include_batch_in_index: whether places are counted on from image to image.
-    Raises: ValueError for another data_format.
+    Returns: images of the input's type, and for each element its place: (row * width + column) *
+      channels + channel.
+    Raises: ValueError for another data_format, and ksize and strides that are not positive.
+    Example:
+      >>> x = tf.reshape(tf.constant([1.0, 4.0, 3.0, 2.0]), [1, 2, 2, 1])
+      >>> most, place = tf.nn.max_pool_with_argmax(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")
+      >>> [found.tolist() for found in tf.Session().run([most, place])]
+      [[[[[4.0]]]], [[[[1]]]]]
     """
     if data_format != _LAYOUT:
         raise ValueError(f"data_format must be {_LAYOUT!r}; found {data_format!r}")
@@ -205,7 +215,24 @@ def max_pool_with_argmax_v2(
     include_batch_in_index: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the greatest element of each window of images, and its place."""
+    """Return the greatest element of each window of images, and its place.
+
+    Args:
+      input: numbers [batch, height, width, channels].
+      ksize, strides: one int, two, or four with 1 for batch and channels.
+      padding: "SAME" or "VALID".
+      data_format: "NHWC".
+      output_dtype: the places' type, int32 or int64.
+      include_batch_in_index: whether places are counted on from image to image.
+    Returns: images of the input's type, and for each element its place: (row * width + column) *
+      channels + channel.
+    Raises: ValueError for another data_format, and ksize and strides that are not positive.
+    Example:
+      >>> x = tf.reshape(tf.constant([1.0, 4.0, 3.0, 2.0]), [1, 2, 2, 1])
+      >>> most, place = tf.nn.max_pool_with_argmax(x, ksize=2, strides=2, padding="VALID")
+      >>> most.numpy().ravel().tolist(), place.numpy().ravel().tolist()
+      ([4.0], [1])
+    """
     return max_pool_with_argmax(
         input, ksize, strides, padding, data_format, output_dtype, name, None,
         include_batch_in_index,

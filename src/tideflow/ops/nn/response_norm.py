@@ -156,11 +156,18 @@ def local_response_normalization(
     beta: float = 0.5,
     name: str | None = None,
 ) -> Tensor:
-    """Return input / (bias + alpha * s) ** beta, s the sum of squares of channels near by.
+    """Return input / (bias + alpha * s) ** beta, where s is the sum of squares of channels near by.
 
     Args:
-      input: [batch, height, width, channels].
-      depth_radius: how far, in channels, near by reaches.
+      input: float16, bfloat16 or float32 [batch, height, width, channels].
+      depth_radius: how far, in channels, near by reaches to both sides.
+      bias, alpha, beta: floats.
+    Returns: a tensor of input's shape and type.
+    Raises: ValueError for another rank; InvalidArgumentError for a negative depth_radius.
+    Example:
+      >>> x = tf.constant([[[[3.0, 4.0]]]])
+      >>> print(tf.nn.lrn(x, depth_radius=1, bias=0.0).numpy().round(4))
+      [[[[0.6 0.8]]]]
     """
     made: Tensor = apply_op(
         "LRN", input, depth_radius=depth_radius, bias=bias, alpha=alpha, beta=beta, name=name

@@ -13,7 +13,7 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.ops.linalg import matmul
-from tideflow.ops.nn.candidate_samplers import (
+from tideflow.ops.nn.candidate_samplers_api import (
     compute_accidental_hits,
     log_uniform_candidate_sampler,
 )
@@ -109,16 +109,27 @@ def nce_loss(
     partition_strategy: str = "mod",
     name: str = "nce_loss",
 ) -> Tensor:
-    """Return the noise-contrastive loss [batch]: true classes against a sample of the others.
+    """Return the noise-contrastive loss: true classes against a sample of the others.
 
     Args:
-      weights: [num_classes, width], or a list of parts; see embedding_lookup.
+      weights: floating numbers [num_classes, width], or a list of parts; see embedding_lookup.
       biases: [num_classes].
       labels: int64 [batch, num_true].
       inputs: [batch, width].
       num_sampled: how many classes to sample for the batch.
+      num_classes: how many classes there are.
+      num_true: how many true classes an example has.
       sampled_values: what a sampler of tf.random gave; log_uniform_candidate_sampler by default.
       remove_accidental_hits: whether samples that are true classes count for nothing.
+      partition_strategy: which part of weights holds a row, "mod" or "div"; see embedding_lookup.
+    Returns: [batch].
+    Raises: InvalidArgumentError, when run, for labels of another shape or outside the range.
+    Example:
+      >>> sampled = tf.random.all_candidate_sampler([[0]], 1, num_sampled=2, unique=True)
+      >>> loss = tf.nn.nce_loss(
+      ...     tf.zeros([2, 3]), tf.zeros([2]), [[0]], tf.ones([1, 3]), 2, 2, sampled_values=sampled)
+      >>> print(tf.Session().run(loss).round(4))
+      [2.0794]
     """
     with get_default_graph().name_scope(name or "nce_loss"):
         logits, wanted = _sampled_logits(
@@ -143,9 +154,27 @@ def nce_loss_v2(
     remove_accidental_hits: bool = False,
     name: str = "nce_loss",
 ) -> Tensor:
-    """Return the noise-contrastive loss [batch]; see nce_loss of the v1 shape.
+    """Return the noise-contrastive loss: true classes against a sample of the others.
 
-    A list of weights holds runs of neighbouring rows.
+    Args:
+      weights: floating numbers [num_classes, width], or a list of parts, each of which holds a run
+        of neighbouring rows.
+      biases: [num_classes].
+      labels: int64 [batch, num_true].
+      inputs: [batch, width].
+      num_sampled: how many classes to sample for the batch.
+      num_classes: how many classes there are.
+      num_true: how many true classes an example has.
+      sampled_values: what a sampler of tf.random gave; log_uniform_candidate_sampler by default.
+      remove_accidental_hits: whether samples that are true classes count for nothing.
+    Returns: [batch].
+    Raises: InvalidArgumentError for labels of another shape or outside the range.
+    Example:
+      >>> sampled = tf.random.all_candidate_sampler([[0]], 1, num_sampled=2, unique=True)
+      >>> loss = tf.nn.nce_loss(
+      ...     tf.zeros([2, 3]), tf.zeros([2]), [[0]], tf.ones([1, 3]), 2, 2, sampled_values=sampled)
+      >>> print(loss.numpy().round(4))
+      [2.0794]
     """
     return nce_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,
@@ -168,9 +197,30 @@ def sampled_softmax_loss(
     name: str = "sampled_softmax_loss",
     seed: int | None = None,
 ) -> Tensor:
-    """Return the cross-entropy [batch] of a softmax over the true classes and a sample of others.
+    """Return the cross-entropy of a softmax over the true classes and a sample of the others.
 
-    It is for training alone.  Arguments: as of nce_loss; seed: the sampler's.
+    It is for training alone: it is usually less than the loss over all classes.
+
+    Args:
+      weights: floating numbers [num_classes, width], or a list of parts; see embedding_lookup.
+      biases: [num_classes].
+      labels: int64 [batch, num_true].
+      inputs: [batch, width].
+      num_sampled: how many classes to sample for the batch.
+      num_classes: how many classes there are.
+      num_true: how many true classes an example has.
+      sampled_values: what a sampler of tf.random gave; log_uniform_candidate_sampler by default.
+      remove_accidental_hits: whether samples that are true classes count for nothing.
+      partition_strategy: which part of weights holds a row, "mod" or "div"; see embedding_lookup.
+      seed: the sampler's, an int.
+    Returns: [batch].
+    Raises: InvalidArgumentError, when run, for labels of another shape or outside the range.
+    Example:
+      >>> sampled = tf.random.all_candidate_sampler([[0]], 1, num_sampled=2, unique=True)
+      >>> loss = tf.nn.sampled_softmax_loss(
+      ...     tf.zeros([2, 3]), tf.zeros([2]), [[0]], tf.ones([1, 3]), 2, 2, sampled_values=sampled)
+      >>> print(tf.Session().run(loss).round(4))
+      [0.6931]
     """
     with get_default_graph().name_scope(name or "sampled_softmax_loss"):
         logits, wanted = _sampled_logits(
@@ -196,9 +246,30 @@ def sampled_softmax_loss_v2(
     seed: int | None = None,
     name: str = "sampled_softmax_loss",
 ) -> Tensor:
-    """Return the cross-entropy [batch] of a softmax over a sample; see the v1 shape.
+    """Return the cross-entropy of a softmax over the true classes and a sample of the others.
 
-    A list of weights holds runs of neighbouring rows.
+    It is for training alone: it is usually less than the loss over all classes.
+
+    Args:
+      weights: floating numbers [num_classes, width], or a list of parts, each of which holds a run
+        of neighbouring rows.
+      biases: [num_classes].
+      labels: int64 [batch, num_true].
+      inputs: [batch, width].
+      num_sampled: how many classes to sample for the batch.
+      num_classes: how many classes there are.
+      num_true: how many true classes an example has.
+      sampled_values: what a sampler of tf.random gave; log_uniform_candidate_sampler by default.
+      remove_accidental_hits: whether samples that are true classes count for nothing.
+      seed: the sampler's, an int.
+    Returns: [batch].
+    Raises: InvalidArgumentError for labels of another shape or outside the range.
+    Example:
+      >>> sampled = tf.random.all_candidate_sampler([[0]], 1, num_sampled=2, unique=True)
+      >>> loss = tf.nn.sampled_softmax_loss(
+      ...     tf.zeros([2, 3]), tf.zeros([2]), [[0]], tf.ones([1, 3]), 2, 2, sampled_values=sampled)
+      >>> print(loss.numpy().round(4))
+      [0.6931]
     """
     return sampled_softmax_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values,

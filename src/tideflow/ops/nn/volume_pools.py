@@ -317,9 +317,21 @@ def max_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the greatest element of each window of [batch, depth, height, width, channels].
+    """Return the greatest element of each window of volumes.
 
+    Args:
+      input: floating numbers [batch, depth, height, width, channels], or with the channels second
+        for "NCDHW".
+      ksize: the windows' sizes: one, three or five ints.
+      strides: how far apart windows begin: one, three or five ints.
+      padding: "SAME" or "VALID"; what is added never wins.
+      data_format: "NDHWC" or "NCDHW".
+    Returns: volumes in the input's layout and type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+      >>> tf.nn.max_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel().tolist()
+      [7.0]
     """
     return _pool("MaxPool3D", input, ksize, strides, padding, data_format, name)
 
@@ -333,8 +345,20 @@ def avg_pool3d(
     data_format: str = "NDHWC",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of [batch, depth, height, width, channels].
+    """Return the mean of each window of volumes; elements of the padding do not count.
 
-    Elements of the padding do not count.  Raises: ValueError for what cannot fit.
+    Args:
+      input: floating numbers [batch, depth, height, width, channels], or with the channels second
+        for "NCDHW".
+      ksize: the windows' sizes: one, three or five ints.
+      strides: how far apart windows begin: one, three or five ints.
+      padding: "SAME" or "VALID".
+      data_format: "NDHWC" or "NCDHW".
+    Returns: volumes in the input's layout and type.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+      >>> tf.nn.avg_pool3d(x, ksize=2, strides=2, padding="VALID").numpy().ravel().tolist()
+      [3.5]
     """
     return _pool("AvgPool3D", input, ksize, strides, padding, data_format, name)

@@ -400,12 +400,20 @@ def conv3d(
     """Convolve volumes with filters.
 
     Args:
-      input: [batch, depth, height, width, channels], or with the channels second for "NCDHW".
-      filter: [depth, height, width, channels, out]; `filters` is another name for it.
-      strides, dilations: one, three or five numbers.
+      input: floating numbers [batch, depth, height, width, channels], or with the channels second
+        for "NCDHW".
+      filter: [depth, height, width, channels, out], of input's type; `filters` is another name for
+        it.
+      strides, dilations: one, three or five ints.
       padding: "SAME" or "VALID".
-    Returns: volumes of `out` channels in the input's layout.
+      data_format: "NDHWC" or "NCDHW".
+    Returns: volumes of `out` channels in the input's layout and type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x = tf.reshape(tf.range(8.0), [1, 2, 2, 2, 1])
+      >>> sums = tf.nn.conv3d(x, tf.ones([2, 2, 2, 1, 1]), [1, 1, 1, 1, 1], "VALID")
+      >>> sums.numpy().tolist()
+      [[[[[28.0]]]]]
     """
     taken = one_of("filter", filter, "filters", filters)
     attrs = _attrs(strides, padding, data_format, dilations)
@@ -424,7 +432,22 @@ def conv3d_backprop_filter(
     dilations: int | Sequence[int] | None = None,
     name: str | None = None,
 ) -> Tensor:
-    """Return the gradient of conv3d for its filter, whose shape is filter_sizes."""
+    """Return the gradient of conv3d for its filter.
+
+    Args:
+      input: [batch, depth, height, width, channels], or with the channels second for "NCDHW".
+      filter_sizes: the filter's shape, int32 [5].
+      out_backprop: the gradient of the result, in its shape.
+      strides, padding, data_format, dilations: as of conv3d.
+    Returns: a tensor of the shape filter_sizes.
+    Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> gradient = tf.nn.conv3d_backprop_filter(
+      ...     tf.reshape(tf.range(2.0), [1, 2, 1, 1, 1]), [2, 1, 1, 1, 1],
+      ...     tf.ones([1, 1, 1, 1, 1]), [1, 1, 1, 1, 1], "VALID")
+      >>> tf.Session().run(gradient).ravel().tolist()
+      [0.0, 1.0]
+    """
     attrs = _attrs(strides, padding, data_format, dilations)
     made: Tensor = apply_op(
         "Conv3DBackpropFilterV2", input, filter_sizes, out_backprop, name=name, **attrs
@@ -448,10 +471,20 @@ def conv3d_transpose(
     """Apply the transpose of conv3d, which makes volumes larger.
 
     Args:
-      value: [batch, depth, height, width, in]; `input` is another name for it.
-      filter: [depth, height, width, out, in].
-      output_shape: the result's five sizes.
+      value: floating numbers [batch, depth, height, width, in]; `input` is another name for it.
+      filter: [depth, height, width, out, in], of value's type; `filters` is another name for it.
+      output_shape: the result's five sizes, int32 [5].
+      strides: by what volumes grow: one, three or five ints.
+      padding: "SAME" or "VALID", as of the conv3d whose transpose this is.
+      data_format: "NDHWC", or "NCDHW" with the channels second.
+      dilations: one, three or five ints; 1 by default.
+    Returns: a tensor of output_shape, in value's type.
     Raises: ValueError for shapes or attrs that cannot fit.
+    Example:
+      >>> x, twice = tf.fill([1, 1, 1, 1, 1], 3.0), tf.ones([2, 1, 1, 1, 1])
+      >>> made = tf.nn.conv3d_transpose(x, twice, [1, 2, 1, 1, 1], strides=[1, 2, 1, 1, 1])
+      >>> made.numpy().ravel().tolist()
+      [3.0, 3.0]
     """
     made: Tensor = apply_op(
         "Conv3DBackpropInputV2",
