@@ -122,3 +122,31 @@ def test_a_callback_must_return_what_it_is_given(tmp_path: Any) -> None:
     options = tf.train.CheckpointOptions(experimental_sharding_callback=_Forgetful())
     with pytest.raises(RuntimeError, match=r"'v/.ATTRIBUTES/VARIABLE_VALUE'\] lack"):
         tf.train.Checkpoint(v=tf.Variable(1.0)).write(str(tmp_path / "ckpt"), options)
+
+
+class _Cell:
+    state_size = output_size = 1
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> _Cell:
+        return cls()
+
+    def build(self, shape: Any) -> None:
+        self.shape = shape
+
+    def zero_state(self, batch_size: int, dtype: Any) -> Any:
+        return tf.zeros([batch_size, 1], dtype)
+
+    def __call__(self, inputs: Any, state: Any) -> Any:
+        return inputs + state, state
+
+
+def test_a_wrapped_cell_is_made_of_its_config() -> None:
+    config = {"cell": {"class_name": "_Cell", "config": {}}}
+    made = tf.nn.RNNCellResidualWrapper.from_config(config, {"_Cell": _Cell})
+    made.build([1, 1])
+    output, _ = made.call(tf.constant([[2.0]]), tf.constant([[3.0]]))
+    assert output.numpy().tolist() == [[7.0]]
+    assert made.wrapped_cell.shape == [1, 1]
+    with pytest.raises(ValueError, match="no class '_Cell'"):
+        tf.nn.RNNCellResidualWrapper.from_config(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tideflow.graph.types import DTypeLike
@@ -18,6 +19,27 @@ class _StartsItself:
         """Return the output and the next state."""
         made: tuple[Any, Any] = self(inputs, state, **kwargs)  # type: ignore[operator]
         return made
+
+    def build(self, inputs_shape: Any) -> None:
+        """Make the variables of the cell inside for inputs of a shape."""
+        self.cell.build(inputs_shape)
+        self.built = True
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Any:
+        """Return the wrapper of a config, in which `cell` is the cell or its class and config.
+
+        custom_objects: classes of cells by name.
+        Raises: ValueError for a class that is not among them.
+        """
+        given = dict(config)
+        inner = given.pop("cell")
+        if isinstance(inner, Mapping):
+            kind = (custom_objects or {}).get(inner["class_name"])
+            if kind is None:
+                raise ValueError(f"custom_objects has no class {inner['class_name']!r}")
+            inner = kind.from_config(inner["config"])
+        return cls(inner, **given)  # type: ignore[call-arg]
 
     def get_initial_state(
         self, inputs: Any = None, batch_size: Any = None, dtype: DTypeLike | None = None
