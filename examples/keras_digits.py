@@ -72,7 +72,7 @@ def main(argv: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "best.keras")
         best = tf.keras.callbacks.ModelCheckpoint(path, monitor="loss", save_best_only=True)
-        history = model.fit(data, epochs=EPOCHS.value, verbose=0, callbacks=[best])
+        history = model.fit(data, epochs=EPOCHS.value, shuffle=False, verbose=0, callbacks=[best])
         for epoch, loss in enumerate(history.history["loss"], 1):
             print(f"epoch {epoch}: loss {loss:.4f}", flush=True)
         loaded = tf.keras.models.load_model(path)

@@ -29,7 +29,7 @@ def make(tf: Any) -> Any:
     hidden = layers.Reshape((5, 1))(hidden)
     hidden = layers.Bidirectional(layers.GRU(2))(hidden)
     model = tf.keras.Model(inputs, layers.Dense(1)(hidden))
-    model.compile(tf.keras.optimizers.Adam(0.02), "mse")
+    model.compile(tf.keras.optimizers.Adam(0.02), tf.keras.losses.MeanSquaredError())
     return model
 
 
@@ -64,8 +64,11 @@ def read(tf: Any, folder: str) -> dict[str, Any]:
     )
     status.assert_consumed()
     look("checkpoint", model)
-    for name in ("model.keras", "model.h5"):
-        look(name, tf.keras.models.load_model(f"{folder}/{name}"))
+    look("model.keras", tf.keras.models.load_model(f"{folder}/model.keras"))
+    # Keras itself does not train on with the optimizer of such a file.
+    model = tf.keras.models.load_model(f"{folder}/model.h5", compile=False)
+    model.compile("sgd", "mse")
+    look("model.h5", model)
     model = make(tf)
     model.load_weights(f"{folder}/model.weights.h5")
     look("model.weights.h5", model)

@@ -58,6 +58,7 @@ print(json.dumps({
     "first": float(v.numpy()),
     "sums": [float(a) for a, _ in calls],
     "gathered": [b.numpy().tolist() for _, b in calls],
+    "gathered values": strategy.gather(tf.fill([rank + 1], rank), axis=0).numpy().tolist(),
     "losses": losses,
 }))
 """
@@ -91,5 +92,6 @@ def test_two_workers_agree_and_train_as_one() -> None:
         assert worker["first"] == 5
         assert worker["sums"] == [3, 3, 3, 3]
         assert worker["gathered"] == [[1, 2, 2]] * 4
+        assert worker["gathered values"] == [0, 1, 1]
         assert worker["losses"] == pytest.approx(alone["losses"], abs=1e-5)
     assert alone["losses"][-1] < 0.2 * alone["losses"][0]

@@ -128,6 +128,8 @@ class MultiWorkerExtended(MirroredExtended):
             self._rank = self._workers.index((job, task))
             context().join_ring(spec, job, task)
         super().__init__(strategy, worker_devices())
+        # The other workers have values of their own, where this one has a single value.
+        self.gathers_single_values = len(self._workers) > 1
         self._timeout_s = options.timeout_seconds or 0.0
         self._instances = itertools.count(_FIRST_INSTANCE)
         self.first_replica_id = self._rank * len(self.worker_devices)

@@ -182,6 +182,9 @@ class StrategyExtended:
             for value, destination in value_destination_pairs
         ]
 
+    # Whether what is no distributed value is gathered, too.
+    gathers_single_values = False
+
     def gather_to(self, value: Any, axis: int) -> Any:
         """Return the values of the replicas, joined along an axis."""
         parts = [_tensor(part) for part in local_results(value)]
@@ -347,7 +350,8 @@ class Strategy:
             return nest.map_structure(lambda leaf: self._gather(leaf, axis), value)
 
     def _gather(self, value: Any, axis: int) -> Any:
-        if isinstance(value, DistributedValues) or hasattr(value, "is_distributed"):
+        is_distributed = isinstance(value, DistributedValues) or hasattr(value, "is_distributed")
+        if is_distributed or self.extended.gathers_single_values:
             return self.extended.gather_to(value, axis)
         return convert_to_tensor(value)  # there is one, whatever the number of replicas
 

@@ -101,6 +101,7 @@ class EagerFiles:
 
         The objects' message goes with those of this process.
         """
+        os.makedirs(os.path.dirname(prefix) or ".", exist_ok=True)
         here = on_cpu(get_default_graph().default_device)  # type: ignore[attr-defined]
         groups = _by_device(_parts(sorted(named.items())))
         groups.setdefault(here, [])
