@@ -169,6 +169,33 @@ def test_gradients_pass_through_operators() -> None:
     np.testing.assert_allclose(symmetric, tf.linalg.inv(matrix), rtol=1e-3, atol=1e-4)
 
 
+def test_an_operator_is_a_source_of_gradients() -> None:
+    operator, other = L.LinearOperatorDiag([1.0, 2.0]), L.LinearOperatorDiag([3.0])
+    with tf.GradientTape() as tape:
+        tape.watch([operator, other])
+        loss = tf.reduce_sum(operator.matvec([1.0, 3.0]))
+    slope, none = tape.gradient(loss, [operator, other])
+    assert type(slope) is L.LinearOperatorDiag
+    np.testing.assert_array_equal(slope.diag, [1.0, 3.0])
+    assert none is None
+
+
+def test_a_ragged_tensor_is_a_source_of_gradients() -> None:
+    ragged = tf.ragged.constant([[1.0, 2.0], [3.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(ragged)
+        loss = tf.reduce_sum(ragged.flat_values**2)
+    assert tape.gradient(loss, ragged).to_list() == [[2.0, 4.0], [6.0]]
+
+
+def test_a_sparse_tensor_is_no_source_of_gradients() -> None:
+    sparse = tf.sparse.from_dense([[1.0, 0.0]])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(sparse.values)
+    with pytest.raises(ValueError, match="SparseTensor is not supported as a gradient source"):
+        tape.gradient(loss, sparse)
+
+
 def test_a_program_may_have_operators_of_its_own() -> None:
     class Doubling(L.LinearOperator):  # type: ignore[misc]
         def _shape(self) -> Any:

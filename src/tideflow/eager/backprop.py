@@ -30,6 +30,7 @@ from tideflow.ops.gradients import (
     ones_like_output,
     zeros_like_output,
 )
+from tideflow.ops.sparse import SparseTensor
 
 # What gives the gradients of a call that is no registered op: of a function, say.
 Backward = Callable[..., Sequence[Any]]
@@ -218,13 +219,18 @@ class GradientTape:
         if output_gradients is None:
             given = [None] * len(targets)
         flat = nest.flatten(sources)
-        keys = [_source(s) for s in flat]
-        arrived = self._walk(targets, given, keys)
+        parts = [_differentiable_parts(source) for source in flat]
+        keys = {id(part): _source(part) for some in parts for part in some}
+        arrived = self._walk(targets, given, list(keys.values()))
         self._used = True
         if not self.is_persistent:
             self._notes.clear()
-        found = [self._result(arrived, s, k, unconnected) for s, k in zip(flat, keys)]
-        return nest.pack_sequence_as(sources, found)
+        made = {
+            id(part): self._result(arrived, part, keys[id(part)], unconnected)
+            for some in parts
+            for part in some
+        }
+        return nest.pack_sequence_as(sources, [_gradient_of(source, made) for source in flat])
 
     def jacobian(
         self,
@@ -359,9 +365,9 @@ def _ones_like(target: Tensor) -> Any:
 
 
 def _require_differentiable(*structures: Any) -> None:
-    """Raise ValueError for values of users' classes, whose gradients nobody says."""
+    """Raise ValueError for what has no gradients: sparse tensors, values of users' classes."""
     for leaf in nest.flatten(list(structures)):
-        if isinstance(leaf, Composite):
+        if isinstance(leaf, (Composite, SparseTensor)):
             raise ValueError(
                 f"Type {type(leaf).__name__} is not supported as a gradient source or gradient "
                 "target."
@@ -375,6 +381,35 @@ def _target(value: Any) -> Tensor:
     if isinstance(value, IndexedSlices):
         return value.values
     return convert_to_tensor(value)
+
+
+def _differentiable_parts(source: Any) -> list[Any]:
+    """Return a source, or the tensors of one that is made of several which have gradients."""
+    if not nest.is_composite(source):
+        return [source]
+    parts = nest.flatten(source, expand_composites=True)
+    return [part for part in parts if part.dtype.is_floating or part.dtype.is_complex]
+
+
+def _gradient_of(source: Any, made: dict[int, Any]) -> Any:
+    """Return the gradient of a source: one of its kind for what is made of several tensors.
+
+    Its parts without gradients stay as they are; None where no part has arrived.
+    """
+    if not nest.is_composite(source):
+        return made[id(source)]
+    parts = nest.flatten(source, expand_composites=True)
+    if all(made.get(id(part)) is None for part in parts):
+        return None
+    found = [_part_gradient(part, made) for part in parts]
+    return nest.pack_sequence_as(source, found, expand_composites=True)
+
+
+def _part_gradient(part: Any, made: dict[int, Any]) -> Any:
+    if id(part) not in made:
+        return part
+    found = made[id(part)]
+    return apply_op("ZerosLike", part) if found is None else found
 
 
 def _source(value: Any) -> Tensor:
