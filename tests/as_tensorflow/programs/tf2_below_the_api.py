@@ -1,6 +1,7 @@
 """What Keras does to tensors, and takes from below the public API."""
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import config as framework_config
 from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops
 
@@ -37,3 +38,28 @@ product = sparse_csr_matrix_ops.sparse_matrix_sparse_mat_mul(matrix, matrix, tf.
 parts = sparse_csr_matrix_ops.csr_sparse_matrix_to_sparse_tensor(product, type=tf.float32)
 print(parts.values.numpy().tolist(), parts.indices.numpy().tolist())
 print(tf.compat.v1.SummaryMetadata(display_name="shown").display_name)
+
+# Keras begins its loops with an optional whose value it learns about on the way.
+unknown = tf.experimental.Optional.empty(None)
+
+
+@tf.function
+def last_of(numbers):
+    def body(i, last):
+        found = tf.experimental.Optional.from_value(numbers[i])
+        unknown._element_spec = found.element_spec
+        return i + 1, found
+
+    _, found = tf.while_loop(lambda i, _: i < 3, body, [0, unknown])
+    found._element_spec = unknown.element_spec
+    return found
+
+
+print(last_of(tf.constant([5, 6, 7])).get_value().numpy())
+
+context._reset_context()
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+print(len(tf.config.list_logical_devices("CPU")))
+context._reset_context()

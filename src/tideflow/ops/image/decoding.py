@@ -335,7 +335,7 @@ def decode_jxl_kernel(ctx: KernelContext, contents: Array | bytes, *, channels: 
     dtype: type in {uint8, uint16, float} = uint8
     expand_animations: bool = true
     """,
-    shape=_any_shape,
+    shape=lambda c: (_any_shape if c.attrs["expand_animations"] else _picture_shape)(c),
 )
 def decode_image_kernel(
     ctx: KernelContext,

@@ -137,8 +137,17 @@ class SparseTensor:
         )
 
 
+def _rebuilt(like: SparseTensor, parts: Sequence[Any]) -> SparseTensor:
+    made = SparseTensor(*parts)
+    made.set_shape(like._declared)
+    return made
+
+
 nest.register_composite(
-    SparseTensor, lambda sparse: list(sparse.parts), lambda _, parts: SparseTensor(*parts)
+    SparseTensor,
+    lambda sparse: list(sparse.parts),
+    _rebuilt,
+    lambda sparse: (SparseTensor, sparse._declared),
 )
 
 
