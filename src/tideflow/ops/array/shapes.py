@@ -18,7 +18,7 @@ from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
-from tideflow.graph.shape_rules import ShapeContext, scalar
+from tideflow.graph.shape_rules import ShapeContext, scalar, with_rank
 from tideflow.graph.shapes import Dims, TensorShape, format_dims
 from tideflow.graph.static_value import rank_value, shape_value, size_value
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
@@ -181,6 +181,7 @@ def rank(input: TensorLike, name: str | None = None) -> Tensor:
 
 
 def _reshape_shape(c: ShapeContext) -> list[Dims]:
+    with_rank(c.inputs[1], 1, "shape")
     wanted = c.value_as_shape(1)
     given = c.inputs[0]
     exact = c.value(1)
@@ -224,7 +225,7 @@ def _reshape_shape(c: ShapeContext) -> list[Dims]:
     compiles=Compiles.ALWAYS,
 )
 def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
-    """Return x with other sizes, one of which may be -1.
+    """Return x with other sizes, one of which may be -1; a scalar counts as a vector of one.
 
     Raises: InvalidArgumentError when the number of elements does not fit.
     """
@@ -234,9 +235,15 @@ def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
             return x.reshape(wanted)
     except (ValueError, TypeError):
         pass
+    if sizes.ndim == 0:
+        return reshape_kernel(xp, x, sizes.reshape(1))
     size, given = np.size(x), list(np.shape(x))
     if sizes.ndim != 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {list(sizes.shape)}")
+    if wanted.count(-1) == 1 and size == 0 and 0 in wanted:
+        # Without elements, the other sizes decide.
+        rest = math.prod(filter(None, given)) // -math.prod(filter(None, wanted))
+        return x.reshape([rest if n == -1 else n for n in wanted])
     if wanted.count(-1) == 1:
         part = -math.prod(wanted)
         text = f"requires a multiple of {part}"

@@ -139,7 +139,7 @@ class SparseTensor:
 
 def _rebuilt(like: SparseTensor, parts: Sequence[Any]) -> SparseTensor:
     made = SparseTensor(*parts)
-    made.set_shape(like._declared)
+    made._declared = merge(made.shape.sizes, like._declared)
     return made
 
 
