@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.resources
+import pkgutil
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -80,3 +81,17 @@ def load_all() -> None:
     for shape in (V1, V2):
         for module in names_later(shape).values():
             importlib.import_module(module)
+
+
+def import_modules(package: str, path: Iterable[str], leave_out: str = "") -> None:
+    """Import all modules of a package but those that are loaded later.
+
+    Args:
+      package, path: its `__name__` and `__path__`.
+      leave_out: the beginning of the names of modules that are not imported either; "" for none.
+    """
+    later = {*names_later(V1).values(), *names_later(V2).values()}
+    for module in pkgutil.walk_packages(path, f"{package}."):
+        is_left_out = leave_out and module.name.startswith(leave_out)
+        if module.name not in later and not is_left_out:
+            importlib.import_module(module.name)

@@ -5,9 +5,6 @@ Importing the package brings in all of it but `v2`, which only the TF2 front doo
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+from tideflow.ops.later import import_modules
 
-for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
-    if not _module.name.startswith(f"{__name__}.v2."):
-        importlib.import_module(_module.name)
+import_modules(__name__, __path__, leave_out=f"{__name__}.v2.")

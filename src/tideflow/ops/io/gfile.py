@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from tideflow.formats import file_errors
 from tideflow.graph.types import TensorLike
-from tideflow.ops.export import export_v2
+from tideflow.ops.export import export, export_v2
 from tideflow.wire import errors
 
 _MODES = ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab", "rb+", "wb+", "ab+")
@@ -210,3 +210,9 @@ def walk(
     """Yield directories under a path: each with the names of those in it, and of its files."""
     for path, directories, files in os.walk(top, topdown, onerror):
         yield path, sorted(directories), sorted(files)
+
+
+@export("io.gfile.get_registered_schemes")
+def get_registered_schemes() -> list[str]:
+    """Return the schemes that names of files may begin with: those of the local file system."""
+    return ["file", ""]
