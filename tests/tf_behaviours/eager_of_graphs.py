@@ -13,6 +13,7 @@ WRAPPED = "python/eager/wrap_function_test.py"
 RNN = "python/kernel_tests/nn_ops/rnn_test.py"
 COLUMNS = "python/feature_column/feature_column_v2_test.py"
 SPARSE = "python/ops/sparse_ops_test.py"
+WRAPPERS = "python/kernel_tests/nn_ops/rnn_cell_test.py"
 STRATEGIES = "python/distribute/mirrored_strategy_test.py"
 
 
@@ -142,3 +143,29 @@ def strategies(tf: Any) -> Any:
         [found, v.numpy(), strategy.num_replicas_in_sync],
         [config.allow_soft_placement, value(list(rows)), str(v1.get_loss_reduction())],
     ]
+
+
+@behaviour(WRAPPERS, "Wrappers of the TF2 shape go around any cell that says its sizes.")
+def wrappers(tf: Any) -> Any:
+    class Cell:
+        state_size = output_size = 3
+
+        def build(self, shape: Any) -> None:
+            self.built = True
+
+        def get_initial_state(self, batch_size: int, dtype: Any) -> Any:
+            return tf.zeros([batch_size, 3], dtype)
+
+        def call(self, inputs: Any, state: Any) -> Any:
+            output = tf.tanh(inputs + 0.5 * state)
+            return output, output
+
+        __call__ = call
+
+    x = tf.constant(np.sin(np.arange(6.0)).reshape(2, 3).astype(np.float32))
+    made = [
+        tf.nn.RNNCellResidualWrapper(Cell()),
+        tf.nn.RNNCellDeviceWrapper(Cell(), "/cpu:0"),
+        tf.nn.RNNCellDropoutWrapper(Cell(), input_keep_prob=0.5, output_keep_prob=0.5, seed=3),
+    ]
+    return value([[cell(x, tf.ones([2, 3])), cell.state_size, cell.output_size] for cell in made])

@@ -86,9 +86,9 @@ class ReplicaContext:
       strategy: whose replica it is.
     """
 
-    def __init__(self, strategy: StrategyLike, replica_id: int) -> None:
+    def __init__(self, strategy: StrategyLike, replica_id_in_sync_group: int) -> None:
         self.strategy = strategy
-        self._replica_id = replica_id
+        self._replica_id = replica_id_in_sync_group
         # How to stop until all replicas are there, and let a function run across them.
         self.pause: Callable[..., Any] | None = None
 
