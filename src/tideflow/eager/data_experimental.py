@@ -87,7 +87,22 @@ def save(
     shard_func: Callable[..., Any] | None = None,
     checkpoint_args: Any = None,
 ) -> Any:
-    """Save all elements of a dataset to files, as `Dataset.save` does."""
+    """Save all elements of a dataset to files, as `Dataset.save` does.
+
+    Args:
+      dataset: a dataset that ends.
+      path: the directory of the files, a string.
+      compression: "GZIP", "SNAPPY", "AUTO" or None for none.
+      shard_func: called with the parts of an element; gives the number of the file that it goes
+        into, an int64 scalar.
+      checkpoint_args: as of Dataset.save.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     tf.data.experimental.save(tf.data.Dataset.range(3), folder)
+      ...     [int(x) for x in tf.data.experimental.load(folder)]
+      [0, 1, 2]
+    """
     return dataset.save(path, compression, shard_func, checkpoint_args)
 
 
@@ -98,7 +113,22 @@ def load(
     compression: str | None = None,
     reader_func: Callable[[Any], Any] | None = None,
 ) -> DatasetV2:
-    """Return a dataset that was saved, as `Dataset.load` does."""
+    """Return a dataset that was saved, as `Dataset.load` does.
+
+    Args:
+      path: the directory of the files, a string.
+      element_spec: the TypeSpecs of an element; None to read them from the files.
+      compression: what it was saved with.
+      reader_func: called with a dataset of datasets, one for each file; gives the dataset of
+        elements.
+    Raises: NotFoundError for a directory without a saved dataset.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     tf.data.Dataset.range(3).save(folder)
+      ...     [int(x) for x in tf.data.experimental.load(folder)]
+      [0, 1, 2]
+    """
     return DatasetV2.load(path, element_spec, compression, reader_func)
 
 
@@ -110,6 +140,10 @@ def get_model_proto(iterator: Any) -> Any:
       iterator: a tf.data.Iterator or tf.data.NumpyIterator.
     Raises: NotFoundError, as in TensorFlow where tuning is off; ValueError for what is no iterator,
       and where a graph is built.
+    Example:
+      >>> tf.data.experimental.get_model_proto(iter(tf.data.Dataset.range(3)))
+      Traceback (most recent call last):
+      tideflow.wire.errors.NotFoundError: ...
     """
     walk = iterator._iterator if isinstance(iterator, NumpyIterator) else iterator
     if not isinstance(walk, OwnedIterator):

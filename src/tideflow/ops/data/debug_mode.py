@@ -34,8 +34,15 @@ def enable_debug_mode() -> None:
     """Have functions of datasets that are made from now on called eagerly, one call at a time.
 
     A function is traced once, too, to know the types of what it gives.  Transformations do nothing
-    in parallel or ahead, and keep their order.
+    in parallel or ahead, and keep their order.  Nothing turns it off again.
+
     Raises: ValueError where a graph is built.
+    Example:
+      >>> import tideflow.v1 as v1
+      >>> with v1.Graph().as_default():
+      ...     tf.data.experimental.enable_debug_mode()
+      Traceback (most recent call last):
+      ValueError: ...
     """
     if not get_default_graph().is_eager:
         raise ValueError("`enable_debug_mode()` is only supported in eager mode.")

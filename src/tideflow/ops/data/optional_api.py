@@ -92,7 +92,15 @@ nest.register_composite(
 
 @export("OptionalSpec", "experimental.OptionalSpec", "data.experimental.OptionalStructure")
 class OptionalSpec(TypeSpec):
-    """What is known of an optional: the structure of its value."""
+    """Hold what is known of an optional: the structure of its value.
+
+    Args:
+      element_spec: a structure of TypeSpecs.
+    Example:
+      >>> maybe = tf.experimental.Optional.from_value(tf.constant(1))
+      >>> tf.OptionalSpec.from_value(maybe).element_spec
+      TensorSpec(shape=(), dtype=tf.int32, name=None)
+    """
 
     def __init__(self, element_spec: Any) -> None:
         self.element_spec = element_spec

@@ -182,6 +182,14 @@ def parse_example_dataset(
     Raises: ValueError without features, and for ones that say too little; TypeError for a dataset
       of anything but vectors of strings; InvalidArgumentError, when walked over, for records that
       are none or do not fit.
+    Example:
+      >>> one = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+      >>> record = tf.train.Example(features=tf.train.Features(feature={"n": one}))
+      >>> records = tf.data.Dataset.from_tensors([record.SerializeToString()])
+      >>> parse = tf.data.experimental.parse_example_dataset(
+      ...     {"n": tf.io.FixedLenFeature([], tf.int64)})
+      >>> [row["n"].numpy().tolist() for row in records.apply(parse)]
+      [[7]]
     """
     if features is None:
         raise ValueError("Argument `features` is required, but not specified.")

@@ -16,7 +16,13 @@ from tideflow.ops.export import export
 
 @export("io.TFRecordCompressionType", "python_io.TFRecordCompressionType")
 class TFRecordCompressionType:
-    """How a file of records is compressed."""
+    """Name the ways in which a file of records is compressed: NONE, ZLIB and GZIP.
+
+    Example:
+      >>> kinds = tf.io.TFRecordCompressionType
+      >>> tf.io.TFRecordOptions(kinds.GZIP).compression_type
+      'GZIP'
+    """
 
     NONE: ClassVar[int] = 0
     ZLIB: ClassVar[int] = 1
@@ -28,13 +34,17 @@ _COMPRESSIONS = {0: "", 1: "ZLIB", 2: "GZIP", None: "", "": "", "ZLIB": "ZLIB", 
 
 @export("io.TFRecordOptions", "python_io.TFRecordOptions")
 class TFRecordOptions:
-    """How to write records.
+    """Hold how to write records.
 
     Args:
-      compression_type: "", "ZLIB" or "GZIP", or one of TFRecordCompressionType.
+      compression_type: "", "ZLIB" or "GZIP", or one of TFRecordCompressionType; None for "".
       flush_mode, input_buffer_size, output_buffer_size: accepted; zlib's own are used.
-      window_bits, compression_level, compression_method, mem_level, compression_strategy: as zlib
-        takes them; its defaults where None.
+      window_bits, compression_level, compression_method, mem_level, compression_strategy: ints as
+        zlib takes them; its defaults where None.
+    Raises: ValueError for another compression.
+    Example:
+      >>> tf.io.TFRecordOptions("ZLIB", compression_level=9).compression_type
+      'ZLIB'
     """
 
     def __init__(
@@ -86,8 +96,17 @@ class TFRecordWriter(RecordWriter):
     """Writes records to a file.  Use as a context manager, or call close.
 
     Args:
+      path: the file, which is written anew.
       options: how to compress: TFRecordOptions, or what its first argument takes.
     Raises: what the operating system says of the file.
+    Example:
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = os.path.join(folder, "a.tfrecord")
+      ...     with tf.io.TFRecordWriter(path, "GZIP") as writer:
+      ...         writer.write(b"one")
+      ...     [x.numpy() for x in tf.data.TFRecordDataset(path, compression_type="GZIP")]
+      [b'one']
     """
 
     def __init__(self, path: object, options: object | None = None) -> None:
@@ -97,10 +116,20 @@ class TFRecordWriter(RecordWriter):
 
 @export("io.tf_record_iterator", "python_io.tf_record_iterator")
 def tf_record_iterator(path: Any, options: object | None = None) -> Iterator[bytes]:
-    """Return an iterator over the records of a file.
+    """Return an iterator over the records of a file, each bytes.
 
-    options: how it is compressed: TFRecordOptions, or what its first argument takes.
+    Args:
+      path: the file.
+      options: how it is compressed: TFRecordOptions, or what its first argument takes.
     Raises: NotFoundError; DataLossError where a record is damaged.
+    Example:
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = os.path.join(folder, "a.tfrecord")
+      ...     with tf.io.TFRecordWriter(path) as writer:
+      ...         writer.write(b"one")
+      ...     list(tf.io.tf_record_iterator(path))
+      [b'one']
     """
     chosen = options if isinstance(options, TFRecordOptions) else TFRecordOptions(options)
     return FileRecords([os.fspath(path)], chosen.compression_type, tf_records)

@@ -79,13 +79,14 @@ class SavedTransformations(GroupingTransformations):
         with AtomicFile(str(directory / _SPEC)) as file:
             file.write(structured_value(self._element).SerializeToString())
         traced = Traced(shard_func or (lambda *_: int64(0)), self._element, "Dataset_shard")
-        return make(
+        made = make(
             "SaveDataset",
             [self._variant, convert_to_tensor(str(directory), dtypes.string), traced.captured],
             compression=compression or "",
             shard_func=traced.ref,
             use_shard_func=shard_func is not None,
         )
+        return None if get_default_graph().is_eager else made
 
     @classmethod
     def load(
@@ -203,6 +204,22 @@ def distributed_save(
     Raises: ValueError for an address that is no text or empty; InvalidArgumentError for a dataset
       without end, or a dispatcher that is not in fault_tolerant_mode; AlreadyExistsError for a
       directory that is there.
+    Example:
+      >>> import os, tempfile
+      >>> service = tf.data.experimental.service
+      >>> folder = tempfile.TemporaryDirectory()
+      >>> config = service.DispatcherConfig(work_dir=folder.name, fault_tolerant_mode=True)
+      >>> dispatcher = service.DispatchServer(config)
+      >>> address = dispatcher.target.split("://")[1]
+      >>> asks_often = service.WorkerConfig(dispatcher_address=address, heartbeat_interval_ms=50)
+      >>> worker = service.WorkerServer(asks_often)
+      >>> path = os.path.join(folder.name, "saved")
+      >>> tf.data.experimental.distributed_save(tf.data.Dataset.range(3), path, address)
+      >>> sorted(int(x) for x in tf.data.Dataset.load(path))
+      [0, 1, 2]
+      >>> worker.stop()
+      >>> dispatcher.stop()
+      >>> folder.cleanup()
     """
     if not isinstance(data_service_address, str):
         raise ValueError(

@@ -31,11 +31,15 @@ Transformation = Callable[[Any], Any]
 
 @export("data.experimental.service.ShardingPolicy")
 class ShardingPolicy(enum.IntEnum):
-    """Which worker of the tf.data service gives which elements.
+    """Say which worker of the tf.data service gives which elements.
 
     OFF: each gives all.  DYNAMIC: each gives the elements that nobody has taken yet.  DATA, FILE
     and FILE_OR_DATA: each gives its share, by its place in DispatcherConfig.worker_addresses.
     HINT: each gives what is left where `shard(SHARD_HINT, SHARD_HINT)` stands for its share.
+
+    Example:
+      >>> service = tf.data.experimental.service
+      >>> spread = service.distribute(service.ShardingPolicy.DYNAMIC, "grpc://localhost:5000")
     """
 
     OFF = 0
@@ -56,11 +60,16 @@ _COMPRESSIONS = {
 
 @export("data.experimental.service.CrossTrainerCache")
 class CrossTrainerCache:
-    """Says that several trainings share the elements that a job makes.
+    """Say that several trainings share the elements that a job makes.
 
     Args:
-      trainer_id: tells one training from the others.
+      trainer_id: tells one training from the others, a string.
     Raises: ValueError for an empty one.
+    Example:
+      >>> service = tf.data.experimental.service
+      >>> shared = service.distribute(
+      ...     service.ShardingPolicy.OFF, "grpc://localhost:5000", job_name="epochs",
+      ...     cross_trainer_cache=service.CrossTrainerCache(trainer_id="first"))
     """
 
     def __init__(self, trainer_id: str) -> None:
@@ -101,6 +110,17 @@ def distribute(
       target_workers: "LOCAL" to read from workers of this process only; "ANY" or "AUTO".
     Raises: ValueError for arguments that make no sense; InvalidArgumentError, when walked over, for
       those that do not go together.
+    Example:
+      >>> service = tf.data.experimental.service
+      >>> dispatcher = service.DispatchServer()
+      >>> address = dispatcher.target.split("://")[1]
+      >>> worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+      >>> squares = tf.data.Dataset.range(3).map(lambda x: x * x)
+      >>> spread = squares.apply(service.distribute(service.ShardingPolicy.OFF, dispatcher.target))
+      >>> sorted(int(x) for x in spread)
+      [0, 1, 4]
+      >>> worker.stop()
+      >>> dispatcher.stop()
     """
     policy = _policy(processing_mode)
     _check_compression(compression)
@@ -139,6 +159,12 @@ def register_dataset(
         use no other resources.
       dataset_id: the id to register it under; None for a new one.  A dataset that has the id
         already is what is meant from then on.
+    Example:
+      >>> dispatcher = tf.data.experimental.service.DispatchServer()
+      >>> tf.data.experimental.service.register_dataset(
+      ...     dispatcher.target, tf.data.Dataset.range(3), dataset_id="three").numpy()
+      b'three'
+      >>> dispatcher.stop()
     """
     _check_compression(compression)
     protocol, address = _parse(service)
@@ -196,6 +222,17 @@ def from_dataset_id(
         data_transfer_protocol, cross_trainer_cache, target_workers: as for `distribute`.
     Raises: ValueError for arguments that make no sense, or where the service does not know the
       element_spec.
+    Example:
+      >>> service = tf.data.experimental.service
+      >>> dispatcher = service.DispatchServer()
+      >>> address = dispatcher.target.split("://")[1]
+      >>> worker = service.WorkerServer(service.WorkerConfig(dispatcher_address=address))
+      >>> dataset_id = service.register_dataset(dispatcher.target, tf.data.Dataset.range(3))
+      >>> made = service.from_dataset_id("parallel_epochs", dispatcher.target, dataset_id)
+      >>> sorted(int(x) for x in made)
+      [0, 1, 2]
+      >>> worker.stop()
+      >>> dispatcher.stop()
     """
     policy = _policy(processing_mode)
     protocol, address = _parse(service)

@@ -34,11 +34,15 @@ def default_kind() -> type[StructuredVariant]:
 
 @export("data.DatasetSpec")
 class DatasetSpec(TypeSpec):
-    """What is known of a dataset: the structure of its elements.
+    """Hold what is known of a dataset: the structure of its elements.
 
     Args:
       element_spec: a structure of TypeSpecs.
       dataset_shape: of the tensor that holds it, a scalar unless datasets were batched.
+    Example:
+      >>> spec = tf.data.DatasetSpec.from_value(tf.data.Dataset.range(3))
+      >>> spec.element_spec
+      TensorSpec(shape=(), dtype=tf.int64, name=None)
     """
 
     def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
@@ -113,7 +117,13 @@ register_type_spec(VariantBatch, lambda batch: batch.spec.batched(None))
 
 @export("NoneTensorSpec")
 class NoneTensorSpec(TypeSpec):
-    """Nothing: no tensor stands for it."""
+    """Stand for None in a structure: no tensor holds it.
+
+    Example:
+      >>> dataset = tf.data.Dataset.range(1).map(lambda x: (x, None))
+      >>> dataset.element_spec
+      (TensorSpec(shape=(), dtype=tf.int64, name=None), NoneTensorSpec())
+    """
 
     __slots__ = ()
 

@@ -342,13 +342,25 @@ def sdca_optimizer(
         which feature which example has, in the order of examples; sparse_feature_values: float32
         [k], for the first groups; all others have values of 1.
       dense_features: float32 [n, m] for each group.
+      example_weights: float32 [n], how much each example counts.
+      example_labels: float32 [n]; 0 or 1 for losses of classes.
       sparse_indices: int64, to which features sparse_weights belong; dense_weights: float32 [m].
       example_state_data: float32 [n, 4], of the step before, at first zeros: dual variable, primal
         loss, dual loss, weight.
       loss_type: logistic_loss, squared_loss, hinge_loss, smooth_hinge_loss or poisson_loss.
+      l1, l2: floats, how much the regularization by absolute values and by squares counts.
+      num_loss_partitions: an int, over how many workers the examples are divided.
+      num_inner_iterations: an int, how often the step goes over the batch.
       adaptative: whether examples are chosen by how much they are worth it.
 
     Returns: the new state, and what to add to the weights.
+    Example:
+      >>> made = tf.train.sdca_optimizer(
+      ...     [], [], [], [[[1.0]]], [1.0], [3.0], [], [], [[0.0]], tf.zeros([1, 4]),
+      ...     loss_type="squared_loss", l1=0.0, l2=2.0, num_loss_partitions=1,
+      ...     num_inner_iterations=1)
+      >>> print(tf.Session().run(made.out_delta_dense_weights[0]))
+      [1.]
     """
     made = apply_op(
         "SdcaOptimizer", sparse_example_indices, sparse_feature_indices, sparse_feature_values,
@@ -362,6 +374,20 @@ def sdca_optimizer(
 
 @export("train.sdca_shrink_l1")
 def sdca_shrink_l1(weights: list[Any], l1: float, l2: float, name: str | None = None) -> Operation:
-    """Bring reference variables nearer to zero, by l1 / l2."""
+    """Bring reference variables nearer to zero, by l1 / l2.
+
+    Args:
+      weights: a list of float32 reference variables.
+      l1, l2: floats, as of sdca_optimizer.
+    Returns: the operation.
+    Example:
+      >>> weight = tf.get_variable("weight", initializer=[3.0, 0.25], use_resource=False)
+      >>> shrink = tf.train.sdca_shrink_l1([weight], l1=1.0, l2=2.0)
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(shrink)
+      ...     print(session.run(weight))
+      [2.5 0. ]
+    """
     made: Operation = apply_op("SdcaShrinkL1", weights, l1=l1, l2=l2, name=name)
     return made

@@ -71,9 +71,31 @@ def dense(
     name: str | None = None,
     reuse: bool | None = None,
 ) -> Any:
-    """Return activation(inputs @ kernel + bias): [..., in] -> [..., units].
+    """Return activation(inputs @ kernel + bias), with variables of a scope of its own.
 
+    Args:
+      inputs: floating numbers [..., in].
+      units: how many outputs there are, an int.
+      activation: a function of a tensor, or None.
+      use_bias: whether a bias [units] is added.
+      kernel_initializer, bias_initializer: called with a shape; the variable scope's and zeros by
+        default.
+      kernel_regularizer, bias_regularizer: called with the variable; what they give goes into the
+        collection REGULARIZATION_LOSSES.
+      activity_regularizer: the same, called with the outputs.
+      kernel_constraint, bias_constraint: called with the variable after each step of an optimizer;
+        give its new value.
+      trainable: whether the variables are in the collection TRAINABLE_VARIABLES.
+      reuse: whether variables are taken that are there already.
+    Returns: [..., units], in the type of inputs.
     Raises: ValueError when the last size of inputs is not known.
+    Example:
+      >>> ones = tf.ones_initializer()
+      >>> y = tf.layers.dense([[1.0, 2.0]], units=2, kernel_initializer=ones)
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(y).tolist()
+      [[3.0, 3.0]]
     """
     x = convert_to_tensor(inputs)
     with variable_scope(name, default_name="dense", reuse=reuse):
@@ -124,9 +146,28 @@ def conv2d(
     name: str | None = None,
     reuse: bool | None = None,
 ) -> Any:
-    """Convolve images [batch, height, width, in] with `filters` filters of kernel_size.
+    """Convolve images with filters, with variables of a scope of its own.
 
-    Raises: ValueError when the number of channels is not known.
+    Args:
+      inputs: floating numbers [batch, height, width, in], or [batch, in, height, width] for
+        "channels_first".
+      filters: how many outputs each position has, an int.
+      kernel_size, strides, dilation_rate: one int, or one each for height and width.
+      padding: "valid" or "same".
+      data_format: "channels_last" or "channels_first".
+      activation: a function of a tensor, or None.
+      use_bias: whether a bias [filters] is added.
+      kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer,
+        activity_regularizer, kernel_constraint, bias_constraint, trainable, reuse: as of dense.
+    Returns: [batch, height, width, filters], or the layout of data_format, in the type of inputs.
+    Raises: ValueError when the number of channels is not known, and for another data_format.
+    Example:
+      >>> x, ones = tf.ones([1, 3, 3, 1]), tf.ones_initializer()
+      >>> y = tf.layers.conv2d(x, filters=1, kernel_size=2, kernel_initializer=ones)
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(y)[0, :, :, 0].tolist()
+      [[4.0, 4.0], [4.0, 4.0]]
     """
     layout = _layout(data_format)
     x = convert_to_tensor(inputs)
@@ -162,7 +203,22 @@ def max_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the greatest element of each window of images."""
+    """Return the greatest element of each window of images.
+
+    Args:
+      inputs: numbers [batch, height, width, channels], or [batch, channels, height, width] for
+        "channels_first".
+      pool_size: the windows' size: one int, or one each for height and width.
+      strides: how far apart windows begin: one int, or one each for height and width.
+      padding: "valid" or "same".
+      data_format: "channels_last" or "channels_first".
+    Returns: images in the layout and type of inputs.
+    Raises: ValueError for another data_format, and for shapes that cannot fit.
+    Example:
+      >>> x = tf.reshape(tf.range(4.0), [1, 2, 2, 1])
+      >>> tf.Session().run(tf.layers.max_pooling2d(x, pool_size=2, strides=2)).tolist()
+      [[[[3.0]]]]
+    """
     layout = _layout(data_format)
     with get_default_graph().name_scope(name or "max_pooling2d"):
         return max_pool(inputs, _pair(pool_size), _pair(strides), padding.upper(), layout)
@@ -177,7 +233,22 @@ def average_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Tensor:
-    """Return the mean of each window of images."""
+    """Return the mean of each window of images.
+
+    Args:
+      inputs: floating numbers [batch, height, width, channels], or [batch, channels, height, width]
+        for "channels_first".
+      pool_size: the windows' size: one int, or one each for height and width.
+      strides: how far apart windows begin: one int, or one each for height and width.
+      padding: "valid" or "same"; what is added does not count.
+      data_format: "channels_last" or "channels_first".
+    Returns: images in the layout and type of inputs.
+    Raises: ValueError for another data_format, and for shapes that cannot fit.
+    Example:
+      >>> x = tf.reshape(tf.range(4.0), [1, 2, 2, 1])
+      >>> tf.Session().run(tf.layers.average_pooling2d(x, pool_size=2, strides=2)).tolist()
+      [[[[1.5]]]]
+    """
     layout = _layout(data_format)
     with get_default_graph().name_scope(name or "average_pooling2d"):
         return avg_pool(inputs, _pair(pool_size), _pair(strides), padding.upper(), layout)
@@ -187,9 +258,17 @@ def average_pooling2d(
 def flatten(
     inputs: TensorLike, name: str | None = None, data_format: str = "channels_last"
 ) -> Tensor:
-    """Return inputs with all dimensions but the first joined: [batch, ...] -> [batch, n].
+    """Return inputs with all dimensions but the first joined.
 
-    With channels_first the channels become the last dimension before they are joined.
+    Args:
+      inputs: a tensor [batch, ...] of any type.
+      data_format: "channels_last" or "channels_first"; with the latter the channels become the last
+        dimension before they are joined.
+    Returns: [batch, n], in the type of inputs.
+    Raises: ValueError for another data_format.
+    Example:
+      >>> tf.layers.flatten(tf.zeros([2, 3, 4])).shape.as_list()
+      [2, 12]
     """
     first = _layout(data_format) == "NCHW"
     with get_default_graph().name_scope(name or "flatten"):
@@ -217,7 +296,23 @@ def dropout(
     training: TensorLike = False,
     name: str | None = None,
 ) -> Tensor:
-    """Set a random share of the elements to 0 while training; training may be a bool tensor."""
+    """Set a random share of the elements to 0 while training, and scale up the others.
+
+    Args:
+      inputs: floating numbers of any shape.
+      rate: the share, a scalar in [0, 1); the others are multiplied by 1 / (1 - rate).
+      noise_shape: int32; where it is 1, elements along that dimension are dropped together.
+      seed: an int, for the same draws in each run of the program.
+      training: whether to do so: a bool, or a bool scalar tensor.
+    Returns: a tensor of the shape and type of inputs.
+    Example:
+      >>> x = tf.ones([4, 100])
+      >>> kept, dropped = tf.layers.dropout(x), tf.layers.dropout(x, rate=0.5, training=True)
+      >>> with tf.Session() as session:
+      ...     same, some = session.run([kept, dropped])
+      >>> same.sum().item(), sorted({x.item() for x in some.ravel()})
+      (400.0, [0.0, 2.0])
+    """
     with get_default_graph().name_scope(name or "dropout"):
         x = convert_to_tensor(inputs)
 
@@ -263,8 +358,28 @@ def batch_normalization(
     """Normalise inputs along axis by the batch's moments, or by moving ones when not training.
 
     The updates of the moving moments go into the collection UPDATE_OPS; run them with each
-    training step.  training may be a bool tensor.
+    training step.
+
+    Args:
+      inputs: floating numbers of known rank.
+      axis: the dimension of the channels, each of which is normalised by itself.
+      momentum: how much of the moving moments an update keeps, near 1.
+      epsilon: added to the variance, so that the division is safe.
+      center: whether a trained offset, beta, is added.
+      scale: whether there is a trained factor, gamma.
+      beta_initializer, gamma_initializer, moving_mean_initializer, moving_variance_initializer:
+        called with a shape; zeros, ones, zeros and ones by default.
+      beta_regularizer, gamma_regularizer, beta_constraint, gamma_constraint, trainable, reuse: as
+        the kernel's of dense.
+      training: whether the batch's moments are used: a bool, or a bool scalar tensor.
+    Returns: a tensor of the shape and type of inputs.
     Raises: ValueError when the size along axis is not known.
+    Example:
+      >>> y = tf.layers.batch_normalization([[1.0], [3.0]], training=True, epsilon=0.0)
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(y).tolist()
+      [[-1.0], [1.0]]
     """
     x = convert_to_tensor(inputs)
     with variable_scope(name, default_name="batch_normalization", reuse=reuse):

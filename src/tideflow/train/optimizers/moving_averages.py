@@ -33,8 +33,20 @@ def assign_moving_average(
 ) -> Any:
     """Move a variable towards a value: `variable -= (1 - decay) * (variable - value)`.
 
-    With zero_debias the bias of a variable that started at zero is removed, as in Adam; two more
-    variables are kept beside it.  Returns what the assignment returns.
+    Args:
+      variable: a variable of floating numbers.
+      value: a tensor of its shape.
+      decay: how much of the variable stays, near 1, a float or a scalar tensor.
+      zero_debias: whether the bias of a variable that started at zero is removed, as in Adam; two
+        more variables are then kept beside it.
+    Returns: what the assignment returns.
+    Example:
+      >>> average = tf.get_variable("average", initializer=[0.0])
+      >>> move = tf.train.assign_moving_average(average, [8.0], decay=0.75, zero_debias=False)
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     print(session.run(move))
+      [2.]
     """
     graph = get_default_graph()
     with graph.name_scope(name or "AssignMovingAvg") as scope:
@@ -86,6 +98,16 @@ class ExponentialMovingAverage:
       num_updates: a step count; the decay is then min(decay, (1 + n) / (10 + n)), so that the
         average moves faster in the beginning.
       zero_debias: remove the bias of averages that begin at zero.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[0.0])
+      >>> averages = tf.train.ExponentialMovingAverage(decay=0.75)
+      >>> with tf.control_dependencies([w.assign([8.0])]):
+      ...     update = averages.apply([w])
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(update)
+      ...     print(session.run(averages.average(w)))
+      [2.]
     """
 
     def __init__(

@@ -57,11 +57,22 @@ _VALID_TYPES = frozenset(
 class Optimizer(Trackable):
     """Base of all optimizers.
 
-    Example:
-      optimizer = tf.train.GradientDescentOptimizer(0.1)
-      train_op = optimizer.minimize(loss, global_step=tf.train.get_or_create_global_step())
-
     To change gradients before they are applied, use compute_gradients and apply_gradients.
+
+    Args:
+      use_locking: whether updates of a variable wait for each other.
+      name: of the operations and slots that it makes.
+    Raises: ValueError for an empty name.
+    Example:
+      >>> w = tf.get_variable("w", initializer=[1.0])
+      >>> optimizer = tf.train.GradientDescentOptimizer(0.25)
+      >>> step = tf.train.get_or_create_global_step()
+      >>> train = optimizer.minimize(tf.reduce_sum(w * w), global_step=step)
+      >>> with tf.Session() as session:
+      ...     session.run(tf.global_variables_initializer())
+      ...     session.run(train)
+      ...     print(session.run(w), session.run(step))
+      [0.5] 1
     """
 
     GATE_NONE: ClassVar[int] = 0

@@ -179,12 +179,17 @@ def _assign(part: _Part, value: Any) -> None:
 
 @export_v2("train.CheckpointOptions")
 class CheckpointOptions:
-    """How to save.
+    """Hold options of how to save.
 
     Args:
       experimental_sharding_callback: says which tensors go into which files
         (tf.train.experimental.ShardingCallback).
-    The other arguments are taken for the sake of programs that pass them.
+      experimental_io_device, experimental_enable_async_checkpoint, experimental_write_callbacks,
+        enable_async, experimental_skip_slot_variables: accepted for programs that give them; they
+        change nothing.
+    Example:
+      >>> tf.train.CheckpointOptions(enable_async=True).enable_async
+      True
     """
 
     def __init__(
@@ -208,15 +213,20 @@ class CheckpointOptions:
 class CheckpointV2(AutoTrackable, Checkpoint):
     """Saves and restores objects: variables, modules, optimizers, and lists and dicts of them.
 
-    Example:
-      checkpoint = tf.train.Checkpoint(model=model, optimizer=optimizer)
-      path = checkpoint.save("/tmp/train/ckpt")
-      checkpoint.restore(path).assert_consumed()
-
     Args:
       root: an object whose attributes are taken as if they were this one's.
       kwargs: the objects; they become attributes, and more can be set.
     Raises: ValueError for what cannot be saved.
+    Example:
+      >>> import os, tempfile
+      >>> weight = tf.Variable(1.0)
+      >>> checkpoint = tf.train.Checkpoint(weight=weight)
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = checkpoint.save(os.path.join(folder, "ckpt"))
+      ...     _ = weight.assign(5.0)
+      ...     _ = checkpoint.restore(path).assert_consumed()
+      >>> float(weight)
+      1.0
     """
 
     _untracked = frozenset({"_savers", "_save_counter", "_root", "_sharding"})
