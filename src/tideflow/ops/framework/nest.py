@@ -14,6 +14,7 @@ from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework.indexed_slices import IndexedSlices
 
+_END = object()
 Flatten = Callable[[Any], list[Any]]
 Rebuild = Callable[[Any, list[Any]], Any]
 
@@ -91,10 +92,16 @@ def pack_sequence_as(
 
     Raises: ValueError when there are not as many leaves as the structure has.
     """
-    wanted = sum(_count(leaf, expand_composites) for leaf in flatten(structure))
-    if wanted != len(flat_sequence):
+    leaves = iter(flat_sequence)
+    try:
+        packed = _pack(structure, leaves, expand_composites)
+        fits = next(leaves, _END) is _END
+    except StopIteration:
+        fits = False
+    if not fits:
+        wanted = sum(_count(leaf, expand_composites) for leaf in flatten(structure))
         raise ValueError(f"the structure has {wanted} leaves; {len(flat_sequence)} were given")
-    return _pack(structure, iter(flat_sequence), expand_composites)
+    return packed
 
 
 def _pack(structure: object, leaves: Iterator[Any], expand: bool) -> Any:
