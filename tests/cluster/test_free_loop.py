@@ -45,6 +45,37 @@ def test_a_run_on_larger_inputs_than_before(session: tf.Session) -> None:
         assert session.run(largest, {size: [count]}) <= 1.0
 
 
+def test_a_run_that_a_larger_number_makes_larger(session: tf.Session) -> None:
+    size = tf.placeholder(tf.float32, [])
+    largest = tf.reduce_max(tf.fill([tf.cast(size, tf.int32)], 1.0))
+    for count in (*range(1, 20), 2 * _MANY):
+        assert session.run(largest, {size: count}) <= 1.0
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -1e30, 2.0**60])
+def test_a_number_that_is_no_size_makes_no_other_one_seem_small(
+    session: tf.Session, number: float
+) -> None:
+    size = tf.placeholder(tf.float32, [])
+    count = tf.cast(tf.where(tf.abs(size) < 1e8, size, tf.zeros_like(size)), tf.int32)
+    largest = tf.reduce_max(tf.fill([count + 1], 1.0))
+    for given in (*range(1, 20), number, 2 * _MANY):
+        assert session.run(largest, {size: given}) == 1.0
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_a_run_that_a_variable_makes_larger(session: tf.Session, use_resource: bool) -> None:
+    size = tf.get_variable("size", initializer=1, use_resource=use_resource)
+    given = tf.placeholder(tf.int32, [])
+    change = tf.assign(size, given).op
+    drawn = tf.reduce_max(tf.random_uniform([size]))
+    filled = tf.reduce_max(tf.fill([size + 1], 1.0))
+    session.run(size.initializer)
+    for count in (*range(1, 10), _MANY):
+        session.run(change, {given: count})
+        assert session.run([drawn, filled])[1] == 1.0
+
+
 def test_a_branch_that_takes_long(session: tf.Session) -> None:
     x = tf.placeholder(tf.float32, [])
 

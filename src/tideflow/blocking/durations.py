@@ -18,8 +18,10 @@ LOOP_BUDGET_S = 0.001
 _UNKNOWN_S = float("inf")
 # How much larger inputs may be than those of runs that were short.
 _GROWTH = 2
-# Integers in so small arrays may be sizes.
+# Numbers in so small arrays may be sizes.
 _FEW = 8
+# No tensor has so many elements: such numbers are no sizes, and must not make others seem small.
+_MOST_SIZE = 2**48
 
 
 class Durations:
@@ -64,7 +66,10 @@ def weight_of(values: Iterable[Any]) -> int:
             if value.size <= _FEW:
                 weight += _said(value)
         elif kind in _INTEGERS:
-            weight += abs(int(value))
+            size = abs(int(value))
+            weight += size if size < _MOST_SIZE else 0
+        elif kind in _FLOATS:
+            weight += _whole(float(value))
         elif kind is bytes:
             weight += len(value)
     return weight
@@ -72,16 +77,22 @@ def weight_of(values: Iterable[Any]) -> int:
 
 _INTEGERS = frozenset({np.int32, np.int64, np.int16, np.int8, np.uint8, np.uint16, np.uint32,
                        np.uint64, int})  # fmt: skip
+_FLOATS = frozenset({np.float32, np.float64, np.float16, float})
+
+
+def _whole(number: float) -> int:
+    """Return how large a size is that a number may be; 0 for one that is none."""
+    return abs(int(number)) if -_MOST_SIZE < number < _MOST_SIZE else 0
 
 
 def _said(array: np.ndarray[Any, Any]) -> int:
-    """Return the product of integers that may be a shape, or how long strings are."""
+    """Return the product of numbers that may be a shape, or how long strings are."""
     kind = array.dtype.kind
-    if kind in "iu":
+    if kind in "iuf":
         product = 1
         for size in array.reshape(-1).tolist():
-            product *= max(1, abs(size))
-        return product
+            product *= max(1, _whole(size))
+        return product if product < _MOST_SIZE else 0
     if kind == "O":
         return sum(len(item) for item in array.reshape(-1).tolist() if type(item) is bytes)
     return 0

@@ -10,6 +10,7 @@ from tideflow.blocking import KERNELS, Durations, weight_of
 from tideflow.compile.plan import is_waiting
 from tideflow.graph.node import Node
 from tideflow.runtime.binding import InstructionMaker, is_receive, send_prefix
+from tideflow.runtime.inner_sizes import has_inner_sizes
 from tideflow.runtime.program import Instruction, Program
 from tideflow.runtime.straight_calls import StraightCall
 
@@ -48,7 +49,9 @@ class GroupCode:
       blocks: whether anything in it may take any time.
     """
 
-    __slots__ = ("_durations", "_is_trivial", "_outside", "_programs", "blocks", "parts")
+    __slots__ = (
+        "_durations", "_has_inner_sizes", "_is_trivial", "_outside", "_programs", "blocks", "parts"
+    )  # fmt: skip
 
     def __init__(self, parts: list[Program | Launch], constants: Collection[int]) -> None:
         self.parts = parts
@@ -60,6 +63,7 @@ class GroupCode:
         self._is_trivial = not programs
         self._programs = programs
         self._durations = Durations()
+        self._has_inner_sizes = has_inner_sizes(one for p in programs for one in p.instructions)
         self._outside = _slots_read(programs) - {0, *constants}
 
     @property
@@ -75,7 +79,7 @@ class GroupCode:
         """Whether a run on inputs of this weight may have the loop."""
         if self._is_trivial:
             return True
-        if self.blocks or not self._durations.is_short(weight):
+        if self.blocks or self._has_inner_sizes or not self._durations.is_short(weight):
             return False
         return not any(program.is_untried for program in self._programs)
 
