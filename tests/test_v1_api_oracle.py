@@ -46,6 +46,17 @@ train.FinalOpsHook train.FeedFnHook train.GlobalStepWaiterHook train.ProfilerHoo
 train.SecondOrStepTimer train.SyncReplicasOptimizer
 train.SyncReplicasOptimizer.make_session_run_hook train.string_input_producer train.batch
 train.shuffle_batch train.maybe_batch_join train.limit_epochs
+nn.dynamic_rnn nn.bidirectional_dynamic_rnn nn.raw_rnn nn.static_rnn
+nn.static_state_saving_rnn nn.static_bidirectional_rnn feature_column.input_layer
+feature_column.linear_model feature_column.numeric_column feature_column.embedding_column
+feature_column.shared_embedding_columns feature_column.crossed_column
+feature_column.categorical_column_with_vocabulary_file
+feature_column.categorical_column_with_vocabulary_list feature_column.bucketized_column
+serialize_sparse deserialize_many_sparse sparse_merge sparse_split create_partitioned_variables
+losses.mean_pairwise_squared_error train.warm_start wrap_function enable_eager_execution
+autograph.to_code autograph.to_graph test.create_local_cluster test.assert_equal_graph_def
+distribute.MirroredStrategy distribute.OneDeviceStrategy mixed_precision.DynamicLossScale
+convert_to_tensor_or_sparse_tensor
 """.split()  # noqa: SIM905 - a list of one hundred quoted names reads worse
 
 
