@@ -30,6 +30,7 @@ COMPLETE = (
     "tideflow.ops.data.functions_api",
     "tideflow.ops.data.grouping_api",
     "tideflow.ops.data.list_sources",
+    "tideflow.ops.data.optional_api",
     "tideflow.ops.data.options_api",
     "tideflow.ops.data.parsed",
     "tideflow.ops.data.record_io",
@@ -38,6 +39,7 @@ COMPLETE = (
     "tideflow.ops.data.session_iterators",
     "tideflow.ops.data.structures_v1",
     "tideflow.ops.data.transformations_api",
+    "tideflow.ops.data.type_specs",
     "tideflow.ops.data.walked",
     "tideflow.ops.nn.activations",
     "tideflow.ops.nn.avg_pools",
@@ -81,6 +83,7 @@ COMPLETE = (
     "tideflow.train.v2.optimizer",
     "tideflow.train.v2.optimizers",
     "tideflow.train.v2.schedules",
+    "tideflow.train.v2.views",
 )
 # Arguments that need no word of their own.
 IMPLIED = ("self", "cls", "name", "args", "kwargs")
@@ -121,7 +124,12 @@ def _is_own(thing):
 
 
 def _methods(cls):
-    """Yield the names and functions of a class's own public methods."""
+    """Yield the names and functions of a class's own public methods.
+
+    Those of TypeSpecs are for the runtime, and TypeSpec says what they do.
+    """
+    if issubclass(cls, tideflow.TypeSpec):
+        return
     for name, member in vars(cls).items():
         if isinstance(member, classmethod | staticmethod):
             member = member.__func__

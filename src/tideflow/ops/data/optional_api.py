@@ -38,23 +38,50 @@ class Optional:
 
     @staticmethod
     def from_value(value: Any) -> Optional:
-        """Return an optional that has a structure of tensors as its value."""
+        """Return an optional that has a value.
+
+        Args:
+          value: a structure of tensors.
+        Example:
+          >>> bool(tf.experimental.Optional.from_value((1, 2.0)).has_value())
+          True
+        """
         made = tensors(value)
         return Optional(apply_op("OptionalFromValue", flat_tensors(made)), specs_of(made))
 
     @staticmethod
     def empty(element_spec: Any) -> Optional:
-        """Return an optional without a value, for values of a structure of TypeSpecs."""
+        """Return an optional without a value.
+
+        Args:
+          element_spec: a structure of TypeSpecs, that of the values for which it stands.
+        Example:
+          >>> nothing = tf.experimental.Optional.empty(tf.TensorSpec([], tf.int32))
+          >>> bool(nothing.has_value())
+          False
+        """
         return Optional(apply_op("OptionalNone"), element_spec)
 
     def has_value(self, name: str | None = None) -> Tensor:
-        """Return whether there is a value, a bool scalar."""
+        """Return whether there is a value, a bool scalar.
+
+        Example:
+          >>> walk = iter(tf.data.Dataset.range(1))
+          >>> [bool(walk.get_next_as_optional().has_value()) for _ in range(2)]
+          [True, False]
+        """
         with _beside(self._variant):
             found: Tensor = apply_op("OptionalHasValue", self._variant, name=name)
         return found
 
     def get_value(self, name: str | None = None) -> Any:
-        """Return the value.  Raises: InvalidArgumentError, where it is computed, without one."""
+        """Return the value.
+
+        Raises: InvalidArgumentError, where it is computed, without one.
+        Example:
+          >>> int(iter(tf.data.Dataset.range(5, 9)).get_next_as_optional().get_value())
+          5
+        """
         with _beside(self._variant):
             found = apply_op(
                 "OptionalGetValue", self._variant, name=name, **attrs_of(self._element_spec)

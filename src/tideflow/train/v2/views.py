@@ -17,10 +17,14 @@ from tideflow.train.checkpoints import children_of, is_tracked, read_object_grap
 
 @export_v2("train.TrackableView")
 class TrackableView:
-    """The objects that an object holds, and all that these hold.
+    """Show the objects that an object holds, and all that these hold.
 
     Args:
       root: the object, or a weak reference to it.
+    Example:
+      >>> view = tf.train.TrackableView(tf.train.Checkpoint(weight=tf.Variable(1.0)))
+      >>> sorted(view.children(view.root)), len(view.descendants())
+      (['weight'], 2)
     """
 
     def __init__(self, root: Any) -> None:
@@ -52,11 +56,18 @@ class TrackableView:
 
 @export_v2("train.CheckpointView")
 class CheckpointView:
-    """The objects of a checkpoint, which are known by numbers; the root's is 0.
+    """Show the objects of a checkpoint, which are known by numbers; the root's is 0.
 
     Args:
       save_path: the checkpoint's prefix.
     Raises: ValueError for a checkpoint that holds no objects.
+    Example:
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     path = tf.train.Checkpoint(weight=tf.Variable(1.0)).write(os.path.join(folder, "a"))
+      ...     view = tf.train.CheckpointView(path)
+      >>> view.children(0), view.descendants()
+      ({'weight': 1}, [0, 1])
     """
 
     def __init__(self, save_path: Any) -> None:
