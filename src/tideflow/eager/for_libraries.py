@@ -149,3 +149,9 @@ ENABLE_CONTROL_FLOW_V2 = True
 def in_xla_context(graph: Any) -> bool:
     """Whether what is built goes to XLA as a whole, so that it must not branch: it never does."""
     return False
+
+
+def compute_batch_size(dataset: Any) -> Tensor:
+    """Return the size of a dataset's batches, an int64 scalar; -1 where it cannot be told."""
+    found: Tensor = apply_op("ComputeBatchSize", dataset._variant)
+    return found

@@ -1,6 +1,7 @@
 """What Keras does to tensors, and takes from below the public API."""
 
 import tensorflow as tf
+from tensorflow.python.data.experimental.ops import distribute
 from tensorflow.python.eager import context
 from tensorflow.python.framework import config as framework_config
 from tensorflow.python.ops.linalg.sparse import sparse_csr_matrix_ops
@@ -56,6 +57,8 @@ def last_of(numbers):
 
 
 print(last_of(tf.constant([5, 6, 7])).get_value().numpy())
+
+print(int(distribute.compute_batch_size(tf.data.Dataset.range(6).batch(3))))
 
 context._reset_context()
 tf.config.set_logical_device_configuration(
