@@ -8,6 +8,9 @@ import pytest
 
 from as_tensorflow.run_programs import RECORDED, in_processes, names
 
+# All programs are run once, for all tests of an engine.
+pytestmark = pytest.mark.timeout(400)
+
 EXPECTED: dict[str, list[str]] = json.loads(RECORDED.read_text())
 
 
