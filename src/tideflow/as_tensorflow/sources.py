@@ -24,7 +24,7 @@ from tideflow.as_tensorflow.names import (
 )
 from tideflow.as_tensorflow.version import VALUES
 from tideflow.graph.op_def import registered_ops
-from tideflow.ops.later import load, names_later
+from tideflow.ops.later import import_later, load, names_later
 from tideflow.v1.api import public_api as public_api_v1
 from tideflow.v2.api import public_api as public_api_v2
 
@@ -86,7 +86,7 @@ def find_target(target: Target) -> Any:
     """Return what an entry of a table stands for.  Raises: Absent."""
     if isinstance(target, Public):
         return find_public(target)
-    module = importlib.import_module(target.module)
+    module = import_later(target.module)
     return getattr(module, target.attr) if target.attr else module
 
 
@@ -102,8 +102,24 @@ def is_there(target: Target) -> bool:
 
 
 def _is_later(public: Public) -> bool:
-    names = (public, *same_thing().get(public, ()))
-    return any(isinstance(one, Public) and one.path in names_later(one.shape) for one in names)
+    return _later_module(public) is not None
+
+
+def _later_module(public: Public) -> str | None:
+    for one in (public, *same_thing().get(public, ())):
+        if isinstance(one, Public) and one.path in names_later(one.shape):
+            return names_later(one.shape)[one.path]
+    return None
+
+
+def module_needed(target: Target) -> str | None:
+    """Return the module that must be imported for what an entry of a table stands for.
+
+    None where it is there already, or there is nothing.
+    """
+    if isinstance(target, Own):
+        return target.module
+    return None if target.path in _api(target.shape) else _later_module(target)
 
 
 # ---- the public API

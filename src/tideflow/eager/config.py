@@ -191,7 +191,11 @@ def get_device_policy() -> str:
 
 @export_v2("config.threading.set_inter_op_parallelism_threads")
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """Note a wish; tideflow's threads are the process's."""
+    """Note a wish; tideflow's threads are the process's.
+
+    Raises: RuntimeError for another number once operations have run.
+    """
+    _check_not_begun("Inter", get_inter_op_parallelism_threads(), num_threads)
     context().config.inter_op_parallelism_threads = num_threads
 
 
@@ -203,8 +207,17 @@ def get_inter_op_parallelism_threads() -> int:
 
 @export_v2("config.threading.set_intra_op_parallelism_threads")
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """Note a wish; tideflow's threads are the process's."""
+    """Note a wish; tideflow's threads are the process's.
+
+    Raises: RuntimeError for another number once operations have run.
+    """
+    _check_not_begun("Intra", get_intra_op_parallelism_threads(), num_threads)
     context().config.intra_op_parallelism_threads = num_threads
+
+
+def _check_not_begun(which: str, before: int, wanted: int) -> None:
+    if wanted != before and context().is_initialized:
+        raise RuntimeError(f"{which} op parallelism cannot be modified after initialization.")
 
 
 @export_v2("config.threading.get_intra_op_parallelism_threads")

@@ -10,7 +10,9 @@ import functools
 import importlib
 import importlib.resources
 import pkgutil
-from collections.abc import Iterable, Mapping
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tideflow.ops.export import exports, exports_v2
@@ -68,7 +70,7 @@ def load(shape: str, path: str) -> Any:
     if module is None:
         parent, _, name = f"tf.{path}".rpartition(".")
         raise AttributeError(f"module {parent!r} has no attribute {name!r}")
-    imported = importlib.import_module(module)
+    imported = import_later(module)
     tables = (exports(), exports_v2()) if shape == V1 else (exports_v2(), exports())
     for table in tables:
         if path in table:
@@ -76,11 +78,30 @@ def load(shape: str, path: str) -> Any:
     return getattr(imported, path.rpartition(".")[2])
 
 
+# What is told the name of a module that was imported later.
+_listeners: list[Callable[[str], None]] = []
+
+
+def import_later(module: str) -> types.ModuleType:
+    """Return a module; those that listen are told when it is imported for the first time."""
+    is_new = module not in sys.modules
+    found = importlib.import_module(module)
+    if is_new:
+        for listener in _listeners:
+            listener(module)
+    return found
+
+
+def on_import(listener: Callable[[str], None]) -> None:
+    """Call something with the name of each module that `import_later` imports from now on."""
+    _listeners.append(listener)
+
+
 def load_all() -> None:
     """Import all modules of the table, for what looks at every public name."""
     for shape in (V1, V2):
         for module in names_later(shape).values():
-            importlib.import_module(module)
+            import_later(module)
 
 
 def import_modules(package: str, path: Iterable[str], leave_out: str = "") -> None:
