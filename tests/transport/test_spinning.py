@@ -11,6 +11,7 @@ import pytest
 
 from clocks import ManualClock
 from tideflow.platform import clock
+from tideflow.platform.processors import usable_processors
 from tideflow.transport.h2.spinning import LoopSpin, SocketSpin, SpinPolicy, spin_s
 
 TWO_CORES = {0, 1}
@@ -46,8 +47,11 @@ class Turns:
 
 
 @pytest.fixture
-def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+def cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: TWO_CORES, raising=False)
+    usable_processors.cache_clear()
+    yield
+    usable_processors.cache_clear()
 
 
 @pytest.fixture
@@ -140,4 +144,5 @@ def test_a_setting_says_for_how_long(cores: None, setting: bool | int, wanted_s:
 
 def test_nobody_spins_on_the_only_core(cores: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
+    usable_processors.cache_clear()
     assert spin_s(True) == 0.0

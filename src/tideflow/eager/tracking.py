@@ -172,9 +172,14 @@ class ListWrapper(UserList[Any], TrackableDataStructure, list[Any]):
 
     def _take_new(self) -> None:
         """Follow the members that are new at the end, and remember what there is."""
-        for place in range(len(self._known), len(self.data)):
-            self.data[place] = sticky_attribute_assignment(self, str(place), self.data[place])
-            self._known.append(self.data[place])
+        self._follow_all(range(len(self._known), len(self.data)))
+
+    def _follow_all(self, places: Iterable[int]) -> None:
+        # A restoration that waits for a member looks at the list when the member is followed.
+        self._known = list(self.data)
+        for place in places:
+            followed = sticky_attribute_assignment(self, str(place), self.data[place])
+            self.data[place] = self._known[place] = followed
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         if self._was_moved:
@@ -192,10 +197,11 @@ class ListWrapper(UserList[Any], TrackableDataStructure, list[Any]):
         return found
 
     def _follow_changed(self, before: list[Any]) -> None:
-        for place, value in enumerate(self.data):
-            if place >= len(before) or before[place] is not value:
-                self.data[place] = sticky_attribute_assignment(self, str(place), value)
-        self._known = list(self.data)
+        self._follow_all(
+            place
+            for place, value in enumerate(list(self.data))
+            if place >= len(before) or before[place] is not value
+        )
 
     def __setitem__(self, index: Any, value: Any) -> None:
         before = list(self.data)
