@@ -131,13 +131,15 @@ def compile_for_cpu(lowered: Any) -> Any:
         return lowered.compile()
 
 
-@functools.cache
 def compiler_key() -> str:
     """Return what compiled code depends on besides what is compiled: versions, options, cores."""
-    versions = version("jax"), version("jaxlib")
-    cores = schedulable_processors()
     flags = os.environ.get("XLA_FLAGS", "")
-    return repr((*versions, flags, CPU_OPTIONS, is_used(), cores))
+    return repr((*_versions(), flags, CPU_OPTIONS, is_used(), schedulable_processors()))
+
+
+@functools.cache
+def _versions() -> tuple[str, str]:
+    return version("jax"), version("jaxlib")
 
 
 def quick_call(compiled: Any) -> Callable[..., Any]:
