@@ -220,7 +220,7 @@ def test_a_port_in_use_is_named_and_the_server_may_try_again():
 
 def test_it_listens_only_where_the_cluster_says():
     server = Server({"local": ["127.0.0.1:0"]})
-    everywhere = Server({"local": ["127.0.0.1:0"]}, listen_all=True)
+    everywhere = Server({"local": ["127.0.0.1:0"]}, listen_all=True, insecure=True)
     try:
         for one, reachable in ((server, False), (everywhere, True)):
             port = int(one.target.rpartition(":")[2])

@@ -125,7 +125,7 @@ def run_on_two_hosts(hosts: tuple[Host, Host], programs: Iterable[str]) -> dict[
         host = hosts[number > 0]
         spec.setdefault(job, []).append(f"{host.address}:{_FIRST_PORT + number}")
         places.append((job, task, host))
-    environment = {**DEFAULTS, "TIDEFLOW_JIT": JitMode.NEVER.value}
+    environment = {**DEFAULTS, "TIDEFLOW_JIT": JitMode.NEVER.value, "TIDEFLOW_INSECURE": "on"}
     with contextlib.ExitStack() as stack:
 
         def start(script: str, host: Host) -> Process:

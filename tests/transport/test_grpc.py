@@ -11,10 +11,13 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.wrappers_pb2 import BytesValue, StringValue
 
+from tideflow.platform.settings import process_settings
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, make_server, methods_of, stub, within
 from tideflow.wire import errors, status
 from transport.contract import Pair, Probe, Prober, run_pair
+
+OPEN = process_settings().replace(insecure=True)
 
 
 class GrpcPair(Pair):
@@ -188,7 +191,7 @@ class TestAddresses:
             await asyncio.open_connection("127.0.0.1", port)
 
     async def test_an_address_of_another_machine_cannot_be_bound(self) -> None:
-        server = make_server("grpc", [], "192.0.2.1:0")
+        server = make_server("grpc", [], "192.0.2.1:0", settings=OPEN)
         with pytest.raises(errors.InvalidArgumentError, match=r"192\.0\.2\.1:0"):
             await server.start()
 
@@ -199,7 +202,8 @@ class TestAddresses:
             await server.start()
 
     async def test_a_server_can_listen_on_every_interface(self) -> None:
-        server = make_server("grpc", [Prober()], "127.0.0.1:0", listen_all=True)
+        settings = process_settings().replace(insecure=True)
+        server = make_server("grpc", [Prober()], "127.0.0.1:0", listen_all=True, settings=settings)
         port = await server.start()
         channel = make_channel(f"127.0.0.1:{port}")
         assert await stub(Probe, channel).Echo(BytesValue()) == BytesValue()

@@ -15,6 +15,7 @@ from tideflow.runtime.loop import run_sync
 from tideflow.transport import stub
 from tideflow.transport.h2 import H2Channel, H2Server, same_host
 from tideflow.transport.h2.shared_memory_limit import is_possible
+from tideflow.transport.peer_user import user_of_unix_peer
 from tideflow.transport.service import bind
 from tideflow.wire import errors
 from transport.certificates import certificates
@@ -71,7 +72,7 @@ async def test_a_peer_of_this_host_comes_by_the_unix_socket(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "localhost", "own"])
 async def test_so_it_does_where_the_server_listens_at_all_addresses(host: str) -> None:
     host = own_address() if host == "own" else host
-    async with served(listen_all=True) as server:
+    async with served(listen_all=True, settings=Settings(insecure=True)) as server:
         assert await way_to(server, host) == {socket.AF_UNIX}
 
 
@@ -105,7 +106,7 @@ async def test_it_is_switched_off_with_shared_memory() -> None:
 
 
 async def test_a_socket_of_another_user_is_not_spoken_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(same_host, "owner_of", lambda connection: 12345)
+    monkeypatch.setattr(same_host, "user_of_unix_peer", lambda connection: 12345)
     async with served() as server:
         assert await way_to(server) == {socket.AF_INET}
 
@@ -115,7 +116,7 @@ def test_the_kernel_tells_whose_a_socket_is() -> None:
         listening.bind(b"\0tideflow.test " + str(id(listening)).encode())
         listening.listen()
         connection.connect(listening.getsockname())
-        assert same_host.owner_of(connection) == os.geteuid()
+        assert user_of_unix_peer(connection) == os.geteuid()
 
 
 async def test_a_peer_that_hangs_up_at_once_leaves_no_socket(
@@ -169,7 +170,7 @@ async def test_the_socket_ends_with_its_server_and_comes_with_the_next() -> None
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "2001:db8::1"])
 async def test_a_port_of_all_addresses_here_is_not_taken_for_one_elsewhere(host: str) -> None:
-    async with served(listen_all=True) as server:
+    async with served(listen_all=True, settings=Settings(insecure=True)) as server:
         assert await same_host.connect(host, server.port) is None
         assert families(server) == set()
 

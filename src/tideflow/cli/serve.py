@@ -31,8 +31,17 @@ _CLUSTER = f"Give --cluster JSON like {_EXAMPLE}\nor a file with such text."
 @click.option(
     "--listen-all",
     is_flag=True,
-    help="Listen on every interface. Anybody who reaches the port can then run graphs here: "
-    "there is no authentication.",
+    help="Listen on every interface, which takes --tls, or --insecure.",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Answer whoever reaches the port, from any host: anybody can then run code here.",
+)
+@click.option(
+    "--allow-local-users",
+    is_flag=True,
+    help="Answer other users of this host, too, not just the own one and root.",
 )
 @click.option(
     "--cpus",
@@ -54,6 +63,8 @@ def serve(
     job: str | None,
     task: int | None,
     listen_all: bool,
+    insecure: bool,
+    allow_local_users: bool,
     cpus: int,
     session_gc: float,
     words: tuple[str, ...],
@@ -63,6 +74,9 @@ def serve(
     The server holds variables, runs parts of graphs, and is a master through which sessions reach
     the whole cluster. It prints one line when it is ready. Cluster, job and task are read from
     TF_CONFIG where options do not give them.
+
+    It answers its own user and root, on this host. At an address that other hosts reach it does not
+    start without --insecure.
 
     \b
     Examples:
@@ -88,6 +102,8 @@ def serve(
                 config=config,
                 listen_all=listen_all,
                 session_gc_s=session_gc,
+                insecure=insecure or None,
+                allow_local_users=allow_local_users or None,
             )
         try:
             click.echo(f"/job:{job}/task:{task} is ready at {server.target} ({_devices(cpus)})")

@@ -106,7 +106,7 @@ def _probe(target: str, timeout_s: float, long_step_s: float) -> ClusterReport:
 
 def render(report: ClusterReport) -> RenderableType:
     """Return a report as tables."""
-    parts: list[RenderableType] = [_tasks_table(report)]
+    parts: list[RenderableType] = [_tasks_table(report), *_warnings(report)]
     devices = [(task.name, d) for task in report.tasks for d in task.devices]
     parts.append(_devices_table(devices, report.others))
     known = [task for task in report.tasks if task.status is not None]
@@ -152,6 +152,15 @@ def _state(task: TaskReport) -> tuple[RenderableType, ...]:
         format_duration(said.uptime_s),
         str(said.running_steps),
     )
+
+
+def _warnings(report: ClusterReport) -> list[RenderableType]:
+    return [
+        Text(f"warning: {task.name} {text}", "yellow")
+        for task in report.tasks
+        if task.status is not None
+        for text in task.status.warning
+    ]
 
 
 def _devices_table(

@@ -95,6 +95,9 @@ class Server:
       settings: of this server and the sessions on it (see `tideflow settings`); None for the
         process's.
       peer_extensions: short for settings that differ in `peer` alone.
+      insecure: short for settings that differ in `insecure` alone: whether the server answers
+        whoever reaches it.
+      allow_local_users: the same for `local_users`: whether it answers other users of its host.
     Raises: ValueError for a bad cluster or place in it; InvalidArgumentError for an unknown
     protocol; what `start` raises.
     """
@@ -112,6 +115,8 @@ class Server:
         session_gc_s: float = 0.0,
         settings: Settings | None = None,
         peer_extensions: bool | None = None,
+        insecure: bool | None = None,
+        allow_local_users: bool | None = None,
     ) -> None:
         server_pb = make_server_def(server_or_cluster_def, job_name, task_index, protocol, config)
         factory = _factories.get(server_pb.protocol)
@@ -120,8 +125,10 @@ class Server:
                 f"no server for protocol {server_pb.protocol!r}; there is: "
                 f"{', '.join(sorted(_factories))}"
             )
-        if peer_extensions is not None:
-            settings = (settings or process_settings()).replace(peer=peer_extensions)
+        given = {"peer": peer_extensions, "insecure": insecure, "local_users": allow_local_users}
+        changes = {name: value for name, value in given.items() if value is not None}
+        if changes:
+            settings = (settings or process_settings()).replace(**changes)
         options = ServerOptions(listen_all, session_gc_s, settings)
         self._runtime = factory(server_pb, options)
         self._state = ServerState.NEW

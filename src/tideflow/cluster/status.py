@@ -13,6 +13,7 @@ from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker.step_states import NotableStep
 from tideflow.cluster.worker_cache import WorkerCache
 from tideflow.platform import clock
+from tideflow.platform.settings import Settings
 from tideflow.runtime.device import Device
 from tideflow.runtime.resources import ResourceManager
 from tideflow.transport import MethodStatistics, Service, methods_of, rpc
@@ -55,7 +56,17 @@ class StatusPage(StatusService):
             running_steps=worker.steps.running_count,
             waited_for=self._master.waited_for(),
             step=[_step_row(step) for step in worker.steps.notable(request.long_step_s)],
+            warning=_warnings(worker.settings),
         )
+
+
+def _warnings(settings: Settings) -> list[str]:
+    found = []
+    if settings.insecure:
+        found.append("answers whoever reaches it (--insecure): anybody can run code as its user")
+    elif settings.local_users:
+        found.append("answers all users of its host (--allow-local-users)")
+    return found
 
 
 def _sessions_of(worker: Worker) -> Iterator[WorkerSession]:

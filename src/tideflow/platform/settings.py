@@ -165,6 +165,15 @@ class Settings:
         "For how many microseconds to look for the next message before sleeping. on: 500, where "
         "there are two cores.",
     )  # fmt: skip
+    local_users: bool = _setting(
+        "TIDEFLOW_LOCAL_USERS", False, _switch(),
+        "Whether a server answers other users of its host, too, not just its own and root.",
+    )  # fmt: skip
+    insecure: bool = _setting(
+        "TIDEFLOW_INSECURE", False, _switch(),
+        "Whether a server answers whoever reaches it, from any host, as TensorFlow's do: anybody "
+        "can then run code as its user.",
+    )  # fmt: skip
     from_variables: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from contextvars import ContextVar, copy_context
 
+from tideflow.transport.identity import Identity
+
 
 class Caller:
     """A connection on which calls come in.
 
     Attributes:
       has_left: whether it has ended.
+      identity: who calls; None where nobody asked.
     """
 
-    __slots__ = ("context", "has_left")
+    __slots__ = ("context", "has_left", "identity")
 
-    def __init__(self) -> None:
+    def __init__(self, identity: Identity | None = None) -> None:
         self.has_left = False
+        self.identity = identity
         # That in which calls are answered; a copy for each.
         self.context = copy_context()
         self.context.run(_caller.set, self)

@@ -197,15 +197,24 @@ class NotGrpcError(errors.UnavailableError):
 
 
 # How the transports' cores say that a peer's first bytes were not HTTP/2.
+# How they begin where the peer lets nobody in who cannot prove who he is.
+REFUSED = "INADEQUATE_SECURITY"
 _OTHER_PROTOCOL = ("Failed parsing HTTP/2", "does not speak HTTP/2")
 
 
-def unreachable_error(path: str, target: str, reason: str) -> errors.UnavailableError:
-    """Return the error of a call for which no connection could be made."""
+def unreachable_error(path: str, target: str, reason: str) -> errors.OpError:
+    """Return the error of a call for which no connection could be made.
+
+    It is PERMISSION_DENIED where the peer does not want us, else UNAVAILABLE.
+    """
     if any(words in reason for words in _OTHER_PROTOCOL):
         return NotGrpcError(
             f"something listens at {target}, but it does not speak gRPC. Give the address of a"
             f" tideflow or TensorFlow server ({path}: {reason})"
+        )
+    if reason.startswith(REFUSED):
+        return errors.PermissionDeniedError(
+            f"{target} does not answer us ({path}): {reason.removeprefix(REFUSED).lstrip(': ')}"
         )
     return errors.UnavailableError(
         f"cannot reach {target} for {path}: is a server running there, and does it speak gRPC?"

@@ -9,15 +9,19 @@ import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import network
+from tideflow.transport.admission import Admission, RefusedError
 from tideflow.transport.answer import answer, answer_stream
 from tideflow.transport.encoding import serialize, written
 from tideflow.transport.h2.grpc import fit_header
+from tideflow.transport.h2.listening import addresses_of, require_loopback, unix_path
 from tideflow.transport.server import TransportServer
 from tideflow.transport.service import Binding, Service, bind
 from tideflow.wire import errors, status
@@ -47,7 +51,11 @@ class GrpcServer(TransportServer):
         *,
         listen_all: bool = False,
         max_message_bytes: int | None = None,
+        settings: Settings | None = None,
     ) -> None:
+        self._settings = settings or process_settings()
+        self._admission = Admission(self._settings)
+        self._own: list[str] = []
         self._bindings = bind(services)
         self._address = _every_interface(host_port) if listen_all else host_port
         self._max_message_bytes = max_message_bytes
@@ -59,6 +67,7 @@ class GrpcServer(TransportServer):
 
     async def start(self) -> int:
         _require_port(self._address)
+        await self._require_loopback()
         server = grpc.aio.server(options=_server_options(self._max_message_bytes))
         server.add_generic_rpc_handlers((_Handlers(self, self._bindings),))
         try:
@@ -70,6 +79,28 @@ class GrpcServer(TransportServer):
         await server.start()
         self._server = server
         return self.port
+
+    async def _require_loopback(self) -> None:
+        if unix_path(self._address) is None:
+            self._own = await addresses_of(self._address)
+            require_loopback(self._address, self._own, is_insecure=self._settings.insecure)
+
+    def _require_own_user(self, context: _Context) -> None:
+        """Refuse calls as our own wire refuses connections.
+
+        grpcio does not tell of connections, and the address of one may be another user's next, so
+        each call is looked at.  Who may use a Unix socket is up to its file.
+        """
+        peer = unquote(context.peer())
+        family, _, place = peer.partition(":")
+        if self._settings.insecure or family not in ("ipv4", "ipv6"):
+            return
+        host, _, port = place.rpartition(":")
+        try:
+            self._admission.require_user(self._own, self.port, (host.strip("[]"), int(port)))
+        except RefusedError as refused:
+            self._admission.tell(refused, self._address)
+            raise errors.PermissionDeniedError(f"refused {refused}") from None
 
     async def stop(self, grace_s: float = 0.0) -> None:
         server, self._server = self._server, None
@@ -104,6 +135,7 @@ class GrpcServer(TransportServer):
         assert task is not None
         self._calls.add(task)
         try:
+            self._require_own_user(context)
             response = await answer(binding, _parse(binding, data))
             reply = await written(response, binding.spec.path, serialize)
             binding.statistics.sent_bytes += len(reply)
@@ -126,6 +158,7 @@ class GrpcServer(TransportServer):
         assert task is not None
         self._calls.add(task)
         try:
+            self._require_own_user(context)
             async for response in answer_stream(binding, _parse_each(binding, requests)):
                 reply = await written(response, binding.spec.path, serialize)
                 binding.statistics.sent_bytes += len(reply)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -20,6 +22,9 @@ _BACKLOG = 1024
 _LOOPBACK = "127.0.0.1"
 # Nothing is sent there: a datagram socket that is connected says from where it would send.
 _ANY_PORT = 9
+# NETLINK_SOCK_DIAG of linux/netlink.h, and room for an answer about one socket.
+_SOCK_DIAG = 4
+_SOCK_DIAG_BYTES = 4096
 
 
 # ---- names
@@ -49,6 +54,28 @@ def is_address_of_this_host(address: str) -> bool:
         asked.connect((address, _ANY_PORT))
         return bool(asked.getsockname()[0] == address)
     return False
+
+
+def ask_socket_table(request: bytes) -> bytes:
+    """Return the kernel's answer to one request for its table of sockets (see peer_user.py).
+
+    It answers at once, within the call.  Raises: OSError where it has no such way.
+    """
+    if not hasattr(socket, "AF_NETLINK"):
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+    kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+    with socket.socket(socket.AF_NETLINK, kind, _SOCK_DIAG) as asked:
+        asked.sendto(request, (0, 0))
+        return asked.recv(_SOCK_DIAG_BYTES)
+
+
+@contextlib.contextmanager
+def listening_briefly() -> Iterator[tuple[str, int]]:
+    """Give the address and port of a socket at which nobody is ever accepted.  Raises: OSError."""
+    with socket.socket() as made:
+        made.bind((_LOOPBACK, 0))
+        made.listen(1)
+        yield made.getsockname()
 
 
 # ---- connections of the loop

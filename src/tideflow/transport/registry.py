@@ -69,7 +69,11 @@ class GrpcioTransport:
     ) -> TransportServer:
         _refuse_tls(tls)
         made: TransportServer = _import_grpcio("grpc_server").GrpcServer(
-            services, host_port, listen_all=listen_all, max_message_bytes=max_message_bytes
+            services,
+            host_port,
+            listen_all=listen_all,
+            max_message_bytes=max_message_bytes,
+            settings=settings,
         )
         return made
 

@@ -38,7 +38,7 @@ from tideflow.transport.h2.failure_detector import (
     Look,
     Ping,
 )
-from tideflow.transport.h2.faults import ErrorCode
+from tideflow.transport.h2.faults import ErrorCode, name_of
 from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.heartbeat import PING_TIMEOUT_S, let_kernel_watch
@@ -209,7 +209,16 @@ class BlockingConnection(ClientCalls):
             while core.has_output:
                 self._send(core.take_output(_TURN_BYTES), deadline_s)
         except OSError as error:
+            self._hear_last_words()
             self._lose(str(error))
+
+    def _hear_last_words(self) -> None:
+        """Read what a peer that hung up has said before: perhaps why."""
+        self._timeout_s = 0.0
+        self._socket.settimeout(0.0)
+        with contextlib.suppress(BlockingIOError):
+            while not self.failure:
+                self._receive()
 
     def _send(self, out: list[Buffer], deadline_s: float | None) -> None:
         """Send all, unless the peer is given up meanwhile."""
@@ -299,6 +308,8 @@ class BlockingConnection(ClientCalls):
     def handle(self, event: Event) -> None:
         if type(event) is GoAway:
             self.end_unprocessed(event)
+            if event.code == ErrorCode.INADEQUATE_SECURITY:
+                self._lose(f"{name_of(event.code)}: {event.text}")
         elif type(event) is ConnectionFailed:
             with contextlib.suppress(OSError):  # it goes anyway; this only tells the peer why
                 self._socket.sendall(b"".join(self.core.take_output()))

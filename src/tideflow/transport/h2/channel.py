@@ -15,7 +15,13 @@ from tideflow.platform import clock
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
-from tideflow.transport.channel import Channel, Metadata, deadline_error, unreachable_error
+from tideflow.transport.channel import (
+    REFUSED,
+    Channel,
+    Metadata,
+    deadline_error,
+    unreachable_error,
+)
 from tideflow.transport.encoding import written
 from tideflow.transport.h2 import same_host
 from tideflow.transport.h2.blocking import BlockingCalls
@@ -299,7 +305,8 @@ class H2Channel(Channel):
             link = self.link
             if link is not None and link.is_lost:
                 self._last_failure = link.lost_reason
-            if (link is None or link.is_lost) and not wait_for_ready and not self._closed:
+            is_vain = not wait_for_ready or self._last_failure.startswith(REFUSED)
+            if (link is None or link.is_lost) and is_vain and not self._closed:
                 raise unreachable_error(method.path, self.target, self._last_failure)
 
     async def _within(self, deadline_s: float | None, wait: object) -> None:

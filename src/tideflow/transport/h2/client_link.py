@@ -114,6 +114,9 @@ class ClientLink(ClientCalls, Link):
 
     def _on_go_away(self, event: GoAway) -> None:
         self.end_unprocessed(event)
+        if event.code == ErrorCode.INADEQUATE_SECURITY:
+            self.abort(f"{name_of(event.code)}: {event.text}")
+            return
         if event.code and not self.ready.done():
             self.ready.set_exception(ConnectionError(f"{name_of(event.code)}: {event.text}"))
         self._free_slots()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import ipaddress
+import logging
 import os
 import re
 import socket
@@ -16,6 +18,8 @@ from tideflow.transport import network
 from tideflow.transport.h2.same_host import listen_beside
 from tideflow.transport.h2.tls import HANDSHAKE_S, SHUTDOWN_S
 from tideflow.wire import errors
+
+_LOGGER = logging.getLogger(__name__)
 
 _UNIX = "unix:"
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -47,12 +51,15 @@ async def listen(
     listen_all: bool,
     tls: ssl.SSLContext | None,
     shares_host: bool = False,
+    is_insecure: bool = False,
 ) -> tuple[list[asyncio.Server], int]:
     """Listen at an address, or at its port on every interface; return the servers and the port.
 
     shares_host: peers of this host come in by a Unix socket beside the port (see same_host.py).
+    is_insecure: without TLS, other hosts may reach the address as well.
 
-    Raises: as TransportServer.start.
+    Raises: as TransportServer.start; FailedPreconditionError for an address that other hosts reach,
+    without TLS.
     """
     path = unix_path(address)
     try:
@@ -60,12 +67,14 @@ async def listen(
             server = await network.listen_unix(make_protocol, path, **_arguments_of(tls))
             return [server], 0
         try:
-            host, port = split_host_port(address)
+            _, port = split_host_port(address)
         except errors.InvalidArgumentError:
             raise errors.InvalidArgumentError(
                 f"cannot listen at {address!r}: give HOST:PORT"
             ) from None
-        hosts = ["0.0.0.0", "::"] if listen_all else await _addresses_of(host)
+        hosts = ["0.0.0.0", "::"] if listen_all else await addresses_of(address)
+        if tls is None:
+            require_loopback(address, hosts, is_insecure=is_insecure)
         servers, port = await _listen_at(
             make_protocol, hosts, port, tls=tls, needs_all=not listen_all
         )
@@ -80,7 +89,35 @@ async def listen(
         raise _bind_error(address, error) from error
 
 
-async def _addresses_of(host: str) -> list[str]:
+def require_loopback(address: str, hosts: list[str], *, is_insecure: bool) -> None:
+    """Let a server without TLS listen where other hosts reach it only if that is wanted, and warn.
+
+    address: as the user wrote it.  hosts: what it stands for.
+    Raises: FailedPreconditionError.
+    """
+    wide = [host for host in hosts if not ipaddress.ip_address(host.partition("%")[0]).is_loopback]
+    if not wide:
+        return
+    if not is_insecure:
+        raise errors.FailedPreconditionError(
+            f"{address} ({', '.join(wide)}) is reached from other hosts, where nobody is known"
+            " without TLS: anybody could run code here. Give --tls DIR (`tideflow certs` makes"
+            " one), or --insecure to do without, as clusters with TensorFlow's own servers or"
+            " clients on other hosts must, unless they come through `tideflow proxy`. In a program:"
+            " Server(..., tls=DIR) or Server(..., insecure=True); for all of a process:"
+            " TIDEFLOW_TLS=DIR or TIDEFLOW_INSECURE=on"
+        )
+    _LOGGER.warning(
+        "%s is open to whoever reaches it (--insecure): anybody can run code as this user", address
+    )
+
+
+async def addresses_of(address: str) -> list[str]:
+    """Return the addresses that a server at HOST:PORT listens at.
+
+    Raises: InvalidArgumentError for another text; socket.gaierror for an unknown host.
+    """
+    host, _ = split_host_port(address)
     found = await network.resolve(host, None, to_listen=True)
     return list(dict.fromkeys(str(where[0]) for *_, where in found))
 

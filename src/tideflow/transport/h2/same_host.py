@@ -3,7 +3,7 @@
 It takes a tenth less time than TCP, and nothing else is different: the same server accepts at both.
 The socket's name is abstract: it is in no file system, ends with its server, and is known where the
 port is, in one network namespace.  Anybody may take a name, so a client looks whose the socket is,
-as the kernel says, before it says a word.  A server need not look: TCP takes anybody as well.
+as the kernel says, before it says a word.  So does a server (see admission.py).
 Source: unix(7)
 """
 
@@ -14,15 +14,14 @@ import contextlib
 import ipaddress
 import os
 import socket
-import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tideflow.transport import network
 from tideflow.transport.h2.shared_memory_limit import is_possible
+from tideflow.transport.peer_user import user_of_unix_peer
 
 _ANY = "*"
-_CREDENTIALS = struct.Struct("3i")
 
 
 async def listen_beside(
@@ -72,17 +71,10 @@ def _connect_to_any(found: Iterable[Any]) -> socket.socket | None:
 def _connect_to(name: bytes) -> socket.socket | None:
     with contextlib.suppress(OSError):
         made = network.open_unix(name, timeout_s=0.0)
-        if owner_of(made) == os.geteuid():
+        if user_of_unix_peer(made) == os.geteuid():
             return made
         made.close()
     return None
-
-
-def owner_of(connection: socket.socket) -> int:
-    """Return the user who listens at the other end of a connection."""
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, user, _ = _CREDENTIALS.unpack(found)
-    return int(user)
 
 
 def socket_name(address: str, port: int) -> bytes:

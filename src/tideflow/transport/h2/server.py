@@ -9,7 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tideflow.platform.settings import Settings, process_settings
-from tideflow.transport.h2 import listening
+from tideflow.transport import peer_user
+from tideflow.transport.admission import Admission, RefusedError
+from tideflow.transport.h2 import frames, listening
+from tideflow.transport.h2.arrival import Arrival
+from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.messages import Parser
@@ -60,6 +64,7 @@ class H2Server(TransportServer):
             path: Parser(binding.spec.request_type) for path, binding in self.bindings.items()
         }
         self.services = ", ".join(sorted({b.spec.service for b in self.bindings.values()}))
+        self.admission = Admission(self.settings, trusts_tls=tls is not None)
         self._listen_all = listen_all
         self._tls = offer_h2(tls)
         self._listening: list[asyncio.Server] | None = None
@@ -68,10 +73,11 @@ class H2Server(TransportServer):
 
     async def start(self) -> int:
         self._listening, self.port = await listening.listen(
-            lambda: ServerLink(self),
+            self._new_link,
             self.address,
             listen_all=self._listen_all,
             tls=self._tls,
+            is_insecure=self.settings.insecure,
             shares_host=self._tls is None and most_shared_bytes(self.settings.shared_memory) > 0,
         )
         for server in self._listening:
@@ -81,6 +87,19 @@ class H2Server(TransportServer):
         if self.address.endswith(":0"):
             self.address = f"{self.address[:-1]}{self.port}"
         return self.port
+
+    def _new_link(self) -> asyncio.BaseProtocol:
+        link = ServerLink(self)
+        if self._tls is not None or peer_user.kernel_answers():
+            return link
+        return Arrival(link, self.admission.identify_slowly, self.refuse)
+
+    def refuse(self, transport: Any, refused: RefusedError) -> None:
+        """Hang up on a peer that may not speak here, with the reason, and write it to the log."""
+        self.admission.tell(refused, self.address)
+        farewell = frames.goaway_frame(0, ErrorCode.INADEQUATE_SECURITY, f"refused {refused}")
+        transport.write(frames.settings_frame({}) + farewell)
+        transport.close()
 
     async def stop(self, grace_s: float = 0.0) -> None:
         servers, self._listening = self._listening, None

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from google.protobuf.message import DecodeError, Message
 
 from tideflow.platform.settings import Settings
+from tideflow.transport.admission import Admission, RefusedError
 from tideflow.transport.answer import answer, answer_stream, as_op_error, begin_answer
 from tideflow.transport.callers import Caller
 from tideflow.transport.encoding import takes_long_to_write, written
@@ -41,6 +42,7 @@ from tideflow.transport.h2.messages import (
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
 from tideflow.transport.h2.spinning import loop_spin, spin_s
+from tideflow.transport.identity import Identity
 from tideflow.transport.service import AtOnce, Binding
 from tideflow.wire import errors
 
@@ -56,6 +58,11 @@ class Host(Protocol):
     settings: Settings
     max_message_bytes: int | None
     is_ending: bool
+    admission: Admission
+
+    def refuse(self, transport: Any, refused: RefusedError) -> None:
+        """Send a peer away that may not speak here."""
+        ...
 
     def unknown_error(self, path: str) -> errors.OpError:
         """Return what a call gets whose method nobody here has."""
@@ -125,6 +132,12 @@ class ServerLink(Link):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._server.links.add(self)
+        if self._caller.identity is None:
+            try:
+                self.let_in(self._server.admission.identify(transport))
+            except RefusedError as refused:
+                self._server.refuse(transport, refused)
+                return
         super().connection_made(transport)
         if self._server.is_ending:
             self.leave()
@@ -134,6 +147,10 @@ class ServerLink(Link):
         self._server.links.discard(self)
         self._caller.has_left = True
         self.closed.set()
+
+    def let_in(self, identity: Identity) -> None:
+        """Take note of who is at the other end, before anything is read."""
+        self._caller.identity = identity
 
     @property
     def has_calls(self) -> bool:

@@ -15,7 +15,7 @@ class ServerStatusRequest(_message.Message):
     def __init__(self, long_step_s: _Optional[float] = ...) -> None: ...
 
 class ServerStatusResponse(_message.Message):
-    __slots__ = ("task", "address", "pid", "uptime_s", "version", "cluster", "device", "master_session", "worker_session", "resource", "method", "running_steps", "waited_for", "step")
+    __slots__ = ("task", "address", "pid", "uptime_s", "version", "cluster", "device", "master_session", "worker_session", "resource", "method", "running_steps", "waited_for", "step", "warning")
     TASK_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,7 @@ class ServerStatusResponse(_message.Message):
     RUNNING_STEPS_FIELD_NUMBER: _ClassVar[int]
     WAITED_FOR_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     task: str
     address: str
     pid: int
@@ -44,7 +45,8 @@ class ServerStatusResponse(_message.Message):
     running_steps: int
     waited_for: _containers.RepeatedScalarFieldContainer[str]
     step: _containers.RepeatedCompositeFieldContainer[StepStatus]
-    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterDef, _Mapping]] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., master_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., worker_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceStatus, _Mapping]]] = ..., method: _Optional[_Iterable[_Union[MethodStatus, _Mapping]]] = ..., running_steps: _Optional[int] = ..., waited_for: _Optional[_Iterable[str]] = ..., step: _Optional[_Iterable[_Union[StepStatus, _Mapping]]] = ...) -> None: ...
+    warning: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., address: _Optional[str] = ..., pid: _Optional[int] = ..., uptime_s: _Optional[float] = ..., version: _Optional[str] = ..., cluster: _Optional[_Union[_cluster_pb2.ClusterDef, _Mapping]] = ..., device: _Optional[_Iterable[_Union[_device_pb2.DeviceAttributes, _Mapping]]] = ..., master_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., worker_session: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., resource: _Optional[_Iterable[_Union[ResourceStatus, _Mapping]]] = ..., method: _Optional[_Iterable[_Union[MethodStatus, _Mapping]]] = ..., running_steps: _Optional[int] = ..., waited_for: _Optional[_Iterable[str]] = ..., step: _Optional[_Iterable[_Union[StepStatus, _Mapping]]] = ..., warning: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StepStatus(_message.Message):
     __slots__ = ("step_id", "is_running", "seconds", "story")

@@ -1,0 +1,128 @@
+"""Who may speak on a connection that a server has accepted: decided before a byte of it is read.
+
+Rule 1: whoever runs the server, and root, may on the same host, as the kernel knows them.
+Rule 2: others of the host may where the server was told so (Settings.local_users).
+Rule 3: from other hosts nobody may without TLS, unless the server was told to do without any proof
+        (Settings.insecure).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import Any
+
+from tideflow.blocking import FILES, run_blocking
+from tideflow.platform import clock
+from tideflow.platform.settings import Settings
+from tideflow.transport.identity import Identity, Kind
+from tideflow.transport.limited_log import LimitedLog
+from tideflow.transport.peer_user import (
+    Ends,
+    ends_of,
+    kernel_answers,
+    user_in_tables,
+    user_of_tcp_peer,
+    user_of_unix_peer,
+)
+
+_LOGGER = logging.getLogger(__name__)
+_ROOT = 0
+
+OPEN_TO_USERS = (
+    "start it with --allow-local-users (in a program: Server(..., allow_local_users=True), or "
+    "TIDEFLOW_LOCAL_USERS=on) to let other users of this host in"
+)
+
+
+class RefusedError(Exception):
+    """A peer may not speak here; the text says who it is, and what would let it in."""
+
+
+class Admission:
+    """What a server asks about its connections.
+
+    Args:
+      settings: of the server.
+      trusts_tls: whether everybody whom the server's own TLS context lets in may speak.
+    """
+
+    def __init__(self, settings: Settings, *, trusts_tls: bool = False) -> None:
+        self._trusts_tls = trusts_tls
+        self._is_insecure = settings.insecure
+        self._admits_users = settings.local_users
+        self._log = LimitedLog(_LOGGER, clock.monotonic_s)
+
+    def identify(self, transport: Any) -> Identity:
+        """Return who is at the other end of a transport.  Raises: RefusedError."""
+        quick = self._without_looking(transport)
+        if quick is not None:
+            return quick
+        connection = transport.get_extra_info("socket")
+        if connection.family == socket.AF_UNIX:
+            return self._user(user_of_unix_peer(connection), "")
+        ends = _ends_of(transport)
+        return self._tcp_peer(ends, user_of_tcp_peer(ends))
+
+    async def identify_slowly(self, transport: Any) -> Identity:
+        """Do as `identify`, where the kernel does not tell of single sockets."""
+        connection = transport.get_extra_info("socket")
+        if connection.family == socket.AF_UNIX:
+            return self.identify(transport)
+        quick = self._without_looking(transport)
+        if quick is not None:
+            return quick
+        ends = _ends_of(transport)
+        return self._tcp_peer(ends, await run_blocking(FILES, lambda _: user_in_tables(ends)))
+
+    def require_user(self, own: list[str], port: int, peer: Any) -> None:
+        """Do as `identify` for a TCP connection of which only the peer's address is known.
+
+        own, port: where the server listens.  peer: as sockets give it.  Raises: RefusedError.
+        """
+        ask = user_of_tcp_peer if kernel_answers() else user_in_tables
+        possible = [ends_of((one, port), peer) for one in own]
+        for ends in possible:
+            user = ask(ends) if ends.own[0].version == ends.peer[0].version else None
+            if user is not None:
+                break
+        self._tcp_peer(ends, user)
+
+    def _without_looking(self, transport: Any) -> Identity | None:
+        if self._is_insecure:
+            return Identity(Kind.UNPROVEN, "anybody, as the server runs with --insecure")
+        if self._trusts_tls and transport.get_extra_info("ssl_object") is not None:
+            return Identity(Kind.UNPROVEN, "a peer whom the TLS context of the server lets in")
+        return None
+
+    def _tcp_peer(self, ends: Ends, user: int | None) -> Identity:
+        where = f"{ends.peer[0]} port {ends.peer[1]}"
+        if user is not None:
+            return self._user(user, where)
+        if ends.is_within_host:
+            raise RefusedError(f"{where}, which has hung up already")
+        raise RefusedError(
+            f"{where}, which is another host: without TLS only this host may call the server; start"
+            " it with --tls DIR (`tideflow certs` makes what that needs), or with --insecure to let"
+            " anybody run code as its user"
+        )
+
+    def _user(self, user: int, where: str) -> Identity:
+        if user in (os.geteuid(), _ROOT):
+            return Identity(Kind.LOCAL_USER, f"the user {user} of this host")
+        if self._admits_users:
+            return Identity(Kind.UNPROVEN, f"the user {user} of this host")
+        at = f" at {where}" if where else ""
+        raise RefusedError(
+            f"the user {user} of this host{at}: the server answers its own user ({os.geteuid()}) "
+            f"and root; {OPEN_TO_USERS}"
+        )
+
+    def tell(self, refused: RefusedError, address: str) -> None:
+        """Write to the log who was refused; not more often than somebody can read."""
+        self._log.warning("%s refused %s", address, refused)
+
+
+def _ends_of(transport: Any) -> Ends:
+    return ends_of(transport.get_extra_info("sockname"), transport.get_extra_info("peername"))
