@@ -110,6 +110,27 @@ def test_numpy_is_chosen_where_it_is_faster():
     assert [trial.note_compiled(2 * SHORT) for _ in range(9)][-1] is Choice.NUMPY
 
 
+def test_runs_beside_the_compiler_are_not_compared_with_others():
+    trial = made(LONG)
+    assert trial.note_compiled(4 * LONG, is_disturbed=True) is None
+    assert [trial.note_compiled(2 * LONG, is_disturbed=True) for _ in range(20)] == [None] * 20
+    assert not trial.wants_numpy, "steps go on with compiled code meanwhile"
+    assert [trial.note_compiled(0.9 * LONG) for _ in range(2)] == [None] * 2
+    while trial.wants_numpy:
+        trial.note_numpy(LONG)
+    assert [trial.note_compiled(0.9 * LONG) for _ in range(6)][-1] is Choice.COMPILED
+
+
+def test_a_compiler_that_never_rests_keeps_no_trial_from_its_end():
+    trial = made(SHORT, SHORT)
+    for _ in range(1000):
+        if trial.wants_numpy:
+            trial.note_numpy(SHORT, is_disturbed=True)
+        elif trial.choice is Choice.TRYING:
+            trial.note_compiled(2 * SHORT, is_disturbed=True)
+    assert trial.choice is Choice.NUMPY
+
+
 def test_a_wait_ends_with_the_compiler_or_with_what_the_step_may_wait():
     step = StopFlag()
     step.may_wait_s = 60.0

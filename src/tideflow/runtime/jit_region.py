@@ -158,7 +158,8 @@ class Region:
         started = clock.monotonic_s()
         self.fallback.run(slots)
         if not self.is_forced:
-            entry.note_numpy(clock.monotonic_s() - started)
+            took_s = clock.monotonic_s() - started
+            entry.note_numpy(took_s, is_disturbed=jit_thread.is_compiling())
             if entry.is_due:
                 self._note_tried()
 
@@ -305,7 +306,7 @@ class Region:
             slots[slot] = slots[source]
 
     def _note_trial(self, entry: Trial, took: float) -> None:
-        if entry.note_compiled(took) is Choice.NUMPY:
+        if entry.note_compiled(took, is_disturbed=jit_thread.is_compiling()) is Choice.NUMPY:
             self._leave_to_numpy(entry)
 
     def _note_run(self, entry: Trial, took_s: float, enough_s: float) -> None:

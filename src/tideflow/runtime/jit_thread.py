@@ -57,6 +57,11 @@ class JobThread:
                 except RuntimeError:  # the system gives no more threads
                     _LOGGER.debug("nothing is compiled at present", exc_info=True)
 
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there are jobs, at hand or waiting."""
+        return self._thread is not None
+
     def wait(self) -> bool:
         """Wait until there is no job; return whether there was one."""
         has_waited = False
@@ -128,6 +133,12 @@ def submit(job: Callable[[], object]) -> None:
 def submit_request(job: Callable[[], object]) -> None:
     """Have a job run that waits for another process most of the time."""
     _threads.requests.submit(job)
+
+
+def is_compiling() -> bool:
+    """Whether something is compiled at present, here or for this process: steps have less of the
+    processors meanwhile."""
+    return _threads.compiler.has_jobs or _threads.requests.has_jobs
 
 
 def wait_until_compiled() -> None:

@@ -22,6 +22,8 @@ _TRIALS = 9
 # Compiled code that takes so much less than NumPy is chosen after so many runs.
 _CLEARLY_FASTER = 0.6
 _TRIALS_IF_CLEAR = 3
+# Runs beside the compiler are timed after all when there have been so many.
+_MOST_DISTURBED = 100
 # From so long a run on, one step waits for the compiler, which is done sooner when steps leave it
 # the cores and the interpreter: for as long as so many runs take.
 LONG_RUN_S = 3e-3
@@ -52,8 +54,9 @@ class Trial:
     """
 
     __slots__ = (
-        "_early_s", "_has_run_enough", "_is_asked", "_is_done", "_lock", "_ran_s", "bounds",
-        "choice", "compiled_s", "executable", "is_awaited", "may_wait", "numpy_s", "signature",
+        "_disturbed", "_early_s", "_has_run_enough", "_is_asked", "_is_done", "_lock", "_ran_s",
+        "bounds", "choice", "compiled_s", "executable", "is_awaited", "may_wait", "numpy_s",
+        "signature",
     )  # fmt: skip
 
     def __init__(self, signature: Signature | None = None) -> None:
@@ -68,6 +71,8 @@ class Trial:
         # Of runs before the compiler was asked for this.
         self._early_s: list[float] = []
         self._is_asked = False
+        # Runs that were not timed, as the compiler worked beside them.
+        self._disturbed = 0
         # Of runs of code that may be improved.
         self._ran_s = 0.0
         self._has_run_enough = False
@@ -112,9 +117,9 @@ class Trial:
         """Take note that the compiler is asked by a step; it waits if it can, and is long."""
         self.may_wait = can_wait and self._is_long
 
-    def note_numpy(self, took_s: float) -> None:
-        """Take note of a run with NumPy."""
-        if len(self.numpy_s) < _TRIALS:
+    def note_numpy(self, took_s: float, *, is_disturbed: bool = False) -> None:
+        """Take note of a run with NumPy.  is_disturbed: the compiler worked beside it."""
+        if len(self.numpy_s) < _TRIALS and not self._leaves_out(is_disturbed):
             self.numpy_s.append(took_s)
         if self.choice is Choice.COMPILING and not self._is_asked:
             self._early_s.append(took_s)
@@ -123,6 +128,7 @@ class Trial:
         """Take note of compiled code.  is_forced: it is not compared with NumPy."""
         # Those noted while the compiler had a core of its own are no measure.
         self.numpy_s.clear()
+        self._disturbed = 0
         self.executable = executable
         self.choice = Choice.COMPILED if is_forced else Choice.TRYING
 
@@ -141,9 +147,15 @@ class Trial:
         """End the waits: there is compiled code, or there will be none."""
         self._is_done.set()
 
-    def note_compiled(self, took_s: float) -> Choice | None:
-        """Take note of a run of compiled code; return the choice where one has been made."""
+    def note_compiled(self, took_s: float, *, is_disturbed: bool = False) -> Choice | None:
+        """Take note of a run of compiled code; return the choice where one has been made.
+
+        is_disturbed: the compiler worked beside it, for other code.
+        """
         with self._lock:
+            # The first one tells that the code has been called.
+            if self.compiled_s and self._leaves_out(is_disturbed):
+                return None
             self.compiled_s.append(took_s)
             if len(self.compiled_s) == _TRIALS_IF_CLEAR and self._is_clearly_faster:
                 self.choice = Choice.COMPILED
@@ -152,6 +164,14 @@ class Trial:
             else:
                 return None
             return self.choice
+
+    def _leaves_out(self, is_disturbed: bool) -> bool:
+        """Whether a run is not to be timed: NumPy's would be compared with one that had the
+        processors for itself, or the other way round."""
+        if not is_disturbed or self._disturbed >= _MOST_DISTURBED:
+            return False
+        self._disturbed += 1
+        return True
 
     def note_run(self, took_s: float, enough_s: float) -> bool:
         """Take note of a run of compiled code; return whether this one makes it enough in all."""
