@@ -2,7 +2,7 @@
 
 The beginnings and ends of spans in all processes (see benchmarks.profiled) are put in the order of
 one clock.  A line of the table is the time from one of them to the next, so that the lines add up
-to the step.
+to the step.  Below it is how often threads wait in a step, and so have to be woken.
 """
 
 from __future__ import annotations
@@ -20,27 +20,35 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks import wakeups
 from benchmarks.__main__ import chosen
 from benchmarks.figures import Figure
 from benchmarks.processes import Cluster, Process
 from benchmarks.report import PAGE, machine, markdown_table, write_part
+from benchmarks.wakeups import Switches, between, switches_of
 
 _MODULE = "benchmarks.profiled"
 _DEFAULT = ["remote-add", "floats", "ps-small-mlp"]
 # Stamps that only some steps have are no part of the usual way.
 _USUAL = 0.8
 Found = dict[str, dict[str, Any]]
+Waits = dict[str, list[Switches]]
 
 
-def observe(figure: Figure, what: str) -> Found:
-    """Return what each process recorded, `what` being "record" or "functions"."""
+def observe(figure: Figure, what: str, in_worker: bool = False) -> tuple[Found, Waits]:
+    """Return what each process recorded, `what` being "record" or "functions", and its waits.
+
+    in_worker: the worker is in the client's process.
+    """
     load = figure.load
-    with closing(Cluster("tideflow", load.jobs, module=_MODULE)) as cluster:
+    absent = ("worker",) if in_worker else ()
+    with closing(Cluster("tideflow", load.jobs, module=_MODULE, absent=absent)) as cluster:
         told = {
             "program": load.program,
             "arguments": load.arguments,
             "steps": load.steps,
             "target": cluster.target(0),
+            "cluster": cluster.addresses if in_worker else None,
         }
         with closing(Process("measure", json.dumps(told), module=_MODULE)) as client:
             client.answer("warm")
@@ -50,13 +58,17 @@ def observe(figure: Figure, what: str) -> Found:
             for process in processes.values():
                 process.tell(what)
                 process.answer("obeyed")
+            before = {name: switches_of(one.pid) for name, one in processes.items()}
             client.tell("run")
             client.answer("ran")
+            waits = {
+                name: between(before[name], switches_of(one.pid)) for name, one in processes.items()
+            }
             found = {}
             for name, process in processes.items():
                 process.tell("stop")
                 found[name] = json.loads(process.answer("{"))
-            return found
+            return found, waits
 
 
 Stamp = tuple[str, str, str, int]
@@ -106,8 +118,8 @@ def _words(stamp: Stamp) -> str:
     return f"{process}: {name}{f' ({number})' if number > 1 else ''} {edge}"
 
 
-def as_markdown(figure: Figure, found: Found) -> str:
-    """Return the table of one figure."""
+def as_markdown(figure: Figure, found: Found, waits: Waits, title: str) -> str:
+    """Return the tables of one figure."""
     total, parts = timeline(found)
     rows = [
         [f"{first} → {then}", f"{at:.0f}", f"{lasts:.1f}", f"{100 * lasts / total:.0f} %"]
@@ -115,8 +127,10 @@ def as_markdown(figure: Figure, found: Found) -> str:
     ]
     steps = figure.load.steps
     return (
-        f"### {figure.title}: {total:.0f} us (median of {steps} steps, spans recorded)\n\n"
+        f"### {title}: {total:.0f} us (median of {steps} steps, spans recorded)\n\n"
         + markdown_table(["from → to", "at, us", "lasts, us", "share"], rows)
+        + "\n\n"
+        + wakeups.as_markdown(waits, steps)
     )
 
 
@@ -151,12 +165,16 @@ def main(arguments: Sequence[str]) -> None:
     for figure in chosen(options.figure or _DEFAULT):
         if not figure.load.jobs or figure.client is not None or figure.load.clients > 1:
             continue
-        with console.status(figure.title):
-            parts.append(as_markdown(figure, observe(figure, "record")))
-            if options.functions:
-                found = observe(figure, "functions")
-                parts.append(functions_as_markdown(figure, found, options.functions))
-        print("\n\n".join(parts[-2 if options.functions else -1 :]) + "\n", flush=True)
+        # The worker may as well be in the client's process where other tasks are there, too.
+        for in_worker in (False, True) if len(figure.load.jobs) > 1 else (False,):
+            title = figure.title + (", client in the worker's process" if in_worker else "")
+            with console.status(title):
+                made = [as_markdown(figure, *observe(figure, "record", in_worker), title)]
+                if options.functions:
+                    found, _ = observe(figure, "functions", in_worker)
+                    made.append(functions_as_markdown(figure, found, options.functions))
+            print("\n\n".join(made) + "\n", flush=True)
+            parts.extend(made)
     if options.write:
         write_part(PAGE, "profile", "\n\n".join(parts))
 

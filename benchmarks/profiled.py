@@ -162,8 +162,19 @@ def _serve(cluster: str, job: str, task: str) -> None:
         told.obey(line)
 
 
-def _measure(program: str, arguments: dict[str, Any], steps: int, target: str) -> None:
+def _measure(
+    program: str,
+    arguments: dict[str, Any],
+    steps: int,
+    target: str,
+    cluster: dict[str, list[str]] | None = None,
+) -> None:
+    """Run steps when told; with a cluster this process is its worker, too."""
     told = Told()
+    if cluster is not None:
+        spec = tf.train.ClusterSpec(cluster)
+        worker = tf.train.Server(spec, job_name="worker", task_index=0)
+        target = worker.target
     step = PROGRAMS[program](tf, target, **arguments)
     warm(step, steps)
     print("warm", flush=True)

@@ -28,6 +28,7 @@ from benchmarks.models.runs import (
     CACHED,
     COLD,
     FOR_LOSSES,
+    JAX,
     TENSORFLOW,
     Effort,
     Engine,
@@ -57,6 +58,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--hot", type=float, default=3.0, metavar="S", help="seconds of hot steps (3)")
     add("--losses", action="store_true",
         help="compare losses, too, and those of TensorFlow without oneDNN")  # fmt: skip
+    add("--jax", action="store_true", help="compare sessions with bare jax, too")
     add("--neighbours", type=int, default=0, metavar="N",
         help="so many processes keep a core busy meanwhile (0)")  # fmt: skip
     add("--plot", type=Path, metavar="FILE", help="draw the first steps of three models, as SVG")
@@ -99,6 +101,8 @@ class Measurement:
     def _round(self, row: Row, number: int) -> None:
         """Measure a row once on each engine; who begins changes with each round."""
         turns = list(_TURNS[number % 2])
+        if self._options.jax and row.has_bare:
+            turns.append(JAX)
         if self._options.losses:
             turns.extend(FOR_LOSSES)
         with tempfile.TemporaryDirectory() as cache:
@@ -110,7 +114,7 @@ class Measurement:
                     self._one(row, engine, cache)
 
     def _one(self, row: Row, engine: Engine, cache: str) -> None:
-        effort = self._effort if engine in (TENSORFLOW, COLD) else self._short
+        effort = self._effort if engine in (TENSORFLOW, COLD, JAX) else self._short
         if engine in FOR_LOSSES:
             effort = self._for_losses
         folder = cache if engine.runtime == "tideflow" else None
@@ -202,6 +206,8 @@ def main(arguments: Sequence[str]) -> int:
         interrupted = True
         console.print("stopped; these are the rows until then")
     shown = tables.sections(results, rows, options.steps)
+    if options.jax:
+        shown.append(tables.beside_jax(results, rows))
     if options.losses:
         shown.append(tables.losses(results, rows, options.steps))
     for one in shown:

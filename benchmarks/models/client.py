@@ -30,6 +30,10 @@ _FEWEST, _MOST = 10, 2000
 
 
 def _load(runtime: str, shape: str) -> Any:
+    if shape == "bare":
+        from benchmarks.models import bare  # noqa: PLC0415 - others must not load jax
+
+        return bare
     if shape not in _TF2:
         return load(runtime)
     if runtime == "tensorflow":
@@ -78,7 +82,10 @@ def train(
         target = worker.target
     cache = os.environ.get("TIDEFLOW_JIT_CACHE", "off")
     compiling = CompilingProcess(None if cache == "off" else cache)
-    step = SHAPES[shape](tf, network, target, next(network.batches()))
+    if shape == "bare":
+        step: TrainStep = tf.train_step(network)
+    else:
+        step = SHAPES[shape](tf, network, target, next(network.batches()))
     times: list[float] = []
     cpu: list[float] = []
     losses: list[float] = []

@@ -15,6 +15,7 @@ from benchmarks.models.runs import CACHED, COLD, TENSORFLOW, Engine, Run
 
 # How many losses are compared.
 COMPARED = 200
+_FIRST = 10
 
 
 class Results:
@@ -61,8 +62,15 @@ class Results:
         It is in units of the first loss: losses that go to 0 have no digits to compare.  It is nan
         where a run is missing, and infinite where a loss is no number.
         """
+        return self._difference(row, one, other, COMPARED)
+
+    def first_difference(self, row: Row, one: Engine, other: Engine) -> float:
+        """Return the same for the first few losses, before differences of the last bit grow."""
+        return self._difference(row, one, other, _FIRST)
+
+    def _difference(self, row: Row, one: Engine, other: Engine, most: int) -> float:
         ours, theirs = (
-            [run.losses[:COMPARED] for run in self.runs(row, engine)[:1]] for engine in (one, other)
+            [run.losses[:most] for run in self.runs(row, engine)[:1]] for engine in (one, other)
         )
         if not ours or not theirs:
             return math.nan

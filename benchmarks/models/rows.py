@@ -23,6 +23,11 @@ class Row:
     cached: float | None = 0.8
 
     @property
+    def has_bare(self) -> bool:
+        """Whether bare jax does the same: not in other processes, nor for some rows of tables."""
+        return self.shape == "session" and self.model != "recommender"
+
+    @property
     def title(self) -> str:
         """Its name on the command line and in the tables."""
         return f"{self.model} {self.shape}"

@@ -27,6 +27,7 @@ class Engine:
       runtime: one of benchmarks.runtimes.RUNTIMES.
       environment: variables for its processes.
       rate: the learning rate, where the model's own is 1.
+      shape: that of its programs, where it is not the row's.
     """
 
     key: str
@@ -34,6 +35,7 @@ class Engine:
     runtime: str
     environment: Mapping[str, str] = field(default_factory=dict)
     rate: float = 1.0
+    shape: str = ""
 
 
 _PLAIN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
@@ -44,6 +46,7 @@ SMALL_RATE = 0.01
 TENSORFLOW = Engine("tensorflow", "TensorFlow", "tensorflow")
 COLD = Engine("cold", "tideflow, cold", "tideflow")
 CACHED = Engine("cached", "tideflow, from a cache", "tideflow")
+JAX = Engine("jax", "bare jax", "jax", shape="bare")
 # These are only asked for their losses.  Without oneDNN TensorFlow adds up in another order.
 PLAIN = Engine("plain", "TensorFlow without oneDNN", "tensorflow", _PLAIN)
 SMALL_TENSORFLOW = Engine("small", "TensorFlow at a small rate", "tensorflow", rate=SMALL_RATE)
@@ -121,7 +124,7 @@ def train(engine: Engine, row: Row, effort: Effort, cache: str | None = None) ->
     more = dict(engine.environment)
     if cache is not None:
         more["TIDEFLOW_JIT_CACHE"] = cache
-    which = {"shape": row.shape, "model": row.model, "rate": engine.rate}
+    which = {"shape": engine.shape or row.shape, "model": row.model, "rate": engine.rate}
     asked = json.dumps({**which, "effort": vars(effort)})
     told: dict[str, object] = {"target": "", "servers": [], "cluster": None}
     with contextlib.ExitStack() as stack:

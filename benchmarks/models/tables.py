@@ -14,6 +14,7 @@ from benchmarks.models.rows import Row
 from benchmarks.models.runs import (
     CACHED,
     COLD,
+    JAX,
     PLAIN,
     SMALL_PLAIN,
     SMALL_RATE,
@@ -29,6 +30,8 @@ _MIB = 1 << 20
 # Of losses, in units of the first one.
 _TOLERANCE = 1e-4
 _PANELS = 3
+# How long a step may take where one of bare jax takes 1.
+_MOST_OVER_JAX = 1.05
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,19 @@ def hot(results: Results, rows: Sequence[Row]) -> Section:
         lines.append([row.title, show(base), show(ours), *_against(ours, base, row.hot)])
     heads = ("", "TensorFlow", "tideflow", "ratio", "target", "met")
     return Section("A hot step", heads, lines)
+
+
+def beside_jax(results: Results, rows: Sequence[Row]) -> Section:
+    """Tell what a hot step takes beside one of bare jax, and whether both do the same work."""
+    lines = []
+    for row in (one for one in rows if one.has_bare):
+        base, ours = (results.median(row, e, lambda run: run.hot_s) for e in (JAX, COLD))
+        apart = f"{results.first_difference(row, COLD, JAX):.0e}"
+        lines.append(
+            [row.title, show(base), show(ours), *_against(ours, base, _MOST_OVER_JAX), apart]
+        )
+    heads = ("", "bare jax", "tideflow", "ratio", "target", "met", "first losses apart")
+    return Section("A hot step beside bare jax", heads, lines)
 
 
 def first(results: Results, rows: Sequence[Row], count: int) -> Section:

@@ -19,7 +19,7 @@ from benchmarks.models.networks import Batch, Network
 # Takes a batch; returns the loss.
 TrainStep = Callable[[Batch], float]
 
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-7
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
 _ACCUMULATED = 0.1
 
 
@@ -37,7 +37,7 @@ def session(tf: Any, network: Network, target: str, batch: Batch) -> TrainStep:
     }
     loss = network.loss(tf, weights, inputs)
     optimizers = {
-        "adam": lambda: tf.train.AdamOptimizer(network.rate, _BETA1, _BETA2, _EPSILON),
+        "adam": lambda: tf.train.AdamOptimizer(network.rate, BETA1, BETA2, EPSILON),
         "adagrad": lambda: tf.train.AdagradOptimizer(network.rate, _ACCUMULATED),
         "sgd": lambda: tf.train.GradientDescentOptimizer(network.rate),
     }
@@ -99,7 +99,7 @@ def _adam(tf: Any, network: Network, weights: dict[str, Any]) -> Apply:
         name: [tf.Variable(np.zeros_like(value)) for _ in range(2)]
         for name, value in network.weights.items()
     }
-    powers = [tf.Variable(_BETA1), tf.Variable(_BETA2)]
+    powers = [tf.Variable(BETA1), tf.Variable(BETA2)]
 
     def apply(gradients: dict[str, Any]) -> None:
         rate, one, two = powers[0].read_value(), powers[0], powers[1]
@@ -107,11 +107,11 @@ def _adam(tf: Any, network: Network, weights: dict[str, Any]) -> Apply:
             m, v = slots[name]
             tf.raw_ops.ResourceApplyAdam(
                 var=weights[name].handle, m=m.handle, v=v.handle, beta1_power=rate,
-                beta2_power=two.read_value(), lr=network.rate, beta1=_BETA1, beta2=_BETA2,
-                epsilon=_EPSILON, grad=tf.convert_to_tensor(gradient),
+                beta2_power=two.read_value(), lr=network.rate, beta1=BETA1, beta2=BETA2,
+                epsilon=EPSILON, grad=tf.convert_to_tensor(gradient),
             )  # fmt: skip
-        one.assign(one * _BETA1)
-        two.assign(two * _BETA2)
+        one.assign(one * BETA1)
+        two.assign(two * BETA2)
 
     return apply
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.models import tables
+from benchmarks.models import bare, tables
 from benchmarks.models.__main__ import main
 from benchmarks.models.compiling import CompilingProcess
 from benchmarks.models.networks import NETWORKS
@@ -20,6 +20,7 @@ from benchmarks.models.rows import ROWS, Row, chosen
 from benchmarks.models.runs import (
     CACHED,
     COLD,
+    JAX,
     SMALL_TENSORFLOW,
     SMALL_TIDEFLOW,
     TENSORFLOW,
@@ -253,3 +254,17 @@ def test_what_the_page_has_no_part_for_is_refused_before_it_is_measured() -> Non
         main(["--row", "chain", "--neighbours", "3", "--write"])
     page = PAGE.read_text()
     assert all(f"<!-- models{part}:begin -->" in page for part in ("", "-neighbours-2"))
+
+
+@pytest.mark.parametrize("model", ["small-mlp", "lenet", "lstm", "loop"])
+def test_bare_jax_computes_the_same_losses(model: str) -> None:
+    step = bare.train_step(NETWORKS[model]())
+    found = [step(one) for one in itertools.islice(NETWORKS[model]().batches(), 3)]
+    np.testing.assert_allclose(found, losses(model, "session"), rtol=1e-4)
+
+
+def test_sessions_are_compared_with_bare_jax() -> None:
+    results = measured()
+    results.add(ROW, JAX, run_of(0.0195, 0.02, loss=1.5))
+    found = tables.beside_jax(results, [ROW, Row("cnn", "ps", 0.7)])
+    assert found.rows == [["cnn session", "19.5 ms", "20 ms", "1.03", "1.05", "yes", "2e-01"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -47,3 +48,11 @@ def test_a_transformer_on_an_accelerator() -> None:
         TIDEFLOW_ACCELERATORS="cpu=GPU",
     )
     assert "jax.jit" in found
+
+
+def test_epochs_of_a_keras_model() -> None:
+    pytest.importorskip("keras")
+    told = ("train", "tideflow", "mlp", "2")
+    found = json.loads(run_module("keras_epochs", *told, KERAS_BACKEND="tensorflow"))
+    assert [len(found[what]) for what in ("wall", "cpu", "loss")] == [2, 2, 2]
+    assert found["loss"][1] < found["loss"][0]

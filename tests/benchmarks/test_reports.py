@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from benchmarks.rounds import Measured, Pair
 from benchmarks.scaling import SWEEPS
 from benchmarks.scaling import as_markdown as sweep_as_markdown
 from benchmarks.svg import Series, draw, in_bytes, plain, plot
+from benchmarks.wakeups import Switches, between, switches_of
+from benchmarks.wakeups import as_markdown as as_waits
 
 OURS = Pair("tideflow", "tideflow")
 
@@ -139,3 +143,24 @@ def test_a_sweep_is_a_plot_and_a_table_with_gaps() -> None:
 def test_sizes_on_an_axis(value: float, count: str, size: str) -> None:
     assert plain(value) == count
     assert in_bytes(value) == size
+
+
+def test_waits_of_threads_are_told_by_step() -> None:
+    before = {1: Switches(10, 0), 2: Switches(0, 0)}
+    after = {1: Switches(210, 5), 2: Switches(3, 0), 3: Switches(100, 0)}
+    found = as_waits({"ps 0": between(before, after)}, 100)
+    assert found.splitlines()[2:] == ["| ps 0 | 3 | 2 | 3.0 | 0.05 |"]
+
+
+def test_a_thread_that_waits_is_counted() -> None:
+    reader, writer = os.pipe()
+    thread = threading.Thread(target=os.read, args=(reader, 1))
+    thread.start()
+    assert thread.native_id is not None
+    while not switches_of(os.getpid())[thread.native_id].waited:
+        os.sched_yield()
+    os.write(writer, b"x")
+    thread.join()
+    os.close(reader)
+    os.close(writer)
+    assert thread.native_id not in switches_of(os.getpid())
