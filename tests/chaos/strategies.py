@@ -42,7 +42,7 @@ COORDINATED_STEPS = 80
 STEPS = 40
 TARGET_LOSS = 0.05
 TOLD_WITHIN_S = 2.0
-LIMIT_S = 30.0
+LIMIT_S = 90.0
 
 Facts = dict[str, Any]
 

@@ -159,13 +159,23 @@ def _declared_words(op_def: OpDef) -> Iterator[str]:
         yield f"update={op_def.update.kind},{op_def.update.variables}"
         if op_def.update.indices >= 0:
             yield f"rows-at={op_def.update.indices}"
+    if op_def.on_value is not None:
+        yield f"on-value={op_def.on_value.op}"
+    if op_def.checked_outputs is not None:
+        yield f"checked-outputs={op_def.checked_outputs}"
+    for attr, found in (op_def.host_types or {}).items():
+        yield f"on-cpu={attr}:{','.join(dtype.name for dtype in found)}"
     flags = {
         "holds-functions": op_def.holds_functions,
         "holds-parameters": op_def.holds_parameters,
         "keeps-state": op_def.keeps_state,
         "known-from-shapes": op_def.static_value is not None,
         "known-in-part": op_def.partial_value is not None,
+        "held-shapes": op_def.held_shapes is not None,
+        "only-checks": op_def.only_checks,
         "only-reads": op_def.only_reads,
+        "spares-elements": not op_def.changes_elements,
+        "stated": op_def.is_stated,
     }
     yield from (word for word, holds in flags.items() if holds)
 

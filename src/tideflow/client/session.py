@@ -22,9 +22,7 @@ from tideflow.client.tensor_handles import (
     SessionHandles,
     TensorHandle,
     delete_dropped,
-    kept_type,
     moved,
-    read_type,
 )
 from tideflow.compile.prune import Signature
 from tideflow.graph.array_values import to_array
@@ -32,6 +30,7 @@ from tideflow.graph.graph import Graph, Operation, Tensor, default_sessions, get
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.shapes import compatible, format_dims
 from tideflow.ops.export import export
+from tideflow.ops.state import kept_type, read_type
 from tideflow.platform import threads
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.wire import dtypes, errors

@@ -17,7 +17,6 @@ from tideflow.client.backend import Backend
 from tideflow.graph.building import apply_op
 from tideflow.graph.graph import Graph, Operation, Tensor
 from tideflow.ops.state import (
-    KEEPING_OPS,
     delete_session_tensor,
     device_of_handle,
     get_session_tensor,
@@ -186,22 +185,6 @@ def delete_dropped(session: HandleSession) -> None:
                 _delete(session, [handle])
             except errors.InvalidArgumentError:
                 continue
-
-
-def kept_type(tensor: Tensor) -> DType | None:
-    """Return the type of what a tensor is the handle of, None for one that is no handle."""
-    return tensor.op.inputs[0].dtype if tensor.op.type in KEEPING_OPS else None
-
-
-def read_type(tensor: Tensor) -> DType | None:
-    """Return the type of what is read by the handle that a tensor is fed, None for others."""
-    if not tensor.op.device:
-        return None
-    for consumer in tensor.consumers():
-        if consumer.type == "GetSessionTensor":
-            found: DType = consumer.attrs["dtype"]
-            return found
-    return None
 
 
 def moved(session: HandleSession, holder: Tensor, handle: str, dtype: DType) -> TensorHandle | None:

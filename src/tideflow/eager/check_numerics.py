@@ -14,23 +14,10 @@ from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import apply_op
 from tideflow.graph.defaults import eager_graph, local
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.op_def import get_op_def
 from tideflow.ops.export import export
 
 _log = logging.getLogger("tensorflow")
-
-# Operations that only move numbers, or whose parts are checked themselves.
-_NOT_CHECKED = frozenset(
-    {
-        *("Concat", "ConcatV2", "ExpandDims", "Fill", "Gather", "Maximum", "Minimum", "Reshape"),
-        *("Slice", "Squeeze", "Stack", "StridedSlice", "StridedSliceGrad", "Transpose", "Unpack"),
-        *("TensorListConcatV2", "TensorListGather", "TensorListGetItem", "TensorListPopBack"),
-        *("TensorListStack", "Enter", "Exit", "Identity", "If", "LoopCond", "Merge", "RemoteCall"),
-        *("NextIteration", "StatelessIf", "StatefulPartitionedCall", "Switch", "While"),
-        *("Placeholder", "Const", "CheckNumerics", "CheckNumericsV2"),
-    }
-)
-# Statistics of a batch, which may be of nothing, come after the first output.
-_FIRST_ONLY = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 
 
 @export("debugging.enable_check_numerics")
@@ -67,10 +54,11 @@ class _Checked:
         self, op_name: str, args: Sequence[Any], attrs: dict[str, Any], name: str | None
     ) -> Any:
         found = EagerGraph.call_op(self._home, op_name, args, attrs, name)
-        if op_name not in _NOT_CHECKED:
+        count = get_op_def(op_name).checked_outputs
+        if count != 0:
             outputs = [*_tensors(found)]
-            for i, output in enumerate(outputs):
-                if _is_checked(op_name, i, output) and not _is_finite(output):
+            for i, output in enumerate(outputs[:count]):
+                if output.dtype.is_floating and not _is_finite(output):
                     self._refuse(op_name, i, outputs, args)
         return found
 
@@ -82,10 +70,8 @@ class _Checked:
 
 def _check_made(made: Operation) -> None:
     """Put checks behind an operation of a function."""
-    if made.type in _NOT_CHECKED:
-        return
-    for i, output in enumerate(made.outputs):
-        if _is_checked(made.type, i, output):
+    for i, output in enumerate(made.outputs[: made.op_def.checked_outputs]):
+        if output.dtype.is_floating:
             text = _message(made.type, i, len(made.outputs), "graph", output)
             file, line = made.made_at
             message = f"{text}  {made.name!r}, made at {file}:{line}\n"
@@ -99,10 +85,6 @@ def _tensors(values: Any) -> Iterator[Any]:
             yield from _tensors(value)
         elif isinstance(value, Tensor):
             yield value
-
-
-def _is_checked(op_name: str, at: int, output: Tensor) -> bool:
-    return output.dtype.is_floating and not (at and op_name in _FIRST_ONLY)
 
 
 def _is_finite(tensor: Tensor) -> bool:

@@ -38,7 +38,7 @@ import numpy as np
 
 from tideflow.graph import roles
 from tideflow.graph.draws import Draws
-from tideflow.graph.op_traits import Compiles, Effects, Rows, Runs, Traits
+from tideflow.graph.op_traits import Compiles, Effects, OnValue, Rows, Runs, Traits
 from tideflow.graph.roles import Role
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.update_rule import Update
@@ -103,7 +103,7 @@ class OpDef:
       is_async: the kernel waits, so it runs on the event loop.
       keeps_state: what it gives may depend on how often it ran, other than through a handle.
       holds_functions: what it gives may call functions of its attrs after it ran.
-    Those from `role` to `blocks` are explained in tideflow.graph.op_traits.Traits.
+    Those from `role` on are explained in tideflow.graph.op_traits.Traits.
     """
 
     name: str
@@ -140,6 +140,13 @@ class OpDef:
     partial_value: Callable[..., Any] | None = None
     holds_parameters: bool = False
     blocks: str = ""
+    held_shapes: Callable[..., Any] | None = None
+    is_stated: bool = False
+    changes_elements: bool = True
+    on_value: OnValue | None = None
+    host_types: Mapping[str, tuple[DType, ...]] | None = None
+    only_checks: bool = False
+    checked_outputs: int | None = None
 
 
 class _Declaration:
@@ -279,7 +286,13 @@ def is_registered(name: str) -> bool:
 
 def role_of(name: str) -> Role:
     """Return the role of an op by its name; of one that is not registered, that of a kernel."""
-    return get_op_def(name).role if name in _declared else roles.COMPUTE
+    found = find_op_def(name)
+    return roles.COMPUTE if found is None else found.role
+
+
+def find_op_def(name: str) -> OpDef | None:
+    """Return the definition of an op; None where there is none of that name."""
+    return get_op_def(name) if name in _declared else None
 
 
 def get_op_def(name: str) -> OpDef:
@@ -318,6 +331,8 @@ def _derive_traits(parsed: OpDef, declared: Mapping[str, Any]) -> None:
     """Fill in what follows from the kernel and the signature, where it is not declared."""
     if "compiles" not in declared and parsed.is_pure:
         parsed.compiles = Compiles.ON_ACCELERATORS
+    if parsed.role in roles.CONTROL_FLOW:
+        parsed.checked_outputs = 0
     if "any_device" not in declared:
         parsed.any_device = parsed.role in roles.WITHOUT_COMPUTATION
     # A dataset is a variant: its functions are called, and its state is, by what iterates over it.

@@ -8,12 +8,14 @@ of these, so that a new op is declared in one place.  What is not declared follo
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from tideflow.graph.draws import Draws
 from tideflow.graph.roles import Role
 from tideflow.graph.update_rule import Update
+from tideflow.wire.dtypes import DType
 
 
 class Compiles(enum.Enum):
@@ -61,6 +63,21 @@ class Runs(enum.Enum):
     RANGE = "body on its own results, for each number of a range that inputs 0 to 2 are"
 
 
+@dataclass(frozen=True, slots=True)
+class OnValue:
+    """An op that does with a value what another one does with the variable of a handle.
+
+    Attributes:
+      op: its name; its inputs are those of the other one, with the value in place of the handle.
+      attrs: its attrs, and from which of the other one each is taken.
+      axis_from: the attr of the other one that becomes one more input, the axis; "": none does.
+    """
+
+    op: str
+    attrs: Mapping[str, str]
+    axis_from: str = ""
+
+
 class Traits(TypedDict, total=False):
     """The keywords of `op` and `declare` for passes and executors.
 
@@ -87,7 +104,17 @@ class Traits(TypedDict, total=False):
       (tideflow.graph.static_value).
     holds_parameters: a device setter of a training puts it on the parameter servers.
     blocks: what may keep the kernel for any time, whatever its inputs: "files" (or a stream) or
-      "functions" of users; it never runs on the event loop.  "" for no such thing.
+      "functions" of users, which an attr token names; it never runs on the event loop.  "" for no
+      such thing.
+    held_shapes: for an op that makes a handle, the rule (attrs) for the shapes of one element of
+      what is behind it.
+    is_stated: the graph states its value where it does so for its inputs (tf.get_static_value).
+    changes_elements: an element of a dataset may depend on its state, if it has one.
+    on_value: what stands for it where a variable has become a constant.
+    host_types: by type attr, the types with which tf.graph_util.must_run_on_cpu holds.
+    only_checks: it fails or gives its input, and graphs that only infer go without it.
+    checked_outputs: at how many of its first outputs tf.debugging.enable_check_numerics looks;
+      None: at all.
     """
 
     role: Role
@@ -107,3 +134,10 @@ class Traits(TypedDict, total=False):
     partial_value: Callable[..., Any] | None
     holds_parameters: bool
     blocks: str
+    held_shapes: Callable[..., Any] | None
+    is_stated: bool
+    changes_elements: bool
+    on_value: OnValue | None
+    host_types: Mapping[str, tuple[DType, ...]]
+    only_checks: bool
+    checked_outputs: int | None

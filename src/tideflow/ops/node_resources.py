@@ -121,7 +121,7 @@ def declare_by_reference(name: str, base: str, *, makes: bool = False) -> None:
     makes: whether the op gives the reference.
     """
     if makes:
-        declare_adapted(name, base, _by_reference, _giving, shape_rule=_pair)
+        declare_adapted(name, base, _by_reference, _giving, shape_rule=_pair, held_shapes=None)
     else:
         declare_adapted(name, base, _by_reference, _taking, is_stateful=False)
 

@@ -10,6 +10,7 @@ from tideflow.graph.graph import Tensor
 from tideflow.graph.static_value import static_value
 from tideflow.ops.data import Dataset, attrs_of, packed
 from tideflow.ops.framework import nest
+from tideflow.ops.math import is_range
 from tideflow.wire import dtypes
 
 
@@ -59,7 +60,7 @@ def elements_of(value: Any) -> Elements | None:
             return None
         if tensor.dims == ():
             raise ValueError(f"`for` goes over the rows of tensors; {tensor!r} is a scalar")
-        if tensor.op.type == "Range" and static_value(*tensor.op.inputs[2].edge) is not None:
+        if is_range(tensor) and static_value(*tensor.op.inputs[2].edge) is not None:
             return _Range(tensor)
         return _Rows(tensor)
     if isinstance(value, Dataset):

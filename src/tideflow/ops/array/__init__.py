@@ -19,7 +19,7 @@ from tideflow.ops.array.joining import concat, split, stack
 from tideflow.ops.array.padding import pad
 from tideflow.ops.array.searching import first_occurrences, unique
 from tideflow.ops.array.shapes import broadcast_dynamic_shape, reshape, shape
-from tideflow.ops.array.slicing import getitem, slice_bounds
+from tideflow.ops.array.slicing import getitem, is_slice, slice_bounds
 from tideflow.ops.array.strided import strided_index
 from tideflow.ops.array.transposing import matrix_transpose
 
@@ -32,6 +32,7 @@ __all__ = [
     "gather_v2_grad",
     "gather_v2_kernel",
     "getitem",
+    "is_slice",
     "matrix_band_part",
     "matrix_diag",
     "matrix_diag_part",

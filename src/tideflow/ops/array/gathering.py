@@ -177,6 +177,7 @@ def _gather_shape(c: ShapeContext) -> list[Dims]:
     shape=_gather_shape,
     compiles=Compiles.KNOWN_INPUTS,
     traced=_check_traced,
+    checked_outputs=0,
 )
 def gather_kernel(xp: ArrayNamespace, params: Array, indices: Array) -> Any:
     """Return the slices of params that indices name along the first axis."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tideflow.graph import shapes
+from tideflow.graph import roles, shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.dimension import Dimension
 from tideflow.graph.gradient_registry import gradient, not_differentiable
@@ -60,6 +60,7 @@ def _pack_shape(c: ShapeContext) -> list[Dims]:
     shape=_pack_shape,
     compiles=Compiles.ALWAYS,
     partial_value=packed_sizes,
+    is_stated=True,
 )
 def pack_kernel(xp: ArrayNamespace, values: list[Any], *, axis: int, T: DType) -> Any:
     """Return the values along a new axis.
@@ -148,6 +149,7 @@ def _unpack_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_unpack_shape,
     compiles=Compiles.ALWAYS,
+    checked_outputs=0,
 )
 def unpack_kernel(xp: ArrayNamespace, value: Any, *, num: int, axis: int) -> Any:
     """Return the slices of value along an axis, without that axis.
@@ -239,6 +241,8 @@ def _concat_shape(c: ShapeContext) -> list[Dims]:
     static=("axis",),
     compiles=Compiles.ALWAYS,
     partial_value=joined_sizes,
+    is_stated=True,
+    checked_outputs=0,
 )
 def concat_v2_kernel(xp: ArrayNamespace, values: list[Any], axis: Array) -> Any:
     """Return the values joined along an axis.
@@ -264,6 +268,8 @@ def concat_v2_kernel(xp: ArrayNamespace, values: list[Any], axis: Array) -> Any:
     shape=_concat_shape,
     static=("concat_dim",),
     compiles=Compiles.ALWAYS,
+    is_stated=True,
+    checked_outputs=0,
 )
 def concat_kernel(xp: ArrayNamespace, axis: Array, values: list[Any]) -> Any:
     """Return the values joined along an axis (see ConcatV2)."""
@@ -273,7 +279,7 @@ def concat_kernel(xp: ArrayNamespace, axis: Array, values: list[Any]) -> Any:
 def _parts_of(grad: Tensor, values: Sequence[Tensor], axis: Tensor) -> list[Any]:
     """Cut a gradient into the parts that belong to concatenated values."""
     sizes = [v.dims for v in values]
-    at = axis.op.attrs["value"] if axis.op.type == "Const" else None
+    at = axis.op.attrs["value"] if axis.op.op_def.role is roles.CONST else None
     if at is not None and all(d is not None and d[int(at)] is not None for d in sizes):
         lengths: Any = np.array([d[int(at)] for d in sizes if d is not None], np.int64)
         where = axis_int32(axis)

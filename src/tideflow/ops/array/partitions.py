@@ -21,6 +21,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims, format_dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.ops.export import export
+from tideflow.wire import dtypes
 from tideflow.wire.errors import InvalidArgumentError
 
 
@@ -145,6 +146,7 @@ def _stitch(xp: ArrayNamespace, indices: list[Any], data: list[Any]) -> Any:
     shape=_stitch_shape,
     static=("indices",),
     compiles=Compiles.KNOWN_INPUTS,
+    host_types={"T": (dtypes.int32,)},
 )
 def dynamic_stitch_kernel(xp: ArrayNamespace, indices: list[Any], data: list[Any]) -> Any:
     """Interleave slices by their indices."""
@@ -160,6 +162,7 @@ def dynamic_stitch_kernel(xp: ArrayNamespace, indices: list[Any], data: list[Any
     shape=_stitch_shape,
     static=("indices",),
     compiles=Compiles.NEVER,
+    host_types={"T": (dtypes.int32,)},
 )
 def parallel_dynamic_stitch_kernel(xp: ArrayNamespace, indices: list[Any], data: list[Any]) -> Any:
     """Interleave slices by their indices; which of several for one index wins is open."""

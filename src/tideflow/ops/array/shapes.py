@@ -44,6 +44,7 @@ def _rank_vector(c: ShapeContext) -> list[Dims]:
     shape=_rank_vector,
     compiles=Compiles.ALWAYS,
     static_value=shape_value,
+    is_stated=True,
 )
 def shape_kernel(xp: ArrayNamespace, x: Array, *, out_type: DType) -> Any:
     """Return the sizes of x; concrete even while x is traced."""
@@ -84,6 +85,7 @@ def shape_n_kernel(xp: ArrayNamespace, values: list[Any], *, out_type: DType) ->
     compiles=Compiles.ALWAYS,
     rows=Rows.COUNT,
     static_value=size_value,
+    is_stated=True,
 )
 def size_kernel(xp: ArrayNamespace, x: Array, *, out_type: DType) -> Any:
     """Return the number of elements of x."""
@@ -98,6 +100,7 @@ def size_kernel(xp: ArrayNamespace, x: Array, *, out_type: DType) -> Any:
     shape=scalar,
     compiles=Compiles.ALWAYS,
     static_value=rank_value,
+    is_stated=True,
 )
 def rank_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Return the number of dimensions of x."""
@@ -223,6 +226,7 @@ def _reshape_shape(c: ShapeContext) -> list[Dims]:
     static=("shape",),
     role=roles.RESHAPE,
     compiles=Compiles.ALWAYS,
+    checked_outputs=0,
 )
 def reshape_kernel(xp: ArrayNamespace, x: Array, sizes: Array) -> Any:
     """Return x with other sizes, one of which may be -1; a scalar counts as a vector of one.
@@ -298,6 +302,7 @@ def _expand_dims_shape(c: ShapeContext) -> list[Dims]:
     shape=_expand_dims_shape,
     static=("dim",),
     compiles=Compiles.ALWAYS,
+    checked_outputs=0,
 )
 def expand_dims_kernel(xp: ArrayNamespace, x: Array, dim: Array) -> Any:
     """Return x with a dimension of size 1 put in at dim."""
@@ -367,6 +372,7 @@ def _squeeze_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_squeeze_shape,
     compiles=Compiles.ALWAYS,
+    checked_outputs=0,
 )
 def squeeze_kernel(xp: ArrayNamespace, x: Array, *, squeeze_dims: list[int]) -> Any:
     """Return x without dimensions of size 1: those named, or all of them."""

@@ -118,6 +118,7 @@ def _partly(c: ShapeContext, which: int) -> tuple[Dims, Any]:
     compiles=Compiles.ALWAYS,
     traced=traced_slice,
     partial_value=sliced_sizes,
+    checked_outputs=0,
 )
 def strided_slice_kernel(
     xp: ArrayNamespace,
@@ -164,6 +165,7 @@ def _shape_of_value(c: ShapeContext) -> list[Dims]:
     static=("shape", "begin", "end", "strides"),
     compiles=Compiles.ALWAYS,
     traced=traced_slice_grad,
+    checked_outputs=0,
 )
 def strided_slice_grad_kernel(
     xp: ArrayNamespace,
@@ -295,6 +297,7 @@ def _slice_shape(c: ShapeContext) -> list[Dims]:
     shape=_slice_shape,
     static=("begin", "size"),
     compiles=Compiles.ALWAYS,
+    checked_outputs=0,
 )
 def slice_kernel(xp: ArrayNamespace, x: Array, begin: Array, size: Array) -> Any:
     """Return the part of x from begin with the sizes given; a size of -1 takes the rest.
@@ -356,6 +359,11 @@ def getitem(tensor: object, key: object) -> Tensor:
         bounds, masks = slice_bounds(key)
         made: Tensor = apply_op("StridedSlice", tensor, *bounds, name=scope, **masks)
         return made
+
+
+def is_slice(tensor: Tensor) -> bool:
+    """Whether a tensor is part of another one, as a key of numbers and slices selects it."""
+    return tensor.op.type == "StridedSlice"
 
 
 def slice_bounds(key: object) -> tuple[list[Any], dict[str, int]]:

@@ -10,11 +10,13 @@ import itertools
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
+from tideflow.graph import roles
 from tideflow.graph.building import convert_to_tensor, make_op, shape_outputs
 from tideflow.graph.functions import FuncGraph, FunctionDefinition, define_function, new_body
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import get_op_def
+from tideflow.graph.op_traits import Runs
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
@@ -154,7 +156,11 @@ def call_op(graph: FuncGraph, inputs: Sequence[Tensor], name: str | None = None)
 
 def is_stateful(graph: FuncGraph) -> bool:
     """Whether a body has effects, or different results at different times."""
-    return any(op.op_def.is_stateful for op in graph.get_operations() if op.op_def.name != "_Arg")
+    return any(
+        op.op_def.is_stateful
+        for op in graph.get_operations()
+        if op.op_def.role is not roles.ARGUMENT
+    )
 
 
 def _functional_op(
@@ -280,7 +286,7 @@ def make_branch_op(
             TensorShape(_common(branches, i)) for i in range(len(branches[0].outputs))
         ],
     }
-    if kind == "If":
+    if get_op_def(kind).runs is Runs.BRANCH:
         attrs["then_branch"], attrs["else_branch"] = refs
     else:
         attrs["branches"] = refs

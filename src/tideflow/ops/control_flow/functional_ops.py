@@ -54,6 +54,7 @@ def _call_signature(name: str) -> str:
     role=roles.CALL,
     runs=Runs.FUNCTION,
     host_inputs=0,
+    checked_outputs=0,
 )
 async def partitioned_call(
     ctx: KernelContext, step: StepContext, args: list[Any], *, f: FunctionRef
@@ -74,6 +75,7 @@ async def partitioned_call(
     stateful=True,
     role=roles.HIGHER_ORDER,
     any_device=False,
+    checked_outputs=0,
 )
 async def remote_call(
     ctx: KernelContext, step: StepContext, target: Array | bytes, args: list[Any], *, f: FunctionRef
@@ -117,6 +119,7 @@ def _if_signature(name: str) -> str:
     role=roles.HIGHER_ORDER,
     runs=Runs.BRANCH,
     host_inputs=1,
+    checked_outputs=0,
 )
 @op(
     _if_signature("If"),
@@ -125,6 +128,7 @@ def _if_signature(name: str) -> str:
     role=roles.HIGHER_ORDER,
     runs=Runs.BRANCH,
     host_inputs=1,
+    checked_outputs=0,
 )
 async def if_kernel(
     ctx: KernelContext,
@@ -210,6 +214,7 @@ def _while_signature(name: str) -> str:
     role=roles.HIGHER_ORDER,
     runs=Runs.WHILE,
     host_inputs=0,
+    checked_outputs=0,
 )
 async def while_kernel(
     ctx: KernelContext,

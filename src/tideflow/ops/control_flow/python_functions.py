@@ -21,7 +21,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.kernel import KernelContext
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import find_op_def, op
 from tideflow.graph.types import Array, DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.platform import threads
@@ -64,7 +64,6 @@ def register_function(
     return token
 
 
-_OPS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 # Functions that are called by graphs which left the process, and may come back at any time.
 _kept: dict[str, _Registered] = {}
 
@@ -77,7 +76,10 @@ def keep_python_functions(graph_pb: pb.GraphDef) -> None:
     """
     for function in graph_pb.library.function:
         for node in function.node_def:
-            token = node.attr["token"].s.decode() if node.op in _OPS else ""
+            op_def = find_op_def(node.op)
+            if op_def is None or op_def.blocks != "functions":
+                continue
+            token = node.attr["token"].s.decode()
             entry = _registry.get(token)
             if entry is not None:
                 _kept[token] = entry

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.kernel import KernelContext
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import op, role_of
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.ops.data.to_graph import graph_of
 from tideflow.ops.data.values import Dataset, as_dataset
@@ -24,7 +25,6 @@ from tideflow.wire import messages as pb
 _BYTES = 8
 # Labels, which change nothing that the dataset gives.
 _LABELS = ("metadata",)
-_LOOPS = ("NextIteration", "RefNextIteration")
 
 
 async def fingerprint_of(dataset: Dataset) -> int:
@@ -34,7 +34,7 @@ async def fingerprint_of(dataset: Dataset) -> int:
     """
     graph_pb = await graph_of(dataset)
     of_inputs = _Digests(graph_pb).of_nodes(graph_pb.node)
-    [digest] = of_inputs(node.name for node in graph_pb.node if node.op == "_Retval")
+    [digest] = of_inputs(node.name for node in graph_pb.node if role_of(node.op) is roles.RESULT)
     return int.from_bytes(digest[:_BYTES], "little")
 
 
@@ -49,10 +49,14 @@ def _node_of(text: str) -> str:
 
 def _is_variable(node: Any, by_name: Mapping[str, Any]) -> bool:
     """Whether a node gives the handle of a variable, whose value at present does not count."""
-    if node.op != "Identity":
+    if role_of(node.op) is not roles.IDENTITY:
         return False
     source = by_name.get(_node_of(node.input[0]))
-    return source is not None and source.op == "VarHandleOp"
+    return source is not None and role_of(source.op) is roles.VARIABLE_HANDLE
+
+
+def _goes_round(node: Any) -> bool:
+    return role_of(node.op) is roles.NEXT_ITERATION
 
 
 def _hash(*parts: Any) -> bytes:
@@ -86,7 +90,7 @@ class _Digests:
         needs = {
             name: [
                 one for one in map(_node_of, node.input)
-                if one in by_name and by_name[one].op not in _LOOPS
+                if one in by_name and not _goes_round(by_name[one])
             ]
             for name, node in by_name.items()
         }  # fmt: skip
@@ -128,7 +132,7 @@ class _Digests:
             of_inputs = self.of_nodes(function.node_def, arguments)
             results = of_inputs(function.ret[one.name] for one in function.signature.output_arg)
             effects = [*function.control_ret.values()]
-            effects += [one.name for one in function.node_def if one.op in _LOOPS]
+            effects += [one.name for one in function.node_def if _goes_round(one)]
             waits = sorted(of_inputs(f"^{one}" for one in effects))
             types = [one.type for one in function.signature.input_arg]
             self._known[name] = _hash(types, results, waits)

@@ -24,7 +24,7 @@ from tideflow.blocking import (
 )
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
-from tideflow.graph.op_def import get_op_def
+from tideflow.graph.op_def import find_op_def
 from tideflow.ops.control_flow import truth
 from tideflow.ops.data.values import Dataset, Element, Iterator, fail, owned
 from tideflow.platform import clock
@@ -215,17 +215,10 @@ class CapturedFunction:
         return Function(self._ctx, self._ref, self._captured)
 
 
-# They have state of their own, which no element depends on.
-_HARMLESS = frozenset({"Assert", "LookupTableFind", "LookupTableFindV2", "PrintV2", "Timestamp"})
-
-
 def has_state(op: str) -> bool:
     """Whether an op has state that elements depend on."""
-    try:
-        known = get_op_def(op)
-    except errors.NotFoundError:
-        return False
-    if not known.is_stateful or op in _HARMLESS:
+    known = find_op_def(op)
+    if known is None or not known.is_stateful or not known.changes_elements:
         return False
     # Datasets count as ops with state, so that none is made twice.
     return not known.outputs or any(arg.dtype is not dtypes.variant for arg in known.outputs)

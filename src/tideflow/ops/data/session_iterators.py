@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
+from tideflow.graph import roles
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
@@ -196,7 +197,7 @@ def _copied(variant: Tensor) -> Tensor:
 
 
 def _check_copied(op: Operation) -> None:
-    if op.type in ("Placeholder", "PlaceholderV2") or isinstance(op.graph, FuncGraph):
+    if (op.op_def.role is roles.PLACEHOLDER and not op.inputs) or isinstance(op.graph, FuncGraph):
         raise ValueError(
             f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value. A one-shot "
             "iterator keeps no inputs; use `make_initializable_iterator`"

@@ -46,6 +46,9 @@ def _const_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_const_shape,
     role=roles.CONST,
+    is_stated=True,
+    checked_outputs=0,
+    host_types={"dtype": (dtypes.string, dtypes.int32)},
 )
 def const(xp: ArrayNamespace, *, value: Array) -> Any:
     """Return the attr."""
@@ -135,6 +138,7 @@ def constant_v2(
     """,
     shape=from_attr("shape"),
     role=roles.PLACEHOLDER,
+    checked_outputs=0,
 )
 def placeholder_kernel(ctx: KernelContext, *, dtype: DType, shape: TensorShape) -> Any:
     """Refuse: a placeholder has no value of its own."""
@@ -200,6 +204,8 @@ def placeholder_with_default(
     role=roles.IDENTITY,
     rows=Rows.ELEMENTWISE,
     partial_value=same_sizes,
+    is_stated=True,
+    checked_outputs=0,
 )
 def identity_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on."""
@@ -301,6 +307,7 @@ def no_op_v2(name: str | None = None) -> Operation | None:
     """,
     shape=same_as(0),
     role=roles.FORWARD,
+    is_stated=True,
 )
 def stop_gradient_kernel(xp: ArrayNamespace, x: Array) -> Any:
     """Pass the value on."""
@@ -377,6 +384,11 @@ def zeros_like_kernel(xp: ArrayNamespace, x: Array, *, T: DType) -> Any:
 not_differentiable("ZerosLike", "OnesLike")
 
 
+def is_zeros_like(tensor: Tensor) -> bool:
+    """Whether a tensor is zeros of the shape of another, as the gradient of an unused output is."""
+    return tensor.op.type == "ZerosLike"
+
+
 @op(
     """
     OnesLike(x: T) -> y: T
@@ -407,6 +419,8 @@ def _fill_shape(c: ShapeContext) -> list[Dims]:
     shape=_fill_shape,
     static=("dims",),
     compiles=Compiles.ALWAYS,
+    is_stated=True,
+    checked_outputs=0,
 )
 def fill_kernel(xp: ArrayNamespace, dims: Array, value: Array, *, T: DType) -> Any:
     """Return an array of dims full of value.
@@ -577,22 +591,13 @@ def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
     return found
 
 
-_SIZES = frozenset({"Shape", "Size", "Rank"})
-_STATED = frozenset(
-    {
-        *("Const", "Identity", "StopGradient", "CheckNumericsV2", "Cast", "Range", "Fill"),
-        *("Concat", "ConcatV2", "Pack", "Equal", "NotEqual"),
-    }
-)
-
-
 def _is_stated(tensor: Tensor, known: dict[int, bool]) -> bool:
     """Whether the graph states a value.  known: what is known of operations, by identity."""
     op = tensor.op
-    if op.type in _SIZES:
-        return True
-    if op.type not in _STATED or op.attrs.get("axis"):
+    if not op.op_def.is_stated or op.attrs.get("axis"):
         return False
+    if op.op_def.static_value is not None:
+        return True
     found = known.get(id(op))
     if found is None:
         found = known[id(op)] = all(_is_stated(x, known) for x in op.inputs)

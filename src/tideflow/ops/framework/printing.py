@@ -51,6 +51,7 @@ def _check_condition(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, An
     stateful=True,
     any_device=True,
     traced=_check_condition,
+    changes_elements=False,
 )
 def assert_kernel(ctx: KernelContext, condition: Array, data: list[Any], *, summarize: int) -> None:
     """Do nothing.  Raises: InvalidArgumentError with the data when the condition is false."""
@@ -154,6 +155,7 @@ _LOG_LEVELS = {
     shape=no_outputs,
     stateful=True,
     blocks="files",
+    changes_elements=False,
 )
 def print_v2_kernel(
     ctx: KernelContext, step: StepContext, text: Array | bytes, *, output_stream: str, end: str
@@ -284,6 +286,8 @@ def _check_finite(trace: Trace, inputs: Sequence[Any], attrs: Mapping[str, Any])
     stateful=True,
     any_device=True,
     traced=_check_finite,
+    checked_outputs=0,
+    only_checks=True,
 )
 def check_numerics_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""
@@ -300,6 +304,8 @@ def check_numerics_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     stateful=True,
     any_device=True,
     traced=_check_finite,
+    is_stated=True,
+    checked_outputs=0,
 )
 def check_numerics_v2_kernel(ctx: KernelContext, x: Array, *, message: str) -> Any:
     """Return x.  Raises: InvalidArgumentError when it holds a NaN or an infinity."""
@@ -320,7 +326,7 @@ def check_numerics(tensor: TensorLike, message: str, name: str | None = None) ->
     return made
 
 
-@op("Timestamp() -> ts: double", shape=scalar, stateful=True)
+@op("Timestamp() -> ts: double", shape=scalar, stateful=True, changes_elements=False)
 def timestamp_kernel(ctx: KernelContext) -> Any:
     """Return the seconds since 1970."""
     return np.float64(clock.wall_s())

@@ -384,26 +384,25 @@ class _BackwardLoop:
         if start is None:
             return
         if not isinstance(summand, IndexedSlices):
-            self._sums.append((id(inside), [self._add_sum(start, summand, "AddV2")], None))
+            self._sums.append((id(inside), [self._add_sum(start, summand)], None))
             return
         parts = [
-            self._add_sum(start.values, summand.values, "ConcatV2"),
-            self._add_sum(start.indices, summand.indices, "ConcatV2"),
+            self._add_sum(start.values, summand.values, joined=True),
+            self._add_sum(start.indices, summand.indices, joined=True),
         ]
         self._sums.append((id(inside), parts, start.dense_shape))
 
-    def _add_sum(self, start: Tensor, summand: Tensor, op_name: str) -> LoopVariable:
-        is_joined = op_name == "ConcatV2"
+    def _add_sum(self, start: Tensor, summand: Tensor, joined: bool = False) -> LoopVariable:
         dims = None if start.dims is None else (None, *start.dims[1:])
-        if not is_joined:
+        if not joined:
             start.set_shape(summand.dims)
             dims = start.dims
         variable = self.builder.add_variable(start, dims)
         with self.builder.inside():
-            if is_joined:
-                value = apply_op(op_name, [variable.body, summand], 0)
+            if joined:
+                value = apply_op("ConcatV2", [variable.body, summand], 0)
             else:
-                value = apply_op(op_name, variable.body, summand)
+                value = apply_op("AddV2", variable.body, summand)
             value.set_shape(dims)
             close_variable(variable, next_iteration(value))
         return variable

@@ -327,6 +327,7 @@ def _found_shape(c: ShapeContext) -> list[Dims]:
     """,
     shape=_found_shape,
     stateful=True,
+    changes_elements=False,
 )
 def lookup_table_find(
     ctx: KernelContext, handle: object, keys: Array, default: Array, *, Tin: DType, Tout: DType

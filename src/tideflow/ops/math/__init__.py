@@ -8,7 +8,7 @@ from tideflow.ops.math.clipping import clip_by_global_norm, clip_by_norm, clip_b
 from tideflow.ops.math.comparison import equal, not_equal
 from tideflow.ops.math.counting import bincount, whole_numbers
 from tideflow.ops.math.elementwise import abs
-from tideflow.ops.math.ranges import linspace
+from tideflow.ops.math.ranges import is_range, linspace
 from tideflow.ops.math.reducing import (
     norm,
     one_of,
@@ -30,6 +30,7 @@ __all__ = [
     "clip_by_value",
     "convert_pair_below",
     "equal",
+    "is_range",
     "linspace",
     "norm",
     "not_equal",

@@ -38,6 +38,8 @@ Truncate: bool = false
     compiles=Compiles.CONVERSION,
     rows=Rows.ELEMENTWISE,
     partial_value=same_sizes,
+    is_stated=True,
+    host_types={"SrcT": (dtypes.int32,)},
 )
 def _cast(xp: ArrayNamespace, x: Array, *, SrcT: DType, DstT: DType, Truncate: bool) -> Any:
     if SrcT is DstT:

@@ -55,6 +55,7 @@ incompatible_shape_error: bool = true
     shape=_equality_shape,
     commutative=True,
     compiles=Compiles.ALWAYS,
+    is_stated=True,
 )
 def _equal(xp: ArrayNamespace, x: Array, y: Array, *, incompatible_shape_error: bool) -> Any:
     if not incompatible_shape_error and not _broadcasts(x, y):
@@ -71,6 +72,7 @@ incompatible_shape_error: bool = true
     shape=_equality_shape,
     commutative=True,
     compiles=Compiles.ALWAYS,
+    is_stated=True,
 )
 def _not_equal(xp: ArrayNamespace, x: Array, y: Array, *, incompatible_shape_error: bool) -> Any:
     if not incompatible_shape_error and not _broadcasts(x, y):

@@ -27,6 +27,7 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
+    checked_outputs=0,
 )
 def _maximum(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.maximum(x, y)
@@ -40,6 +41,7 @@ T: type in reals
     shape=broadcast,
     compiles=Compiles.ALWAYS,
     rows=Rows.ELEMENTWISE,
+    checked_outputs=0,
 )
 def _minimum(xp: ArrayNamespace, x: Array, y: Array) -> Any:
     return xp.minimum(x, y)

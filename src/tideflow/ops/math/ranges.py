@@ -63,6 +63,7 @@ Tidx: type in {_COUNTABLE} = int32
     shape=_range_shape,
     static=("start", "limit", "delta"),
     compiles=Compiles.ALWAYS,
+    is_stated=True,
 )
 def _range(xp: ArrayNamespace, start: Array, limit: Array, delta: Array) -> Any:
     for what, bound in (("start", start), ("limit", limit), ("delta", delta)):
@@ -84,6 +85,12 @@ def _range(xp: ArrayNamespace, start: Array, limit: Array, delta: Array) -> Any:
 
 
 not_differentiable("Range")
+
+
+def is_range(tensor: Tensor) -> bool:
+    """Whether a tensor is a range, whose operation takes its start, limit and delta."""
+    return tensor.op.type == "Range"
+
 
 _WIDENING = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.op_def import get_op_def
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import scoped
@@ -65,7 +66,7 @@ def _reduce(
 
 def _is_logic(op_name: str, x: TensorLike) -> bool:
     """Whether a Python value has to be of bools; what a tensor is of, the op says."""
-    return op_name in ("All", "Any") and not isinstance(x, Tensor)
+    return get_op_def(op_name).inputs[0].dtype is dtypes.bool_ and not isinstance(x, Tensor)
 
 
 def _reducer(op_name: str, exported: str, what: str) -> Any:

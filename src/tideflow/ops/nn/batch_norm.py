@@ -70,6 +70,7 @@ def _reduced(x: Any, layout: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """,  # noqa: E501 - one list of outputs
     shape=fused_batch_norm_shape,
     compiles=Compiles.ALWAYS,
+    checked_outputs=1,
 )
 def fused_batch_norm_kernel(
     xp: ArrayNamespace,

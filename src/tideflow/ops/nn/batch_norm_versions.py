@@ -44,6 +44,7 @@ def _define(name: str, types: str, of_channels: str) -> None:
         """,
         shape=_shape,
         compiles=Compiles.ALWAYS,
+        checked_outputs=1,
     )
     def kernel(
         xp: ArrayNamespace,

@@ -19,6 +19,7 @@ from tideflow.graph.op_traits import Compiles
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array, ArrayNamespace
+from tideflow.ops.framework import is_zeros_like
 from tideflow.ops.nn.activations import wide
 from tideflow.wire import errors
 
@@ -156,7 +157,7 @@ def softmax_cross_entropy_gradient(
         grad_logits = apply_op("Mul", column, op.outputs[1])
         negative_log = apply_op("Neg", apply_op("LogSoftmax", logits))
         grad_labels = apply_op("Mul", column, negative_log)
-    if grad_backprop is not None and not _is_zeros(grad_backprop):
+    if grad_backprop is not None and not is_zeros_like(grad_backprop):
         second = _through_softmax(grad_backprop, logits)
         grad_logits = second if grad_logits is None else apply_op("AddV2", grad_logits, second)
         less = apply_op("Neg", grad_backprop)
@@ -169,11 +170,6 @@ def _through_softmax(grad: Tensor, logits: Tensor) -> Any:
     probabilities = apply_op("Softmax", logits)
     weighted = apply_op("Sum", apply_op("Mul", grad, probabilities), 1, keep_dims=True)
     return apply_op("Mul", apply_op("Sub", grad, weighted), probabilities)
-
-
-def _is_zeros(grad: Tensor) -> bool:
-    """Whether a gradient is known to be zero, as one for an unused output is."""
-    return grad.op.type in ("Zeros", "ZerosLike")
 
 
 def _sparse_shape(c: ShapeContext) -> list[Dims]:
@@ -249,7 +245,7 @@ def sparse_softmax_cross_entropy_gradient(
     grad_logits = None
     if grad_loss is not None:
         grad_logits = apply_op("Mul", apply_op("ExpandDims", grad_loss, -1), op.outputs[1])
-    if grad_backprop is not None and not _is_zeros(grad_backprop):
+    if grad_backprop is not None and not is_zeros_like(grad_backprop):
         second = _through_softmax(grad_backprop, op.inputs[0])
         grad_logits = second if grad_logits is None else apply_op("AddV2", grad_logits, second)
     return [grad_logits, None]

@@ -9,11 +9,12 @@ Source: tensorflow/core/ops/data_flow_ops.cc; runtime behaviour of TensorFlow 2.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
+from tideflow.graph import roles
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op, with_attrs
@@ -44,11 +45,20 @@ _COMPONENT_ATTRS = """
 M = TypeVar("M", bound=Callable[..., Queue])
 
 
-def _queue_op(name: str, attrs: str = _COMPONENT_ATTRS) -> Callable[[M], M]:
+def _declared_shapes(attrs: Mapping[str, Any]) -> list[Dims]:
+    return _dims(attrs["shapes"])
+
+
+def _queue_op(
+    name: str,
+    attrs: str = _COMPONENT_ATTRS,
+    held_shapes: Callable[[Mapping[str, Any]], list[Dims]] = _declared_shapes,
+) -> Callable[[M], M]:
     """Register the op of a kind of queue; the decorated function makes one.
 
     The function takes the queue's name, and those attrs by which queues of one shared name must be
     alike; `shapes` as Dims.
+    held_shapes: gives the shapes of an element's components, from the op's attrs.
     """
 
     def register(make: M) -> M:
@@ -70,7 +80,8 @@ def _queue_op(name: str, attrs: str = _COMPONENT_ATTRS) -> Callable[[M], M]:
 
         taken = [*list(inspect.signature(make).parameters)[1:], "container", "shared_name"]
         signature = f"{name}() -> handle: resource{attrs}{_QUEUE_ATTRS}"
-        op(signature, shape=scalar, stateful=True)(with_attrs(kernel, taken, first="ctx"))
+        register_op = op(signature, shape=scalar, stateful=True, held_shapes=held_shapes)
+        register_op(with_attrs(kernel, taken, first="ctx"))
         return make
 
     return register
@@ -132,6 +143,7 @@ def _random_shuffle_queue(
     component_types: list(type) >= 0 = []
     shapes: list(shape) >= 0
     """,
+    held_shapes=lambda attrs: [(), *_declared_shapes(attrs)],
 )
 def _priority_queue(
     name: str, component_types: list[DType], shapes: list[Dims], capacity: int
@@ -206,29 +218,30 @@ async def queue_enqueue_many_v2(
     await _queue(ctx, handle, Tcomponents, timeout_ms).put_many(tuple(components))
 
 
-_SHAPES_OF_QUEUE = frozenset(
-    {"FIFOQueueV2", "PaddingFIFOQueueV2", "RandomShuffleQueueV2", "PriorityQueueV2"}
-)
-
-
 def _element_shapes(c: ShapeContext) -> list[Dims]:
     """Return the declared shapes of the queue's components where the graph shows the queue."""
     count = len(c.node.output_types)
     source, _ = c.node.edges[0]
-    while source.op in ("Identity", "Enter") and source.edges:
+    while source.op_def.role in (roles.IDENTITY, roles.ENTER) and source.edges:
         source, _ = source.edges[0]
-    if source.op not in _SHAPES_OF_QUEUE:
+    shapes_of = source.op_def.held_shapes
+    if shapes_of is None:
         return [None] * count
-    declared = _dims(source.attrs["shapes"])
-    if source.op == "PriorityQueueV2":
-        declared = [(), *declared]
+    declared: list[Dims] = shapes_of(source.attrs)
     return declared if len(declared) == count else [None] * count
 
 
-def _batch_shapes(c: ShapeContext) -> list[Dims]:
-    count = c.value(1)
-    size = None if count is None or c.node.op == "QueueDequeueUpToV2" else int(count)
+def _batches(c: ShapeContext, size: int | None) -> list[Dims]:
     return [None if dims is None else (size, *dims) for dims in _element_shapes(c)]
+
+
+def _full_batch_shapes(c: ShapeContext) -> list[Dims]:
+    count = c.value(1)
+    return _batches(c, None if count is None else int(count))
+
+
+def _any_batch_shapes(c: ShapeContext) -> list[Dims]:
+    return _batches(c, None)
 
 
 @op(
@@ -253,7 +266,7 @@ async def queue_dequeue_v2(
     component_types: list(type) >= 1
     timeout_ms: int = -1
     """,
-    shape=_batch_shapes,
+    shape=_full_batch_shapes,
     stateful=True,
 )
 async def queue_dequeue_many_v2(
@@ -269,7 +282,7 @@ async def queue_dequeue_many_v2(
     component_types: list(type) >= 1
     timeout_ms: int = -1
     """,
-    shape=_batch_shapes,
+    shape=_any_batch_shapes,
     stateful=True,
 )
 async def queue_dequeue_up_to_v2(

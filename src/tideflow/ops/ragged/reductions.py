@@ -104,7 +104,9 @@ _overload("reduce_max", "UnsortedSegmentMax", reduce.reduce_max)
 _overload("reduce_min", "UnsortedSegmentMin", reduce.reduce_min)
 
 
-def _of_bools(name: str, segments: str, dense: Callable[..., Any]) -> None:
+def _of_bools(
+    name: str, segments: str, dense: Callable[..., Any], of_numbers: Callable[..., Any]
+) -> None:
     def reduced(values: TensorLike, axis: TensorLike | None = None) -> Any:
         return dense(values, axis)
 
@@ -120,8 +122,7 @@ def _of_bools(name: str, segments: str, dense: Callable[..., Any]) -> None:
         numbers = input_tensor.with_flat_values(
             apply_op("Cast", input_tensor.flat_values, DstT=dtypes.int32)
         )
-        extreme = reduce.reduce_max if segments == "UnsortedSegmentMax" else reduce.reduce_min
-        found = _reduced(numbers, axis, keepdims, segments, extreme)
+        found = _reduced(numbers, axis, keepdims, segments, of_numbers)
         # Segments without values have the type's limits.
         is_true = "Greater"
         if isinstance(found, RaggedTensor):
@@ -129,8 +130,8 @@ def _of_bools(name: str, segments: str, dense: Callable[..., Any]) -> None:
         return apply_op(is_true, found, 0)
 
 
-_of_bools("reduce_any", "UnsortedSegmentMax", reduce.reduce_any)
-_of_bools("reduce_all", "UnsortedSegmentMin", reduce.reduce_all)
+_of_bools("reduce_any", "UnsortedSegmentMax", reduce.reduce_any, reduce.reduce_max)
+_of_bools("reduce_all", "UnsortedSegmentMin", reduce.reduce_all, reduce.reduce_min)
 
 
 @overload("math.reduce_mean")

@@ -48,12 +48,13 @@ from tideflow.ops.state.initializers import Ones, Zeros
 from tideflow.ops.state.partitioners import PartitionedVariable
 from tideflow.ops.state.scopes import get_variable, variable_scope
 from tideflow.ops.state.session_tensors import (
-    KEEPING_OPS,
     SessionTensors,
     delete_session_tensor,
     device_of_handle,
     get_session_tensor,
+    kept_type,
     not_kept,
+    read_type,
 )
 from tideflow.ops.state.step_counter import (
     READ_KEY,
@@ -66,7 +67,6 @@ from tideflow.ops.state.updates import bind_update
 
 __all__ = [
     "ANONYMOUS_NAME",
-    "KEEPING_OPS",
     "READ_KEY",
     "Ones",
     "OwnMemory",
@@ -100,12 +100,14 @@ __all__ = [
     "in_lock_order",
     "init_scope",
     "initialize_resources",
+    "kept_type",
     "kinds",
     "local_resources",
     "local_variables_initializer",
     "moving_average_variables",
     "not_kept",
     "outermost_graph",
+    "read_type",
     "report_uninitialized_resources",
     "report_uninitialized_variables",
     "shared_resources",

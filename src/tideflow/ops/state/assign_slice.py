@@ -20,7 +20,7 @@ from tideflow.graph.shape_rules import same_as
 from tideflow.graph.shapes import format_dims
 from tideflow.graph.types import Array, ArrayNamespace, TensorLike
 from tideflow.graph.update_rule import Update
-from tideflow.ops.array import strided_index
+from tideflow.ops.array import is_slice, strided_index
 from tideflow.ops.state.api import ResourceVariable, Variable
 from tideflow.ops.state.shapes import output_of, variable_dims
 from tideflow.ops.state.updates import declare_update
@@ -182,7 +182,7 @@ def assign_slice(
 def _getitem(self: Variable, key: Tensor) -> Tensor:
     """Return part of the value; `v[key].assign(x)` assigns to that part."""
     made = self.value()[key]
-    if made.op.type != "StridedSlice":
+    if not is_slice(made):
         return made
     part = VariableSlice(made.op, 0, made.dims)
     part._variable = self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from tideflow.graph import roles
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Graph, Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
@@ -52,7 +53,8 @@ class ResourceVariable(Variable):
                     self._snapshot = self._read()
 
     def _read(self, name: str | None = None) -> Tensor:
-        dtype = self.op.attrs["dtype"] if self.op.type == "VarHandleOp" else self._snapshot.dtype
+        is_here = self.op.op_def.role is roles.VARIABLE_HANDLE
+        dtype = self.op.attrs["dtype"] if is_here else self._snapshot.dtype
         made: Tensor = apply_op("ReadVariableOp", self.handle, dtype=dtype, name=name)
         if made.dims is None and self._declared is not None:
             made.set_shape(self._declared)

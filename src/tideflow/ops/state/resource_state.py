@@ -12,7 +12,7 @@ from tideflow.graph.gradient_registry import gradient, not_differentiable
 from tideflow.graph.graph import Operation, Tensor
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
-from tideflow.graph.op_traits import Effects, Rows
+from tideflow.graph.op_traits import Effects, OnValue, Rows
 from tideflow.graph.shape_rules import no_outputs, scalar
 from tideflow.graph.shapes import TensorShape, format_dims
 from tideflow.graph.types import Array, ArrayNamespace
@@ -106,6 +106,7 @@ dtype: type
     stateful=True,
     role=roles.READ_VARIABLE,
     only_reads=True,
+    on_value=OnValue("Identity", {"T": "dtype"}),
 )
 def read_variable_op(ctx: KernelContext, resource: object, *, dtype: DType) -> Any:
     """Return the variable's value, which later updates leave alone."""
@@ -297,6 +298,11 @@ Tindices: type in indices
     rows=Rows.GATHERED,
     only_reads=True,
     gather=_rows,
+    on_value=OnValue(
+        "GatherV2",
+        {"Tparams": "dtype", "Tindices": "Tindices", "batch_dims": "batch_dims"},
+        axis_from="batch_dims",
+    ),
 )
 def resource_gather(
     ctx: KernelContext, resource: object, indices: Array, *, batch_dims: int, dtype: DType
@@ -369,6 +375,7 @@ Tindices: type in indices
     stateful=True,
     only_reads=True,
     gather=lambda xp, value, indices, attrs: _gather_slices(xp, value, indices),
+    on_value=OnValue("GatherNd", {"Tparams": "dtype", "Tindices": "Tindices"}),
 )
 def resource_gather_nd(
     ctx: KernelContext, resource: object, indices: Array, *, dtype: DType

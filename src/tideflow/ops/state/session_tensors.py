@@ -32,7 +32,7 @@ from tideflow.wire.handles import ResourceHandle
 
 # In which container a resource handle names a kept tensor.
 CONTAINER = "TensorHandle"
-KEEPING_OPS = frozenset({"GetSessionHandle", "GetSessionHandleV2"})
+_KEEPING = frozenset({"GetSessionHandle", "GetSessionHandleV2"})
 
 
 class SessionTensors:
@@ -236,3 +236,19 @@ def delete_session_tensor(handle: str | bytes, name: str | None = None) -> tuple
         holder = placeholder(dtypes.string)
         deleter: Operation = apply_op("DeleteSessionTensor", holder, name=name)
         return holder, deleter
+
+
+def kept_type(tensor: Tensor) -> DType | None:
+    """Return the type of what a tensor is the handle of, None for one that is no handle."""
+    return tensor.op.inputs[0].dtype if tensor.op.type in _KEEPING else None
+
+
+def read_type(tensor: Tensor) -> DType | None:
+    """Return the type of what is read by the handle that a tensor is fed, None for others."""
+    if not tensor.op.device:
+        return None
+    for consumer in tensor.consumers():
+        if consumer.type == "GetSessionTensor":
+            found: DType = consumer.attrs["dtype"]
+            return found
+    return None

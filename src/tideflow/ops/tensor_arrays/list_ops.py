@@ -320,6 +320,7 @@ def pushed(source: TensorList, value: TensorLike) -> TensorList:
     shape=_popped_shape,
     traced=traced.pop_back,
     any_device=True,
+    checked_outputs=0,
 )
 def tensor_list_pop_back(
     ctx: KernelContext, handle: object, element_shape: Array, *, element_dtype: DType
@@ -346,6 +347,7 @@ def tensor_list_pop_back(
     shape=_item_shape,
     traced=traced.get_item,
     any_device=True,
+    checked_outputs=0,
 )
 def tensor_list_get_item(
     ctx: KernelContext, handle: object, index: Any, element_shape: Array, *, element_dtype: DType
@@ -421,6 +423,7 @@ def tensor_list_resize(ctx: KernelContext, handle: object, size: Any) -> Any:
     shape=_stack_shape,
     traced=traced.stack,
     any_device=True,
+    checked_outputs=0,
 )
 def tensor_list_stack(
     ctx: KernelContext,
@@ -449,6 +452,7 @@ def tensor_list_stack(
     shape=_gather_shape,
     traced=traced.gather,
     any_device=True,
+    checked_outputs=0,
 )
 def tensor_list_gather(
     ctx: KernelContext,
@@ -496,6 +500,7 @@ def tensor_list_concat(
     """,
     shape=_concat_shape,
     any_device=True,
+    checked_outputs=0,
 )
 def tensor_list_concat_v2(
     ctx: KernelContext,

@@ -28,6 +28,7 @@ from tideflow.wire.handles import ResourceHandle
     shape=lambda c: [(2,)],
     stateful=True,
     any_device=True,
+    checked_outputs=0,
 )
 def stack_by_reference(
     ctx: KernelContext, step: StepContext, *, elem_type: DType, stack_name: str

@@ -13,16 +13,16 @@ import numpy as np
 from tideflow.client.session import Session
 from tideflow.graph import roles
 from tideflow.graph.graph import Graph, Operation
-from tideflow.graph.op_def import get_op_def
+from tideflow.graph.op_def import find_op_def, get_op_def, role_of
+from tideflow.graph.op_traits import OnValue
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.export import export
 from tideflow.wire import dtypes
 from tideflow.wire import messages as pb
 from tideflow.wire.tensor_codec import encode_tensor
 
-_READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
 # What a handle passes through on its way to where it is read.
-_PASSES = frozenset({"Identity", "Enter", "Switch"})
+_PASSES = frozenset({roles.IDENTITY, roles.ENTER, roles.SWITCH})
 
 
 def _node_name(name: str) -> str:
@@ -102,16 +102,15 @@ def convert_variables_to_constants(
         source = _source(nodes, node.input[0]) if node.input else None
         if source not in resources:
             continue
-        if node.op in _PASSES:
+        on_value = get_op_def(node.op).on_value
+        if _role(node) in _PASSES:
             node.attr["T"].type = int(_dtype_of(values[source]))
-        elif node.op == "ReadVariableOp":
-            _rename(node, "Identity", {"T": node.attr["dtype"]})
-        elif node.op in _READS:
-            _make_gather(made, node)
+        elif on_value is not None:
+            _read_value(made, node, on_value)
     return made
 
 
-def _role(node: Any) -> Any:
+def _role(node: Any) -> roles.Role:
     return get_op_def(node.op).role
 
 
@@ -123,7 +122,7 @@ def _reader(graph: Graph, name: str) -> Any:
     """Return a tensor of the graph that reads a variable; one is made where none is there."""
     handle = graph.get_operation_by_name(name).outputs[0]
     for op in handle.consumers():
-        if op.type == "ReadVariableOp":
+        if op.op_def.role is roles.READ_VARIABLE:
             return op.outputs[0]
     dtype = handle.op.attrs["dtype"]
     with graph.as_default():
@@ -133,7 +132,7 @@ def _reader(graph: Graph, name: str) -> Any:
 def _source(nodes: dict[str, Any], name: str) -> str:
     """Return the node at which what an input gives begins."""
     node = nodes[_node_name(name)]
-    while node.op in _PASSES and node.input:
+    while _role(node) in _PASSES and node.input:
         node = nodes[_node_name(node.input[0])]
     found: str = node.name
     return found
@@ -152,34 +151,22 @@ def _make_constant(node: Any, value: Any) -> None:
     node.attr["value"].tensor.CopyFrom(tensor_pb)
 
 
-def _rename(node: Any, op: str, attrs: dict[str, Any]) -> None:
-    kept = {name: pb.AttrValue.FromString(attr.SerializeToString()) for name, attr in attrs.items()}
-    node.op = op
+def _read_value(graph_def: Any, node: Any, on_value: OnValue) -> None:
+    """Have a node take the value of a variable that it took the handle of."""
+    taken = {
+        name: pb.AttrValue.FromString(node.attr[source].SerializeToString())
+        for name, source in on_value.attrs.items()
+    }
+    if on_value.axis_from:
+        axis = graph_def.node.add(name=f"{node.name}/axis")
+        _make_constant(axis, np.int32(node.attr[on_value.axis_from].i))
+        node.input.append(axis.name)
+    node.op = on_value.op
     node.attr.clear()
-    for name, attr in kept.items():
+    for name, attr in taken.items():
         node.attr[name].CopyFrom(attr)
-
-
-def _make_gather(graph_def: Any, node: Any) -> None:
-    if node.op == "ResourceGatherNd":
-        _rename(
-            node, "GatherNd", {"Tparams": node.attr["dtype"], "Tindices": node.attr["Tindices"]}
-        )
-        return
-    axis = graph_def.node.add(name=f"{node.name}/axis")
-    batch_dims = node.attr["batch_dims"].i
-    _make_constant(axis, np.int32(batch_dims))
-    _rename(
-        node,
-        "GatherV2",
-        {
-            "Tparams": node.attr["dtype"],
-            "Tindices": node.attr["Tindices"],
-            "batch_dims": node.attr["batch_dims"],
-            "Taxis": axis.attr["dtype"],
-        },
-    )
-    node.input.append(axis.name)
+    if on_value.axis_from:
+        node.attr["Taxis"].type = dtypes.int32.number
 
 
 @export("graph_util.remove_training_nodes")
@@ -218,11 +205,16 @@ def _copies(nodes: Any, dropped: dict[str, str]) -> list[Any]:
     return made
 
 
+def _only_checks(node: Any) -> bool:
+    op_def = find_op_def(node.op)
+    return op_def is not None and op_def.only_checks
+
+
 def _without_checks(nodes: Any, protected: set[str]) -> list[Any]:
     dropped = {
         node.name: node.input[0]
         for node in nodes
-        if node.op == "CheckNumerics" and node.name not in protected and len(node.input) == 1
+        if _only_checks(node) and node.name not in protected and len(node.input) == 1
     }
     return _copies(nodes, dropped)
 
@@ -232,7 +224,7 @@ def _without_identities(nodes: list[Any], protected: set[str]) -> list[Any]:
     dropped = {
         node.name: node.input[0]
         for node in nodes
-        if node.op == "Identity"
+        if role_of(node.op) is roles.IDENTITY
         and node.name not in protected
         and node.name not in waited_for
         and len(node.input) == 1
@@ -250,13 +242,13 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
     """
     if isinstance(node, Operation):
         node = node.node_def
-    if pin_variables_on_cpu and node.op in ("Variable", "VariableV2"):
+    op_def = find_op_def(node.op)
+    if op_def is None:
+        return False
+    if pin_variables_on_cpu and op_def.role is roles.VARIABLE:
         return True
-    if node.op == "Const":
-        return node.attr["dtype"].type in (dtypes.string.number, dtypes.int32.number)
-    if node.op in ("DynamicStitch", "ParallelDynamicStitch"):
-        return bool(node.attr["T"].type == dtypes.int32.number)
-    return bool(node.op == "Cast" and node.attr["SrcT"].type == dtypes.int32.number)
+    host_types = (op_def.host_types or {}).items()
+    return any(node.attr[name].type in {one.number for one in found} for name, found in host_types)
 
 
 @export("graph_util.tensor_shape_from_node_def_name")
