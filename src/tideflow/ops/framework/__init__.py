@@ -9,7 +9,6 @@ from tideflow.ops.framework.constants import (
     as_shape,
     constant,
     fill,
-    get_static_value,
     identity,
     is_zeros_like,
     no_op,
@@ -27,6 +26,7 @@ from tideflow.ops.framework.scopes import scoped
 from tideflow.ops.framework.seeds import get_seed
 from tideflow.ops.framework.shape_checks import check_scalar, check_vector, of_one_shape
 from tideflow.ops.framework.slices_spec import IndexedSlicesSpec
+from tideflow.ops.framework.stated_values import get_static_value
 from tideflow.ops.framework.text_format import element_text
 from tideflow.ops.framework.texts import as_text as as_text
 from tideflow.ops.framework.texts import snake_case

@@ -24,7 +24,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.op_traits import Compiles, Rows
 from tideflow.graph.shape_rules import ShapeContext, from_attr, no_outputs, same_as
 from tideflow.graph.shapes import Dims, TensorShape, as_dims, format_dims, merge
-from tideflow.graph.static_value import same_sizes, static_value
+from tideflow.graph.static_value import same_sizes
 from tideflow.graph.types import Array, ArrayNamespace, DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, export_v2
 from tideflow.wire import dtypes, errors
@@ -568,37 +568,3 @@ def _like(
         else:
             made = make(apply_op("Shape", given), wanted, name=scope)
         return made
-
-
-@export("get_static_value")
-def get_static_value(tensor: TensorLike, partial: bool = False) -> Any:
-    """Return a tensor's value where the graph states it, else None.
-
-    Constants and sizes are stated, and what is only put together of them; results of arithmetic
-    are not, though shapes may follow from them.
-
-    Args:
-      partial: whether a vector of sizes may be given with None for unknown ones.
-    Source: tensorflow/python/framework/tensor_util.py (constant_value).
-    """
-    if not isinstance(tensor, Tensor):
-        return tensor
-    if not _is_stated(tensor, {}):
-        return None
-    found = static_value(*tensor.edge)
-    if isinstance(found, tuple):
-        return np.array(found, object) if partial else None
-    return found
-
-
-def _is_stated(tensor: Tensor, known: dict[int, bool]) -> bool:
-    """Whether the graph states a value.  known: what is known of operations, by identity."""
-    op = tensor.op
-    if not op.op_def.is_stated or op.attrs.get("axis"):
-        return False
-    if op.op_def.static_value is not None:
-        return True
-    found = known.get(id(op))
-    if found is None:
-        found = known[id(op)] = all(_is_stated(x, known) for x in op.inputs)
-    return found
