@@ -19,7 +19,7 @@ from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.array import diagonals
 from tideflow.ops.control_flow import cond_v2
 from tideflow.ops.export import export_v2, export_value_v2
-from tideflow.ops.framework import constants
+from tideflow.ops.framework import constants, get_static_value
 from tideflow.ops.math.casts import cast
 from tideflow.ops.math.ranges import range as range_op
 from tideflow.wire import dtypes
@@ -59,7 +59,7 @@ def choose(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any
 
     condition: a bool, or a scalar tensor.
     """
-    known = constants.get_static_value(condition)
+    known = get_static_value(condition)
     if known is None:
         return cond_v2(condition, yes, no)
     return yes() if known else no()
