@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tideflow.eager import asynchronous as asynchronous
 from tideflow.eager import config as config
-from tideflow.eager import data as data
 from tideflow.eager import data_experimental as data_experimental
 from tideflow.eager import dlpack as dlpack
 from tideflow.eager import forward as forward
+from tideflow.eager import iterators as iterators
 from tideflow.eager import module as module
 from tideflow.eager import py_function as py_function
 from tideflow.eager import random_generator as random_generator

@@ -32,6 +32,7 @@ from tideflow.ops.data import (
     next_as_optional,
     packed,
 )
+from tideflow.ops.data.walked import walks
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import SavedPart, Trackable, nest
 from tideflow.runtime.loop import on_loop, run_sync
@@ -190,6 +191,9 @@ nest.register_composite(
     lambda iterator: [iterator.argument_handle],
     lambda like, parts: like.with_handle(parts[0]),
 )
+
+
+walks.over = OwnedIterator.over
 
 
 @export_v2("data.IteratorSpec")

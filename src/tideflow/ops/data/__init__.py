@@ -7,11 +7,7 @@ from __future__ import annotations
 from tideflow.ops.data.background import Producer
 from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.experimental_api import assert_cardinality
-from tideflow.ops.data.file_datasets import (
-    fixed_length_records,
-    lines_or_records,
-    tf_record_dataset,
-)
+from tideflow.ops.data.file_datasets import TFRecordDatasetV1, TFRecordDatasetV2
 from tideflow.ops.data.from_graph import function_of_graph
 from tideflow.ops.data.functions import drive, enter_scope
 from tideflow.ops.data.functions_api import Dataset, to_variant
@@ -22,13 +18,11 @@ from tideflow.ops.data.record_io import tf_record_iterator
 from tideflow.ops.data.record_stream import RecordStream, in_file_thread
 from tideflow.ops.data.saved import compression_of_files, stored_element
 from tideflow.ops.data.service import Reading, provide_data_service
-from tideflow.ops.data.session_iterators import DatasetV1
+from tideflow.ops.data.session_iterators import DatasetV1, DatasetV1Adapter
 from tideflow.ops.data.shard_hints import with_shards
 from tideflow.ops.data.splits import SplitFeed, read_splits, share_of, split_sources
-from tideflow.ops.data.sql import sql_parts
 from tideflow.ops.data.structure import attrs_of, flat_specs, packed
 from tideflow.ops.data.traced import Traced
-from tideflow.ops.data.type_specs import set_default_kind
 from tideflow.ops.data.values import Dataset as RuntimeDataset
 from tideflow.ops.data.values import Element, Splits, as_dataset, text
 from tideflow.ops.data.values import Iterator as ElementIterator
@@ -37,6 +31,7 @@ __all__ = [
     "AutoShardPolicy",
     "Dataset",
     "DatasetV1",
+    "DatasetV1Adapter",
     "Element",
     "ElementIterator",
     "Elements",
@@ -48,6 +43,8 @@ __all__ = [
     "RuntimeDataset",
     "SplitFeed",
     "Splits",
+    "TFRecordDatasetV1",
+    "TFRecordDatasetV2",
     "Traced",
     "as_dataset",
     "assert_cardinality",
@@ -57,22 +54,17 @@ __all__ = [
     "drive",
     "end_of_sequence",
     "enter_scope",
-    "fixed_length_records",
     "flat_specs",
     "function_of_graph",
     "in_file_thread",
-    "lines_or_records",
     "next_as_optional",
     "packed",
     "provide_data_service",
     "read_splits",
-    "set_default_kind",
     "share_of",
     "split_sources",
-    "sql_parts",
     "stored_element",
     "text",
-    "tf_record_dataset",
     "tf_record_iterator",
     "to_variant",
     "with_shards",

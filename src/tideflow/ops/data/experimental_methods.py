@@ -413,7 +413,7 @@ def choose_from_datasets(
       >>> [int(x) for x in tf.data.experimental.choose_from_datasets(both, choices)]
       [10, 0, 11]
     """
-    kind = type(datasets[0])
+    kind = datasets[0]._kind
     return kind.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
 

@@ -33,7 +33,8 @@ from tideflow.ops.data.structure import (
 from tideflow.ops.data.structure import tensors as as_tensors
 from tideflow.ops.data.traced import Traced, traced_state
 from tideflow.ops.data.transformations_api import order_text
-from tideflow.ops.export import export, export_value
+from tideflow.ops.data.type_specs import set_default_kind
+from tideflow.ops.export import export, export_v2, export_value
 from tideflow.ops.framework import Assert, nest
 from tideflow.platform.processors import usable_processors
 from tideflow.wire import dtypes
@@ -44,16 +45,17 @@ export_value("data.AUTOTUNE", AUTOTUNE)
 export_value("data.experimental.AUTOTUNE", AUTOTUNE)
 
 
+@export_v2("data.Dataset")
 class Dataset(SavedTransformations):
     """Elements to come, each a structure of tensors.
 
-    Datasets are made by the class methods below and by transformations of other datasets, never by
-    the constructor.  Nothing is read or computed before somebody walks over them.  Each
-    transformation takes a `name`, as TensorFlow's does; it labels nothing here.
+    Datasets are made by the class methods below, by transformations of other datasets and by
+    derived classes, never by the constructor itself.  Nothing is read or computed before somebody
+    walks over them.  Each transformation takes a `name`, as TensorFlow's does; it labels nothing
+    here.
 
     Args:
-      variant: a variant scalar that holds the dataset.
-      element: the types and shapes of an element.
+      variant_tensor: a variant scalar that holds the dataset, for classes that programs derive.
     Source: tensorflow/python/data/ops/dataset_ops.py for names and defaults.
     Example:
       >>> dataset = tf.data.Dataset.range(10).filter(lambda x: x % 2 == 0).map(lambda x: x * x)
@@ -287,7 +289,7 @@ class Dataset(SavedTransformations):
         read = traced_reader(
             reader_func or (lambda shards: shards.interleave(lambda one: one, count)),
             source._element,
-            type(self),
+            self._kind,
         )
         directory = convert_to_tensor(os.fspath(path), dtypes.string)
         inputs = [directory, read.captured, shard.captured]
@@ -479,6 +481,10 @@ class Dataset(SavedTransformations):
         return made
 
 
+Dataset._kind = Dataset
+set_default_kind(Dataset)
+
+
 @export("data.experimental.to_variant")
 def to_variant(dataset: Dataset) -> Tensor:
     """Return a dataset as a tensor, for ops that take one.
@@ -494,22 +500,18 @@ def to_variant(dataset: Dataset) -> Tensor:
 
 
 @export("data.experimental.from_variant")
+@export_v2("data.experimental.from_variant")
 def from_variant(variant: Tensor, structure: Any) -> Dataset:
     """Return the dataset that a variant tensor holds.
 
     Args:
       variant: a variant scalar.
-      structure: the TypeSpecs of an element.
+      structure: the TypeSpecs of an element, as `Dataset.element_spec` gives them.
     Returns: a dataset.
     Example:
-      >>> import tideflow.v1 as v1
-      >>> with v1.Graph().as_default(), v1.Session() as session:
-      ...     variant = v1.data.experimental.to_variant(v1.data.Dataset.range(2))
-      ...     rows = v1.data.experimental.from_variant(variant, v1.TensorSpec([], v1.int64))
-      ...     iterator = v1.data.make_initializable_iterator(rows)
-      ...     element = iterator.get_next()
-      ...     session.run(iterator.initializer)
-      ...     int(session.run(element))
-      0
+      >>> given = tf.data.Dataset.range(2)
+      >>> variant = tf.data.experimental.to_variant(given)
+      >>> [int(x) for x in tf.data.experimental.from_variant(variant, given.element_spec)]
+      [0, 1]
     """
-    return Dataset(variant, structure)
+    return Dataset._held(variant, structure)

@@ -130,7 +130,7 @@ class GroupingTransformations(BatchTransformations):
                 f"it gives {keys.element!r}."
             )
         made = Traced(
-            reduce_func, (number, DatasetSpec._of(self._element, type(self))), "group_reduce"
+            reduce_func, (number, DatasetSpec._of(self._element, self._kind)), "group_reduce"
         )
         if made.dataset is None:
             raise TypeError(f"`reduce_func` must return a dataset; it gave {made.result!r}")

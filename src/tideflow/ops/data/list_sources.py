@@ -1,6 +1,6 @@
 """Sources of tf.data.experimental that both shapes of the API make, each of its own class.
 
-Source: tensorflow/python/data/experimental/ops/{from_list,random_ops}.py.
+Source: tensorflow/python/data/experimental/ops/{from_list,counter}.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tideflow.ops.data.functions_api import Dataset
 from tideflow.ops.data.session_iterators import DatasetV1
 from tideflow.ops.data.structure import flat_tensors, relaxed, specs_of
 from tideflow.ops.data.structure import tensors as as_tensors
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
 
@@ -55,49 +55,8 @@ def elements_of_lists(kind: type[Dataset]) -> Callable[..., Any]:
     return from_list
 
 
-def random_numbers(kind: type[Dataset]) -> Callable[..., Any]:
-    """Return `RandomDataset` for a class of datasets."""
-
-    def RandomDataset(
-        seed: int | None = None,
-        rerandomize_each_iteration: bool | None = None,
-        name: str | None = None,
-    ) -> Any:
-        """Return random numbers without end, as `Dataset.random` does.
-
-        Args:
-          seed: an integer, for the same numbers in each run of the program.
-          rerandomize_each_iteration: whether each walk has numbers of its own; None for no.
-          name: accepted for programs that give it.
-        Returns: a dataset of int64 scalars.
-        Example:
-          >>> numbers = tf.data.experimental.RandomDataset(seed=4).take(2)
-          >>> [int(x) for x in numbers] == [int(x) for x in numbers]
-          True
-        """
-        return kind.random(seed, rerandomize_each_iteration)
-
-    return RandomDataset
-
-
 export("data.experimental.from_list")(elements_of_lists(DatasetV1))
-
-
-@export("data.experimental.RandomDataset")
-def random_dataset(seed: int | None = None) -> DatasetV1:
-    """Return random numbers without end, as `Dataset.random` does.
-
-    Args:
-      seed: an integer, for the same numbers in each run of the program.
-    Returns: a dataset of int64 scalars.
-    Example:
-      >>> numbers = tf.data.experimental.RandomDataset(seed=4).take(2)
-      >>> following = tf.data.make_one_shot_iterator(numbers).get_next()
-      >>> with tf.Session() as session:
-      ...     bool(session.run(following) >= 0)
-      True
-    """
-    return DatasetV1.random(seed)
+export_v2("data.experimental.from_list")(elements_of_lists(Dataset))
 
 
 @export("data.experimental.Counter")
@@ -115,3 +74,18 @@ def counter(start: Any = 0, step: Any = 1, dtype: DTypeLike = dtypes.int64) -> D
       3
     """
     return DatasetV1.counter(start, step, dtype)
+
+
+@export_v2("data.experimental.Counter")
+def counter_v2(start: Any = 0, step: Any = 1, dtype: DTypeLike = dtypes.int64) -> Dataset:
+    """Return numbers without end, as `Dataset.counter` does.
+
+    Args:
+      start, step: the first number, and how far numbers are apart.
+      dtype: of the numbers.
+    Returns: a dataset of scalars.
+    Example:
+      >>> [int(x) for x in tf.data.experimental.Counter().take(2)]
+      [0, 1]
+    """
+    return Dataset.counter(start, step, dtype)

@@ -34,7 +34,7 @@ def resampled(
     seed: int | None,
 ) -> Any:
     """Return pairs of a class and an element; arguments as of `Dataset.rejection_resample`."""
-    kind = type(dataset)
+    kind = dataset._kind
     target = _shares(target_dist, "target_dist")
     untouched = None
     if initial_dist is None:
@@ -108,7 +108,7 @@ def _filtered(
     dataset: Any, accepted: Any, shares: Any, class_func: Callable[..., Any], seed: int | None
 ) -> Any:
     """Return pairs of a class and an element, those that are not rejected."""
-    kind = type(dataset)
+    kind = dataset._kind
 
     def with_chance(chances: Any, element: Any) -> Any:
         found = class_func(*element) if isinstance(element, tuple) else class_func(element)

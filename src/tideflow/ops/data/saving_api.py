@@ -134,7 +134,7 @@ class SavedTransformations(GroupingTransformations):
                     pb.StructuredValue.FromString((directory / _SPEC).read_bytes())
                 )
         read = reader_func or (lambda given: given.interleave(lambda shard: shard))
-        traced = traced_reader(read, element_spec, cls)
+        traced = traced_reader(read, element_spec, cls._kind)
         inputs = [convert_to_tensor(str(directory), dtypes.string), traced.captured]
         attrs: dict[str, Any] = {"compression": compression or "", "reader_func": traced.ref}
         return cls._make("LoadDataset", inputs, element_spec, **attrs)

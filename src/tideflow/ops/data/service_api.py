@@ -20,7 +20,6 @@ from tideflow.ops.data.spec_files import structured_value, value_of
 from tideflow.ops.data.structure import flat_specs, int64
 from tideflow.ops.data.structure import make as make_operation
 from tideflow.ops.data.traced import Traced
-from tideflow.ops.data.type_specs import default_kind
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes, errors
@@ -271,8 +270,7 @@ def from_dataset_id(
         "DataServiceDataset_uncompress",
     )
     mode = pb.ProcessingModeDef(sharding_policy=int(policy))
-    kind: Any = default_kind()
-    made = (kind if issubclass(kind, Dataset) else Dataset)._make(
+    made = Dataset._make(
         "DataServiceDatasetV4",
         [
             convert_to_tensor(dataset_id, dtypes.string),

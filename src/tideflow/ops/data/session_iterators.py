@@ -34,15 +34,22 @@ from tideflow.wire.dtypes import as_dtype
 class DatasetV1(Dataset):
     """A dataset that makes iterators for sessions; see tf.data.Dataset of the TF2 shape.
 
-    Args:
-      variant: a variant scalar that holds the dataset.
-      element: the types and shapes of an element.
+    Classes that programs derive say by `_as_variant_tensor` what holds the dataset, and by
+    `element_spec` what its elements are.
+
     Example:
       >>> following = tf.data.Dataset.range(3).make_one_shot_iterator().get_next()
       >>> with tf.Session() as session:
       ...     [int(session.run(following)) for _ in range(3)]
       [0, 1, 2]
     """
+
+    def __init__(self) -> None:
+        super().__init__(self._as_variant_tensor())
+
+    def _as_variant_tensor(self) -> Tensor:
+        """Return the variant scalar that holds the dataset."""
+        raise NotImplementedError(f"{type(self).__name__} has no method `_as_variant_tensor`")
 
     @classmethod
     def from_sparse_tensor_slices(cls, sparse_tensor: SparseTensor) -> Self:
@@ -170,6 +177,28 @@ class DatasetV1(Dataset):
     def output_classes(self) -> Any:
         """The classes of an element's components: tf.Tensor, or that of nested datasets."""
         return _classes(self._element)
+
+
+DatasetV1._kind = DatasetV1
+
+
+class DatasetV1Adapter(DatasetV1):
+    """A dataset of the TF2 shape as one of TensorFlow 1.
+
+    Args:
+      dataset: the one that it stands for.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        super().__init__()
+        self._stand_for(dataset)
+
+    def _as_variant_tensor(self) -> Tensor:
+        return self._dataset._variant
+
+    def _shown_name(self) -> str:
+        return self._dataset._shown_name()
 
 
 def _copied(variant: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tideflow.graph.building import apply_op, convert_to_tensor, make_op
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
@@ -26,16 +26,61 @@ from tideflow.wire import dtypes
 class StructuredVariant:
     """A tensor that holds a dataset, with the structure of its elements.
 
+    Classes that programs derive call the constructor, and say of what structure their elements are
+    by a property `element_spec` of their own.
+
     Args:
-      variant: a variant scalar that holds the dataset.
-      element: the structure of the elements, with a TypeSpec at each leaf.
+      variant_tensor: a variant scalar that holds the dataset.
+    Attributes:
+      _kind: the class of what transformations make, of derived classes too.
     """
 
-    def __init__(self, variant: Tensor, element: Any) -> None:
-        self._variant = variant
-        self._element = element
+    _kind: ClassVar[type[Any]]
+    # None stands for itself in structures.
+    _known: Any = NotImplemented
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if cls is cls._kind:
+            raise TypeError(f"{cls.__name__} is abstract; its methods, such as `range`, make them")
+        return super().__new__(cls)
+
+    def __init__(self, variant_tensor: Tensor) -> None:
+        self._variant = variant_tensor
         self._made_of: tuple[str, Sequence[Any], dict[str, Any]] | None = None
         self._options: Any = None
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of TypeSpecs of an element.
+
+        Example:
+          >>> tf.data.Dataset.range(3).element_spec.dtype.name
+          'int64'
+        """
+        if self._known is NotImplemented:
+            raise NotImplementedError(f"{type(self).__name__} has no property `element_spec`")
+        return self._known
+
+    @property
+    def _element(self) -> Any:
+        return self.element_spec
+
+    @classmethod
+    def _held(cls, variant: Tensor, element: Any) -> Self:
+        """Return the dataset that a tensor holds, of the class that transformations make.
+
+        element: the structure of the elements, with a TypeSpec at each leaf.
+        """
+        made: Self = object.__new__(cls._kind)
+        StructuredVariant.__init__(made, variant)
+        made._known = element
+        return made
+
+    def _stand_for(self, other: StructuredVariant) -> None:
+        """Become, in a constructor, the same as another dataset."""
+        self._variant = other._variant
+        self._known = other._element
+        self._made_of, self._options = other._made_of, other._options
 
     @classmethod
     def _make(
@@ -54,7 +99,7 @@ class StructuredVariant:
         if "output_shapes" in known:
             attrs["output_shapes"] = [spec.shape for spec in flat]
         variants = nest.map_structure(variant_of, list(inputs))
-        made = cls(make(op, variants, **attrs).outputs[0], element)
+        made = cls._held(make(op, variants, **attrs).outputs[0], element)
         made._made_of = op, inputs, attrs
         return made
 

@@ -198,7 +198,7 @@ class Transformations(Walked):
           >>> [[int(x) for x in window] for window in windows]
           [[0, 1, 2], [2, 3, 4], [4]]
         """
-        element = nest.map_structure(lambda leaf: DatasetSpec._of(leaf, type(self)), self._element)
+        element = nest.map_structure(lambda leaf: DatasetSpec._of(leaf, self._kind), self._element)
         inputs = [
             self,
             int64(size, "size"),
@@ -269,8 +269,9 @@ class Transformations(Walked):
         """
         if not isinstance(options, Options):
             raise AttributeError(f"{options!r} is no tf.data.Options")
-        made = type(self)(self._variant, self._element)
+        made = self._held(self._variant, self._element)
         made._made_of = self._made_of
+        made._shown_as = "_OptionsDataset"
         made._options = self.options().merge(options)
         return made
 
@@ -287,20 +288,14 @@ class Transformations(Walked):
             found: Options = self._options
             return found
         found = Options()
-        for source in nest.flatten(list(self._made_of[1]) if self._made_of else []):
-            if isinstance(source, Transformations):
-                found = found.merge(source.options())
+        for source in self._inputs():
+            found = found.merge(source.options())
         return found
 
-    @property
-    def element_spec(self) -> Any:
-        """The structure of TypeSpecs of an element.
-
-        Example:
-          >>> tf.data.Dataset.range(3).element_spec.dtype.name
-          'int64'
-        """
-        return self._element
+    def _inputs(self) -> list[Any]:
+        """Return the datasets that this one was made of; classes that programs derive say it."""
+        parts = nest.flatten(list(self._made_of[1]) if self._made_of else [])
+        return [part for part in parts if isinstance(part, Transformations)]
 
     def cardinality(self) -> Tensor:
         """Return how many elements there are.

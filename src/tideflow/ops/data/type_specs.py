@@ -27,11 +27,6 @@ def set_default_kind(kind: type[StructuredVariant]) -> None:
     _Made.kind = kind
 
 
-def default_kind() -> type[StructuredVariant]:
-    """Return of which class the datasets are that programs did not make of others."""
-    return _Made.kind
-
-
 @export("data.DatasetSpec")
 class DatasetSpec(TypeSpec):
     """Hold what is known of a dataset: the structure of its elements.
@@ -62,7 +57,7 @@ class DatasetSpec(TypeSpec):
     @classmethod
     def from_value(cls, value: StructuredVariant) -> DatasetSpec:
         """Return the spec of a dataset."""
-        return cls._of(value._element, type(value))
+        return cls._of(value._element, value._kind)
 
     @property
     def value_type(self) -> type:
@@ -88,7 +83,7 @@ class DatasetSpec(TypeSpec):
         """Return the dataset that a tensor holds, or the batch of datasets."""
         (held,) = parts
         if self.dataset_shape.rank == 0:
-            return self.value_type(held, self.element_spec)
+            return (self._kind or _Made.kind)._held(held, self.element_spec)
         return VariantBatch(held, self._with_shape(()))
 
     def to_tensors(self, value: StructuredVariant | VariantBatch) -> list[Any]:

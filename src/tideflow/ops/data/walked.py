@@ -115,6 +115,8 @@ def _as_array(leaf: Any) -> Any:
 class Walked(StructuredVariant):
     """A dataset, with what a program needs that walks over it."""
 
+    _shown_as = ""
+
     # ---- as an argument of a function
 
     @property
@@ -141,7 +143,7 @@ class Walked(StructuredVariant):
           >>> [int(x) for x in first.with_handle(second.argument_handle)]
           [5, 6]
         """
-        return type(self)(handle, self._element)
+        return self._held(handle, self._element)
 
     # ---- walking
 
@@ -194,5 +196,17 @@ class Walked(StructuredVariant):
         return True
 
     def __repr__(self) -> str:
-        made = "VariantDataset" if self._made_of is None else self._made_of[0]
-        return f"<_{re.sub(_VERSION, '', made)} element_spec={self._element}>"
+        return f"<{self._shown_name()} element_spec={self._element}>"
+
+    def _shown_name(self) -> str:
+        """Return what stands for the class: TensorFlow has one for each kind of dataset."""
+        if self._shown_as:
+            return self._shown_as
+        if type(self) is not self._kind:
+            return type(self).__name__
+        return "_VariantDataset" if self._made_of is None else _class_of(self._made_of[0])
+
+
+def _class_of(op: str) -> str:
+    """Return TensorFlow's class of the datasets that an op makes."""
+    return "_" + re.sub(_VERSION, "", op)

@@ -16,9 +16,9 @@ from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.types import TensorLike
-from tideflow.ops.data import Dataset, DatasetV1
+from tideflow.ops.data import Dataset, DatasetV1, DatasetV1Adapter
 from tideflow.ops.data.options_api import Options
-from tideflow.ops.export import export
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.io import gfile
 from tideflow.ops.io.csv_columns import CsvText
 from tideflow.wire import dtypes
@@ -27,37 +27,6 @@ from tideflow.wire.dtypes import as_dtype
 _AUTOTUNE = -1
 _BUFFER_BYTES = 4 << 20
 _TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.string)
-
-
-def csv_rows(
-    kind: type[Dataset],
-    filenames: Any,
-    record_defaults: Sequence[Any],
-    compression_type: TensorLike | None = None,
-    buffer_size: TensorLike | None = None,
-    header: TensorLike = False,
-    field_delim: TensorLike = ",",
-    use_quote_delim: TensorLike = True,
-    na_value: TensorLike = "",
-    select_cols: TensorLike | None = None,
-    exclude_cols: TensorLike | None = None,
-) -> Any:
-    """Return the dataset of a class that `CsvDataset` makes; the other arguments are its own."""
-    defaults = [_default(one) for one in record_defaults]
-    inputs = [
-        convert_to_tensor(filenames, dtypes.string, name="filenames"),
-        convert_to_tensor("" if compression_type is None else compression_type, dtypes.string),
-        convert_to_tensor(_BUFFER_BYTES if buffer_size is None else buffer_size, dtypes.int64),
-        convert_to_tensor(header, dtypes.bool_, name="header"),
-        convert_to_tensor(field_delim, dtypes.string, name="field_delim"),
-        convert_to_tensor(use_quote_delim, dtypes.bool_, name="use_quote_delim"),
-        convert_to_tensor(na_value, dtypes.string, name="na_value"),
-        convert_to_tensor([] if select_cols is None else select_cols, dtypes.int64),
-        defaults,
-        convert_to_tensor([] if exclude_cols is None else exclude_cols, dtypes.int64),
-    ]
-    element = tuple(TensorSpec((), one.dtype) for one in defaults)
-    return kind._make("CSVDatasetV2", inputs, element)
 
 
 def _default(value: Any) -> Tensor:
@@ -71,6 +40,98 @@ def _default(value: Any) -> Tensor:
             return convert_to_tensor([], dtype)
     made: Tensor = convert_to_tensor(value, name="record_defaults")
     return made
+
+
+@export_v2("data.experimental.CsvDataset")
+class CsvDatasetV2(Dataset):
+    """The rows of files of comma-separated values.
+
+    Args:
+      filenames: names of files, a string tensor or a list.
+      record_defaults: for each column, a type, where there must be a value, or what stands for a
+        missing one, a tensor [1] or a scalar.
+      compression_type: "", "ZLIB" or "GZIP"; None for "".
+      buffer_size: how many bytes are read at once; None for 4 MiB.
+      header: whether the files' first rows are left out.
+      field_delim: what parts the fields of a row, one character.
+      use_quote_delim: whether fields may stand in double quotes.
+      na_value: what means, beside an empty field, that there is no value.
+      select_cols, exclude_cols: the numbers of the columns that are wanted, or are not, in
+        increasing order; None for all.
+    Elements: tuples of scalars.
+    Raises: InvalidArgumentError, when walked over, for a row that does not fit.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile("w") as file:
+      ...     print("7,a", file=file, flush=True)
+      ...     rows = tf.data.experimental.CsvDataset(file.name, [tf.int32, tf.string])
+      ...     [(int(number), text.numpy()) for number, text in rows]
+      [(7, b'a')]
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_defaults: Sequence[Any],
+        compression_type: TensorLike | None = None,
+        buffer_size: TensorLike | None = None,
+        header: TensorLike = False,
+        field_delim: TensorLike = ",",
+        use_quote_delim: TensorLike = True,
+        na_value: TensorLike = "",
+        select_cols: TensorLike | None = None,
+        exclude_cols: TensorLike | None = None,
+    ) -> None:
+        defaults = [_default(one) for one in record_defaults]
+        inputs = [
+            convert_to_tensor(filenames, dtypes.string, name="filenames"),
+            convert_to_tensor("" if compression_type is None else compression_type, dtypes.string),
+            convert_to_tensor(_BUFFER_BYTES if buffer_size is None else buffer_size, dtypes.int64),
+            convert_to_tensor(header, dtypes.bool_, name="header"),
+            convert_to_tensor(field_delim, dtypes.string, name="field_delim"),
+            convert_to_tensor(use_quote_delim, dtypes.bool_, name="use_quote_delim"),
+            convert_to_tensor(na_value, dtypes.string, name="na_value"),
+            convert_to_tensor([] if select_cols is None else select_cols, dtypes.int64),
+            defaults,
+            convert_to_tensor([] if exclude_cols is None else exclude_cols, dtypes.int64),
+        ]
+        element = tuple(TensorSpec((), one.dtype) for one in defaults)
+        self._stand_for(Dataset._make("CSVDatasetV2", inputs, element))
+
+
+@export("data.experimental.CsvDataset")
+class CsvDatasetV1(DatasetV1Adapter):
+    """The rows of files of comma-separated values.
+
+    Args: as of the class of the TF2 shape.
+    Example:
+      >>> import tempfile
+      >>> with tempfile.NamedTemporaryFile("w") as file, tf.Session() as session:
+      ...     print("7,a", file=file, flush=True)
+      ...     rows = tf.data.experimental.CsvDataset(file.name, [tf.int32, tf.string])
+      ...     number, text = tf.data.make_one_shot_iterator(rows).get_next()
+      ...     print(*session.run([number, text]))
+      7 b'a'
+    """
+
+    def __init__(
+        self,
+        filenames: Any,
+        record_defaults: Sequence[Any],
+        compression_type: TensorLike | None = None,
+        buffer_size: TensorLike | None = None,
+        header: TensorLike = False,
+        field_delim: TensorLike = ",",
+        use_quote_delim: TensorLike = True,
+        na_value: TensorLike = "",
+        select_cols: TensorLike | None = None,
+    ) -> None:
+        super().__init__(
+            CsvDatasetV2(
+                filenames, record_defaults, compression_type, buffer_size, header, field_delim,
+                use_quote_delim, na_value, select_cols,
+            )
+        )  # fmt: skip
 
 
 def _files(file_pattern: Any) -> list[str]:
@@ -218,8 +279,8 @@ def csv_batches(kind: type[Dataset]) -> Callable[..., Any]:
             )
 
         def read(name: Any) -> Any:
-            rows = csv_rows(
-                kind, name, defaults, compression_type, None, header, field_delim,
+            rows = CsvDatasetV2(
+                name, defaults, compression_type, None, header, field_delim,
                 use_quote_delim, na_value, chosen,
             )  # fmt: skip
             return rows.ignore_errors() if ignore_errors else rows
@@ -254,42 +315,4 @@ def _in_turns(
 
 
 export("data.experimental.make_csv_dataset")(csv_batches(DatasetV1))
-
-
-@export("data.experimental.CsvDataset")
-def csv_dataset(
-    filenames: Any,
-    record_defaults: Sequence[Any],
-    compression_type: TensorLike | None = None,
-    buffer_size: TensorLike | None = None,
-    header: TensorLike = False,
-    field_delim: TensorLike = ",",
-    use_quote_delim: TensorLike = True,
-    na_value: TensorLike = "",
-    select_cols: TensorLike | None = None,
-) -> DatasetV1:
-    """Return a dataset of the rows of files of comma-separated values.
-
-    Args: as of the function of the TF2 shape.
-    Example:
-      >>> import tempfile
-      >>> with tempfile.NamedTemporaryFile("w") as file, tf.Session() as session:
-      ...     print("7,a", file=file, flush=True)
-      ...     rows = tf.data.experimental.CsvDataset(file.name, [tf.int32, tf.string])
-      ...     number, text = tf.data.make_one_shot_iterator(rows).get_next()
-      ...     print(*session.run([number, text]))
-      7 b'a'
-    """
-    made: DatasetV1 = csv_rows(
-        DatasetV1,
-        filenames,
-        record_defaults,
-        compression_type,
-        buffer_size,
-        header,
-        field_delim,
-        use_quote_delim,
-        na_value,
-        select_cols,
-    )
-    return made
+export_v2("data.experimental.make_csv_dataset")(csv_batches(Dataset))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tideflow.ops.data import DatasetV1, tf_record_dataset
-from tideflow.ops.export import export
+from tideflow.ops.data import Dataset, DatasetV1, TFRecordDatasetV1, TFRecordDatasetV2
+from tideflow.ops.export import export, export_v2
 from tideflow.ops.io.reader_classes import ReaderBase
 from tideflow.ops.parsing import parse_example_v2
 from tideflow.wire import dtypes
@@ -121,5 +121,8 @@ def _has_keys(spec: Any) -> bool:
 
 
 export("data.experimental.make_batched_features_dataset")(
-    batched_features(DatasetV1, tf_record_dataset)
+    batched_features(DatasetV1, TFRecordDatasetV1)
+)
+export_v2("data.experimental.make_batched_features_dataset")(
+    batched_features(Dataset, TFRecordDatasetV2)
 )
