@@ -7,6 +7,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tideflow as tf
@@ -16,6 +17,7 @@ from data_service.datasets import EXPECTED, found_by
 from data_service.helper import helper
 from tideflow.blocking import FILES, run_blocking
 from tideflow.data_service.services import DispatcherService
+from tideflow.ops.control_flow import registered_functions
 from tideflow.runtime.loop import run_sync
 from tideflow.transport import make_channel, stub
 from tideflow.wire import messages as pb
@@ -433,14 +435,69 @@ async def first_split(dispatcher: Any) -> pb.GetSplitResponse:
     raise AssertionError("no iteration")
 
 
-def test_python_functions_are_called_when_nobody_holds_their_dataset(dispatcher, workers):
-    def doubled():
-        data = tf.data.Dataset.range(3).map(
-            lambda x: tf.py_function(lambda y: y * 2, [x], tf.int64)
-        )
-        return data.apply(service.distribute(EACH_ONCE, dispatcher.target))
+def doubled(dispatcher: Any) -> Any:
+    data = tf.data.Dataset.range(3).map(lambda x: tf.py_function(lambda y: y * 2, [x], tf.int64))
+    return data.apply(service.distribute(EACH_ONCE, dispatcher.target))
 
-    made = doubled()
+
+def test_python_functions_are_called_when_nobody_holds_their_dataset(dispatcher, workers):
+    made = doubled(dispatcher)
     gc.collect()
     assert numbers(made) == [0, 2, 4]
     assert numbers(made) == [0, 2, 4]
+
+
+def test_servers_hold_python_functions_until_they_stop(dispatcher, workers):
+    gc.collect()
+    before = set(registered_functions())
+    for _ in range(3):
+        assert numbers(doubled(dispatcher)) == [0, 2, 4]
+    gc.collect()
+    assert len(set(registered_functions()) - before) >= 3
+    dispatcher.stop()
+    for worker in workers:
+        worker.stop()
+    gc.collect()
+    assert set(registered_functions()) == before
+
+
+@pytest.mark.processes
+def test_workers_hold_python_functions_that_a_dispatcher_elsewhere_has_them_call():
+    gc.collect()
+    before = set(registered_functions())
+    with helper("tideflow") as other:
+        address = other.ask("dispatcher")
+        worker = service.WorkerServer(service.WorkerConfig(address, heartbeat_interval_ms=50))
+        data = tf.data.Dataset.range(3).map(
+            lambda x: tf.py_function(lambda y: y * 2, [x], tf.int64)
+        )
+        made = data.apply(service.distribute(EACH_ONCE, f"grpc://{address}"))
+        del data
+        gc.collect()
+        assert numbers(made) == [0, 2, 4]
+        worker.stop()
+    gc.collect()
+    assert set(registered_functions()) == before
+
+
+def test_a_dataset_written_as_a_graph_holds_no_python_functions():
+    gc.collect()
+    before = set(registered_functions())
+    for _ in range(3):
+        data = tf.data.Dataset.range(3).map(lambda x: tf.numpy_function(abs, [x], tf.int64))
+        assert tf.raw_ops.DatasetToGraphV2(
+            input_dataset=tf.data.experimental.to_variant(data), external_state_policy=1
+        ).numpy()
+    del data
+    gc.collect()
+    assert set(registered_functions()) == before
+
+
+def test_python_functions_called_at_once_are_let_go():
+    gc.collect()
+    before = set(registered_functions())
+    for number in range(3):
+        found = tf.numpy_function(lambda x, n=number: x + n, [np.int64(1)], tf.int64)
+        assert int(found) == 1 + number
+    gc.collect()
+    assert set(registered_functions()) == before

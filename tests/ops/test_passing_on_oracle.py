@@ -10,7 +10,7 @@ import tideflow.v1 as tf
 from ops import compared
 from ops.one_graph import Run, check_both_run
 from tideflow.graph.building import apply_op
-from tideflow.ops.control_flow import register_function
+from tideflow.ops.control_flow import PythonFunction
 
 tensorflow = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -340,7 +340,8 @@ def called(library, name, body, inputs, types):
     with v1.Graph().as_default(), v1.Session() as session:
         given = [v1.constant(one) for one in inputs]
         if library is tf:
-            made = apply_op(name, given, token=register_function(body), Tout=types)
+            function = PythonFunction(body)
+            made = apply_op(name, given, token=function.token, Tout=types)
         elif name == "EagerPyFunc":
             made = library.py_function(body, given, types)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideflow.data_service.calls import check_version, until_reached
+from tideflow.data_service.local_workers import hold_functions
 from tideflow.data_service.reader import ServiceIterator
 from tideflow.data_service.services import DispatcherService
 from tideflow.ops.data import Reading, provide_data_service
@@ -21,6 +22,7 @@ class ServiceClient:
             dispatcher = stub(DispatcherService, channel)
             await check_version(dispatcher, address)
             reply = await until_reached(lambda: dispatcher.GetOrRegisterDataset(request))
+            hold_functions(address, reply.dataset_id, request.dataset.graph)
             return reply.dataset_id
         finally:
             await channel.close()
@@ -46,6 +48,7 @@ class ServiceClient:
             dispatcher = stub(DispatcherService, channel)
             await check_version(dispatcher, address)
             await until_reached(lambda: dispatcher.Snapshot(request))
+            hold_functions(address, request.path, request.dataset.graph)
         finally:
             await channel.close()
 

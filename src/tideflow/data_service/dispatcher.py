@@ -11,11 +11,12 @@ from tideflow.blocking import spawn
 from tideflow.data_service.calls import AWAY
 from tideflow.data_service.dispatcher_state import DispatcherState
 from tideflow.data_service.graphs import dataset_of
-from tideflow.data_service.jobs import Iteration, Job, Task
+from tideflow.data_service.jobs import Iteration, Job, RegisteredDataset, Task
 from tideflow.data_service.journal import Journal
 from tideflow.data_service.removals import Removals
 from tideflow.data_service.services import VERSION, DataWorkerService, DispatcherService
 from tideflow.data_service.snapshots import DistributedSnapshot
+from tideflow.ops.control_flow import PythonFunction, python_functions_of
 from tideflow.ops.data import Splits, split_sources
 from tideflow.platform import clock
 from tideflow.transport import Channel, make_channel, stub
@@ -63,6 +64,8 @@ class Dispatcher(DispatcherService):
         self._collector: asyncio.Task[None] | None = None
         self._snapshots: dict[str, DistributedSnapshot] = {}
         self._removals = Removals()
+        # Of the datasets, by their ids: workers of this process call them.
+        self._functions: dict[str, list[PythonFunction]] = {}
 
     @property
     def worker_count(self) -> int:
@@ -80,6 +83,7 @@ class Dispatcher(DispatcherService):
             self._state.replay(update)
         for dataset in self._state.datasets():
             dataset.definition = await self._journal.dataset(dataset.id)
+            self._hold_functions(dataset)
         for iteration in self._state.resume(clock.monotonic_s()):
             iteration.fill(await self._sources(iteration.job))
         for path in self._state.snapshots:
@@ -95,6 +99,8 @@ class Dispatcher(DispatcherService):
         if self._collector is not None:
             self._collector.cancel()
             await asyncio.wait([self._collector])
+        self._functions.clear()
+        self._snapshots.clear()
         for channel in self._channels.values():
             await channel.close()
 
@@ -178,8 +184,14 @@ class Dispatcher(DispatcherService):
     ) -> pb.GetOrRegisterDatasetResponse:
         _forget_devices(request.dataset.graph)
         found = self._state.register(request)
+        self._hold_functions(found)
         await self._keep()
         return pb.GetOrRegisterDatasetResponse(dataset_id=found.id)
+
+    def _hold_functions(self, dataset: RegisteredDataset) -> None:
+        """Keep the Python functions of a dataset until the dispatcher's end."""
+        if dataset.id not in self._functions:
+            self._functions[dataset.id] = python_functions_of(dataset.definition.graph)
 
     async def GetDataServiceMetadata(
         self, request: pb.GetDataServiceMetadataRequest

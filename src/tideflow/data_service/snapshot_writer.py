@@ -36,6 +36,7 @@ from tideflow.formats import (
     tf_records,
     write_whole,
 )
+from tideflow.ops.control_flow import PythonFunction, python_functions_of
 from tideflow.ops.data import (
     Element,
     IteratorResource,
@@ -81,6 +82,7 @@ class SnapshotWriter:
         self._tell = tell
         self._is_completed = False
         self._error: errors.OpError | None = None
+        self._functions: list[PythonFunction] = []
         self._running = spawn(self._run())
 
     def progress(self) -> pb.SnapshotTaskProgress:
@@ -106,6 +108,8 @@ class SnapshotWriter:
         except Exception as error:
             _LOG.exception("a stream of the snapshot at %s failed", self._task.base_path)
             self._error = errors.InternalError(f"{type(error).__name__}: {error}")
+        finally:
+            self._functions.clear()
         if self._error is not None:
             text = f"{type(self._error).__name__}: {self._error.message}"
             try:
@@ -117,7 +121,9 @@ class SnapshotWriter:
     async def _write(self, files: StreamFiles) -> None:
         if await in_file_thread(files.done.exists):
             return
-        dataset = await dataset_of(await in_file_thread(lambda: _definition(files)))
+        definition = await in_file_thread(lambda: _definition(files))
+        self._functions = python_functions_of(definition.graph)
+        dataset = await dataset_of(definition)
         feeds = _StreamSplits(files, self._dispatcher, self._worker)
         read_splits(dataset, feeds, self._task.num_sources)
         iterator = IteratorResource(dataset.types, dataset.shapes)

@@ -14,6 +14,7 @@ from google.protobuf import text_format
 from tideflow.data_service.graphs import dataset_of
 from tideflow.data_service.snapshot_state import SnapshotState
 from tideflow.formats import SnapshotFiles, file_errors, framed, make_directory, write_whole
+from tideflow.ops.control_flow import PythonFunction, python_functions_of
 from tideflow.ops.data import in_file_thread, split_sources
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -24,15 +25,24 @@ _LOG = logging.getLogger(__name__)
 
 
 class DistributedSnapshot:
-    """A snapshot, as its dispatcher sees it."""
+    """A snapshot, as its dispatcher sees it.
+
+    Args:
+      functions: that the dataset calls in workers of this process; held until the snapshot is over.
+    """
 
     def __init__(
-        self, path: str, metadata: pb.DistributedSnapshotMetadata, state: SnapshotState
+        self,
+        path: str,
+        metadata: pb.DistributedSnapshotMetadata,
+        state: SnapshotState,
+        functions: list[PythonFunction],
     ) -> None:
         self._path = path
         self._files = SnapshotFiles(path)
         self._metadata = metadata
         self._state = state
+        self._functions = functions
         self._turn = asyncio.Lock()
 
     # ---- beginning
@@ -58,7 +68,8 @@ class DistributedSnapshot:
 
         await in_file_thread(write)
         _LOG.info("the snapshot at %s has begun", request.path)
-        return cls(request.path, request.metadata, SnapshotState(sources))
+        functions = python_functions_of(request.dataset.graph)
+        return cls(request.path, request.metadata, SnapshotState(sources), functions)
 
     @classmethod
     async def resume(cls, path: str) -> DistributedSnapshot:
@@ -73,7 +84,7 @@ class DistributedSnapshot:
         if ended:
             state = SnapshotState(())
             state.fail()
-            return cls(path, metadata or pb.DistributedSnapshotMetadata(), state)
+            return cls(path, metadata or pb.DistributedSnapshotMetadata(), state, [])
         if metadata is None:
             raise errors.DataLossError(f"there is no snapshot at {path} to go on with")
         definition = pb.DatasetDef.FromString(await in_file_thread(files.definition.read_bytes))
@@ -82,7 +93,7 @@ class DistributedSnapshot:
         if state.streams and all(stream.is_done for stream in state.streams):
             state.fail()
             await in_file_thread(lambda: write_whole(files.done, b""))
-        return cls(path, metadata, state)
+        return cls(path, metadata, state, python_functions_of(definition.graph))
 
     # ---- workers
 
@@ -126,10 +137,12 @@ class DistributedSnapshot:
         if progress.completed:
             if state.finish(stream):
                 await in_file_thread(lambda: write_whole(self._files.done, b""))
+                self._functions.clear()
                 _LOG.info("the snapshot at %s is complete", self._path)
             return
         status = progress.status
         state.fail()
+        self._functions.clear()
         text = text_format.MessageToString(status).encode()
         await in_file_thread(lambda: write_whole(self._files.error, text))
         _LOG.error("the snapshot at %s failed at %s: %s", self._path, worker, status.message)

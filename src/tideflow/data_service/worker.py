@@ -26,6 +26,7 @@ from tideflow.data_service.task_elements import (
     SkippedError,
     TaskElements,
 )
+from tideflow.ops.control_flow import PythonFunction, python_functions_of
 from tideflow.ops.data import (
     Element,
     IteratorResource,
@@ -86,6 +87,7 @@ class _RunningTask:
         self._types: Sequence[DType] = ()
         self._elements: TaskElements | None = None
         self._given = 0
+        self._functions = python_functions_of(definition.dataset_def.graph)
 
     async def answer(self, request: pb.GetElementRequest) -> pb.GetElementResponse:
         """Return an element for who asks.  Raises: what making it raised."""
@@ -109,6 +111,7 @@ class _RunningTask:
         else:
             request = pb.GetDatasetDefRequest(dataset_id=definition.dataset_id)
             found = (await self._dispatcher.GetDatasetDef(request)).dataset_def
+            self._functions = python_functions_of(found.graph)
         whole = await dataset_of(found)
         cardinality = whole.cardinality()
         dataset = self._shared_out(whole)
@@ -147,6 +150,7 @@ class _RunningTask:
 
     async def stop(self) -> None:
         """Make no more elements."""
+        self._functions.clear()
         elements, self._elements = self._elements, None
         if elements is not None:
             await elements.stop()
@@ -176,6 +180,7 @@ class DataWorker(DataWorkerService):
         self._finished: set[int] = set()
         self._untold: set[int] = set()
         self._snapshots: dict[str, SnapshotWriter] = {}
+        self._functions: dict[tuple[str, str], list[PythonFunction]] = {}
         self._is_registered = False
         self._news = asyncio.Event()
         self._snapshot_news = asyncio.Event()
@@ -209,6 +214,16 @@ class DataWorker(DataWorkerService):
             await self._end(number)
         for writer in self._snapshots.values():
             await writer.stop()
+        self._functions.clear()
+
+    def hold_functions(self, address: str, name: str, functions: list[PythonFunction]) -> None:
+        """Keep, until the worker's end, the Python functions of a dataset that this process has
+        given to a dispatcher: the worker may get tasks of it.
+
+        address: the dispatcher's; name: the dataset's id or the snapshot's directory.
+        """
+        if functions:
+            self._functions.setdefault((address, name), functions)
 
     # ---- what it is told
 

@@ -18,7 +18,7 @@ from tideflow.eager.eager_graph import eager_mode
 from tideflow.eager.tensor import EagerTensor
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.ops.control_flow import call_in_program, errors_of_ops, register_function
+from tideflow.ops.control_flow import PythonFunction, call_in_program, errors_of_ops
 from tideflow.ops.control_flow.python_functions import py_func
 from tideflow.ops.export import export_v2
 from tideflow.wire import dtypes, errors
@@ -49,8 +49,8 @@ def py_function(
         found: list[Any] = _called(func, inputs, types)
     else:
         body = _Body(func, [tensor.dtype.base_dtype for tensor in inputs], types)
-        token = register_function(body, body.backward)
-        made = call_in_program("EagerPyFunc", inputs, token, types, name)
+        function = PythonFunction(body, body.backward)
+        made = call_in_program("EagerPyFunc", inputs, function, types, name)
         found = made if isinstance(made, list) else [made]
         if not types:
             return made

@@ -45,10 +45,11 @@ from tideflow.ops.control_flow.primitives import (
     switch,
 )
 from tideflow.ops.control_flow.python_functions import (
+    PythonFunction,
     call_in_program,
     errors_of_ops,
-    keep_python_functions,
-    register_function,
+    python_functions_of,
+    registered_functions,
 )
 from tideflow.ops.control_flow.while_v1 import while_loop
 
@@ -58,6 +59,7 @@ __all__ = [
     "Context",
     "LoopBuilder",
     "LoopVariable",
+    "PythonFunction",
     "WhileContext",
     "building_in",
     "call_in_program",
@@ -74,14 +76,14 @@ __all__ = [
     "group",
     "group_here",
     "is_invariant",
-    "keep_python_functions",
     "loop_of",
     "make_branch_op",
     "map_fn",
     "merge",
     "narrows",
     "next_iteration",
-    "register_function",
+    "python_functions_of",
+    "registered_functions",
     "share_captures",
     "switch",
     "switch_case",

@@ -1,7 +1,7 @@
 """Python functions as ops.  The function stays in the process that made the op.
 
-A graph keeps its functions alive, a function's body those that it calls; the op names one by a
-token.
+The op names its function by a token.  A graph holds the functions that its ops name; a graph that
+was written to be run elsewhere is text, so whoever may run it holds them (`python_functions_of`).
 
 Source: tensorflow/python/ops/script_ops.py, python/lib/core/py_func.cc.
 """
@@ -30,76 +30,72 @@ from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 
 
-class _Registered:
-    """A function that an op may call; weakly held by the registry.
+class PythonFunction:
+    """A function that ops may call for as long as somebody holds this.
 
     Attributes:
       backward: takes the inputs, then a gradient for each result; gives one for each input.
+      token: by which ops name it.
     """
 
-    __slots__ = ("__weakref__", "backward", "function")
+    __slots__ = ("__weakref__", "backward", "function", "token")
 
     def __init__(
         self, function: Callable[..., Any], backward: Callable[..., Any] | None = None
     ) -> None:
         self.function = function
         self.backward = backward
+        self.token = f"pyfunc_{next(_numbers)}"
+        with _lock:
+            _registry[self.token] = self
 
 
 _lock = threading.Lock()
 _numbers = itertools.count()
-_registry: weakref.WeakValueDictionary[str, _Registered] = weakref.WeakValueDictionary()
+_registry: weakref.WeakValueDictionary[str, PythonFunction] = weakref.WeakValueDictionary()
 
 
-def register_function(
-    function: Callable[..., Any], backward: Callable[..., Any] | None = None
-) -> str:
-    """Return a token by which ops of the default graph find the function (and its gradient)."""
-    graph = get_default_graph()
-    entry = _Registered(function, backward)
+def registered_functions() -> list[str]:
+    """Return the tokens of all functions that ops of this process may call."""
     with _lock:
-        token = f"pyfunc_{next(_numbers)}"
-        _registry[token] = entry
-    graph.kept_alive.append(entry)
-    return token
+        return list(_registry)
 
 
-# Functions that are called by graphs which left the process, and may come back at any time.
-_kept: dict[str, _Registered] = {}
+def python_functions_of(graph_pb: pb.GraphDef) -> list[PythonFunction]:
+    """Return those of this process's Python functions that a graph's functions call.
 
-
-def keep_python_functions(graph_pb: pb.GraphDef) -> None:
-    """Keep the Python functions that a graph's functions call for as long as the process runs.
-
-    It is called where a graph is handed to others, who may have this process run it when nothing
-    here holds it any more.
+    Whoever may have the graph run when nobody else holds them any more keeps what this returns,
+    and drops it at the end.
     """
+    found = []
     for function in graph_pb.library.function:
         for node in function.node_def:
             op_def = find_op_def(node.op)
-            if op_def is None or op_def.blocks != "functions":
-                continue
-            token = node.attr["token"].s.decode()
-            entry = _registry.get(token)
-            if entry is not None:
-                _kept[token] = entry
+            if op_def is not None and op_def.blocks == "functions":
+                entry = _registry.get(node.attr["token"].s.decode())
+                if entry is not None:
+                    found.append(entry)
+    return found
 
 
 def call_in_program(
     op_name: str,
     inputs: Any,
-    token: str,
+    function: PythonFunction,
     types: Sequence[DTypeLike],
     name: str | None = None,
 ) -> Any:
-    """Return what an op gives that calls a registered function.
+    """Return what an op gives that calls a function; the default graph holds the function, unless
+    it runs operations at once.
 
     A program that is connected to a cluster asks for its own task, whatever device its scopes name.
     """
     graph = get_default_graph()
     task = graph.program_task
+    if not graph.is_eager:
+        graph.kept_alive.append(function)
     with graph.device(task) if task else contextlib.nullcontext():
-        return apply_op(op_name, list(inputs), token=token, Tout=list(types), name=name)
+        return apply_op(op_name, list(inputs), token=function.token, Tout=list(types), name=name)
 
 
 _CODES: tuple[tuple[type[BaseException], type[errors.OpError]], ...] = (
@@ -231,9 +227,7 @@ def eager_py_func_gradient(op: Operation, *grads: Tensor) -> list[Any]:
         raise LookupError(f"no gradient is registered in this process for the function {token!r}")
     inputs = list(op.inputs)
     types = [tensor.dtype for tensor in inputs]
-    found = call_in_program(
-        "EagerPyFunc", [*inputs, *grads], register_function(entry.backward), types
-    )
+    found = call_in_program("EagerPyFunc", [*inputs, *grads], PythonFunction(entry.backward), types)
     for slope, tensor in zip(found, inputs):
         slope.set_shape(tensor.shape)
     return [
@@ -261,7 +255,7 @@ def py_func(
     made = call_in_program(
         "PyFunc" if stateful else "PyFuncStateless",
         inp,
-        register_function(func),
+        PythonFunction(func),
         [Tout] if single else Tout,
         name,
     )

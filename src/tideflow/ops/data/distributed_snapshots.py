@@ -21,7 +21,7 @@ from tideflow.ops.data.declaration import Elements, dataset_op
 from tideflow.ops.data.record_stream import in_file_thread
 from tideflow.ops.data.saved import compression_of_files
 from tideflow.ops.data.service import data_service
-from tideflow.ops.data.to_graph import graph_for_others
+from tideflow.ops.data.to_graph import graph_of
 from tideflow.ops.data.values import INFINITE, UNKNOWN, Element, as_dataset, fail, scalar, text
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -64,7 +64,7 @@ async def distributed_save(
     found = as_dataset(dataset)
     if found.cardinality() == INFINITE:
         raise fail(f"Saving an infinite dataset is not allowed: {found.kind}Dataset")
-    request.dataset.graph.CopyFrom(await graph_for_others(found))
+    request.dataset.graph.CopyFrom(await graph_of(found))
     try:
         await data_service().save(where, request)
     except errors.OpError as error:

@@ -15,7 +15,7 @@ from tideflow.graph.array_values import to_array
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
-from tideflow.ops.control_flow import call_in_program, register_function
+from tideflow.ops.control_flow import PythonFunction, call_in_program
 from tideflow.ops.data.padding import flat_shapes
 from tideflow.ops.data.traced import Traced
 from tideflow.ops.framework import nest
@@ -74,7 +74,7 @@ def generator_parts(
         return np.int64(0)
 
     def element(key: Any) -> Any:
-        found = call_in_program("PyFunc", [key], register_function(proceed), types)
+        found = call_in_program("PyFunc", [key], PythonFunction(proceed), types)
         given = iter(found if isinstance(found, list) else [found])
         made = []
         for spec in flat:
@@ -100,7 +100,7 @@ def generator_parts(
 
 def _number(function: Callable[..., Any], inputs: list[Any]) -> Any:
     """Return the int64 that a Python function gives, called by the graph that is being built."""
-    found = call_in_program("PyFunc", inputs, register_function(function), [dtypes.int64])
+    found = call_in_program("PyFunc", inputs, PythonFunction(function), [dtypes.int64])
     return found[0] if isinstance(found, list) else found
 
 

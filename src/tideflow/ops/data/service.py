@@ -21,7 +21,7 @@ from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
 from tideflow.graph.shapes import TensorShape
 from tideflow.ops.data.declaration import Elements, dataset_op
-from tideflow.ops.data.to_graph import graph_for_others
+from tideflow.ops.data.to_graph import graph_of
 from tideflow.ops.data.values import Iterator, as_dataset, dims_of, fail, scalar, text
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -167,7 +167,7 @@ async def _register(
         metadata_pb.element_spec = _bytes(element_spec)
     metadata_pb.cardinality = found.cardinality()
     request = pb.GetOrRegisterDatasetRequest(metadata=metadata_pb)
-    request.dataset.graph.CopyFrom(await graph_for_others(found))
+    request.dataset.graph.CopyFrom(await graph_of(found))
     if wanted_id:
         request.dataset_id = wanted_id
     return await data_service().register(where, request)

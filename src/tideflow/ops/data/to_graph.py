@@ -21,7 +21,6 @@ from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef, Node, arg_types
 from tideflow.graph.op_def import get_op_def, op
 from tideflow.graph.shape_rules import scalar as scalar_shape
-from tideflow.ops.control_flow import keep_python_functions
 from tideflow.ops.data.functions import has_state
 from tideflow.ops.data.values import Dataset, Origin, as_dataset
 from tideflow.ops.node_resources import Movable, Recipe
@@ -43,6 +42,8 @@ _OF_EACH_TASK = ("SeedGenerator", "IterationCounter", "MemoryCache")
 async def graph_of(dataset: Dataset) -> pb.GraphDef:
     """Return the graph that makes a dataset.
 
+    It holds no Python functions: whoever is to run it when the dataset is gone does
+    (`python_functions_of`).
     Raises: UnimplementedError for a dataset that uses a resource other than variables and tables,
     or that an op made which does not tell what it was made of.
     """
@@ -53,17 +54,6 @@ async def graph_of(dataset: Dataset) -> pb.GraphDef:
     retval.attr["index"].i = 0
     graph_pb = nodes_to_graph_def([], writer.functions.values())
     graph_pb.node.extend([*writer.nodes, retval])
-    return graph_pb
-
-
-async def graph_for_others(dataset: Dataset) -> pb.GraphDef:
-    """Return the graph that makes a dataset, for those who may run it when the dataset is gone.
-
-    Its Python functions stay there to be called by it in this process.
-    Raises: as `graph_of`.
-    """
-    graph_pb = await graph_of(dataset)
-    keep_python_functions(graph_pb)
     return graph_pb
 
 
@@ -172,7 +162,7 @@ class _Writer:
 
 async def _serialized(dataset: Dataset, policy: int, strip_devices: bool) -> bytes:
     """Return the serialized graph of a dataset."""
-    graph_pb = await graph_for_others(dataset)
+    graph_pb = await graph_of(dataset)
     called = {node.op for function in graph_pb.library.function for node in function.node_def}
     for name in sorted(filter(has_state, called)) if policy != _IGNORE else ():
         what = f"Failed to serialize the input pipeline graph: {name} is stateful."
