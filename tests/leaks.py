@@ -1,4 +1,5 @@
-"""What tests have opened in this process and not closed: sockets, files, threads, tasks, caches.
+"""What tests have opened in this process and not closed: sockets, files, pipes, memory with a
+descriptor, what waits for events, threads, tasks, caches.
 
 What is made once for the whole process, and stays on purpose, is named here.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from tideflow.blocking.pools import DATA, FILE_PARTS, FILES, FUNCTIONS, GRAPHS, KERNELS, MESSAGES
 from tideflow.platform import clock
 from tideflow.runtime.loop import get_loop, loop_has_started, run_sync
+from tideflow.transport.h2.shared_memory import PROBE_NAME, trim_pools
 
 # Threads of the process: the loop, pools that all share, those that wait for what a strategy has
 # replicas do next, and those of libraries.
@@ -35,6 +37,10 @@ _SHARED_THREADS = re.compile(
 # lets go of them when it suits it.
 _GRPCIO_POLLER = "(_poll_wrapper)"
 _UNNAMED_PAIR = " to "
+# What processes find each other's shared memory by, as long as they live.
+_FOR_LIFE = f"/memfd:{PROBE_NAME} "
+# Descriptors without a path: pipes, shared memory, and what waits for events.
+_PATHLESS = ("pipe:", "/memfd:", "anon_inode:")
 _WAIT_S = 10.0
 
 Found = dict[str, str]
@@ -55,7 +61,9 @@ def _threads() -> Found:
 
 def _descriptors() -> Found:
     found = {}
-    polls = any(thread.name.endswith(_GRPCIO_POLLER) for thread in threading.enumerate())
+    polls = "tensorflow" in sys.modules or any(
+        thread.name.endswith(_GRPCIO_POLLER) for thread in threading.enumerate()
+    )
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             target = os.readlink(f"/proc/self/fd/{name}")
@@ -63,9 +71,17 @@ def _descriptors() -> Found:
                 ends = _ends_of(int(name))
                 if not (polls and ends == _UNNAMED_PAIR) and not _is_tensorflows(ends):
                     found[f"{name} {target}"] = f"socket {name}: {ends}"
+            elif target.startswith(_PATHLESS):
+                if not target.startswith(_FOR_LIFE) and not (polls and _waits(target)):
+                    found[f"{name} {target}"] = f"descriptor {name}: {target}"
             elif target.startswith("/") and _is_of_a_test(target):
                 found[f"{name} {target}"] = f"file {target}"
     return found
+
+
+def _waits(target: str) -> bool:
+    """Whether a descriptor is one by which threads wait for events."""
+    return target.startswith("anon_inode:[event")
 
 
 def _is_tensorflows(ends: str) -> bool:
@@ -121,6 +137,7 @@ class Watch:
 
     def __init__(self, wait_s: float = _WAIT_S) -> None:
         self._wait_s = wait_s
+        get_loop()  # which holds what it waits by as long as the process lives
         self._before = look()
         self._made_by: dict[str, str] = {}
 
@@ -150,7 +167,9 @@ class Watch:
 
 
 def _empty_caches() -> None:
-    """Close what the process keeps until a program says that it needs it no more."""
+    """Close what the process keeps for the next use, or until a program says that it needs it no
+    more."""
+    trim_pools(0.0)
     summaries = sys.modules.get("tideflow.train.summaries")
     if summaries is not None:
         summaries.FileWriterCache.clear()

@@ -38,8 +38,10 @@ MOST = 1 << 40
 
 
 @pytest.fixture
-def pool() -> SegmentPool:
-    return SegmentPool(16 * MIB)
+def pool() -> Iterator[SegmentPool]:
+    made = SegmentPool(16 * MIB)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
@@ -33,11 +33,12 @@ ELSEWHERE = ("192.0.2.7", 1)
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> SegmentPool:
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[SegmentPool]:
     """The pool of all links that the test makes."""
     made = SegmentPool(64 * MIB)
     monkeypatch.setattr(shared_memory_link, "pool", lambda limit_bytes: made)
-    return made
+    yield made
+    made.close()
 
 
 # ---- without sockets
@@ -416,6 +417,7 @@ async def test_beyond_the_limit_the_socket_takes_over(
         assert small.held_bytes == 0
         assert (await pair.stub.One(BytesValue(value=body[:MIB]))).value == body[:MIB]
         assert pair.socket_bytes - before < 2 * len(body) + 10_000
+    small.close()
 
 
 async def test_a_server_limits_what_it_takes_by_either_way(pool: SegmentPool) -> None:

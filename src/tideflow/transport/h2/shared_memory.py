@@ -84,16 +84,17 @@ class Segment:
 
     Attributes:
       capacity: the longest message that it takes, with what alignment may cost.
+      name: by which /proc shows its descriptors.
       number: under which it is, or was last, lent.
       used_at_s: when that was.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, name: str = "tideflow") -> None:
         self.capacity = capacity
         self.key = secrets.token_bytes(KEY_BYTES)
         self.number = 0
         self.used_at_s = 0.0
-        self.fd = os.memfd_create("tideflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(self.fd, CONTROL_BYTES + capacity)
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals())
@@ -234,11 +235,16 @@ class SegmentPool:
                 self._retire(segment)
             _empty(unused)
 
-    def leave_to_parent(self) -> None:
-        """In a forked child: keep nobody's memory alive for longer than its parent does."""
+    def close(self) -> None:
+        """Let go of all segments, lent or not.
+
+        The pool of a process ends with it; in a forked child, memory must not live for longer than
+        in its parent.
+        """
         for segment in (*self._free, *self._lent):
             segment.close()
         self._free, self._lent = [], set()
+        self._held_bytes = 0
 
     def _collect(self) -> None:
         for segment in [segment for segment in self._lent if segment.is_over]:
@@ -311,6 +317,7 @@ def _class_of(size: int) -> int:
 # Of this process; a fork's child starts with none.
 _pools: dict[int, SegmentPool] = {}
 _probes: dict[str, Segment] = {}
+PROBE_NAME = "tideflow-probe"
 
 
 def pool(limit_bytes: int) -> SegmentPool:
@@ -319,18 +326,24 @@ def pool(limit_bytes: int) -> SegmentPool:
     return _pools.get(limit_bytes) or _pools.setdefault(limit_bytes, SegmentPool(limit_bytes))
 
 
+def trim_pools(unused_s: float) -> None:
+    """Let go of what no pool of this process has used for so long."""
+    for one in list(_pools.values()):
+        one.trim(unused_s)
+
+
 def probe_segment() -> Segment:
     """Return the segment by which peers find out whether they can open ours.
 
     Raises: OSError where there can be none.
     """
-    return _probes.get("") or _probes.setdefault("", Segment(ALIGNMENT))
+    return _probes.get("") or _probes.setdefault("", Segment(ALIGNMENT, PROBE_NAME))
 
 
 def _forget_after_fork() -> None:
     """In a forked child: the segments are its parent's."""
     for one in _pools.values():
-        one.leave_to_parent()
+        one.close()
     for probe in _probes.values():
         probe.close()
     _pools.clear()
