@@ -13,7 +13,12 @@ from tideflow.wire import messages as pb
 from tideflow.wire.parted import (
     Parted,
     can_be_parted,
+    entries_of,
+    joined,
+    of_items,
     parse,
+    parted,
+    put_tensors,
     take_apart,
     with_tensors,
 )
@@ -82,6 +87,71 @@ def test_what_protobuf_writes_is_read_in_parts(message_type):
         np.testing.assert_array_equal(value, wanted)
         assert value.dtype == wanted.dtype
         assert value.flags.aligned
+
+
+def test_a_place_is_as_deep_as_it_is():
+    """Items of the eager queue hold tensors in two places, below messages that stand alone."""
+    handle = pb.EagerQueueItem()
+    handle.handle_to_decref.op_id = 3
+    call = pb.EagerQueueItem()
+    call.operation.name = "Sum"
+    call.operation.op_inputs.add().remote_handle.op_id = 4
+    call.operation.op_inputs.add().tensor.CopyFrom(encode_tensor(np.arange(3)))
+    sent = pb.EagerQueueItem()
+    sent.send_tensor.op_id = 5
+    apart = put_tensors(sent.send_tensor.tensors, [("", v) for v in VALUES.values()])
+    whole = pb.EagerQueueItem()
+    whole.send_tensor.op_id = 5
+    whole.send_tensor.tensors.extend(map(encode_tensor, VALUES.values()))
+
+    items = [handle, parted(sent, apart), call, parted(sent, apart)]
+    made = joined(pb.EnqueueRequest(context_id=7), "queue", items)
+    data = made.SerializeToString()
+    plain_pb = pb.EnqueueRequest(context_id=7, queue=[handle, whole, call, whole])
+    assert pb.EnqueueRequest.FromString(data) == plain_pb
+
+    for one in (data, plain_pb.SerializeToString()):
+        message, contents = take_apart(parse(pb.EnqueueRequest, one))
+        assert message.context_id == 7
+        assert sorted(contents) == sorted(made.contents)
+        found = list(of_items(message.queue, contents))
+        assert [dict(apart) for _, apart in found[::2]] == [{}, {}]
+        for item, own in found[1::2]:
+            assert item.send_tensor.op_id == 5
+            for at, wanted in enumerate(VALUES.values()):
+                value = decode_tensor(item.send_tensor.tensors[at], own.get(at))
+                np.testing.assert_array_equal(value, wanted)
+        assert [e.WhichOneof("item") for e in entries_of(found[2][0])] == [
+            "remote_handle",
+            "tensor",
+        ]
+
+
+def test_what_is_no_tensor_can_lie_beside_its_message():
+    made = pb.GetElementResponse(element_index=3)
+    made.compressed.version = 0
+    made.compressed.component_metadata.add(dtype=1)
+    data = parted(made, {0: memoryview(b"x" * 100_000)}).SerializeToString()
+    whole = pb.GetElementResponse()
+    whole.CopyFrom(made)
+    whole.compressed.data = b"x" * 100_000
+    assert pb.GetElementResponse.FromString(data) == whole
+    for one in (data, whole.SerializeToString()):
+        message, contents = take_apart(parse(pb.GetElementResponse, one))
+        assert message == made
+        assert bytes(contents[0]) == b"x" * 100_000
+
+
+def test_messages_that_rule_each_other_out_mean_what_protobuf_says():
+    one, other = pb.EagerQueueItem(), pb.EagerQueueItem()
+    one.operation.op_inputs.add().tensor.CopyFrom(encode_tensor(LARGE))
+    other.send_tensor.tensors.add().CopyFrom(encode_tensor(LARGE[:400]))
+    for twice in ((one, other), (other, one), (one, one)):
+        body = b"".join(item.SerializeToString() for item in twice)
+        data = b"\x1a" + _varint(len(body)) + body
+        message, contents = take_apart(parse(pb.EnqueueRequest, data))
+        assert not contents
+        assert message == pb.EnqueueRequest.FromString(data)
 
 
 def test_the_elements_are_not_copied():

@@ -39,9 +39,17 @@ async def decoded(
     tensors: Iterable[pb.TensorProto],
     decode: Callable[[], T],
     contents: Mapping[int, memoryview] | None = None,
+    is_kept: bool = False,
 ) -> T:
-    """Return what decode makes of tensors.  Raises: what it raises."""
-    return await run_sized(MESSAGES, _work(tensors, contents), decode)
+    """Return what decode makes of tensors.
+
+    is_kept: whether it copies the contents (decode_to_keep).
+    Raises: what it raises.
+    """
+    work = _work(tensors, contents)
+    if is_kept and contents:
+        work += sum(map(len, contents.values()))
+    return await run_sized(MESSAGES, work, decode)
 
 
 def encoding_takes_long(values: Iterable[Value]) -> bool:

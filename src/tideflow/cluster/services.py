@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from tideflow.transport import Service, rpc, rpc_stream
 from tideflow.wire import messages as pb
 from tideflow.wire.buffer_reply import BufferReply
-from tideflow.wire.parted import MaybeParted
+from tideflow.wire.parted import MaybeParted, take_apart
 from tideflow.wire.tensor_reply import TensorReply
 
 
@@ -123,6 +123,12 @@ class WorkerService(Service, name="tensorflow.WorkerService"):
     ) -> pb.CompleteInstanceResponse: ...
 
 
+def registers_functions(request: MaybeParted[pb.EnqueueRequest]) -> bool:
+    """Whether a request of the eager service holds functions, and so perhaps large constants."""
+    items = take_apart(request)[0].queue
+    return any(item.WhichOneof("item") == "register_function" for item in items)
+
+
 class EagerService(Service, name="tensorflow.eager.EagerService"):
     """What an eager client asks of a worker, and a worker of the client and of other workers."""
 
@@ -132,12 +138,12 @@ class EagerService(Service, name="tensorflow.eager.EagerService"):
     @rpc
     async def UpdateContext(self, request: pb.UpdateContextRequest) -> pb.UpdateContextResponse: ...
 
-    @rpc
-    async def Enqueue(self, request: pb.EnqueueRequest) -> pb.EnqueueResponse: ...
+    @rpc(sends_graphs=registers_functions)
+    async def Enqueue(self, request: MaybeParted[pb.EnqueueRequest]) -> pb.EnqueueResponse: ...
 
     @rpc_stream
     def StreamingEnqueue(
-        self, requests: AsyncIterator[pb.EnqueueRequest]
+        self, requests: AsyncIterator[MaybeParted[pb.EnqueueRequest]]
     ) -> AsyncIterator[pb.EnqueueResponse]: ...
 
     @rpc
@@ -146,7 +152,7 @@ class EagerService(Service, name="tensorflow.eager.EagerService"):
     @rpc
     async def RunComponentFunction(
         self, request: pb.RunComponentFunctionRequest
-    ) -> pb.RunComponentFunctionResponse: ...
+    ) -> MaybeParted[pb.RunComponentFunctionResponse]: ...
 
     @rpc
     async def KeepAlive(self, request: pb.KeepAliveRequest) -> pb.KeepAliveResponse: ...

@@ -35,6 +35,8 @@ T = TypeVar("T")
 # What a method has in hand: its answer, or the coroutine that will give it.
 AtOnce: TypeAlias = T | Coroutine[Any, Any, T]
 
+SendsGraphs: TypeAlias = bool | Callable[[Any], bool]
+
 _DECLARED = "__rpc_options__"
 
 
@@ -49,7 +51,7 @@ class MethodSpec:
       wait_for_ready: whether a call waits for an absent peer instead of failing with UNAVAILABLE.
       streaming: whether both sides send many messages.
       sends_graphs: whether a request may hold a graph, which takes long to write: a graph may have
-        large constants, which protobuf copies.
+        large constants, which protobuf copies; or what tells that of a request.
     """
 
     service: str
@@ -59,7 +61,7 @@ class MethodSpec:
     timeout_s: float | None = None
     wait_for_ready: bool = False
     streaming: bool = False
-    sends_graphs: bool = False
+    sends_graphs: SendsGraphs = False
     path: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,14 +73,17 @@ class _Options:
     timeout_s: float | None
     wait_for_ready: bool
     streaming: bool
-    sends_graphs: bool = False
+    sends_graphs: SendsGraphs = False
 
 
 @overload
 def rpc(method: F, /) -> F: ...
 @overload
 def rpc(
-    *, timeout_s: float | None = None, wait_for_ready: bool = False, sends_graphs: bool = False
+    *,
+    timeout_s: float | None = None,
+    wait_for_ready: bool = False,
+    sends_graphs: SendsGraphs = False,
 ) -> Callable[[F], F]: ...
 def rpc(
     method: Callable[..., Any] | None = None,
@@ -86,7 +91,7 @@ def rpc(
     *,
     timeout_s: float | None = None,
     wait_for_ready: bool = False,
-    sends_graphs: bool = False,
+    sends_graphs: SendsGraphs = False,
 ) -> Any:
     """Declare `async def Method(self, request: Req) -> Resp` as an RPC with one message each way.
 

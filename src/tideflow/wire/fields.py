@@ -33,7 +33,9 @@ def tag_of(number: int, wire_type: int = DELIMITED) -> int:
     return number << 3 | wire_type
 
 
-def scan(data: Buffer, begin: int, end: int) -> list[Field] | None:
+def scan(
+    data: Buffer, begin: int, end: int, most_fields: int | None = _MOST_FIELDS
+) -> list[Field] | None:
     """Return the fields of the message at [begin, end), in order.
 
     None for bytes that are no message, and for messages that hold groups, more fields than are
@@ -42,7 +44,7 @@ def scan(data: Buffer, begin: int, end: int) -> list[Field] | None:
     found: list[Field] = []
     at = begin
     while at < end:
-        if len(found) == _MOST_FIELDS:
+        if len(found) == most_fields:
             return None
         started = at
         tag, at = read_varint(data, at, end, _MOST_LENGTH_BYTES)

@@ -1,17 +1,18 @@
 """Messages whose large tensors lie beside them, so that no copy of the elements is made.
 
-Protobuf copies what it is given, what it writes and what it parses; of a tensor of 64 MiB each copy
-costs more than its way through a socket.  A Parted message is a protobuf message in which the
-large tensors lack their `tensor_content`, and these contents: on the way out memory of the arrays,
-on the way in memory that was received into.  On the wire there is no difference.
+Protobuf copies what it is given, what it writes and what it parses, and lets no other thread run
+meanwhile; of a tensor of 64 MiB each copy costs more than its way through a socket.  A Parted
+message is a protobuf message in which the large tensors lack their `tensor_content`, and these
+contents: on the way out memory of the arrays, on the way in memory that was received into.  On the
+wire there is no difference.
 
-Which messages can be parted, and where their tensors are, says one table.
+Which messages can be parted, and where their large contents are, says one table.
 Source: the protobuf wire format; named_tensor.proto and tensor.proto of TensorFlow 2.21
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from google.protobuf.message import Message
@@ -32,16 +33,15 @@ from tideflow.wire.work import PROTOBUF_BYTES
 
 M = TypeVar("M", bound=Message)
 
-_CONTENT = tag_of(pb.TensorProto.DESCRIPTOR.fields_by_name["tensor_content"].number)
 _VERSION = tag_of(pb.TensorProto.DESCRIPTOR.fields_by_name["version_number"].number, VARINT)
 
 
 class Parted(Generic[M]):
-    """A message and the contents of its large tensors.
+    """A message and its large contents.
 
     Attributes:
       message: the message; large tensors in it have type and shape, but no content.
-      contents: what these hold, by their position among the tensors of the message.
+      contents: what these hold, by the position of their entries (see `entries_of`).
     """
 
     __slots__ = ("contents", "message")
@@ -55,24 +55,9 @@ class Parted(Generic[M]):
 
         The contents themselves are among them: they must not change until they have been sent.
         """
-        place = _PLACES[type(self.message)]
         data = self.message.SerializeToString()
-        found = scan(data, 0, len(data))
-        if found is None:  # too many fields to go through
-            return [_whole(self).SerializeToString()]
-        parts: list[Buffer] = []
-        size = kept = 0
-        entries = (field for field in found if field.tag == place.entry)
-        for position, entry in enumerate(entries):
-            content = self.contents.get(position)
-            if content is None:
-                continue
-            size += entry.begin - kept
-            before, after = _around(data, entry, place, content.nbytes, size)
-            parts += [data[kept : entry.begin] + before, content, after]
-            size += len(before) + content.nbytes + len(after)
-            kept = entry.end
-        return [part for part in (*parts, data[kept:]) if len(part)]
+        found = _Writer(data, self.contents).body(0, len(data), _PLACES[type(self.message)], True)
+        return [data] if found is None else [part for part in found if len(part)]
 
     def SerializeToString(self) -> bytes:
         """Return the bytes of the message."""
@@ -83,12 +68,12 @@ MaybeParted: TypeAlias = M | Parted[M]
 
 
 def parted(message: M, contents: Mapping[int, memoryview]) -> MaybeParted[M]:
-    """Return a message with contents for some of its tensors; itself if there are none."""
+    """Return a message with contents for some of its entries; itself if there are none."""
     return Parted(message, contents) if contents else message
 
 
 def take_apart(message: MaybeParted[M]) -> tuple[M, Mapping[int, memoryview]]:
-    """Return the message itself, and the contents of its large tensors by position."""
+    """Return the message itself, and its large contents by the positions of their entries."""
     if isinstance(message, Parted):
         return message.message, message.contents
     return message, _NONE
@@ -102,16 +87,60 @@ def with_tensors(message: M, named: Iterable[tuple[str, Value]]) -> MaybeParted[
 
     Raises: InvalidArgumentError for a value that no tensor can hold.
     """
-    place = _PLACES[type(message)]
-    entries: Any = getattr(message, place.name)
+    [step] = _PLACES[type(message)].values()
+    assert isinstance(step.to, _Entry)
+    contents = put_tensors(getattr(message, step.name), named, has_names=bool(step.to.within))
+    return parted(message, contents)
+
+
+def put_tensors(
+    entries: Any, named: Iterable[tuple[str, Value]], has_names: bool = False
+) -> dict[int, memoryview]:
+    """Add tensors to a repeated field; return the large contents, which it lacks, by position.
+
+    has_names: whether the field has tensors under names, not tensors.
+    Raises: as `with_tensors`.
+    """
     contents: dict[int, memoryview] = {}
     for name, value in named:
         position = len(entries)
-        tensor_pb = entries.add() if place.tensor is None else entries.add(name=name).tensor
+        tensor_pb = entries.add(name=name).tensor if has_names else entries.add()
         content = put_tensor(tensor_pb, value)
         if content is not None:
             contents[position] = content
+    return contents
+
+
+def joined(message: M, field: str, items: Sequence[MaybeParted[Any]]) -> MaybeParted[M]:
+    """Return a message to whose repeated field items were added, with what lies beside them."""
+    contents: dict[int, memoryview] = {}
+    if any(isinstance(item, Parted) for item in items):
+        first = len(list(entries_of(message)))
+        for item, apart in map(take_apart, items):
+            contents.update((first + at, content) for at, content in apart.items())
+            first += len(list(entries_of(item)))
+    getattr(message, field).extend(take_apart(item)[0] for item in items)
     return parted(message, contents)
+
+
+def of_items(
+    items: Iterable[M], contents: Mapping[int, memoryview]
+) -> Iterator[tuple[M, Mapping[int, memoryview]]]:
+    """Yield the items of a message, each with what lies beside it: `joined` the other way."""
+    first = 0
+    for item in items:
+        if not contents:
+            yield item, _NONE
+            continue
+        end = first + len(list(entries_of(item)))
+        yield item, {at - first: content for at, content in contents.items() if first <= at < end}
+        first = end
+
+
+def entries_of(message: Message) -> Iterator[Message]:
+    """Yield the parts of a message that may have a large content, in the order that numbers them:
+    the entries of its tensor field, each of which is a tensor or has one."""
+    return _entries(message, _PLACES[type(message)])
 
 
 def can_be_parted(message_type: type[Message]) -> bool:
@@ -125,9 +154,10 @@ def parse(message_type: type[M], data: Buffer) -> MaybeParted[M]:
     Raises: DecodeError for bytes that are no message.
     """
     if len(data) >= LARGE_BYTES:
-        found = _parse_parted(message_type, data)
+        found = _cut(message_type, data)
         if found is not None:
-            return found
+            rest, contents = found
+            return Parted(message_type.FromString(b"".join(rest)), contents)
     return message_type.FromString(data)  # type: ignore[arg-type]
 
 
@@ -137,96 +167,181 @@ def work_to_read(message_type: type[M], data: Buffer) -> int:
     return PROTOBUF_BYTES * (len(data) if found is None else sum(map(len, found[0])))
 
 
-# ---- where the tensors are
+# ---- where the contents are
 
 
-class _Place(NamedTuple):
-    """The tag of the repeated field with the tensors, and of the tensor within an entry of it;
-    None where the entry is the tensor."""
+class _Entry(NamedTuple):
+    """What may have a large content.
+
+    Attributes:
+      within: the tags of the single messages on the way from the entry to that with the content.
+      content: the tag of the content.
+      is_tensor: whether it is a tensor that has it.
+    """
+
+    within: tuple[int, ...]
+    content: int
+    is_tensor: bool
+
+
+class _Step(NamedTuple):
+    """A field on the way to entries: its name, whether it is repeated, and what it leads to."""
 
     name: str
-    entry: int
-    tensor: int | None
+    is_repeated: bool
+    to: _Entry | _Place
 
 
-def _place(message_type: type[Message], name: str) -> _Place:
-    field: Any = message_type.DESCRIPTOR.fields_by_name[name]
-    entry_type = field.message_type
-    if entry_type is pb.TensorProto.DESCRIPTOR:
-        return _Place(name, tag_of(field.number), None)
-    return _Place(name, tag_of(field.number), tag_of(entry_type.fields_by_name["tensor"].number))
+# The fields of a message that lead to entries, by their tags.
+_Place: TypeAlias = "dict[int, _Step]"
 
 
+def _place(message_type: Any, *paths: str) -> _Place:
+    """Return where contents are, given the names of the fields on the way to each kind of entry
+    and, behind a colon, those from the entry to its content."""
+    made: _Place = {}
+    for path in paths:
+        way, _, rest = path.partition(":")
+        place, descriptor = made, message_type.DESCRIPTOR
+        *before, last = way.split(".")
+        for name in before:
+            field = descriptor.fields_by_name[name]
+            descriptor = field.message_type
+            known = place.setdefault(tag_of(field.number), _Step(name, _repeats(field), {}))
+            assert isinstance(known.to, dict)
+            place = known.to
+        field = descriptor.fields_by_name[last]
+        descriptor = field.message_type
+        within = []
+        *between, content = rest.split(".")
+        for name in between:
+            inner = descriptor.fields_by_name[name]
+            within.append(tag_of(inner.number))
+            descriptor = inner.message_type
+        entry = _Entry(
+            tuple(within),
+            tag_of(descriptor.fields_by_name[content].number),
+            descriptor is pb.TensorProto.DESCRIPTOR,
+        )
+        place[tag_of(field.number)] = _Step(last, _repeats(field), entry)
+    return made
+
+
+def _repeats(message_field: Any) -> bool:
+    return not message_field.has_presence
+
+
+_ITEM = ("operation.op_inputs:tensor.tensor_content", "send_tensor.tensors:tensor_content")
 _PLACES: dict[type[Message], _Place] = {
-    message_type: _place(message_type, name)
-    for message_type, name in (
-        (pb.RunStepRequest, "feed"),
-        (pb.RunStepResponse, "tensor"),
-        (pb.RunCallableRequest, "feed"),
-        (pb.RunCallableResponse, "fetch"),
-        (pb.RunGraphRequest, "send"),
-        (pb.RunGraphResponse, "recv"),
+    message_type: _place(message_type, *paths)
+    for message_type, *paths in (
+        (pb.RunStepRequest, "feed:tensor.tensor_content"),
+        (pb.RunStepResponse, "tensor:tensor.tensor_content"),
+        (pb.RunCallableRequest, "feed:tensor_content"),
+        (pb.RunCallableResponse, "fetch:tensor_content"),
+        (pb.RunGraphRequest, "send:tensor.tensor_content"),
+        (pb.RunGraphResponse, "recv:tensor.tensor_content"),
+        (pb.EagerQueueItem, *_ITEM),
+        (pb.EnqueueRequest, *(f"queue.{path}" for path in _ITEM)),
+        (pb.RunComponentFunctionResponse, "tensor:tensor_content"),
+        (pb.GetElementResponse, "compressed:data", "uncompressed.components:tensor_content"),
     )
 }
+
+
+def _entries(message: Any, place: _Place) -> Iterator[Message]:
+    for _, step in sorted(place.items()):
+        if step.is_repeated:
+            found = getattr(message, step.name)
+        else:
+            found = [getattr(message, step.name)] if message.HasField(step.name) else []
+        for one in found:
+            if isinstance(step.to, _Entry):
+                yield one
+            else:
+                yield from _entries(one, step.to)
 
 
 # ---- writing
 
 
-def _around(
-    data: bytes, entry: Field, place: _Place, content_size: int, at: int
-) -> tuple[bytes, bytes]:
-    """Return what an entry without its content becomes before the content and after it.
+class _Writer:
+    """Puts contents into a message that protobuf has written without them."""
 
-    Args: at: where the entry begins in what is written.
-    """
-    tensor = entry if place.tensor is None else _tensor_of(data, entry, place.tensor)
-    inner = data[tensor.body : tensor.end]
-    outer, after = data[entry.body : tensor.begin], data[tensor.end : entry.end]
-    fill = b""
-    for _ in range(4):
-        head = fill + varint(_CONTENT) + varint(content_size)
-        before = inner + head
-        size = len(before) + content_size
-        if place.tensor is not None:
-            before = outer + varint(place.tensor) + varint(size) + before
-            size = len(before) + content_size + len(after)
-        before = varint(place.entry) + varint(size) + before
-        off = (at + len(before)) % ALIGNMENT
-        if not off:
-            break
-        # More of it may make a length longer by a byte, so it is looked at again; it only grows.
-        fill = padding(_VERSION, len(fill) + ALIGNMENT - off)
-    return before, after if place.tensor is not None else b""
+    def __init__(self, data: bytes, contents: Mapping[int, memoryview]) -> None:
+        self._data = data
+        self._contents = contents
+        self._position = 0
 
+    def body(
+        self, begin: int, end: int, place: _Place, is_outermost: bool = False
+    ) -> list[Buffer] | None:
+        """Return what is at [begin, end) with its contents, in pieces; None where it has none."""
+        found = scan(self._data, begin, end, most_fields=None)
+        assert found is not None, "protobuf has written it"
+        parts: list[Buffer] = []
+        size, kept = 0, begin
+        for field in found:
+            step = place.get(field.tag)
+            if step is None:
+                continue
+            # Only what is at known places can be aligned: not what lies within something whose
+            # length is yet to be written.
+            at = size + field.begin - kept if is_outermost else None
+            made = self._field(field, step.to, at)
+            if made is None:
+                continue
+            parts += [self._data[kept : field.begin], *made]
+            size += field.begin - kept + sum(map(len, made))
+            kept = field.end
+        return [*parts, self._data[kept:end]] if parts else None
 
-def _tensor_of(data: Buffer, entry: Field, tag: int) -> Field:
-    found = the_one(scan(data, entry.body, entry.end), tag)
-    assert found is not None, "a message that protobuf has written holds each field once"
-    return found
+    def _field(self, field: Field, to: _Entry | _Place, at: int | None) -> list[Buffer] | None:
+        if isinstance(to, _Entry):
+            self._position += 1
+            content = self._contents.get(self._position - 1)
+            return None if content is None else self._entry(field, to, content, at)
+        made = self.body(field.body, field.end, to)
+        if made is None:
+            return None
+        return [varint(field.tag) + varint(sum(map(len, made))), *made]
 
-
-def _whole(message: Parted[M]) -> M:
-    """Return a message with its contents in it."""
-    place = _PLACES[type(message.message)]
-    made = type(message.message)()
-    made.CopyFrom(message.message)
-    entries = getattr(made, place.name)
-    for position, content in message.contents.items():
-        tensor_pb = entries[position] if place.tensor is None else entries[position].tensor
-        tensor_pb.tensor_content = bytes(content)
-    return made
+    def _entry(
+        self, field: Field, entry: _Entry, content: memoryview, at: int | None
+    ) -> list[Buffer]:
+        """Return an entry with its content; `at` is where it begins in what is written."""
+        data = self._data
+        way = [field]
+        for tag in entry.within:
+            inner = the_one(scan(data, way[-1].body, way[-1].end, most_fields=None), tag)
+            assert inner is not None, "a message that protobuf has written holds each field once"
+            way.append(inner)
+        fill = b""
+        for _ in range(4):
+            head = fill + varint(entry.content) + varint(content.nbytes)
+            before, after = data[way[-1].body : way[-1].end] + head, b""
+            for outer, inner in zip(way[-2::-1], way[:0:-1]):
+                size = len(before) + content.nbytes + len(after)
+                before = data[outer.body : inner.begin] + varint(inner.tag) + varint(size) + before
+                after += data[inner.end : outer.end]
+            size = len(before) + content.nbytes + len(after)
+            before = varint(field.tag) + varint(size) + before
+            if at is None or not entry.is_tensor:
+                break
+            off = (at + len(before)) % ALIGNMENT
+            if not off:
+                break
+            # More of it may make a length longer by a byte, so it is looked at again; it only
+            # grows.
+            fill = padding(_VERSION, len(fill) + ALIGNMENT - off)
+        return [before, content, after]
 
 
 # ---- reading
 
 
-def _parse_parted(message_type: type[M], data: Buffer) -> Parted[M] | None:
-    found = _cut(message_type, data)
-    if found is None:
-        return None
-    rest, contents = found
-    return Parted(message_type.FromString(b"".join(rest)), contents)
+class _StrangeError(Exception):
+    """A message is written in a way that is left to protobuf."""
 
 
 def _cut(
@@ -234,51 +349,89 @@ def _cut(
 ) -> tuple[list[Buffer], dict[int, memoryview]] | None:
     """Return a message without its large contents, in pieces, and these by position; None where
     there are none, or too many fields to go through."""
-    place = _PLACES[message_type]
     view = memoryview(data)
-    found = scan(view, 0, len(view))
-    if found is None:
+    reader = _Reader(view)
+    try:
+        rest = reader.body(0, len(view), _PLACES[message_type])
+    except _StrangeError:
         return None
-    contents: dict[int, memoryview] = {}
-    rest: list[Buffer] = []
-    kept = 0
-    entries = (field for field in found if field.tag == place.entry)
-    for position, entry in enumerate(entries):
-        if entry.end - entry.body < LARGE_BYTES:
-            continue
-        small = _without_content(view, entry, place)
-        if small is None:
-            continue
-        rest += [view[kept : entry.begin], small[0]]
-        contents[position] = small[1]
-        kept = entry.end
-    return ([*rest, view[kept:]], contents) if contents else None
+    return None if rest is None else (rest, reader.contents)
+
+
+class _Reader:
+    """Takes the large contents out of a message."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._position = 0
+        self.contents: dict[int, memoryview] = {}
+
+    def body(self, begin: int, end: int, place: _Place) -> list[Buffer] | None:
+        """Return what is at [begin, end) without its large contents; None where it has none.
+
+        Raises: _StrangeError.
+        """
+        found = scan(self._view, begin, end)
+        if found is None:
+            raise _StrangeError
+        rest: list[Buffer] = []
+        kept = begin
+        has_single = False
+        for field in found:
+            step = place.get(field.tag)
+            if step is None:
+                continue
+            if not step.is_repeated:
+                if has_single:  # of one and the same, or of others that rule each other out
+                    raise _StrangeError
+                has_single = True
+            small = self._field(field, step.to)
+            if small is not None:
+                rest += [self._view[kept : field.begin], *small]
+                kept = field.end
+        return [*rest, self._view[kept:end]] if rest else None
+
+    def _field(self, field: Field, to: _Entry | _Place) -> list[Buffer] | None:
+        if isinstance(to, _Entry):
+            position, self._position = self._position, self._position + 1
+            found = None
+            if field.end - field.body >= LARGE_BYTES:
+                found = _without_content(self._view, field, to)
+            if found is None:
+                return None
+            self.contents[position] = found[1]
+            return [found[0]]
+        made = self.body(field.body, field.end, to)
+        if made is None:
+            return None
+        return [varint(field.tag) + varint(sum(map(len, made))), *made]
 
 
 def _without_content(
-    view: memoryview, entry: Field, place: _Place
+    view: memoryview, field: Field, entry: _Entry
 ) -> tuple[bytes, memoryview] | None:
     """Return an entry without its content, and that; None where the content is small, or not one.
 
     A content that stands twice, or a tensor that does, has a meaning that protobuf knows.
     """
-    tensor: Field | None = entry
-    if place.tensor is not None:
-        tensor = the_one(scan(view, entry.body, entry.end), place.tensor)
-    if tensor is None:
-        return None
-    content = the_one(scan(view, tensor.body, tensor.end), _CONTENT)
+    way = [field]
+    for tag in entry.within:
+        inner = the_one(scan(view, way[-1].body, way[-1].end), tag)
+        if inner is None:
+            return None
+        way.append(inner)
+    content = the_one(scan(view, way[-1].body, way[-1].end), entry.content)
     if content is None or content.end - content.body < LARGE_BYTES:
         return None
-    made = bytes(view[tensor.body : content.begin]) + bytes(view[content.end : tensor.end])
-    if place.tensor is not None:
+    made = bytes(view[way[-1].body : content.begin]) + bytes(view[content.end : way[-1].end])
+    for outer, inner in zip(way[-2::-1], way[:0:-1]):
         made = b"".join(
             [
-                view[entry.body : tensor.begin],
-                varint(place.tensor),
+                view[outer.body : inner.begin],
+                varint(inner.tag),
                 varint(len(made)),
                 made,
-                view[tensor.end : entry.end],
+                view[inner.end : outer.end],
             ]
         )
-    return varint(place.entry) + varint(len(made)) + made, view[content.body : content.end]
+    return varint(field.tag) + varint(len(made)) + made, view[content.body : content.end]

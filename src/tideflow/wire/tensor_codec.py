@@ -205,6 +205,17 @@ def decode_for_owner(tensor_pb: pb.TensorProto, content: Buffer | None = None) -
     return value
 
 
+def decode_to_keep(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> Value:
+    """Return the value of a message as `decode_tensor` does, for one that is kept for long: a
+    content that was kept apart is copied, so that the memory in which it came is free again."""
+    value = decode_tensor(tensor_pb, content)
+    if content is None or not isinstance(value, np.ndarray) or value.base is None:
+        return value
+    copy = value.copy()
+    copy.flags.writeable = False
+    return copy
+
+
 def decode_for_others(tensor_pb: pb.TensorProto, content: Buffer | None = None) -> Value:
     """Return the value of a message as `decode_tensor` does, to be handed on to other tasks.
 

@@ -16,7 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tideflow.cluster.cluster_spec import ClusterSpec
-from tideflow.cluster.decoding import decoded
+from tideflow.cluster.decoding import decoded, encoded
 from tideflow.cluster.eager.context import ANSWERED, EagerContext, is_on, shape_of
 from tideflow.cluster.eager.spanning import Remote, place_of
 from tideflow.cluster.graph_run import ComponentRun
@@ -33,7 +33,14 @@ from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import signed64
-from tideflow.wire.tensor_codec import Value, decode_tensor, encode_tensor, value_dtype
+from tideflow.wire.parted import MaybeParted, of_items, take_apart
+from tideflow.wire.tensor_codec import (
+    Value,
+    decode_tensor,
+    decode_to_keep,
+    encode_tensor,
+    value_dtype,
+)
 
 _SWEEP_S = 1.0
 # Larger tensors are to be sent by the rendezvous, which copies less.
@@ -183,22 +190,24 @@ class EagerWorker(EagerService):
 
     # ---- the queue
 
-    async def Enqueue(self, request: pb.EnqueueRequest) -> pb.EnqueueResponse:
-        context = self._context(request.context_id)
+    async def Enqueue(self, request: MaybeParted[pb.EnqueueRequest]) -> pb.EnqueueResponse:
+        message, contents = take_apart(request)
+        context = self._context(message.context_id)
         response = pb.EnqueueResponse()
-        for item in request.queue:
-            response.queue_response.append(await self._do(context, item))
+        for item, apart in of_items(message.queue, contents):
+            response.queue_response.append(await self._do(context, item, apart))
         return response
 
     async def StreamingEnqueue(
-        self, requests: AsyncIterator[pb.EnqueueRequest]
+        self, requests: AsyncIterator[MaybeParted[pb.EnqueueRequest]]
     ) -> AsyncIterator[pb.EnqueueResponse]:
         async for request in requests:
-            context = self._context(request.context_id)
+            message, contents = take_apart(request)
+            context = self._context(message.context_id)
             response = pb.EnqueueResponse()
             try:
-                for item in request.queue:
-                    response.queue_response.append(await self._do(context, item))
+                for item, apart in of_items(message.queue, contents):
+                    response.queue_response.append(await self._do(context, item, apart))
             except errors.OpError:
                 if response.queue_response:
                     yield response
@@ -211,14 +220,20 @@ class EagerWorker(EagerService):
             raise errors.UnimplementedError("EagerService:WaitQueueDone waits for all operations")
         return pb.WaitQueueDoneResponse()
 
-    async def _do(self, context: EagerContext, item: pb.EagerQueueItem) -> pb.EagerQueueResponse:
+    async def _do(
+        self, context: EagerContext, item: pb.EagerQueueItem, apart: Mapping[int, memoryview]
+    ) -> pb.EagerQueueResponse:
+        """Do what an item says; `apart` are large contents of its tensors, by position."""
         kind = item.WhichOneof("item")
         if kind == "operation":
-            return await self._call(context, item.operation)
+            return await self._call(context, item.operation, apart)
         if kind == "send_tensor":
             sent = item.send_tensor
-            values = await decoded(sent.tensors, lambda: list(map(decode_tensor, sent.tensors)))
-            context.keep(sent.op_id, values)
+
+            def decode() -> list[Value]:
+                return [decode_to_keep(one, apart.get(at)) for at, one in enumerate(sent.tensors)]
+
+            context.keep(sent.op_id, await decoded(sent.tensors, decode, apart, is_kept=True))
         elif kind == "send_packed_handle":
             context.keep(item.send_packed_handle.op_id, [self._unpacked(context, item)])
         elif kind == "handle_to_decref":
@@ -252,11 +267,14 @@ class EagerWorker(EagerService):
     # ---- operations
 
     async def _call(
-        self, context: EagerContext, operation: pb.EagerOperation
+        self,
+        context: EagerContext,
+        operation: pb.EagerOperation,
+        apart: Mapping[int, memoryview],
     ) -> pb.EagerQueueResponse:
         if operation.is_function:
-            return await self._call_function(context, operation)
-        inputs = await self._inputs(context, operation)
+            return await self._call_function(context, operation, apart)
+        inputs = await self._inputs(context, operation, apart)
         if ANSWERED in operation.attrs:
             if _size_of(inputs[0]) > _MOST_ANSWERED_BYTES:
                 return pb.EagerQueueResponse()
@@ -274,13 +292,13 @@ class EagerWorker(EagerService):
         return response
 
     async def _call_function(
-        self, context: EagerContext, operation: pb.EagerOperation
+        self,
+        context: EagerContext,
+        operation: pb.EagerOperation,
+        apart: Mapping[int, memoryview],
     ) -> pb.EagerQueueResponse:
         """Call a function, whose nodes may be on other tasks, too."""
-        args = await decoded(
-            (given.tensor for given in operation.op_inputs),
-            lambda: [self._argument(context, given) for given in operation.op_inputs],
-        )
+        args = await self._arguments(context, operation, apart)
         own = operation.device or context.device("").name
         ref = context.function(operation.name, operation.attrs)
         ready = await context.spanning(ref, own, [place_of(a, own) for a in args])
@@ -300,14 +318,14 @@ class EagerWorker(EagerService):
 
     async def RunComponentFunction(
         self, request: pb.RunComponentFunctionRequest
-    ) -> pb.RunComponentFunctionResponse:
+    ) -> MaybeParted[pb.RunComponentFunctionResponse]:
         operation = request.operation
         values = await self._run_component(request, operation.func_step_id, operation.id)
         response = pb.RunComponentFunctionResponse(shape=map(shape_of, values))
-        if operation.id < 0:
-            # Nobody is to ask for the results: they are the answer.
-            response.tensor.extend(encode_tensor(value, value_dtype(value)) for value in values)
-        return response
+        if operation.id >= 0:
+            return response
+        # Nobody is to ask for the results: they are the answer.
+        return await encoded(response, [("", value) for value in values])
 
     async def _run_for_peer(self, run: ComponentRun) -> None:
         await self._run_component(_component_request(run.request), run.step_id, run.op_id)
@@ -320,7 +338,7 @@ class EagerWorker(EagerService):
         operation = request.operation
         if not operation.is_component_function:
             raise errors.InternalError("RunComponentFunction is for component functions only")
-        args = await self._inputs(context, operation)
+        args = await self._inputs(context, operation, {})
         ref = context.function(operation.name, operation.attrs)
         function = await context.function_runtime.ready(ref, context.device(operation.device))
         record = self._worker.steps.start(step_id, context.session)
@@ -334,26 +352,46 @@ class EagerWorker(EagerService):
                 context.tensors[op_id, number] = value
         return values
 
-    async def _inputs(self, context: EagerContext, operation: pb.EagerOperation) -> list[Value]:
-        return await decoded(
-            (given.tensor for given in operation.op_inputs),
-            lambda: [self._input(context, given) for given in operation.op_inputs],
-        )
-
-    def _input(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value:
-        """Return an input that must be here.  Raises: InvalidArgumentError for one that is not."""
-        found = self._argument(context, given)
-        if isinstance(found, Remote):
-            raise errors.InvalidArgumentError(
-                f"input {found.op_id}:{found.output_num} lies on {found.device}; this is "
-                f"{context.session.workers.own_task}"
-            )
+    async def _inputs(
+        self,
+        context: EagerContext,
+        operation: pb.EagerOperation,
+        apart: Mapping[int, memoryview],
+    ) -> list[Value]:
+        """Return inputs that must be here.  Raises: InvalidArgumentError where one is not."""
+        found = await self._arguments(context, operation, apart)
+        for one in found:
+            if isinstance(one, Remote):
+                raise errors.InvalidArgumentError(
+                    f"input {one.op_id}:{one.output_num} lies on {one.device}; this is "
+                    f"{context.session.workers.own_task}"
+                )
         return found
 
-    def _argument(self, context: EagerContext, given: pb.EagerOperation.Input) -> Value | Remote:
+    async def _arguments(
+        self,
+        context: EagerContext,
+        operation: pb.EagerOperation,
+        apart: Mapping[int, memoryview],
+    ) -> list[Value | Remote]:
+        """Return inputs, or where they are."""
+        given = operation.op_inputs
+        return await decoded(
+            (one.tensor for one in given),
+            lambda: [self._argument(context, one, apart.get(at)) for at, one in enumerate(given)],
+            apart,
+            is_kept=True,
+        )
+
+    def _argument(
+        self,
+        context: EagerContext,
+        given: pb.EagerOperation.Input,
+        content: memoryview | None,
+    ) -> Value | Remote:
         """Return an input, or where it is."""
         if given.WhichOneof("item") == "tensor":
-            return decode_tensor(given.tensor)
+            return decode_to_keep(given.tensor, content)
         handle_pb = given.remote_handle
         task = context.session.workers.own_task
         if is_on(handle_pb.op_device, task) or is_on(handle_pb.device, task):

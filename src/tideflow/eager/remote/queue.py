@@ -24,6 +24,7 @@ from tideflow.transport import Channel, MessageStream, methods_of
 from tideflow.transport.answer import as_op_error
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.parted import MaybeParted, joined
 from tideflow.wire.shapes import decode_shape
 
 _STREAMING = methods_of(EagerService)["StreamingEnqueue"]
@@ -32,6 +33,7 @@ _MOST_UNANSWERED = 4
 # How long what can wait does so where no other item follows.
 _QUIET_S = 0.1
 
+Item: TypeAlias = MaybeParted[pb.EagerQueueItem]
 # The shapes of an operation's outputs.
 Answer: TypeAlias = "concurrent.futures.Future[list[Dims]]"
 
@@ -63,7 +65,7 @@ class RemoteQueue:
         self._channel = channel
         self._task = task
         self._lock = threading.Lock()
-        self._waiting: list[tuple[pb.EagerQueueItem, AnyAnswer | None, bool]] = []
+        self._waiting: list[tuple[Item, AnyAnswer | None, bool]] = []
         self._is_woken = False
         self._stream: _Stream | None = None
         self._last: AnyAnswer | None = None
@@ -72,19 +74,19 @@ class RemoteQueue:
         self._timer: asyncio.TimerHandle | None = None
         self.error: errors.OpError | None = None
 
-    def put(self, item: pb.EagerQueueItem) -> Answer:
+    def put(self, item: Item) -> Answer:
         """Add an item, from any thread; returns its answer to come."""
         answer: Answer = concurrent.futures.Future()
         self._put(item, answer)
         return answer
 
-    def ask(self, item: pb.EagerQueueItem) -> TensorAnswer:
+    def ask(self, item: Item) -> TensorAnswer:
         """Add an item that is answered with a tensor, from any thread."""
         answer = TensorAnswer()
         self._put(item, answer)
         return answer
 
-    def _put(self, item: pb.EagerQueueItem, answer: AnyAnswer) -> None:
+    def _put(self, item: Item, answer: AnyAnswer) -> None:
         # Who stops waiting for an answer takes nothing back.
         answer.set_running_or_notify_cancel()
         with self._lock:
@@ -95,7 +97,7 @@ class RemoteQueue:
         if wake:
             get_loop().call_soon_threadsafe(self._flush)
 
-    def put_quietly(self, item: pb.EagerQueueItem, after: Answer | None) -> None:
+    def put_quietly(self, item: Item, after: Answer | None) -> None:
         """Add an item that can wait for the next one (safe where objects are collected).
 
         It is left out where `after`, the answer to an earlier one, turns out to be an error.
@@ -135,18 +137,18 @@ class RemoteQueue:
             return
         if stream is None or stream.is_over:
             stream = self._stream = _Stream(
-                self._channel, self._task, self._on_answer, self._on_error
+                self._channel, self._task, self._context_id, self._on_answer, self._on_error
             )
-        request = pb.EnqueueRequest(context_id=self._context_id)
+        items: list[Item] = []
         answers: list[AnyAnswer | None] = []
         for item, answer, is_own in waiting:
             if is_own or answer is None or not answer.done() or answer.exception() is None:
-                request.queue.append(item)
+                items.append(item)
                 answers.append(answer if is_own else None)
         if answers:
-            stream.send(request, answers)
+            stream.send(items, answers)
 
-    def _take_waiting(self) -> list[tuple[pb.EagerQueueItem, AnyAnswer | None, bool]]:
+    def _take_waiting(self) -> list[tuple[Item, AnyAnswer | None, bool]]:
         with self._lock:
             waiting, self._waiting = self._waiting, []
             self._is_woken = False
@@ -188,16 +190,18 @@ class _Stream:
         self,
         channel: Channel,
         task: str,
+        context_id: int,
         on_answer: Callable[[], None],
         on_error: Callable[[errors.OpError], None],
     ) -> None:
         self._unanswered: deque[list[AnyAnswer | None]] = deque()
         self._task = task
+        self._context_id = context_id
         self._on_answer = on_answer
         self._on_error = on_error
         self._messages: MessageStream | None = None
         # What is sent once the call has started.
-        self._early: deque[tuple[pb.EnqueueRequest, list[AnyAnswer | None]]] = deque()
+        self._early: deque[tuple[list[Item], list[AnyAnswer | None]]] = deque()
         self._error: errors.OpError | None = None
         self._opening = spawn(self._open(channel))
 
@@ -220,30 +224,29 @@ class _Stream:
         while self._early:
             self._send(self._messages, *self._early.popleft())
 
-    def send(self, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]) -> None:
-        """Send a message whose items have these answers."""
+    def send(self, items: list[Item], answers: list[AnyAnswer | None]) -> None:
+        """Send a message of items that have these answers."""
         if self._messages is None:
-            self._early.append((request, answers))
+            self._early.append((items, answers))
         else:
-            self._send(self._messages, request, answers)
+            self._send(self._messages, items, answers)
 
     def _send(
-        self, messages: MessageStream, request: pb.EnqueueRequest, answers: list[AnyAnswer | None]
+        self, messages: MessageStream, items: list[Item], answers: list[AnyAnswer | None]
     ) -> None:
         if self._error is not None:
             _fail(answers, self._error)
             return
         self._unanswered.append(answers)
         try:
-            messages.send(request)
+            messages.send(joined(pb.EnqueueRequest(context_id=self._context_id), "queue", items))
         except Exception as error:
             if len(answers) == 1:  # what comes after it may need it
                 messages.close(as_op_error(error, _STREAMING))
                 return
             self._unanswered.pop()
-            for item, answer in zip(request.queue, answers, strict=True):
-                alone_pb = pb.EnqueueRequest(context_id=request.context_id, queue=[item])
-                self._send(messages, alone_pb, [answer])
+            for item, answer in zip(items, answers, strict=True):
+                self._send(messages, [item], [answer])
 
     def received(self, message: pb.EnqueueResponse) -> None:
         """Give the answers to items of the oldest message."""

@@ -25,8 +25,9 @@ from tideflow.runtime.rendezvous import RendezvousLike
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import task_name
 from tideflow.wire.ids import signed64
+from tideflow.wire.parted import parted
 from tideflow.wire.rendezvous_key import key_prefix
-from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
+from tideflow.wire.tensor_codec import decode_tensor, encode_tensor, put_tensor
 
 # Larger tensors of the client's own are sent once, smaller ones with every operation.
 _LEAST_KEPT_BYTES = 16 << 10
@@ -109,8 +110,9 @@ class Transfers:
         item = pb.EagerQueueItem()
         item.send_tensor.op_id = op_id
         item.send_tensor.device_name = device
-        item.send_tensor.tensors.append(encode_tensor(tensor.held, tensor.dtype))
-        made = self._tasks[task_name(device)].queue.put(item)
+        content = put_tensor(item.send_tensor.tensors.add(), tensor.held, tensor.dtype)
+        apart = {} if content is None else {0: content}
+        made = self._tasks[task_name(device)].queue.put(parted(item, apart))
         return RemoteTensor(self._owner, tensor.dtype, device, op_id, 0, made)
 
     def _send_on(self, tensor: RemoteTensor, device: str) -> RemoteTensor:

@@ -174,8 +174,8 @@ class SharedBodies:
         return self._sent(segment, descriptor)
 
     def lend_now(self, parts: list[Buffer]) -> list[Buffer]:
-        """Do as `lend`, on this thread."""
-        segment = self._segment_for(parts)
+        """Do as `lend`, on this thread; a message that takes long to copy is sent as it is."""
+        segment = self._segment_for(parts) if _body_bytes(parts) < _THREAD_BYTES else None
         return parts if segment is None else self._sent(segment, segment.fill(parts[1:]))
 
     def _segment_for(self, parts: list[Buffer]) -> Segment | None:
