@@ -501,3 +501,19 @@ def test_python_functions_called_at_once_are_let_go():
         assert int(found) == 1 + number
     gc.collect()
     assert set(registered_functions()) == before
+
+
+LARGE = 8 << 20
+
+
+def test_large_elements_leave_the_loop_to_others(dispatcher, workers):
+    """The monitor of all tests watches the loop."""
+    data = tf.data.Dataset.range(2).map(lambda x: tf.range(LARGE) + tf.cast(x, tf.int32))
+    moved = data.apply(service.distribute(EACH_ONCE, dispatcher.target, compression=None))
+    assert sorted(int(x[-1]) for x in moved) == [LARGE - 1, LARGE]
+
+
+def test_a_dataset_with_a_large_constant_leaves_the_loop_to_others(dispatcher, workers):
+    data = tf.data.Dataset.from_tensors(tf.range(LARGE)).map(lambda x: x[-1:])
+    moved = data.apply(service.distribute(EACH_ONCE, dispatcher.target))
+    assert [int(x[0]) for x in moved] == [LARGE - 1]

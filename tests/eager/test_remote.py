@@ -72,6 +72,14 @@ def test_operations_run_where_they_are_asked_to(workers: Workers) -> None:
     assert b.numpy().tolist() == [3.0, 5.0]
 
 
+def test_a_large_constant_comes_whole_and_leaves_the_loops_to_others(workers: Workers) -> None:
+    given = tf.range(16 << 20, dtype=tf.int32)  # 64 MiB
+    for device in (W0, W1):
+        with tf.device(device):
+            ends = tf.gather(given, [0, -1 % given.shape[0]])
+        assert ends.numpy().tolist() == [0, (16 << 20) - 1]
+
+
 def test_a_failed_operation_fails_what_needs_it_and_nothing_else(workers: Workers) -> None:
     with tf.device(W0):
         good = tf.constant([1.0]) + 1.0

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from tideflow.blocking import spawn
+from tideflow.blocking import GRAPHS, run_blocking, spawn
 from tideflow.data_service.calls import AWAY
 from tideflow.data_service.dispatcher_state import DispatcherState
 from tideflow.data_service.graphs import dataset_of
@@ -128,8 +128,8 @@ class Dispatcher(DispatcherService):
     ) -> pb.DataWorkerHeartbeatResponse:
         new, gone = self._state.heard_of_worker(request)
         reply = pb.DataWorkerHeartbeatResponse(tasks_to_delete=gone)
-        for task in new:
-            reply.new_tasks.append(self._definition(task))
+        if new:
+            await run_blocking(GRAPHS, lambda _: reply.new_tasks.extend(map(self._task_def, new)))
         await self._keep()
         if self._snapshots:
             reply.snapshot_tasks.extend(await _whole(self._snapshot_tasks(request)))
@@ -165,7 +165,9 @@ class Dispatcher(DispatcherService):
 
     async def GetDatasetDef(self, request: pb.GetDatasetDefRequest) -> pb.GetDatasetDefResponse:
         found = self._state.dataset(request.dataset_id)
-        return pb.GetDatasetDefResponse(dataset_def=found.definition)
+        return await run_blocking(
+            GRAPHS, lambda _: pb.GetDatasetDefResponse(dataset_def=found.definition)
+        )
 
     async def GetSplit(self, request: pb.GetSplitRequest) -> pb.GetSplitResponse:
         split = self._state.split(
@@ -353,14 +355,18 @@ class Dispatcher(DispatcherService):
         if address not in self._channels:
             self._channels[address] = make_channel(address)
         worker = stub(DataWorkerService, self._channels[address])
+        request = await run_blocking(
+            GRAPHS, lambda _: pb.ProcessTaskRequest(task=self._task_def(task))
+        )
         try:
             async with asyncio.timeout(_ASSIGN_S):
-                await worker.ProcessTask(pb.ProcessTaskRequest(task=self._definition(task)))
+                await worker.ProcessTask(request)
         except (*AWAY, TimeoutError):
             # It is given its tasks when it says that it is there again.
             return
 
-    def _definition(self, task: Task) -> pb.TaskDef:
+    def _task_def(self, task: Task) -> pb.TaskDef:
+        """Return what tells a worker of a task; its graph may be large, and is copied."""
         iteration, worker = task.iteration, task.worker
         job = iteration.job
         made = pb.TaskDef(

@@ -35,6 +35,7 @@ from tideflow.ops.data import Element, Reading
 from tideflow.transport import Channel, growing_pauses_s, make_channel, stub
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
+from tideflow.wire.parted import take_apart
 
 _LOG = logging.getLogger(__name__)
 
@@ -366,10 +367,11 @@ class _IteratorReader:
             while not task.is_finished:
                 await self._wait_for_room()
                 try:
-                    reply = await worker.GetElement(request)
+                    answer = await worker.GetElement(request)
+                    reply, _ = take_apart(answer)
                     found = None
                     if not reply.end_of_sequence and not reply.skip_task:
-                        found = await element_of(reply, self._reading.uncompress)
+                        found = await element_of(answer, self._reading.uncompress)
                 except AWAY:
                     await self._give_back()
                     await asyncio.sleep(next(pauses))
@@ -412,8 +414,8 @@ class _IteratorReader:
             await self._fail(_unexpected(error))
 
     async def _element_of_round(self, rounds: Rounds, task: RoundTask) -> Element | None:
-        reply = await rounds.ask(task, self._dispatcher)
-        return None if reply is None else await element_of(reply, self._reading.uncompress)
+        answer = await rounds.ask(task, self._dispatcher)
+        return None if answer is None else await element_of(answer, self._reading.uncompress)
 
     async def _wait_for_room(self) -> None:
         async with self._room:

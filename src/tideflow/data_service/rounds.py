@@ -18,6 +18,7 @@ from tideflow.data_service.calls import AWAY, FIRST_PAUSE_S, MOST_PAUSE_S, until
 from tideflow.data_service.services import DataWorkerService, DispatcherService
 from tideflow.transport import growing_pauses_s
 from tideflow.wire import messages as pb
+from tideflow.wire.parted import MaybeParted, take_apart
 
 
 @dataclass(eq=False, slots=True)
@@ -93,7 +94,7 @@ class Rounds:
 
     async def ask(
         self, task: RoundTask, dispatcher: DispatcherService
-    ) -> pb.GetElementResponse | None:
+    ) -> MaybeParted[pb.GetElementResponse] | None:
         """Return the answer of a task in this round; None where it has nothing, or has gone."""
         request = pb.GetElementRequest(
             task_id=task.info.task_id,
@@ -106,15 +107,16 @@ class Rounds:
             if task.is_removed:
                 return None
             try:
-                reply = await task.worker.GetElement(request)
+                answer = await task.worker.GetElement(request)
             except AWAY:
                 if attempt and await self._may_leave(task, dispatcher):
                     task.is_removed = True
                     return None
                 await asyncio.sleep(pause_s)
                 continue
+            reply, _ = take_apart(answer)
             task.has_skipped = reply.skip_task
-            return None if reply.skip_task or reply.end_of_sequence else reply
+            return None if reply.skip_task or reply.end_of_sequence else answer
         raise AssertionError("pauses have no end")
 
     async def _may_leave(self, task: RoundTask, dispatcher: DispatcherService) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tideflow.transport import Service, rpc
 from tideflow.wire import messages as pb
+from tideflow.wire.parted import MaybeParted
 
 # What TensorFlow 2.21 calls the version of these services; both sides must say the same.
 VERSION = 9
@@ -22,7 +23,7 @@ class DispatcherService(Service, name="tensorflow.data.DispatcherService"):
 
     # ---- workers
 
-    @rpc
+    @rpc(answers_graphs=lambda reply: bool(reply.new_tasks))
     async def WorkerHeartbeat(
         self, request: pb.DataWorkerHeartbeatRequest
     ) -> pb.DataWorkerHeartbeatResponse: ...
@@ -30,7 +31,7 @@ class DispatcherService(Service, name="tensorflow.data.DispatcherService"):
     @rpc
     async def WorkerUpdate(self, request: pb.WorkerUpdateRequest) -> pb.WorkerUpdateResponse: ...
 
-    @rpc
+    @rpc(answers_graphs=True)
     async def GetDatasetDef(self, request: pb.GetDatasetDefRequest) -> pb.GetDatasetDefResponse: ...
 
     @rpc
@@ -109,7 +110,9 @@ class DataWorkerService(Service, name="tensorflow.data.WorkerService"):
     async def ProcessTask(self, request: pb.ProcessTaskRequest) -> pb.ProcessTaskResponse: ...
 
     @rpc
-    async def GetElement(self, request: pb.GetElementRequest) -> pb.GetElementResponse: ...
+    async def GetElement(
+        self, request: pb.GetElementRequest
+    ) -> MaybeParted[pb.GetElementResponse]: ...
 
     @rpc
     async def GetWorkerTasks(

@@ -235,7 +235,7 @@ class SharedByTrainers:
 def _size_bytes(value: Any) -> int:
     bare = value[()] if isinstance(value, np.ndarray) and not value.ndim else value
     if isinstance(bare, CompressedElement):
-        return bare.message.ByteSize()
+        return bare.size_bytes
     if isinstance(bare, bytes):
         return len(bare)
     if isinstance(bare, np.ndarray) and bare.dtype == object:

@@ -15,7 +15,7 @@ import random
 from collections.abc import Sequence
 
 from tideflow.data_service.calls import alike, check_version, until_reached
-from tideflow.data_service.elements import put_element
+from tideflow.data_service.elements import with_element
 from tideflow.data_service.graphs import dataset_of
 from tideflow.data_service.services import DataWorkerService, DispatcherService
 from tideflow.data_service.snapshot_writer import SnapshotWriter
@@ -39,6 +39,7 @@ from tideflow.ops.data import (
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
+from tideflow.wire.parted import MaybeParted, take_apart
 from tideflow.wire.tensor_codec import decode_tensor
 
 _LOG = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class _RunningTask:
         self._given = 0
         self._functions = python_functions_of(definition.dataset_def.graph)
 
-    async def answer(self, request: pb.GetElementRequest) -> pb.GetElementResponse:
+    async def answer(self, request: pb.GetElementRequest) -> MaybeParted[pb.GetElementResponse]:
         """Return an element for who asks.  Raises: what making it raised."""
         async with self._turn:
             elements = self._elements = self._elements or await self._begin()
@@ -101,8 +102,7 @@ class _RunningTask:
             return pb.GetElementResponse(end_of_sequence=True)
         reply = pb.GetElementResponse(element_index=self._given)
         self._given += 1
-        await put_element(reply, element, self._types)
-        return reply
+        return await with_element(reply, element, self._types)
 
     async def _begin(self) -> TaskElements:
         definition = self.definition
@@ -243,7 +243,7 @@ class DataWorker(DataWorkerService):
 
     # ---- what clients ask
 
-    async def GetElement(self, request: pb.GetElementRequest) -> pb.GetElementResponse:
+    async def GetElement(self, request: pb.GetElementRequest) -> MaybeParted[pb.GetElementResponse]:
         if not self._is_registered:
             raise errors.UnavailableError("Worker has not yet registered with dispatcher.")
         number = request.task_id
@@ -254,7 +254,7 @@ class DataWorker(DataWorkerService):
             # The dispatcher may yet tell of it.
             raise errors.UnavailableError(f"Task {number} not found")
         reply = await task.answer(request)
-        if reply.end_of_sequence:
+        if take_apart(reply)[0].end_of_sequence:
             self._untold.add(number)
             self._news.set()
         return reply

@@ -19,6 +19,7 @@ from tideflow.formats import snappy
 from tideflow.wire import dtypes, errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, as_dtype
+from tideflow.wire.fields import Buffer, tag_of, varint
 from tideflow.wire.handles import Variant, register_variant
 from tideflow.wire.shapes import count_elements, decode_full_shape, encode_shape
 from tideflow.wire.tensor_codec import decode_content, decode_tensor, encode_tensor, value_shape
@@ -26,31 +27,54 @@ from tideflow.wire.tensor_codec import decode_content, decode_tensor, encode_ten
 TYPE_NAME = "tensorflow.data.CompressedElement"
 
 _VERSION = 0
+_DATA = tag_of(pb.CompressedElement.DESCRIPTOR.fields_by_name["data"].number)
 # Snappy has 32 bits for the size.
 _MOST_BYTES = (1 << 32) - 1
 
 
 class CompressedElement:
-    """A compressed element, as the value of a variant."""
+    """A compressed element, as the value of a variant.
 
-    __slots__ = ("message",)
+    Attributes:
+      message: what it consists of, without its data.
+      data: the components, compressed.
+    """
 
-    def __init__(self, message: pb.CompressedElement) -> None:
+    __slots__ = ("data", "message")
+
+    def __init__(self, message: pb.CompressedElement, data: Buffer) -> None:
         self.message = message
+        self.data = data
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes, but for what is small."""
+        return len(self.data)
 
     def to_variant(self) -> Variant:
         """Return the form in which it travels."""
-        return Variant(TYPE_NAME, self.message.SerializeToString())
+        # Fields may come in any order, and protobuf would copy the data twice.
+        head = varint(_DATA) + varint(len(self.data)) if len(self.data) else b""
+        return Variant(TYPE_NAME, b"".join([head, self.data, self.message.SerializeToString()]))
 
     @classmethod
     def from_variant(cls, variant: Variant) -> CompressedElement:
         """Return what has arrived.  Raises: InvalidArgumentError for bytes that are none."""
         try:
-            return cls(pb.CompressedElement.FromString(variant.metadata))
+            message = pb.CompressedElement.FromString(variant.metadata)
         except DecodeError:
             raise errors.InvalidArgumentError(
                 f"a variant of {TYPE_NAME} has {len(variant.metadata)} bytes that are none"
             ) from None
+        return cls.of(message)
+
+    @classmethod
+    def of(cls, message: pb.CompressedElement, data: Buffer | None = None) -> CompressedElement:
+        """Return what a message holds, which it holds no more then; `data` may lie beside it."""
+        if data is None:
+            data = message.data
+            message.ClearField("data")
+        return cls(message, data)
 
 
 register_variant(TYPE_NAME, CompressedElement.from_variant)
@@ -74,8 +98,7 @@ def compress_element(values: Sequence[Any], types: Sequence[DType]) -> Compresse
         raise errors.OutOfRangeError(
             f"Encountered dataset element of size {len(data)}, exceeding the 4GB Snappy limit."
         )
-    message.data = snappy.compress(data)
-    return CompressedElement(message)
+    return CompressedElement(message, snappy.compress(data))
 
 
 def _pieces(value: Any, dtype: DType) -> list[bytes]:
@@ -88,17 +111,18 @@ def _pieces(value: Any, dtype: DType) -> list[bytes]:
     return [data] if data else []
 
 
-def uncompress_element(message: pb.CompressedElement) -> list[Any]:
+def uncompress_element(element: CompressedElement) -> list[Any]:
     """Return the components of an element.
 
     Raises: InternalError for another version, and where sizes do not agree; DataLossError for
     data that was damaged.
     """
+    message = element.message
     if message.version != _VERSION:
         raise errors.InternalError(
             f"Unsupported compressed element version: {message.version}; {_VERSION} is known"
         )
-    data = snappy.decompress(message.data, "a compressed element")
+    data = snappy.decompress(element.data, "a compressed element")
     wanted = sum(sum(one.uncompressed_bytes) for one in message.component_metadata)
     if wanted != len(data):
         raise errors.InternalError(

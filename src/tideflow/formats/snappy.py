@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 
 from tideflow.wire.errors import DataLossError
-from tideflow.wire.fields import varint
+from tideflow.wire.fields import Buffer, varint
 
 # What of a file is packed as one block; TensorFlow reads 256 KiB of it at once.
 _BLOCK_BYTES = 1 << 17
@@ -37,7 +37,7 @@ def compress(data: bytes) -> bytes:
     return header + data
 
 
-def decompress(data: bytes, name: str) -> bytes:
+def decompress(data: Buffer, name: str) -> bytes:
     """Return what was compressed.
 
     name: of the file, for messages.
@@ -121,7 +121,7 @@ def _damaged(name: str) -> DataLossError:
     return DataLossError(f"{name}: a compressed block is corrupt")
 
 
-def _varint(data: bytes) -> tuple[int, int]:
+def _varint(data: Buffer) -> tuple[int, int]:
     number = at = 0
     while True:
         byte = data[at]
@@ -131,7 +131,7 @@ def _varint(data: bytes) -> tuple[int, int]:
             return number, at
 
 
-def _element(data: bytes, at: int, made: bytearray, name: str) -> int:
+def _element(data: Buffer, at: int, made: bytearray, name: str) -> int:
     """Write one literal or copy, and return where the next one begins."""
     tag = data[at]
     kind, rest = tag & 3, tag >> 2

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from tideflow.blocking import LONG_BYTES, MESSAGES, run_blocking
-from tideflow.transport.service import SendsGraphs
+from tideflow.transport.service import HoldsGraphs
 from tideflow.wire import errors
 from tideflow.wire.fields import Buffer
 from tideflow.wire.parted import can_be_parted, parse, work_to_read
@@ -35,14 +35,14 @@ async def written(
     message: Message,
     path: str,
     write: Callable[[Message, str], T],
-    sends_graphs: SendsGraphs = False,
+    holds_graphs: HoldsGraphs = False,
 ) -> T:
     """Return what write makes of a request or response of the method at `path`; the loop goes on
     while it writes a graph, or much that has to be copied.
 
     Raises: what write raises.
     """
-    holds_graph = sends_graphs(message) if callable(sends_graphs) else sends_graphs
+    holds_graph = holds_graphs(message) if callable(holds_graphs) else holds_graphs
     if holds_graph or takes_long_to_write(message):
         return await run_blocking(MESSAGES, lambda _: write(message, path))
     return write(message, path)

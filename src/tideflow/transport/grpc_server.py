@@ -137,7 +137,7 @@ class GrpcServer(TransportServer):
         try:
             self._require_own_user(context)
             response = await answer(binding, _parse(binding, data))
-            reply = await written(response, binding.spec.path, serialize)
+            reply = await _written(binding, response)
             binding.statistics.sent_bytes += len(reply)
             return reply
         except errors.OpError as error:
@@ -160,7 +160,7 @@ class GrpcServer(TransportServer):
         try:
             self._require_own_user(context)
             async for response in answer_stream(binding, _parse_each(binding, requests)):
-                reply = await written(response, binding.spec.path, serialize)
+                reply = await _written(binding, response)
                 binding.statistics.sent_bytes += len(reply)
                 yield reply
         except errors.OpError as error:
@@ -237,6 +237,11 @@ def _parse(binding: Binding, data: bytes) -> Message:
             f"the {len(data)} bytes sent to {spec.path} are not a {spec.request_type.__name__}:"
             f" {error}"
         ) from error
+
+
+async def _written(binding: Binding, response: Message) -> bytes:
+    spec = binding.spec
+    return await written(response, spec.path, serialize, spec.answers_graphs)
 
 
 async def _parse_each(binding: Binding, requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:

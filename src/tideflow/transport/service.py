@@ -35,7 +35,7 @@ T = TypeVar("T")
 # What a method has in hand: its answer, or the coroutine that will give it.
 AtOnce: TypeAlias = T | Coroutine[Any, Any, T]
 
-SendsGraphs: TypeAlias = bool | Callable[[Any], bool]
+HoldsGraphs: TypeAlias = bool | Callable[[Any], bool]
 
 _DECLARED = "__rpc_options__"
 
@@ -52,6 +52,7 @@ class MethodSpec:
       streaming: whether both sides send many messages.
       sends_graphs: whether a request may hold a graph, which takes long to write: a graph may have
         large constants, which protobuf copies; or what tells that of a request.
+      answers_graphs: the same of a response.
     """
 
     service: str
@@ -61,7 +62,8 @@ class MethodSpec:
     timeout_s: float | None = None
     wait_for_ready: bool = False
     streaming: bool = False
-    sends_graphs: SendsGraphs = False
+    sends_graphs: HoldsGraphs = False
+    answers_graphs: HoldsGraphs = False
     path: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +75,8 @@ class _Options:
     timeout_s: float | None
     wait_for_ready: bool
     streaming: bool
-    sends_graphs: SendsGraphs = False
+    sends_graphs: HoldsGraphs = False
+    answers_graphs: HoldsGraphs = False
 
 
 @overload
@@ -83,7 +86,8 @@ def rpc(
     *,
     timeout_s: float | None = None,
     wait_for_ready: bool = False,
-    sends_graphs: SendsGraphs = False,
+    sends_graphs: HoldsGraphs = False,
+    answers_graphs: HoldsGraphs = False,
 ) -> Callable[[F], F]: ...
 def rpc(
     method: Callable[..., Any] | None = None,
@@ -91,14 +95,15 @@ def rpc(
     *,
     timeout_s: float | None = None,
     wait_for_ready: bool = False,
-    sends_graphs: SendsGraphs = False,
+    sends_graphs: HoldsGraphs = False,
+    answers_graphs: HoldsGraphs = False,
 ) -> Any:
     """Declare `async def Method(self, request: Req) -> Resp` as an RPC with one message each way.
 
     timeout_s is the deadline of remote calls that state none.  A server that does not override
-    the method answers UNIMPLEMENTED.  sends_graphs: as in MethodSpec.
+    the method answers UNIMPLEMENTED.  sends_graphs, answers_graphs: as in MethodSpec.
     """
-    options = _Options(timeout_s, wait_for_ready, streaming=False, sends_graphs=sends_graphs)
+    options = _Options(timeout_s, wait_for_ready, False, sends_graphs, answers_graphs)
     return _declare(method, options) if method is not None else lambda m: _declare(m, options)
 
 
@@ -226,6 +231,7 @@ def _spec_of(service_name: str, method: Callable[..., Any], options: _Options) -
         options.wait_for_ready,
         options.streaming,
         options.sends_graphs,
+        options.answers_graphs,
     )
 
 

@@ -111,6 +111,14 @@ def put_tensors(
     return contents
 
 
+def with_content(message: M, entry: Message, field: str, content: Buffer) -> MaybeParted[M]:
+    """Return a message in whose only entry a field of bytes has a content."""
+    if len(content) >= LARGE_BYTES:
+        return Parted(message, {0: memoryview(content)})
+    setattr(entry, field, bytes(content))
+    return message
+
+
 def joined(message: M, field: str, items: Sequence[MaybeParted[Any]]) -> MaybeParted[M]:
     """Return a message to whose repeated field items were added, with what lies beside them."""
     contents: dict[int, memoryview] = {}
@@ -232,21 +240,19 @@ def _repeats(message_field: Any) -> bool:
 
 
 _ITEM = ("operation.op_inputs:tensor.tensor_content", "send_tensor.tensors:tensor_content")
-_PLACES: dict[type[Message], _Place] = {
-    message_type: _place(message_type, *paths)
-    for message_type, *paths in (
-        (pb.RunStepRequest, "feed:tensor.tensor_content"),
-        (pb.RunStepResponse, "tensor:tensor.tensor_content"),
-        (pb.RunCallableRequest, "feed:tensor_content"),
-        (pb.RunCallableResponse, "fetch:tensor_content"),
-        (pb.RunGraphRequest, "send:tensor.tensor_content"),
-        (pb.RunGraphResponse, "recv:tensor.tensor_content"),
-        (pb.EagerQueueItem, *_ITEM),
-        (pb.EnqueueRequest, *(f"queue.{path}" for path in _ITEM)),
-        (pb.RunComponentFunctionResponse, "tensor:tensor_content"),
-        (pb.GetElementResponse, "compressed:data", "uncompressed.components:tensor_content"),
-    )
+_PATHS: dict[type[Message], tuple[str, ...]] = {
+    pb.RunStepRequest: ("feed:tensor.tensor_content",),
+    pb.RunStepResponse: ("tensor:tensor.tensor_content",),
+    pb.RunCallableRequest: ("feed:tensor_content",),
+    pb.RunCallableResponse: ("fetch:tensor_content",),
+    pb.RunGraphRequest: ("send:tensor.tensor_content",),
+    pb.RunGraphResponse: ("recv:tensor.tensor_content",),
+    pb.EagerQueueItem: _ITEM,
+    pb.EnqueueRequest: tuple(f"queue.{path}" for path in _ITEM),
+    pb.RunComponentFunctionResponse: ("tensor:tensor_content",),
+    pb.GetElementResponse: ("compressed:data", "uncompressed.components:tensor_content"),
 }
+_PLACES = {message_type: _place(message_type, *paths) for message_type, paths in _PATHS.items()}
 
 
 def _entries(message: Any, place: _Place) -> Iterator[Message]:

@@ -61,7 +61,7 @@ def uncompress_element_kernel(
     given = compressed.reshape(-1)[0] if isinstance(compressed, np.ndarray) else compressed
     if not isinstance(given, CompressedElement):
         raise fail(f"Input does not contain a compressed element. Instead got tensor {given!r}")
-    found = uncompress_element(given.message)
+    found = uncompress_element(given)
     if len(found) != len(output_types):
         raise errors.FailedPreconditionError(
             f"Expected {len(output_types)} outputs from uncompress, but got {len(found)}"

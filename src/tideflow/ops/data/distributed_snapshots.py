@@ -13,6 +13,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.formats import SnapshotFiles
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
@@ -64,7 +65,8 @@ async def distributed_save(
     found = as_dataset(dataset)
     if found.cardinality() == INFINITE:
         raise fail(f"Saving an infinite dataset is not allowed: {found.kind}Dataset")
-    request.dataset.graph.CopyFrom(await graph_of(found))
+    graph_pb = await graph_of(found)
+    await run_blocking(GRAPHS, lambda _: request.dataset.graph.CopyFrom(graph_pb))
     try:
         await data_service().save(where, request)
     except errors.OpError as error:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from tideflow.blocking import GRAPHS, run_blocking
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar as scalar_shape
@@ -167,7 +168,8 @@ async def _register(
         metadata_pb.element_spec = _bytes(element_spec)
     metadata_pb.cardinality = found.cardinality()
     request = pb.GetOrRegisterDatasetRequest(metadata=metadata_pb)
-    request.dataset.graph.CopyFrom(await graph_of(found))
+    graph_pb = await graph_of(found)
+    await run_blocking(GRAPHS, lambda _: request.dataset.graph.CopyFrom(graph_pb))
     if wanted_id:
         request.dataset_id = wanted_id
     return await data_service().register(where, request)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from tideflow.blocking import GRAPHS, run_blocking, run_sized
 from tideflow.graph.functions import functions_needed
 from tideflow.graph.graph_def import node_to_def, nodes_to_graph_def
 from tideflow.graph.kernel import KernelContext
@@ -29,6 +30,7 @@ from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType
 from tideflow.wire.handles import ResourceHandle
 from tideflow.wire.tensor_codec import encode_tensor
+from tideflow.wire.work import sending_work
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,9 +54,21 @@ async def graph_of(dataset: Dataset) -> pb.GraphDef:
     retval = pb.NodeDef(name="dataset", op="_Retval", input=[result])
     retval.attr["T"].type = dtypes.variant.number
     retval.attr["index"].i = 0
-    graph_pb = nodes_to_graph_def([], writer.functions.values())
-    graph_pb.node.extend([*writer.nodes, retval])
-    return graph_pb
+
+    def put_together(_: object) -> pb.GraphDef:
+        graph_pb = nodes_to_graph_def([], writer.functions.values())
+        graph_pb.node.extend([*writer.nodes, retval])
+        return graph_pb
+
+    return await run_blocking(GRAPHS, put_together)
+
+
+def _digest(nodes: Iterable[pb.NodeDef]) -> str:
+    """Return what tells apart constants of other content."""
+    digest = hashlib.sha256()
+    for node_pb in nodes:
+        digest.update(node_pb.attr["value"].SerializeToString(deterministic=True))
+    return digest.hexdigest()
 
 
 class _Writer:
@@ -107,17 +121,19 @@ class _Writer:
         if isinstance(value, ResourceHandle) and not any(
             kind in value.maybe_type_name for kind in _OF_EACH_TASK
         ):
-            return self._resource(ctx, value)
-        return self._constant(value, dtype)
+            return await self._resource(ctx, value)
+        return await self._constant(value, dtype)
 
-    def _constant(self, value: Any, dtype: DType) -> str:
+    async def _constant(self, value: Any, dtype: DType) -> str:
         made = Node(self._name("Const"), get_op_def("Const"), [], [], {"dtype": dtype})
         node_pb = node_to_def(made)
-        node_pb.attr["value"].tensor.CopyFrom(encode_tensor(value, dtype))
+        tensor_pb = node_pb.attr["value"].tensor
+        work = sending_work(value)
+        await run_sized(GRAPHS, work, lambda: tensor_pb.CopyFrom(encode_tensor(value, dtype)))
         self.nodes.append(node_pb)
         return node_pb.name
 
-    def _resource(self, ctx: KernelContext, handle: ResourceHandle) -> str:
+    async def _resource(self, ctx: KernelContext, handle: ResourceHandle) -> str:
         """Write what makes a resource of the same content; return what gives its handle."""
         key = handle.container, handle.name
         if key not in self._resources:
@@ -129,16 +145,15 @@ class _Writer:
                     f"({handle.maybe_type_name or handle.name!r}, in {ctx.node.op}) cannot be made "
                     "in another process; let its functions capture values"
                 )
-            self._resources[key] = self._made_by(recipe)
+            self._resources[key] = await self._made_by(recipe)
         return self._resources[key]
 
-    def _made_by(self, recipe: Recipe) -> str:
-        values = [self._constant(value, dtype) for value, dtype in recipe.values]
-        digest = hashlib.sha256()
-        for node_pb in self.nodes[-len(values) :]:
-            digest.update(node_pb.attr["value"].SerializeToString(deterministic=True))
+    async def _made_by(self, recipe: Recipe) -> str:
+        values = [await self._constant(value, dtype) for value, dtype in recipe.values]
+        written = self.nodes[-len(values) :]
+        digest = await run_blocking(GRAPHS, lambda _: _digest(written))
         # Tables of a task share a name, so it is that of the content; but one dataset may have two.
-        name = f"{recipe.op}_{len(self._resources)}_{digest.hexdigest()[:32]}"
+        name = f"{recipe.op}_{len(self._resources)}_{digest[:32]}"
         handle = self._add(recipe.op, [], {"shared_name": name, **recipe.attrs})
         filled = self._add(recipe.fill_op, [handle, *values], recipe.fill_attrs)
         return self._add("Identity", [handle, f"^{filled}"], {"T": dtypes.resource})
@@ -173,7 +188,7 @@ async def _serialized(dataset: Dataset, policy: int, strip_devices: bool) -> byt
         for function in graph_pb.library.function:
             for node in function.node_def:
                 node.device = ""
-    return graph_pb.SerializeToString()
+    return await run_blocking(GRAPHS, lambda _: graph_pb.SerializeToString())
 
 
 @op(

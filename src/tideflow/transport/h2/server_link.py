@@ -358,7 +358,7 @@ class ServerLink(Link):
     async def _answer(self, call: Call, work: Awaitable[Message]) -> None:
         try:
             response = await work
-            parts = self._counted(call, await written(response, call.binding.spec.path, parts_of))
+            parts = self._counted(call, await _written(call, response))
             if self.shared.can_lend:
                 parts = await self.shared.lend(parts)
             self._finish(call, parts)
@@ -378,7 +378,7 @@ class ServerLink(Link):
                 count += 1
                 if count % _TURN_ANSWERS == 0:
                     await asyncio.sleep(0)  # who has all answers at hand never waits by himself
-                parts = await written(response, call.binding.spec.path, parts_of)
+                parts = await _written(call, response)
                 parts = await self.shared.lend(self._counted(call, parts))
                 if call.stream_id not in self._calls:
                     return
@@ -495,6 +495,11 @@ def _parse(call: Call, data: MessageData) -> Message:
 
 async def _at_hand(response: Message) -> Message:
     return response
+
+
+async def _written(call: Call, response: Message) -> list[Buffer]:
+    spec = call.binding.spec
+    return await written(response, spec.path, parts_of, spec.answers_graphs)
 
 
 async def _parse_each(call: Call, inbox: Inbox) -> AsyncIterator[Message]:
