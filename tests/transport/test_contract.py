@@ -43,6 +43,14 @@ STATES = {
 }
 # Those that say how long something takes change no promise.
 DURATIONS = {"TIDEFLOW_SILENCE_S"}
+# Those that say who may call change none for who may; test_admission.py and test_identities.py.
+OF_CALLERS = {
+    "TIDEFLOW_INSECURE",
+    "TIDEFLOW_LOCAL_USERS",
+    "TIDEFLOW_TLS",
+    "TIDEFLOW_TOKEN",
+    "TIDEFLOW_TOKEN_FILE",
+}
 DEFAULTS = {"TIDEFLOW_SHARED_MEMORY": "on", "TIDEFLOW_SPIN": "on"}
 
 
@@ -61,4 +69,4 @@ def test_every_switch_of_the_transports_is_known_here() -> None:
     folder = Path(tideflow.transport.__file__).parent
     text = "".join(file.read_text() for file in folder.rglob("*.py"))
     used = {variables[name] for name in variables if f"settings.{name}" in text}
-    assert used == STATES.keys() | DURATIONS
+    assert used == STATES.keys() | DURATIONS | OF_CALLERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import tideflow
+from tideflow.cli.certs import certs
 from tideflow.cli.demo import demo
 from tideflow.cli.run import run
 from tideflow.cli.serve import serve
@@ -36,3 +37,4 @@ main.add_command(serve)
 main.add_command(run)
 main.add_command(status)
 main.add_command(settings)
+main.add_command(certs)

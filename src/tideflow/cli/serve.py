@@ -11,10 +11,11 @@ from types import FrameType
 import click
 
 from tideflow.cli.problems import UsageProblem, told_to_user
-from tideflow.cli.settings import set_option, settings_from
+from tideflow.cli.settings import set_option, settings_from, tls_options, with_tls
 from tideflow.cluster import ClusterSpec, Server, TaskConfig
 from tideflow.platform import waits
-from tideflow.platform.settings import using
+from tideflow.platform.settings import Settings, using
+from tideflow.transport.credentials import reload_all
 from tideflow.wire import messages as pb
 
 _EXAMPLE = '{"ps": ["localhost:2222"], "worker": ["localhost:2223", "localhost:2224"]}'
@@ -24,7 +25,7 @@ or set TF_CONFIG."""
 _CLUSTER = f"Give --cluster JSON like {_EXAMPLE}\nor a file with such text."
 
 
-@click.command(short_help="Be one task of a cluster.", params=[set_option()])
+@click.command(short_help="Be one task of a cluster.", params=[set_option(), *tls_options()])
 @click.option("--cluster", metavar="JSON|FILE", help=f"The cluster: JSON like {_EXAMPLE}.")
 @click.option("--job", help="The job of this task, such as ps or worker.")
 @click.option("--task", type=int, help="The index of this task in its job.")
@@ -68,6 +69,7 @@ def serve(
     cpus: int,
     session_gc: float,
     words: tuple[str, ...],
+    **identity: str | None,
 ) -> None:
     """Run one task of a cluster until it is stopped by Ctrl-C or SIGTERM.
 
@@ -76,12 +78,14 @@ def serve(
     TF_CONFIG where options do not give them.
 
     It answers its own user and root, on this host. At an address that other hosts reach it does not
-    start without --insecure.
+    start without certificates (--tls), or --insecure. Certificates are read again when their files
+    change, and at SIGHUP.
 
     \b
     Examples:
       tideflow serve --cluster '{"ps": ["localhost:2222"]}' --job ps --task 0
       tideflow serve --cluster cluster.json --job worker --task 1 --cpus 2 --set jit=never
+      tideflow serve --cluster cluster.json --job worker --task 1 --tls certs
 
     \b
     Exit codes:
@@ -89,7 +93,8 @@ def serve(
       1  the server could not start, such as when its port is taken
       2  the cluster, the task's place in it or a setting is wrong
     """
-    with using(settings_from(words)), _stopped_by_signals() as stop:
+    settings = with_tls(settings_from(words), **identity)
+    with using(settings), _stopped_by_signals() as stop, _certificates_by_signal(settings):
         spec, job, task = _place(cluster, job, task)
         with told_to_user("Correct --job or --task, or add the task to the cluster.", UsageProblem):
             spec.task_address(job, task)
@@ -156,6 +161,19 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@contextlib.contextmanager
+def _certificates_by_signal(settings: Settings) -> Iterator[None]:
+    """Read certificates again at SIGHUP, which else ends the process."""
+    if not settings.tls:
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, lambda number, frame: reload_all())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _devices(cpus: int) -> str:

@@ -13,6 +13,8 @@ from rich.table import Table
 
 from tideflow.cli.problems import UsageProblem, told_to_user
 from tideflow.platform.settings import DEFAULT, DescribedSetting, Settings
+from tideflow.transport.credentials import find_files
+from tideflow.transport.token import token_of
 
 # Of output that no terminal limits: wide enough that variables stay in one piece.
 _PLAIN_WIDTH = 160
@@ -26,6 +28,49 @@ def set_option() -> click.Option:
         metavar="NAME=VALUE",
         help="Set one of the settings that `tideflow settings` lists; may be given again.",
     )
+
+
+def tls_options() -> list[click.Parameter]:
+    """Return the options of who this process is, which every command has that calls or answers."""
+    file = click.Path(exists=True, dir_okay=False)
+    return [
+        click.Option(
+            ["--tls"],
+            metavar="DIR",
+            help="Mutual TLS with the certificates in a folder that `tideflow certs` made.",
+        ),
+        click.Option(["--cert"], type=file, help="The certificate, with its chain, as PEM."),
+        click.Option(["--key"], type=file, help="Its key."),
+        click.Option(["--ca"], type=file, help="The authorities that are trusted."),
+        click.Option(
+            ["--token-file"], type=file, help="The secret of the cluster, in place of certificates."
+        ),
+    ]
+
+
+def with_tls(
+    settings: Settings,
+    *,
+    tls: str | None,
+    cert: str | None,
+    key: str | None,
+    ca: str | None,
+    token_file: str | None,
+) -> Settings:
+    """Return settings, but for what the options of `tls_options` say.  Raises: UsageProblem."""
+    if tls and (cert or key or ca):
+        raise UsageProblem("--tls and --cert, --key, --ca say the same", "Give one or the other.")
+    if (cert or key) and not (cert and key and ca):
+        raise UsageProblem("--cert, --key and --ca belong together", "Give all three.")
+    named = f"{cert or ''}:{key or ''}:{ca}" if ca else tls
+    with told_to_user("Look at the files that --tls, --ca or --token-file name.", UsageProblem):
+        if named:
+            settings = settings.replace(tls=named)
+            find_files(named)
+        if token_file:
+            settings = settings.replace(token_file=token_file)
+        token_of(settings)
+    return settings
 
 
 def settings_from(words: tuple[str, ...]) -> Settings:

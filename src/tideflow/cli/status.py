@@ -11,7 +11,9 @@ from rich.text import Text
 
 from tideflow.cli.probe import LONG_STEP_S, ClusterReport, TaskReport, probe_cluster
 from tideflow.cli.problems import Problem, UsageProblem
+from tideflow.cli.settings import settings_from, tls_options, with_tls
 from tideflow.platform import clock
+from tideflow.platform.settings import using
 from tideflow.runtime.loop import run_sync
 from tideflow.wire import errors
 from tideflow.wire import messages as pb
@@ -21,7 +23,7 @@ _LONGEST_LIST = 40
 _PLAIN_WIDTH = 160
 
 
-@click.command(short_help="Look into a running cluster.")
+@click.command(short_help="Look into a running cluster.", params=tls_options())
 @click.argument("target", metavar="TARGET")
 @click.option(
     "--watch",
@@ -47,7 +49,9 @@ _PLAIN_WIDTH = 160
     metavar="SECONDS",
     help="Tell what happened to steps that have been running for so long.",
 )
-def status(target: str, watch: float | None, timeout_s: float, long_step_s: float) -> None:
+def status(
+    target: str, watch: float | None, timeout_s: float, long_step_s: float, **identity: str | None
+) -> None:
     """Show the tasks, devices, sessions and variables of a cluster, and its troubled steps.
 
     TARGET is the address of any of its tasks, grpc://host:port or host:port. A TensorFlow server
@@ -59,6 +63,7 @@ def status(target: str, watch: float | None, timeout_s: float, long_step_s: floa
       tideflow status grpc://localhost:2222
       tideflow status localhost:2222 --watch 2
       tideflow status localhost:2222 --long-step 0
+      tideflow status host1:2222 --tls certs
 
     \b
     Exit codes:
@@ -67,6 +72,11 @@ def status(target: str, watch: float | None, timeout_s: float, long_step_s: floa
       2  TARGET is not an address
     """
     _check_target(target)
+    with using(with_tls(settings_from(()), **identity)):
+        _show(target, watch, timeout_s, long_step_s)
+
+
+def _show(target: str, watch: float | None, timeout_s: float, long_step_s: float) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = _PLAIN_WIDTH

@@ -97,6 +97,7 @@ class Server:
       peer_extensions: short for settings that differ in `peer` alone.
       insecure: short for settings that differ in `insecure` alone: whether the server answers
         whoever reaches it.
+      tls: the same for `tls`: a folder of certificates, or three files.
       allow_local_users: the same for `local_users`: whether it answers other users of its host.
     Raises: ValueError for a bad cluster or place in it; InvalidArgumentError for an unknown
     protocol; what `start` raises.
@@ -115,6 +116,7 @@ class Server:
         session_gc_s: float = 0.0,
         settings: Settings | None = None,
         peer_extensions: bool | None = None,
+        tls: str | None = None,
         insecure: bool | None = None,
         allow_local_users: bool | None = None,
     ) -> None:
@@ -125,7 +127,12 @@ class Server:
                 f"no server for protocol {server_pb.protocol!r}; there is: "
                 f"{', '.join(sorted(_factories))}"
             )
-        given = {"peer": peer_extensions, "insecure": insecure, "local_users": allow_local_users}
+        given = {
+            "peer": peer_extensions,
+            "tls": tls,
+            "insecure": insecure,
+            "local_users": allow_local_users,
+        }
         changes = {name: value for name, value in given.items() if value is not None}
         if changes:
             settings = (settings or process_settings()).replace(**changes)

@@ -15,9 +15,10 @@ from tideflow.cluster.server_config import ServerOptions, listen_address, with_p
 from tideflow.cluster.status import StatusPage
 from tideflow.cluster.stopping import stop_in_turn
 from tideflow.cluster.worker import Worker
-from tideflow.platform.settings import process_settings
+from tideflow.platform.settings import Settings, process_settings
 from tideflow.runtime.device import DeviceManager, make_devices
 from tideflow.transport import Service, TransportServer, make_server, prepare
+from tideflow.transport.credentials import find_files
 from tideflow.wire import messages as pb
 from tideflow.wire.device_name import worker_name
 
@@ -45,7 +46,7 @@ class TaskServer:
         self.server_pb = server_pb
         self.task = worker_name(job, task)
         self.address = listen_address(server_pb)
-        settings = options.settings or process_settings()
+        settings = _with_own_certificate(options.settings or process_settings(), job, task)
         self.devices = devices or DeviceManager(make_devices(job, task, config, settings))
         self.worker = Worker(
             self.task,
@@ -122,3 +123,10 @@ class TaskServer:
                 "the worker's sessions": self.worker.close,
             },
         )
+
+
+def _with_own_certificate(settings: Settings, job: str, task: int) -> Settings:
+    """Return settings whose TLS is the task's own, where they name a folder for all tasks."""
+    if not settings.tls:
+        return settings
+    return settings.replace(tls=find_files(settings.tls, f"{job}-{task}").as_setting)

@@ -102,9 +102,11 @@ def _text(expects: str, parse: Callable[[str], str] = str) -> Kind:
     return Kind(expects, parse, accepts)
 
 
-def _setting(variable: str, default: Any, kind: Kind, meaning: str) -> Any:
-    metadata = {"variable": variable, "kind": kind, "meaning": meaning}
-    return field(default=default, metadata=metadata)
+def _setting(
+    variable: str, default: Any, kind: Kind, meaning: str, *, is_secret: bool = False
+) -> Any:
+    metadata = {"variable": variable, "kind": kind, "meaning": meaning, "is_secret": is_secret}
+    return field(default=default, metadata=metadata, repr=not is_secret)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +176,20 @@ class Settings:
         "Whether a server answers whoever reaches it, from any host, as TensorFlow's do: anybody "
         "can then run code as its user.",
     )  # fmt: skip
+    tls: str = _setting(
+        "TIDEFLOW_TLS", "", _text("a folder of certificates, or CERTIFICATE:KEY:AUTHORITIES"),
+        "Where this process finds its certificate, key and trusted authorities, for mutual TLS: a "
+        "folder that `tideflow certs` made, or three files. Unset: no TLS.",
+    )  # fmt: skip
+    token_file: str = _setting(
+        "TIDEFLOW_TOKEN_FILE", "", _text("a file"),
+        "A file with the cluster's secret, for those who have no certificates: calls bring it, "
+        "over TLS or on one host, and servers take who has it for a task.",
+    )  # fmt: skip
+    token: str = _setting(
+        "TIDEFLOW_TOKEN", "", _text("a secret of 16 characters or more"),
+        "The cluster's secret itself; a file is better kept.", is_secret=True,
+    )  # fmt: skip
     from_variables: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -228,7 +244,7 @@ class Settings:
             DescribedSetting(
                 name=one.name,
                 variable=one.metadata["variable"],
-                value=_shown(getattr(self, one.name)),
+                value=_shown_value(one, getattr(self, one.name)),
                 default=_shown(one.default),
                 origin=self._origin(one),
                 meaning=one.metadata["meaning"],
@@ -292,6 +308,10 @@ def _parsed(one: dataclasses.Field[Any], text: str, where: str) -> Any:
 def _expects(one: dataclasses.Field[Any]) -> str:
     expects: str = one.metadata["kind"].expects
     return expects
+
+
+def _shown_value(one: dataclasses.Field[Any], value: Any) -> str:
+    return "(secret)" if one.metadata["is_secret"] and value else _shown(value)
 
 
 def _shown(value: Any) -> str:

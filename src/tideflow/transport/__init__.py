@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tideflow.transport.callers import Caller, current_caller
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
-from tideflow.transport.h2 import lend_memory
+from tideflow.transport.h2 import lend_memory, split_host_port
 from tideflow.transport.inprocess import LocalChannel
 from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.network import free_ports
@@ -40,6 +40,7 @@ __all__ = [
     "prepare",
     "rpc",
     "rpc_stream",
+    "split_host_port",
     "stub",
     "within",
 ]

@@ -2,7 +2,8 @@
 
 Rule 1: whoever runs the server, and root, may on the same host, as the kernel knows them.
 Rule 2: others of the host may where the server was told so (Settings.local_users).
-Rule 3: from other hosts nobody may without TLS, unless the server was told to do without any proof
+Rule 3: whoever shows a certificate of a trusted authority may, from wherever (Settings.tls).
+Rule 4: from other hosts nobody may without TLS, unless the server was told to do without any proof
         (Settings.insecure).
 """
 
@@ -11,11 +12,13 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Iterable
 from typing import Any
 
 from tideflow.blocking import FILES, run_blocking
 from tideflow.platform import clock
 from tideflow.platform.settings import Settings
+from tideflow.transport.certificates import Certificate, ends_at_s, identity_in
 from tideflow.transport.identity import Identity, Kind
 from tideflow.transport.limited_log import LimitedLog
 from tideflow.transport.peer_user import (
@@ -26,9 +29,12 @@ from tideflow.transport.peer_user import (
     user_of_tcp_peer,
     user_of_unix_peer,
 )
+from tideflow.transport.token import HEADER, holds, token_of
+from tideflow.wire import errors
 
 _LOGGER = logging.getLogger(__name__)
 _ROOT = 0
+_AUTHORIZATION = HEADER.encode()
 
 OPEN_TO_USERS = (
     "start it with --allow-local-users (in a program: Server(..., allow_local_users=True), or "
@@ -52,6 +58,7 @@ class Admission:
         self._trusts_tls = trusts_tls
         self._is_insecure = settings.insecure
         self._admits_users = settings.local_users
+        self._token = token_of(settings)
         self._log = LimitedLog(_LOGGER, clock.monotonic_s)
 
     def identify(self, transport: Any) -> Identity:
@@ -76,6 +83,19 @@ class Admission:
         ends = _ends_of(transport)
         return self._tcp_peer(ends, await run_blocking(FILES, lambda _: user_in_tables(ends)))
 
+    def proven(self, identity: Identity, headers: Iterable[tuple[bytes, bytes]]) -> Identity:
+        """Return who makes a call, whose headers may bring the cluster's token."""
+        if not self._token or identity.kind is Kind.TASK:
+            return identity
+        if any(n == _AUTHORIZATION and holds(self._token, value) for n, value in headers):
+            return Identity(Kind.TASK, "a holder of the cluster's token", identity.host)
+        return identity
+
+    def lifetime_s(self, transport: Any) -> float | None:
+        """Return for how long what proved who the peer is holds; None: no end."""
+        certificate = _certificate_of(transport)
+        return ends_at_s(certificate) - clock.wall_s() if certificate else None
+
     def require_user(self, own: list[str], port: int, peer: Any) -> None:
         """Do as `identify` for a TCP connection of which only the peer's address is known.
 
@@ -90,10 +110,20 @@ class Admission:
         self._tcp_peer(ends, user)
 
     def _without_looking(self, transport: Any) -> Identity | None:
+        certificate = _certificate_of(transport)
+        if certificate and not self._trusts_tls:
+            return identity_in(certificate, _host_of(transport))
+        if self._trusts_tls and _is_secured(transport):
+            return Identity(Kind.UNPROVEN, "a peer whom the TLS context of the server lets in")
+        if _is_secured(transport) and not self._token:
+            raise RefusedError(
+                f"whoever calls from {_host_of(transport)}: it wants a certificate, and none was"
+                " shown: give --tls DIR, or TIDEFLOW_TLS"
+            )
+        if _is_secured(transport):
+            return Identity(Kind.STRANGER, f"whoever calls from {_host_of(transport)}")
         if self._is_insecure:
             return Identity(Kind.UNPROVEN, "anybody, as the server runs with --insecure")
-        if self._trusts_tls and transport.get_extra_info("ssl_object") is not None:
-            return Identity(Kind.UNPROVEN, "a peer whom the TLS context of the server lets in")
         return None
 
     def _tcp_peer(self, ends: Ends, user: int | None) -> Identity:
@@ -111,6 +141,8 @@ class Admission:
     def _user(self, user: int, where: str) -> Identity:
         if user in (os.geteuid(), _ROOT):
             return Identity(Kind.LOCAL_USER, f"the user {user} of this host")
+        if self._token:
+            return Identity(Kind.STRANGER, f"the user {user} of this host")
         if self._admits_users:
             return Identity(Kind.UNPROVEN, f"the user {user} of this host")
         at = f" at {where}" if where else ""
@@ -122,6 +154,23 @@ class Admission:
     def tell(self, refused: RefusedError, address: str) -> None:
         """Write to the log who was refused; not more often than somebody can read."""
         self._log.warning("%s refused %s", address, refused)
+
+    def tell_denied(self, error: errors.OpError, address: str) -> None:
+        """Write to the log which call was not its caller's to make; not too often either."""
+        self._log.warning("%s: %s", address, error.message)
+
+
+def _certificate_of(transport: Any) -> Certificate:
+    secured = transport.get_extra_info("ssl_object")
+    return {} if secured is None else secured.getpeercert() or {}
+
+
+def _host_of(transport: Any) -> str:
+    return str(transport.get_extra_info("peername")[0])
+
+
+def _is_secured(transport: Any) -> bool:
+    return transport.get_extra_info("ssl_object") is not None
 
 
 def _ends_of(transport: Any) -> Ends:

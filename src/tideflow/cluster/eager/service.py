@@ -21,6 +21,7 @@ from tideflow.cluster.eager.context import ANSWERED, EagerContext, is_on, shape_
 from tideflow.cluster.eager.spanning import Remote, place_of
 from tideflow.cluster.graph_run import ComponentRun
 from tideflow.cluster.owned import Owned
+from tideflow.cluster.reach import require_reachable
 from tideflow.cluster.services import EagerService
 from tideflow.cluster.worker import Worker, WorkerSession
 from tideflow.cluster.worker_cache import WorkerCache
@@ -114,6 +115,7 @@ class EagerWorker(EagerService):
             cluster = ClusterSpec(server_pb.cluster)
         except ValueError as error:
             raise errors.InvalidArgumentError(f"the context's server_def: {error}") from None
+        require_reachable(cluster, self._worker.workers.cluster)
         return WorkerCache(self._worker.task, self._worker, cluster, self._worker.settings)
 
     def _incarnations(self, listed: Iterable[pb.DeviceAttributes]) -> dict[str, int]:

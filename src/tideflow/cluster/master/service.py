@@ -28,6 +28,7 @@ from tideflow.cluster.master.session import MasterSession
 from tideflow.cluster.master.session_deletions import SessionDeletions
 from tideflow.cluster.master.task_watch import TaskWatch
 from tideflow.cluster.owned import Owned
+from tideflow.cluster.reach import require_reachable
 from tideflow.cluster.recent_requests import RecentRequests
 from tideflow.cluster.services import MasterService
 from tideflow.cluster.worker_cache import WorkerCache
@@ -155,6 +156,7 @@ class Master(MasterService):
             cluster = ClusterSpec(config.cluster_def)
         except (TypeError, ValueError) as error:
             raise errors.InvalidArgumentError(f"ConfigProto.cluster_def: {error}") from None
+        require_reachable(cluster, self.workers.cluster)
         own = own_task(cluster, target)
         if own == self.workers.own_task:
             raise errors.InvalidArgumentError(

@@ -20,6 +20,7 @@ from tideflow.cluster.graph_run import ComponentRun, GraphResult, GraphRun
 from tideflow.cluster.joinable_steps import JoinableSteps
 from tideflow.cluster.owned import Owned
 from tideflow.cluster.peers import PeerTable
+from tideflow.cluster.reach import require_reachable
 from tideflow.cluster.rpc_log import RpcLog
 from tideflow.cluster.services import WorkerService
 from tideflow.cluster.worker.peer_server import Peer, WorkerHost
@@ -143,6 +144,7 @@ class Worker(WorkerService):
             raise errors.InvalidArgumentError(
                 f"CreateWorkerSession's server_def: {error}"
             ) from None
+        require_reachable(cluster, self.workers.cluster)
         devices = renamed_devices(self.devices, job, task)
         workers = WorkerCache(worker_name(job, task), self, cluster, self.settings)
         if self._host is not None:

@@ -66,6 +66,8 @@ _TURN_BYTES = 1 << 20
 _MOST_BUFFERS = 1024
 # A connection that rested for so long is looked at before it is used.
 RESTED_S = 1.0
+# For so long no server is looked for again on this host, where there was none and others need TLS.
+_NO_DOOR_S = 1.0
 _PING = b"blocking"
 
 
@@ -369,6 +371,9 @@ class BlockingCalls:
         # Without locks, which a fork may find taken: each step on these is one of the interpreter.
         self._free: deque[BlockingConnection] = deque()
         self._used: set[BlockingConnection] = set()
+        # Connected to a server of this host, and not used yet.
+        self._doors: deque[socket.socket] = deque()
+        self._no_door_before_s = 0.0
         self._process = _process
         self._backoff = Backoff()
         self._last_failure = ""
@@ -377,7 +382,23 @@ class BlockingCalls:
     @property
     def has_room(self) -> bool:
         """Whether a call would find or make a connection of its own."""
-        return len(self._used) < MOST_CONNECTIONS
+        if len(self._used) >= MOST_CONNECTIONS:
+            return False
+        return not self._calling.is_secure or bool(self._free) or self._finds_server_here()
+
+    def _finds_server_here(self) -> bool:
+        """Whether a server of this user and host is there, which needs no TLS."""
+        if self._doors:
+            return True
+        if clock.monotonic_s() < self._no_door_before_s:
+            return False
+        with contextlib.suppress(OSError):
+            door = _beside(self._calling)
+            if door is not None:
+                self._doors.append(door)
+                return True
+        self._no_door_before_s = clock.monotonic_s() + _NO_DOOR_S
+        return False
 
     def unary(
         self,
@@ -474,7 +495,7 @@ class BlockingCalls:
             if timeout_s <= 0:
                 raise OutOfTimeError
         try:
-            return self._greeted(_open(self._calling, timeout_s), soon_s, deadline_s)
+            return self._greeted(self._open(timeout_s), soon_s, deadline_s)
         except (OSError, OutOfTimeError, errors.OpError) as error:
             if deadline_s is not None and clock.monotonic_s() >= deadline_s:
                 raise OutOfTimeError from None
@@ -483,6 +504,13 @@ class BlockingCalls:
             self._last_failure = f"no answer within {waited_s:.0f} s" if is_late else str(error)
             self._backoff.tried(clock.monotonic_s(), was_late=is_late)
             raise unreachable_error(method.path, self._calling.target, self._last_failure) from None
+
+    def _open(self, timeout_s: float) -> socket.socket:
+        with contextlib.suppress(IndexError):
+            door = self._doors.pop()
+            door.settimeout(timeout_s)
+            return door
+        return _open(self._calling, timeout_s)
 
     def _greeted(
         self, connected: socket.socket, soon_s: float, deadline_s: float | None
@@ -508,6 +536,9 @@ class BlockingCalls:
         """End the calls in flight with CancelledError, and hang up (from any thread)."""
         self._closed = True
         self._close_free()
+        with contextlib.suppress(IndexError):
+            while True:
+                self._doors.pop().close()
         for connection in list(self._used):
             connection.interrupt()
 
@@ -520,15 +551,23 @@ class BlockingCalls:
 def _open(calling: Calling, timeout_s: float) -> socket.socket:
     path = unix_path(calling.address)
     if path is None:
-        host, port = split_host_port(calling.address)
-        beside = connect_nowait(host, port) if calling.shares_host else None
+        beside = _beside(calling)
         if beside is not None:
             beside.settimeout(timeout_s)
             return beside
+        if calling.is_secure:
+            raise ConnectionError("the server of this host has gone")
+        host, port = split_host_port(calling.address)
         made = network.open_tcp(host, port, timeout_s)
         let_kernel_watch(made, calling.settings.silence_s)
         return made
     return network.open_unix(path, timeout_s)
+
+
+def _beside(calling: Calling) -> socket.socket | None:
+    """Return a connection to a server of this user and host; None if there is none."""
+    host, port = split_host_port(calling.address)
+    return connect_nowait(host, port) if calling.shares_host else None
 
 
 # Another object in each process that comes of a fork.

@@ -21,6 +21,7 @@ from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.pauses import growing_pauses_s
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import MethodStatistics
+from tideflow.transport.token import metadata_with, token_of
 from tideflow.wire import errors, status
 
 # How long a peer that could be connected to may take to greet, where the kernel can tell that it is
@@ -82,22 +83,23 @@ class Calling:
     Args:
       target: the peer as error messages name it.
       address: `HOST:PORT` or `unix:PATH`.
-      is_secure: whether the connection has TLS.
+      is_secure: whether the connection has TLS, but for one to this user's server on this host.
+      shares_host: whether such a server is reached by the socket beside its port.
       settings: how connections are used.
     """
 
-    def __init__(self, target: str, address: str, *, is_secure: bool, settings: Settings) -> None:
+    def __init__(
+        self, target: str, address: str, *, is_secure: bool, shares_host: bool, settings: Settings
+    ) -> None:
         self.settings = settings
         self.target = target
         self.address = address
-        self._is_secure = is_secure
+        self.is_secure = is_secure
+        token = token_of(settings)
+        self._proof = metadata_with(token, address, is_secure=is_secure)
+        self.shares_host = shares_host and most_shared_bytes(settings.shared_memory) > 0
         self._authority = "localhost" if unix_path(address) is not None else address
         self._parsers: dict[str, Parser] = {}
-
-    @property
-    def shares_host(self) -> bool:
-        """Whether a server of this host is reached by the socket beside its port."""
-        return not self._is_secure and most_shared_bytes(self.settings.shared_memory) > 0
 
     def new_call(self, method: MethodSpec, done: Outcome | None) -> ClientCall:
         """Return a call of a method, not started; `done` gets its answer if it is unary."""
@@ -106,7 +108,9 @@ class Calling:
     def block(self, method: MethodSpec, left_s: float | None, metadata: Metadata = ()) -> bytes:
         """Return the header block of a call that may take so long."""
         timeout = b"" if left_s is None else grpc.encode_timeout(left_s)
-        block = grpc.request_block(method.path, self._authority, timeout, is_secure=self._is_secure)
+        if self._proof:
+            metadata = (*metadata, *self._proof)
+        block = grpc.request_block(method.path, self._authority, timeout, is_secure=self.is_secure)
         return block + encode_block(grpc.metadata_pairs(metadata)) if metadata else block
 
     def _parser_of(self, method: MethodSpec) -> Parser:

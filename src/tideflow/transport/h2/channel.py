@@ -15,6 +15,7 @@ from tideflow.platform import clock
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import network
 from tideflow.transport.answer import is_being_cancelled
+from tideflow.transport.certificates import fault_in, holder_of
 from tideflow.transport.channel import (
     REFUSED,
     Channel,
@@ -22,6 +23,7 @@ from tideflow.transport.channel import (
     deadline_error,
     unreachable_error,
 )
+from tideflow.transport.credentials import Credentials, credentials_of
 from tideflow.transport.encoding import written
 from tideflow.transport.h2 import same_host
 from tideflow.transport.h2.blocking import BlockingCalls
@@ -75,13 +77,19 @@ class H2Channel(Channel):
         self._address = address
         self._keepalive_s = keepalive_s
         self._tls = offer_h2(tls)
+        settings = settings or process_settings()
+        self._credentials: Credentials | None = None
+        if tls is None and settings.tls and unix_path(address) is None:
+            self._credentials = credentials_of(settings.tls)
+        self._expected = holder_of(peer_name)
         self._calling = Calling(
             self.target,
             address,
-            is_secure=tls is not None,
-            settings=settings or process_settings(),
+            is_secure=tls is not None or self._credentials is not None,
+            shares_host=tls is None,
+            settings=settings,
         )
-        # Not with TLS, whose own work outweighs what there is to save.
+        # Not by TLS, whose own work outweighs what there is to save.
         self._blocking: BlockingCalls | None = None
         if tls is None:
             self._blocking = BlockingCalls(self._calling, keepalive_s, self.statistics_of)
@@ -349,7 +357,10 @@ class H2Channel(Channel):
             self.link = None
             was_late = isinstance(error, TimeoutError) and not error.args
             found = why_not_connected(
-                error, has_tls=self._tls is not None, was_open=link is not None
+                error,
+                has_tls=self._calling.is_secure,
+                was_open=link is not None,
+                lacks=self._credentials.what_it_lacks() if self._credentials else "",
             )
             self._last_failure = found or f"no answer within {clock.monotonic_s() - since_s:.0f} s"
             if link is not None:
@@ -372,7 +383,14 @@ class H2Channel(Channel):
         beside = await same_host.connect(host, port) if self._calling.shares_host else None
         if beside is not None:
             return await network.adopt_unix(make, beside)
-        return await network.connect_tcp(make, host, port, self._tls)
+        if self._credentials is None:
+            return await network.connect_tcp(make, host, port, self._tls)
+        link = await network.connect_tcp(make, host, port, self._credentials.for_client())
+        fault = fault_in(link.peer_certificate, self._expected)
+        if fault:
+            link.abort(fault)
+            raise ConnectionError(f"{REFUSED}: {fault}")
+        return link
 
     # ---- pieces of a call
 

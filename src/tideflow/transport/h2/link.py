@@ -11,7 +11,7 @@ import asyncio
 import logging
 import socket
 from abc import ABC, abstractmethod
-from typing import cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from tideflow.platform import clock
@@ -114,6 +114,13 @@ class Link(asyncio.BufferedProtocol, ABC):
         """What kind of socket it goes by, AF_INET, AF_INET6 or AF_UNIX; None without one."""
         connection = None if self._transport is None else self._transport.get_extra_info("socket")
         return None if connection is None else connection.family
+
+    @property
+    def peer_certificate(self) -> dict[str, Any]:
+        """What the peer's verified certificate says, as ssl.SSLObject.getpeercert gives it; empty
+        without one."""
+        found = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        return {} if found is None else found.getpeercert() or {}
 
     # ---- what the two ends do
 

@@ -11,11 +11,13 @@ from typing import Any
 from tideflow.platform.settings import Settings, process_settings
 from tideflow.transport import peer_user
 from tideflow.transport.admission import Admission, RefusedError
+from tideflow.transport.credentials import credentials_of
 from tideflow.transport.h2 import frames, listening
 from tideflow.transport.h2.arrival import Arrival
 from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.forks import keep_from_children
 from tideflow.transport.h2.limits import Limits
+from tideflow.transport.h2.listening import unix_path
 from tideflow.transport.h2.messages import Parser
 from tideflow.transport.h2.server_link import ServerLink
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
@@ -64,9 +66,11 @@ class H2Server(TransportServer):
             path: Parser(binding.spec.request_type) for path, binding in self.bindings.items()
         }
         self.services = ", ".join(sorted({b.spec.service for b in self.bindings.values()}))
+        self._shares_host = tls is None and most_shared_bytes(self.settings.shared_memory) > 0
+        has_own = tls is None and self.settings.tls and unix_path(host_port) is None
         self.admission = Admission(self.settings, trusts_tls=tls is not None)
         self._listen_all = listen_all
-        self._tls = offer_h2(tls)
+        self._tls = credentials_of(self.settings.tls).for_server() if has_own else offer_h2(tls)
         self._listening: list[asyncio.Server] | None = None
         self._has_started = False
         self._stopped = asyncio.Event()
@@ -78,7 +82,7 @@ class H2Server(TransportServer):
             listen_all=self._listen_all,
             tls=self._tls,
             is_insecure=self.settings.insecure,
-            shares_host=self._tls is None and most_shared_bytes(self.settings.shared_memory) > 0,
+            shares_host=self._shares_host,
         )
         for server in self._listening:
             for listened_at in server.sockets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
@@ -42,7 +43,8 @@ from tideflow.transport.h2.messages import (
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import LEAST_BYTES, SharedBodies
 from tideflow.transport.h2.spinning import loop_spin, spin_s
-from tideflow.transport.identity import Identity
+from tideflow.transport.identity import Identity, Kind
+from tideflow.transport.roles import is_limited, refusal
 from tideflow.transport.service import AtOnce, Binding
 from tideflow.wire import errors
 
@@ -59,6 +61,7 @@ class Host(Protocol):
     max_message_bytes: int | None
     is_ending: bool
     admission: Admission
+    address: str
 
     def refuse(self, transport: Any, refused: RefusedError) -> None:
         """Send a peer away that may not speak here."""
@@ -68,6 +71,12 @@ class Host(Protocol):
         """Return what a call gets whose method nobody here has."""
         ...
 
+
+_LOGGER = logging.getLogger(__name__)
+
+# How long calls in flight may take to end when the peer's certificate has run out.
+_AFTER_EXPIRY_S = 60.0
+_EXPIRED = "the peer's certificate has run out"
 
 # A streaming call gives the loop to others after so many answers.
 _TURN_ANSWERS = 64
@@ -128,6 +137,9 @@ class ServerLink(Link):
         self._server = server
         self._calls: dict[int, Call] = {}
         self._caller = Caller()
+        self._identity = Identity(Kind.STRANGER)
+        self._is_limited = True
+        self._expiry: asyncio.TimerHandle | None = None
         self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -139,6 +151,9 @@ class ServerLink(Link):
                 self._server.refuse(transport, refused)
                 return
         super().connection_made(transport)
+        lifetime_s = self._server.admission.lifetime_s(transport)
+        if lifetime_s is not None:
+            self._expiry = self.loop.call_later(lifetime_s, self._expire)
         if self._server.is_ending:
             self.leave()
 
@@ -146,11 +161,20 @@ class ServerLink(Link):
         super().connection_lost(error)
         self._server.links.discard(self)
         self._caller.has_left = True
+        if self._expiry is not None:
+            self._expiry.cancel()
         self.closed.set()
+
+    def _expire(self) -> None:
+        """What proved who the peer is has run out: it is to come again, with what holds now."""
+        _LOGGER.info("the certificate of %s has run out; its connection ends", self.peer)
+        self.leave()
+        self._expiry = self.loop.call_later(_AFTER_EXPIRY_S, self.abort, _EXPIRED)
 
     def let_in(self, identity: Identity) -> None:
         """Take note of who is at the other end, before anything is read."""
-        self._caller.identity = identity
+        self._identity = self._caller.identity = identity
+        self._is_limited = is_limited(identity)
 
     @property
     def has_calls(self) -> bool:
@@ -206,8 +230,9 @@ class ServerLink(Link):
             self.core.reset(stream_id, ErrorCode.NO_ERROR)
             return
         binding = self._server.bindings.get(head.path)
-        if binding is None or head.fault is not None:
-            error = head.fault or self._server.unknown_error(head.path)
+        refused = self._refusal(head.path, event) if self._is_limited else None
+        if binding is None or head.fault is not None or refused is not None:
+            error = refused or head.fault or self._server.unknown_error(head.path)
             self.core.send_headers(stream_id, grpc.error_head(error), end_stream=True)
             self.core.reset(stream_id, ErrorCode.NO_ERROR)
             return
@@ -225,6 +250,17 @@ class ServerLink(Link):
             self._start(call, self._answer_stream(call, inbox))
         if event.end_stream:
             self._on_end(call)
+
+    def _refusal(self, path: str, event: HeadersReceived) -> errors.OpError | None:
+        """Return why the peer may not make a call; None if it may."""
+        admission = self._server.admission
+        identity = admission.proven(self._identity, event.headers.pairs)
+        found = refusal(identity, path)
+        if found is None:
+            self._caller.identity = identity
+        else:
+            admission.tell_denied(found, self._server.address)
+        return found
 
     def _accept_pipe(self, call: Call) -> bool:
         """Let a service take a streaming call as a message stream; False if it does not."""

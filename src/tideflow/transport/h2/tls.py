@@ -14,6 +14,17 @@ _PROTOCOL = "h2"
 HANDSHAKE_S = 10.0
 SHUTDOWN_S = 5.0
 
+# What a server says of our certificate, in TLS 1.3 only after it has seemed content.
+_ALERTS = {
+    "alert certificate required": (
+        "the server wants a certificate, and we have shown none: give --tls DIR, or TIDEFLOW_TLS"
+    ),
+    "alert certificate expired": (
+        "the server says that our certificate has run out: make a new one (`tideflow certs`)"
+    ),
+    "alert unknown ca": "the server does not trust the authority that signed our certificate",
+    "alert bad certificate": "the server does not take our certificate",
+}
 _HUNG_UP = ("the peer closed the connection", "reset by peer")
 
 
@@ -36,11 +47,15 @@ def fault_of(transport: asyncio.BaseTransport) -> str:
     return f"the peer does not speak HTTP/2: by TLS's ALPN it {found}, not to {_PROTOCOL!r}"
 
 
-def why_not_connected(error: Exception, *, has_tls: bool, was_open: bool) -> str:
+def why_not_connected(error: Exception, *, has_tls: bool, was_open: bool, lacks: str = "") -> str:
     """Return what to say of a connection that could not be made, with what to look at next.
 
-    was_open tells a peer that hung up before its first words from one that was never reached.
+    was_open tells a peer that hung up before its first words from one that was never reached; lacks
+    is what our certificate may be missing.
     """
+    told = next((words for alert, words in _ALERTS.items() if alert in str(error).lower()), "")
+    if told:
+        return told
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the peer's certificate is not trusted: {error.verify_message}; load the CA that"
@@ -52,6 +67,8 @@ def why_not_connected(error: Exception, *, has_tls: bool, was_open: bool) -> str
             return f"the peer does not speak TLS ({reason}): is it a server without `tls`?"
         return f"TLS failed: {reason}"
     if was_open and any(words in str(error) for words in _HUNG_UP):
+        if has_tls and lacks:
+            return f"{error}, before it said anything: {lacks}"
         wanted = "a certificate of ours that it trusts" if has_tls else "TLS"
         return f"{error}, before it said anything; does it want {wanted}?"
     return str(error)
