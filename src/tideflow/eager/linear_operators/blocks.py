@@ -245,21 +245,7 @@ class LinearOperatorBlockDiag(BlockOperator):
         name: str | None = None,
     ) -> None:
         parameters = hints.given(locals())
-        found = listed(operators)
-        what = "The direct sum of {0} operators is always {0}."
-        texts = {
-            "is_non_singular": what.format("non-singular"),
-            "is_self_adjoint": what.format("self-adjoint"),
-            "is_positive_definite": what.format("positive definite"),
-        }
-        own = {hint: parameters[hint] for hint in hints.HINTS}
-        self._begin(
-            found[0].dtype,
-            parameters,
-            name=name or "_ds_".join(one.name for one in found),
-            **hints.of_all(found, own, texts),
-        )
-        self._operators = found
+        self._begin_of(listed(operators), parameters, "direct sum", "_ds_")
 
     def _multiply_blocks(self, blocks: list[Any], adjoint: bool) -> list[Any]:
         return [one.matmul(part, adjoint=adjoint) for one, part in zip(self._operators, blocks)]

@@ -70,6 +70,30 @@ class ManyOperators(TensorOperator):
 
     _operators: list[Any]
 
+    def _begin_of(
+        self, operators: list[Any], parameters: dict[str, Any], what: str, between: str
+    ) -> None:
+        """Begin an operator that has the hints that all of its parts have.
+
+        Args:
+          what: what it is of its parts, for errors.
+          between: stands between their names in its own.
+        """
+        text = f"The {what} of {{0}} operators is always {{0}}."
+        texts = {
+            "is_non_singular": text.format("non-singular"),
+            "is_self_adjoint": text.format("self-adjoint"),
+            "is_positive_definite": text.format("positive definite"),
+        }
+        own = {hint: parameters[hint] for hint in hints.HINTS}
+        self._begin(
+            operators[0].dtype,
+            parameters,
+            name=parameters["name"] or between.join(one.name for one in operators),
+            **hints.of_all(operators, own, texts),
+        )
+        self._operators = operators
+
     @property
     def operators(self) -> Any:
         """The operators of which this is made."""
@@ -190,21 +214,7 @@ class LinearOperatorKronecker(ManyOperators):
         name: str | None = None,
     ) -> None:
         parameters = hints.given(locals())
-        found = listed(operators)
-        what = "The Kronecker product of {0} operators is always {0}."
-        texts = {
-            "is_non_singular": what.format("non-singular"),
-            "is_self_adjoint": what.format("self-adjoint"),
-            "is_positive_definite": what.format("positive-definite"),
-        }
-        own = {hint: parameters[hint] for hint in hints.HINTS}
-        self._begin(
-            found[0].dtype,
-            parameters,
-            name=name or "_x_".join(one.name for one in found),
-            **hints.of_all(found, own, texts),
-        )
-        self._operators = found
+        self._begin_of(listed(operators), parameters, "Kronecker product", "_x_")
 
     def _shape(self) -> TensorShape:
         rows = num_elements(tuple(one.range_dimension.value for one in self._operators))

@@ -13,7 +13,7 @@ from tideflow.graph.building import apply_op
 from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.graph import Tensor
 from tideflow.graph.kernel import KernelContext
-from tideflow.graph.op_def import op
+from tideflow.graph.op_def import op, with_attrs
 from tideflow.graph.op_traits import Effects
 from tideflow.graph.shape_rules import ShapeContext, with_rank
 from tideflow.graph.shapes import Dims, merge
@@ -34,6 +34,7 @@ _ATTRS = """
     max_attempts: int = 100
     use_image_if_no_bounding_boxes: bool = false
 """
+_HOW = ("aspect_ratio_range", "area_range", "max_attempts", "use_image_if_no_bounding_boxes")
 
 
 class _Rectangle(NamedTuple):
@@ -211,79 +212,57 @@ def _shape(c: ShapeContext) -> list[Dims]:
     return [(3,), (3,), (1, 1, 4)]
 
 
-def _own_sequence(ctx: KernelContext, seed: int, seed2: int) -> Any:
-    """Return what gives the key and counter of a run, and moves the op's own counter on."""
+def _drawn_window(
+    ctx: KernelContext,
+    image_size: Array,
+    bounding_boxes: Array,
+    min_object_covered: Any,
+    *,
+    seed: int,
+    seed2: int,
+    **how: Any,
+) -> Any:
+    """Return a window of an image that holds enough of one of the boxes, drawn by chance.
+
+    Each run goes on in the op's own sequence of numbers.
+    """
     sequence: Sequence = ctx.memo(lambda: Sequence(*philox.seeds_of(seed, seed2)), is_random=True)
-    return sequence.reserve
+    return _sampled(image_size, bounding_boxes, min_object_covered, sequence.reserve, **how)
 
 
-@op(
-    f"""
-    SampleDistortedBoundingBox(image_size: T, bounding_boxes: float) \
--> begin: T, size: T, bboxes: float
-    T: type in {_TYPES}
-    seed: int = 0
-    seed2: int = 0
-    min_object_covered: float = 0.10000000149011612
-    {_ATTRS}
-    """,
-    shape=_shape,
-    stateful=True,
-    effects=Effects.UNSEEN,
-)
-def sample_distorted_bounding_box_kernel(
+def _drawn_window_by_attr(
     ctx: KernelContext,
     image_size: Array,
     bounding_boxes: Array,
     *,
-    seed: int,
-    seed2: int,
     min_object_covered: float,
-    aspect_ratio_range: list[float],
-    area_range: list[float],
-    max_attempts: int,
-    use_image_if_no_bounding_boxes: bool,
+    **how: Any,
 ) -> Any:
-    """Return a window of an image that holds enough of one of the boxes, drawn by chance."""
-    return _sampled(
-        image_size, bounding_boxes, min_object_covered, _own_sequence(ctx, seed, seed2),
-        aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
-        use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
-    )  # fmt: skip
+    return _drawn_window(ctx, image_size, bounding_boxes, min_object_covered, **how)
 
 
-@op(
-    f"""
-    SampleDistortedBoundingBoxV2(image_size: T, bounding_boxes: float, min_object_covered: float) \
+def _define_stateful(name: str, further_input: str, further_attr: str, kernel: Any) -> None:
+    signature = f"""
+    {name}(image_size: T, bounding_boxes: float{further_input}) \
 -> begin: T, size: T, bboxes: float
     T: type in {_TYPES}
     seed: int = 0
     seed2: int = 0
+    {further_attr}
     {_ATTRS}
-    """,
-    shape=_shape,
-    stateful=True,
-    effects=Effects.UNSEEN,
+    """
+    attrs = ["seed", "seed2", *_HOW, *further_attr.split(":")[:1]]
+    register = op(signature, shape=_shape, stateful=True, effects=Effects.UNSEEN)
+    register(with_attrs(kernel, [attr for attr in attrs if attr], first="ctx"))
+
+
+_define_stateful(
+    "SampleDistortedBoundingBox",
+    "",
+    "min_object_covered: float = 0.10000000149011612",
+    _drawn_window_by_attr,
 )
-def sample_distorted_bounding_box_v2_kernel(
-    ctx: KernelContext,
-    image_size: Array,
-    bounding_boxes: Array,
-    min_object_covered: Array,
-    *,
-    seed: int,
-    seed2: int,
-    aspect_ratio_range: list[float],
-    area_range: list[float],
-    max_attempts: int,
-    use_image_if_no_bounding_boxes: bool,
-) -> Any:
-    """Return a window as the first version does; what it must hold of a box is an input."""
-    return _sampled(
-        image_size, bounding_boxes, min_object_covered, _own_sequence(ctx, seed, seed2),
-        aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
-        use_image_if_no_bounding_boxes=use_image_if_no_bounding_boxes,
-    )  # fmt: skip
+_define_stateful("SampleDistortedBoundingBoxV2", ", min_object_covered: float", "", _drawn_window)
 
 
 @op(

@@ -173,64 +173,26 @@ def _unsorted(xp: ArrayNamespace, how: str, data: Array, ids: Array, num_segment
     return _combine(xp, how, rows, ids.reshape(-1), count, _losing(data.dtype, how))
 
 
-@op(
-    """
-UnsortedSegmentSum(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T
-T: type in numbers
-Tindices: type in {int16, int32, int64}
-Tnumsegments: type in indices = int32
-""",
-    shape=_unsorted_shape,
-    static=("num_segments",),
-    rows=Rows.SEGMENTS,
-)
-def _unsorted_sum(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
-    return _unsorted(xp, "sum", data, segment_ids, num_segments)
+def _define_unsorted(name: str, how: str, types: str, ids: str = "indices") -> None:
+    @op(
+        f"""
+        {name}(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T
+        T: type in {types}
+        Tindices: type in {ids}
+        Tnumsegments: type in indices = int32
+        """,
+        shape=_unsorted_shape,
+        static=("num_segments",),
+        rows=Rows.SEGMENTS,
+    )
+    def kernel(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
+        return _unsorted(xp, how, data, segment_ids, num_segments)
 
 
-@op(
-    """
-UnsortedSegmentProd(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T
-T: type in numbers
-Tindices: type in indices
-Tnumsegments: type in indices = int32
-""",
-    shape=_unsorted_shape,
-    static=("num_segments",),
-    rows=Rows.SEGMENTS,
-)
-def _unsorted_prod(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
-    return _unsorted(xp, "prod", data, segment_ids, num_segments)
-
-
-@op(
-    """
-UnsortedSegmentMax(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T
-T: type in reals
-Tindices: type in indices
-Tnumsegments: type in indices = int32
-""",
-    shape=_unsorted_shape,
-    static=("num_segments",),
-    rows=Rows.SEGMENTS,
-)
-def _unsorted_max(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
-    return _unsorted(xp, "max", data, segment_ids, num_segments)
-
-
-@op(
-    """
-UnsortedSegmentMin(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T
-T: type in reals
-Tindices: type in indices
-Tnumsegments: type in indices = int32
-""",
-    shape=_unsorted_shape,
-    static=("num_segments",),
-    rows=Rows.SEGMENTS,
-)
-def _unsorted_min(xp: ArrayNamespace, data: Array, segment_ids: Array, num_segments: Array) -> Any:
-    return _unsorted(xp, "min", data, segment_ids, num_segments)
+_define_unsorted("UnsortedSegmentSum", "sum", "numbers", ids="{int16, int32, int64}")
+_define_unsorted("UnsortedSegmentProd", "prod", "numbers")
+_define_unsorted("UnsortedSegmentMax", "max", "reals")
+_define_unsorted("UnsortedSegmentMin", "min", "reals")
 
 
 def gather_dropping_negatives(params: TensorLike, ids: TensorLike) -> Any:

@@ -23,6 +23,19 @@ from tideflow.wire.dtypes import DType
 _F: Any = np.float32
 
 
+def ranges_of(*whose: str) -> str:
+    """Return lines of a signature: the axis of scales and the range of numbers, of each argument.
+
+    whose: the arguments; the only one where none is named.
+    """
+    return "".join(
+        f"{one}quantization_axis: int = -1\n"
+        f"{one}quantization_min_val: int\n"
+        f"{one}quantization_max_val: int\n"
+        for one in [f"{name}_" for name in whose] or [""]
+    )
+
+
 def check_steps(sizes: Sequence[int], scales: Any, zeros: Any, axis: int) -> None:
     """Check the scales and zero points of numbers of that shape.  Raises: InvalidArgumentError."""
     if not -1 <= axis < len(sizes):
@@ -65,10 +78,8 @@ def _shape(c: ShapeContext) -> list[Dims]:
     UniformQuantize(input: Tin, scales: float, zero_points: int32) -> output: Tout
     Tin: type in {float}
     Tout: type in {qint8, quint8, qint32}
-    quantization_axis: int = -1
-    quantization_min_val: int
-    quantization_max_val: int
-    """,
+    """
+    + ranges_of(),
     shape=_shape,
 )
 def uniform_quantize_kernel(
@@ -95,10 +106,8 @@ def uniform_quantize_kernel(
     UniformDequantize(input: Tin, scales: float, zero_points: int32) -> output: Tout
     Tin: type in {qint8, quint8, qint32}
     Tout: type in {float}
-    quantization_axis: int = -1
-    quantization_min_val: int
-    quantization_max_val: int
-    """,
+    """
+    + ranges_of(),
     shape=_shape,
 )
 def uniform_dequantize_kernel(

@@ -18,7 +18,7 @@ from tideflow.graph.shape_rules import ShapeContext, same_as, with_rank
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array
 from tideflow.ops.quantization.levels import F, round_away
-from tideflow.ops.quantization.uniform import along, check_steps, require_positive
+from tideflow.ops.quantization.uniform import along, check_steps, ranges_of, require_positive
 from tideflow.ops.quantization.whole_numbers import product_of_whole
 from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
@@ -72,13 +72,8 @@ def _moved(x: Any, given: tuple[Any, Any], wanted: tuple[Any, Any], least: int, 
 output_scales: float, output_zero_points: int32) -> output: Tout
     Tin: type in {qint8, qint32}
     Tout: type in {qint8, qint32}
-    input_quantization_axis: int = -1
-    input_quantization_min_val: int
-    input_quantization_max_val: int
-    output_quantization_axis: int = -1
-    output_quantization_min_val: int
-    output_quantization_max_val: int
-    """,
+    """
+    + ranges_of("input", "output"),
     shape=same_as("input"),
 )
 def uniform_requantize_kernel(
@@ -122,17 +117,9 @@ def _steps(scales: Any, zeros: Any, rank: int, axis: int) -> tuple[Any, Any]:
     UniformQuantizedAdd(lhs: T, rhs: T, lhs_scales: float, lhs_zero_points: int32, \
 rhs_scales: float, rhs_zero_points: int32, output_scales: float, output_zero_points: int32) \
 -> output: T
-    lhs_quantization_axis: int = -1
-    lhs_quantization_min_val: int
-    lhs_quantization_max_val: int
-    rhs_quantization_axis: int = -1
-    rhs_quantization_min_val: int
-    rhs_quantization_max_val: int
-    output_quantization_axis: int = -1
-    output_quantization_min_val: int
-    output_quantization_max_val: int
     T: type in {qint32}
-    """,
+    """
+    + ranges_of("lhs", "rhs", "output"),
     shape=lambda c: [shapes.broadcast(c.inputs[0], c.inputs[1])],
 )
 def uniform_quantized_add_kernel(
@@ -187,10 +174,8 @@ def uniform_quantized_add_kernel(
     UniformQuantizedClipByValue(operand: T, min: T, max: T, scales: float, zero_points: int32) \
 -> output: T
     T: type in {qint32}
-    quantization_axis: int = -1
-    quantization_min_val: int
-    quantization_max_val: int
-    """,
+    """
+    + ranges_of(),
     shape=same_as("operand"),
 )
 def uniform_quantized_clip_by_value_kernel(
@@ -284,16 +269,8 @@ rhs_scales: float, rhs_zero_points: int32, output_scales: float, output_zero_poi
 -> output: Tout
     Tin: type in {qint8}
     Tout: type in {qint32}
-    lhs_quantization_axis: int = -1
-    lhs_quantization_min_val: int
-    lhs_quantization_max_val: int
-    rhs_quantization_axis: int = -1
-    rhs_quantization_min_val: int
-    rhs_quantization_max_val: int
-    output_quantization_axis: int = -1
-    output_quantization_min_val: int
-    output_quantization_max_val: int
-    """,
+    """
+    + ranges_of("lhs", "rhs", "output"),
     shape=_dot_shape,
 )
 def uniform_quantized_dot_kernel(
@@ -377,10 +354,8 @@ def quantized_by_rows(x: Any) -> tuple[Any, Any, Any]:
     Tlhs: type in {float}
     Trhs: type in {qint8}
     Tout: type in {float}
-    rhs_quantization_axis: int = -1
-    rhs_quantization_min_val: int
-    rhs_quantization_max_val: int
-    """,
+    """
+    + ranges_of("rhs"),
     shape=_dot_shape,
 )
 def uniform_quantized_dot_hybrid_kernel(

@@ -21,7 +21,7 @@ from tideflow.graph.shape_rules import ShapeContext
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import Array
 from tideflow.ops.quantization.levels import F
-from tideflow.ops.quantization.uniform import along, check_steps, require_positive
+from tideflow.ops.quantization.uniform import along, check_steps, ranges_of, require_positive
 from tideflow.ops.quantization.uniform_arithmetic import (
     check_scalar_steps,
     check_scalars,
@@ -372,15 +372,7 @@ rhs_scales: float, rhs_zero_points: int32, output_scales: float, output_zero_poi
     Tin: type in {{qint8}}
     Tout: type in {{qint32}}
     {_ATTRS}
-    lhs_quantization_axis: int = -1
-    lhs_quantization_min_val: int
-    lhs_quantization_max_val: int
-    rhs_quantization_axis: int = -1
-    rhs_quantization_min_val: int
-    rhs_quantization_max_val: int
-    output_quantization_axis: int = -1
-    output_quantization_min_val: int
-    output_quantization_max_val: int
+    {ranges_of("lhs", "rhs", "output")}
     """,
     shape=_shape,
 )(
@@ -404,9 +396,7 @@ rhs_zero_points: int32) -> output: Tout
     Trhs: type in {{qint8}}
     Tout: type in {{float}}
     {_ATTRS}
-    rhs_quantization_axis: int = -1
-    rhs_quantization_min_val: int
-    rhs_quantization_max_val: int
+    {ranges_of("rhs")}
     """,
     shape=_shape,
 )(with_attrs(_convolved_floats, _OF_CONVOLUTION, first="ctx"))

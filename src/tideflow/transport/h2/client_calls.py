@@ -22,7 +22,7 @@ from tideflow.transport.h2.events import (
     StreamReset,
 )
 from tideflow.transport.h2.faults import ErrorCode
-from tideflow.transport.h2.inbox import Messages
+from tideflow.transport.h2.inbox import Messages, note_received
 from tideflow.transport.h2.messages import Assembler, MessageData, Parser
 from tideflow.transport.h2.shared_memory_limit import most_shared_bytes
 from tideflow.transport.h2.shared_memory_link import SharedBodies
@@ -168,10 +168,7 @@ class ClientCalls:
 
     def room_used(self, stream_id: int, count: int) -> None:
         call = self._calls.get(stream_id)
-        if call is None or call.inbox is None:
-            self.core.acknowledge(stream_id, count)
-        else:
-            call.inbox.received(count)
+        note_received(self.core, stream_id, count, None if call is None else call.inbox)
 
     def message_received(self, stream_id: int, data: MessageData) -> None:
         call = self._calls.get(stream_id)

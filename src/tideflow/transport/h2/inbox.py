@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from tideflow.transport.h2.connection import Connection
 from tideflow.transport.h2.messages import MessageData
 from tideflow.wire import errors
 
@@ -28,6 +29,14 @@ class Messages(Protocol):
     def end(self, error: errors.OpError | None = None) -> None:
         """Take note that no more will come."""
         ...
+
+
+def note_received(core: Connection, stream_id: int, count: int, inbox: Messages | None) -> None:
+    """Take note of bytes received: at once where nobody keeps them, else as they are taken."""
+    if inbox is None:
+        core.acknowledge(stream_id, count)
+    else:
+        inbox.received(count)
 
 
 class Inbox:

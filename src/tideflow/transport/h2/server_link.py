@@ -29,7 +29,7 @@ from tideflow.transport.h2.faults import ErrorCode
 from tideflow.transport.h2.frames import Buffer
 from tideflow.transport.h2.header_blocks import encode_block
 from tideflow.transport.h2.heartbeat import KEEPALIVE_S
-from tideflow.transport.h2.inbox import Inbox, Messages
+from tideflow.transport.h2.inbox import Inbox, Messages, note_received
 from tideflow.transport.h2.limits import Limits
 from tideflow.transport.h2.link import Link
 from tideflow.transport.h2.message_streams import LinkStream
@@ -291,10 +291,7 @@ class ServerLink(Link):
 
     def room_used(self, stream_id: int, count: int) -> None:
         call = self._calls.get(stream_id)
-        if call is None or call.inbox is None:
-            self.core.acknowledge(stream_id, count)
-        else:
-            call.inbox.received(count)
+        note_received(self.core, stream_id, count, None if call is None else call.inbox)
 
     def message_received(self, stream_id: int, data: MessageData) -> None:
         call = self._calls.get(stream_id)
