@@ -141,7 +141,7 @@ def test_cond_refuses_a_python_bool():
 def test_an_exception_in_a_branch_leaves_the_graph_outside(graph):
     with pytest.raises(ZeroDivisionError):
         tf.cond(tf.constant(True), lambda: 1 // 0, lambda: 1)
-    assert graph.control_flow_context is None
+    assert graph.in_force.control_flow is None
     assert graph.get_name_scope() == ""
 
 

@@ -70,7 +70,7 @@ class Dispatcher(DispatcherService):
     @property
     def worker_count(self) -> int:
         """How many workers have registered."""
-        return len(self._state.workers)
+        return len(self._state.workers.known)
 
     async def resume(self) -> None:
         """Go on with what the journal says; called once, before the first call is answered.
@@ -81,7 +81,7 @@ class Dispatcher(DispatcherService):
             return
         for update in await self._journal.read():
             self._state.replay(update)
-        for dataset in self._state.datasets():
+        for dataset in self._state.datasets.all():
             dataset.definition = await self._journal.dataset(dataset.id)
             self._hold_functions(dataset)
         for iteration in self._state.resume(clock.monotonic_s()):
@@ -155,7 +155,7 @@ class Dispatcher(DispatcherService):
         for update in request.updates:
             try:
                 if update.completed:
-                    self._state.finish_task(update.task_id)
+                    self._state.tasks.finish(update.task_id)
             except errors.NotFoundError as error:
                 unknown = error
         await self._keep()
@@ -164,13 +164,13 @@ class Dispatcher(DispatcherService):
         return pb.WorkerUpdateResponse()
 
     async def GetDatasetDef(self, request: pb.GetDatasetDefRequest) -> pb.GetDatasetDefResponse:
-        found = self._state.dataset(request.dataset_id)
+        found = self._state.datasets.by_id(request.dataset_id)
         return await run_blocking(
             GRAPHS, lambda _: pb.GetDatasetDefResponse(dataset_def=found.definition)
         )
 
     async def GetSplit(self, request: pb.GetSplitRequest) -> pb.GetSplitResponse:
-        split = self._state.split(
+        split = self._state.iterations.split(
             request.iteration_id, request.repetition, request.split_provider_index
         )
         await self._keep()
@@ -185,7 +185,7 @@ class Dispatcher(DispatcherService):
         self, request: pb.GetOrRegisterDatasetRequest
     ) -> pb.GetOrRegisterDatasetResponse:
         _forget_devices(request.dataset.graph)
-        found = self._state.register(request)
+        found = self._state.datasets.register(request)
         self._hold_functions(found)
         await self._keep()
         return pb.GetOrRegisterDatasetResponse(dataset_id=found.id)
@@ -198,7 +198,7 @@ class Dispatcher(DispatcherService):
     async def GetDataServiceMetadata(
         self, request: pb.GetDataServiceMetadataRequest
     ) -> pb.GetDataServiceMetadataResponse:
-        found = self._state.dataset(request.dataset_id)
+        found = self._state.datasets.by_id(request.dataset_id)
         return pb.GetDataServiceMetadataResponse(metadata=found.metadata)
 
     async def GetDataServiceConfig(
@@ -209,35 +209,35 @@ class Dispatcher(DispatcherService):
     async def DisableCompressionAtRuntime(
         self, request: pb.DisableCompressionAtRuntimeRequest
     ) -> pb.DisableCompressionAtRuntimeResponse:
-        found = self._state.dataset(request.dataset_id)
+        found = self._state.datasets.by_id(request.dataset_id)
         if found.metadata.compression == pb.DataServiceMetadata.COMPRESSION_SNAPPY:
             return pb.DisableCompressionAtRuntimeResponse(compression_disabled_at_runtime=False)
         return pb.DisableCompressionAtRuntimeResponse(no_compression_to_disable=True)
 
     async def GetOrCreateJob(self, request: pb.GetOrCreateJobRequest) -> pb.GetOrCreateJobResponse:
-        job = self._state.job_of(request)
+        job = self._state.jobs.of(request)
         await self._keep()
         return pb.GetOrCreateJobResponse(job_id=job.id)
 
     async def GetOrCreateIteration(
         self, request: pb.GetOrCreateIterationRequest
     ) -> pb.GetOrCreateIterationResponse:
-        job = self._state.job(request.job_id)
+        job = self._state.jobs.by_id(request.job_id)
         made = None
         async with self._turn:
-            iteration = self._state.iteration_of(job, request.repetition)
+            iteration = self._state.iterations.of(job, request.repetition)
             if iteration is None:
                 sources = await self._sources(job)
                 iteration = self._state.start_iteration(job, request.repetition, sources)
                 made = iteration
-            client = self._state.add_client(iteration)
+            client = self._state.clients.add(iteration)
         await self._keep()
         if made is not None:
             await self._assign(made)
         return pb.GetOrCreateIterationResponse(iteration_client_id=client)
 
     async def _sources(self, job: Job) -> list[Splits]:
-        definition = self._state.dataset(job.terms.dataset_id).definition
+        definition = self._state.datasets.by_id(job.terms.dataset_id).definition
         if job.policy != pb.ProcessingModeDef.DYNAMIC:
             return []
         return split_sources(await dataset_of(definition))
@@ -248,7 +248,7 @@ class Dispatcher(DispatcherService):
         client = request.iteration_client_id
         is_coordinated = request.WhichOneof("optional_current_round") is not None
         is_blocked = request.WhichOneof("optional_blocked_round") is not None
-        iteration = self._state.heard_of_client(
+        iteration = self._state.clients.heard_of(
             client,
             clock.monotonic_s(),
             request.current_round if is_coordinated else None,
@@ -274,7 +274,7 @@ class Dispatcher(DispatcherService):
         self, request: pb.MaybeRemoveTaskRequest
     ) -> pb.MaybeRemoveTaskResponse:
         try:
-            task = self._state.task(request.task_id)
+            task = self._state.tasks.by_id(request.task_id)
         except errors.NotFoundError:
             return pb.MaybeRemoveTaskResponse(removed=True)
         count = task.iteration.job.num_consumers
@@ -284,20 +284,20 @@ class Dispatcher(DispatcherService):
             )
         removed = await self._removals.ask(task.id, request.consumer_index, request.round, count)
         if removed and not task.is_finished:
-            self._state.remove_task(task.id)
+            self._state.tasks.remove(task.id)
             await self._keep()
         return pb.MaybeRemoveTaskResponse(removed=removed)
 
     async def ReleaseIterationClient(
         self, request: pb.ReleaseIterationClientRequest
     ) -> pb.ReleaseIterationClientResponse:
-        self._state.release_client(request.iteration_client_id, clock.monotonic_s())
+        self._state.clients.release(request.iteration_client_id, clock.monotonic_s())
         await self._keep()
         return pb.ReleaseIterationClientResponse()
 
     async def GetWorkers(self, request: pb.GetWorkersRequest) -> pb.GetWorkersResponse:
         reply = pb.GetWorkersResponse()
-        for address in self._state.workers:
+        for address in self._state.workers.known:
             reply.workers.add(address=address)
         return reply
 
@@ -370,7 +370,7 @@ class Dispatcher(DispatcherService):
         iteration, worker = task.iteration, task.worker
         job = iteration.job
         made = pb.TaskDef(
-            dataset_def=self._state.dataset(job.terms.dataset_id).definition,
+            dataset_def=self._state.datasets.by_id(job.terms.dataset_id).definition,
             dataset_id=job.terms.dataset_id,
             task_id=task.id,
             iteration_id=iteration.id,
@@ -382,7 +382,7 @@ class Dispatcher(DispatcherService):
         if job.num_consumers is not None:
             made.num_consumers = job.num_consumers
         if job.is_static:
-            made.num_workers = self._state.share_count
+            made.num_workers = self._state.workers.share_count
             made.worker_index = worker.index
         return made
 

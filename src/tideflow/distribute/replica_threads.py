@@ -177,10 +177,10 @@ class _Replica:
         self._fn = fn
         self._arguments = arguments
         self._is_wanted = True
-        self._scopes = graph.copied_scopes()
+        self._scopes = graph.in_force.copy()
         self._creators = creators_in_force()
         self._eager_graph = eager_graph()
-        self._control_flow = graph.control_flow_context
+        self._control_flow = graph.in_force.control_flow
         self._context = ReplicaContext(strategy, number)
         self._context.pause = self._pause
         # Both are held, but for the moment in which one side lets the other go on.
@@ -194,8 +194,7 @@ class _Replica:
 
     def go_on(self) -> None:
         """Let the replica run until it stops or ends."""
-        before = self.graph.scopes()
-        self.graph.restore_scopes(self._scopes)
+        before, self.graph.in_force = self.graph.in_force, self._scopes
         if self._thread is None:
             try:
                 self._thread = _idle.pop()
@@ -205,8 +204,7 @@ class _Replica:
         else:
             self._may_run.release()
         self._wait_for_stop()
-        self._scopes = self.graph.scopes()
-        self.graph.restore_scopes(before)
+        self.graph.in_force = before
 
     def _wait_for_stop(self) -> None:
         assert self._thread is not None
@@ -256,7 +254,7 @@ class _Replica:
     def _pause(self, merge_fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Stop until all replicas are here and the function has run."""
         is_inside = get_default_graph() is not self.graph
-        if is_inside or self.graph.control_flow_context is not self._control_flow:
+        if is_inside or self.graph.in_force.control_flow is not self._control_flow:
             raise RuntimeError(
                 "`merge_call` called while defining a new graph or a tf.function: inside a nested "
                 "tf.function, or a branch or loop on tensors, of the function given to run(). All "

@@ -90,7 +90,7 @@ class EagerGraph(Graph):
         """Call an op and return its results as apply_op does."""
         # With a policy, inputs are looked at one by one.
         is_free = self.context.device_policy is None
-        if is_free and not self._devices:
+        if is_free and not self.in_force.devices:
             types: list[Any] = [op_name]
             for value in args:
                 if type(value) is not EagerTensor or value._dtype is dtypes.resource:
@@ -123,7 +123,7 @@ class EagerGraph(Graph):
 
         Only for plain tensors in and one out, and where the device scopes in force are names.
         """
-        types: list[Any] = [op_name, *self._devices]
+        types: list[Any] = [op_name, *self.in_force.devices]
         for value in args:
             if not isinstance(value, EagerTensor) or value._dtype is dtypes.resource:
                 return None
@@ -135,7 +135,7 @@ class EagerGraph(Graph):
             return None
         if plan is None:
             op_def = get_op_def(op_name)
-            if any(callable(entry) for entry in self._devices):
+            if any(callable(entry) for entry in self.in_force.devices):
                 return None
             if any(arg.is_list for arg in (*op_def.inputs, *op_def.outputs)):
                 return None
@@ -282,10 +282,10 @@ class EagerGraph(Graph):
 
     def wanted_device(self) -> str:
         """Return what the device scopes in force ask for, "" for nothing."""
-        if not self._devices:
+        if not self.in_force.devices:
             return ""
         asking = EagerOperation(self, get_op_def("NoOp"), {}, (), [], "")
-        self._apply_devices(asking)
+        self.in_force.device_for(asking)
         return asking.device
 
     def create_op(
@@ -330,7 +330,7 @@ class EagerGraph(Graph):
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Any:
         """Run what is called inside where an operation or tensor is."""
         wanted = "" if op is None else op.device
-        if not wanted or (not self._devices and wanted == self.default_device):
+        if not wanted or (not self.in_force.devices and wanted == self.default_device):
             return contextlib.nullcontext()
         return self.device(wanted)
 
@@ -345,19 +345,19 @@ class _NameScope:
         self._name = name
 
     def __enter__(self) -> str:
-        graph, name = self._graph, self._name
-        self._previous = graph._scope
+        scopes, name = self._graph.in_force, self._name
+        self._previous = scopes.name
         if not name:
-            graph._scope = ""
+            scopes.name = ""
             return ""
         if name[-1] == "/":
-            graph._scope = name[:-1]
+            scopes.name = name[:-1]
             return name
-        graph._scope = f"{graph._scope}/{name}" if graph._scope else name
-        return graph._scope + "/"
+        scopes.name = f"{scopes.name}/{name}" if scopes.name else name
+        return scopes.name + "/"
 
     def __exit__(self, *exc: object) -> None:
-        self._graph._scope = self._previous
+        self._graph.in_force.name = self._previous
 
 
 def record(bound: BoundOp, inputs: Sequence[Any], outputs: list[Tensor]) -> None:

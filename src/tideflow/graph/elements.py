@@ -113,8 +113,11 @@ class GraphElements:
         """Whether the graph is read-only."""
         return self._finalized
 
-    def unfinalize(self) -> None:
-        """Let the graph grow again."""
+    def _unsafe_unfinalize(self) -> None:
+        """Let the graph grow again, as sessions do that finalized it."""
         self._finalized = False
 
-    _unsafe_unfinalize = unfinalize
+
+def unfinalize(graph: GraphElements) -> None:
+    """Let a graph grow again."""
+    graph._unsafe_unfinalize()

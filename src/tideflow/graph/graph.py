@@ -30,8 +30,8 @@ from tideflow.graph.shape_inference import infer_shapes
 class Graph(BuildScopes, NamedCollections):
     """Operations and tensors that a program builds.
 
-    What it holds is in `elements`, the names in `name_scopes`, the scopes under which operations
-    are made in `build_scopes`; here is how they are made.
+    What it holds is in `elements`, which names are taken in `names`, the scopes under which
+    operations are made in `in_force`; here is how they are made.
     """
 
     # Whether operations are called at once, and nothing is built.
@@ -77,23 +77,19 @@ class Graph(BuildScopes, NamedCollections):
         name = name or op_def.name
         full = name[:-1] if name.endswith("/") else self.unique_name(name)
         tensors = [t if t.graph is self else self.capture(t) for t in inputs]
-        controls = self._current_controls(tensors) if apply_scopes else []
-        context = self.control_flow_context
+        scopes = self.in_force
+        controls = scopes.run_before(tensors) if apply_scopes else []
+        context = scopes.control_flow
         if context is not None:
             tensors, controls = context.adopt(full, op_def, tensors, controls)
-        if self._extra_attrs:
-            attrs = {**attrs, **self._extra_attrs}
-        if op_def.name in self._gradient_overrides:
-            attrs = {**attrs, "_gradient_op_type": self._gradient_overrides[op_def.name]}
-        if self.container_name and op_def.is_stateful and attrs.get("container") == "":
-            attrs = {**attrs, "container": self.container_name}
+        attrs = scopes.attrs_of(op_def, attrs)
         made = Operation(self, full, op_def, [t.edge for t in tensors], list(controls), attrs, "")
         if apply_scopes:
-            self._apply_colocation(made)
+            scopes.colocate(made)
         self._add(made, tensors)
         if apply_scopes:
-            self._apply_devices(made)
-            self._note_in_control_scopes(made)
+            scopes.device_for(made)
+            scopes.note(made)
         if context is not None:
             made.control_flow_context = context
             context.added(made)
@@ -131,11 +127,6 @@ class Graph(BuildScopes, NamedCollections):
         """The task that the program is of a cluster, where other tasks may run what is built;
         "" elsewhere.  Python functions are known there alone."""
         return ""
-
-    @property
-    def builds_functional_flow(self) -> bool:
-        """Whether branches and loops become functions here: If, Case and While."""
-        return behavior.control_flow or self.body_class is not None
 
     def _discard(self, ops: Iterable[Operation]) -> None:
         """Take out operations that were entered last; their names stay taken."""
@@ -207,6 +198,11 @@ def get_default_graph() -> Graph:
             if _global_graph is None:
                 _global_graph = Graph()
     return _global_graph
+
+
+def builds_functional_flow() -> bool:
+    """Whether branches and loops become functions in the default graph: If, Case and While."""
+    return behavior.control_flow or get_default_graph().body_class is not None
 
 
 def reset_default_graph() -> None:

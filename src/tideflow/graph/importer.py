@@ -184,7 +184,7 @@ class _Importer:
                 raise ValueError(error.message) from None
         self.graph._add(op, [_tensor_of(edge) for edge in inputs])
         self.made[node_pb.name] = op
-        self.graph._apply_devices(op)
+        self.graph.in_force.device_for(op)
         self.open.extend((op, index, source, port) for index, source, port in pending)
 
     def _free_name(self, name: str) -> str:
@@ -193,7 +193,7 @@ class _Importer:
         while free in taken:
             number += 1
             free = f"{name}_{number}"
-        self.graph.mark_name_used(free)
+        self.graph.names.take(free)
         return free
 
     def _tensor(self, name: str, port: int) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tideflow
 from tideflow.graph import defaults
 from tideflow.graph.behavior import behavior
-from tideflow.graph.graph import get_default_graph
+from tideflow.graph.graph import builds_functional_flow, get_default_graph
 from tideflow.graph.graph_def import MIN_CONSUMER, PRODUCER
 from tideflow.ops.export import export, export_value
 from tideflow.ops.state import disable_resource_variables, enable_resource_variables
@@ -38,7 +38,7 @@ def disable_control_flow_v2() -> None:
 @export("control_flow_v2_enabled")
 def control_flow_v2_enabled() -> bool:
     """Whether branches and loops that are made here are functions."""
-    return get_default_graph().builds_functional_flow
+    return builds_functional_flow()
 
 
 @export("disable_v2_tensorshape")

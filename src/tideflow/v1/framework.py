@@ -71,7 +71,7 @@ def op_scope(
 @export("get_current_name_scope")
 def get_current_name_scope() -> str:
     """Return the full name of the name scope in force, "" outside of any."""
-    return get_default_graph().current_name_scope
+    return get_default_graph().get_name_scope()
 
 
 @export("colocate_with")

@@ -34,7 +34,7 @@ def add_check_numerics_ops() -> Operation:
         for output in op.outputs:
             if output.dtype not in floats:
                 continue
-            if op.control_flow_context is not graph.control_flow_context:
+            if op.control_flow_context is not graph.in_force.control_flow:
                 raise ValueError(
                     "`tf.add_check_numerics_ops() is not compatible with TensorFlow control flow "
                     "operations such as `tf.cond()` or `tf.while_loop()`."

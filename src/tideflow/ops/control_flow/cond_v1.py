@@ -110,8 +110,8 @@ class _Branch:
         self.leaves: list[Tensor | None] = []
 
     def build(self, function: Branch) -> None:
-        outer = self.graph.control_flow_context
-        self.graph.control_flow_context = self.context
+        outer = self.graph.in_force.control_flow
+        self.graph.in_force.control_flow = self.context
         try:
             self.result = function()
             if self.result is None:
@@ -125,7 +125,7 @@ class _Branch:
                 self._leaf(item) for item in nest.flatten(self.result, expand_composites=True)
             ]
         finally:
-            self.graph.control_flow_context = outer
+            self.graph.in_force.control_flow = outer
 
     def _leaf(self, value: object) -> Tensor | None:
         if value is None:

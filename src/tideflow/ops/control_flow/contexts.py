@@ -39,7 +39,7 @@ def loop_of(op: Operation) -> WhileContext | None:
 def building_in(graph: Graph, context: Context | None) -> Iterator[None]:
     """Make ops in a context (None: outside of all), free of the control inputs in force."""
     with graph.control_dependencies(None):
-        graph.control_flow_context = context
+        graph.in_force.control_flow = context
         yield
 
 
@@ -57,12 +57,12 @@ class Context:
     def __init__(self, graph: Graph, name: str) -> None:
         self.graph = graph
         self.name = name
-        outer = graph.control_flow_context
+        outer = graph.in_force.control_flow
         assert outer is None or isinstance(outer, Context)
         self.outer: Context | None = outer
         self.inside: dict[int, Tensor] = {}
         # Control inputs in force at the start hold for the whole: its predicate waits for them.
-        self.inherited = {id(op) for op in graph.controls_in_force()}
+        self.inherited = {id(op) for op in graph.in_force.run_before()}
 
     @property
     def loop(self) -> WhileContext | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.graph import Tensor, builds_functional_flow, get_default_graph
 from tideflow.graph.shapes import Dims, TensorShape
 from tideflow.graph.types import TensorLike
 from tideflow.ops.control_flow.functional import case_op, if_op, while_op
@@ -25,7 +25,7 @@ Branch = Callable[[], Any]
 
 def is_functional() -> bool:
     """Whether branches and loops are functions here, or run at once."""
-    return get_default_graph().builds_functional_flow
+    return builds_functional_flow()
 
 
 def _known(tensor: TensorLike) -> Any:

@@ -26,7 +26,7 @@ class LoopBuilder:
     def __init__(self, graph: Graph, context: WhileContext) -> None:
         self.graph = graph
         self.context = context
-        self.outer = graph.control_flow_context
+        self.outer = graph.in_force.control_flow
 
     def inside(self) -> Any:
         """Make ops in the loop."""
@@ -104,13 +104,13 @@ class _Inside:
     def __init__(self, graph: Graph, context: WhileContext) -> None:
         self.graph = graph
         self.context = context
-        self.outer = graph.control_flow_context
+        self.outer = graph.in_force.control_flow
 
     def __enter__(self) -> None:
-        self.graph.control_flow_context = self.context
+        self.graph.in_force.control_flow = self.context
 
     def __exit__(self, *exc_info: object) -> None:
-        self.graph.control_flow_context = self.outer
+        self.graph.in_force.control_flow = self.outer
 
 
 def close_variable(variable: LoopVariable, following: Tensor) -> None:

@@ -63,7 +63,7 @@ class ControlFlowGradients:
     @classmethod
     def here(cls, graph: Graph) -> ControlFlowGradients:
         """Build gradients in the context in which they are asked for."""
-        context = graph.control_flow_context
+        context = graph.in_force.control_flow
         assert context is None or isinstance(context, Context)
         return cls(graph, context, context)
 
@@ -109,7 +109,7 @@ class ControlFlowGradients:
     def inside(self, op: Operation) -> contextlib.AbstractContextManager[None]:
         """Build in the context where the gradient of an op belongs."""
         wanted = self.context_for(context_of(op))
-        if wanted is self.graph.control_flow_context:
+        if wanted is self.graph.in_force.control_flow:
             return contextlib.nullcontext()
         return building_in(self.graph, wanted)
 

@@ -22,7 +22,7 @@ class RefVariable(Variable):
         self, graph: Graph, initial_value: object, name: str, dtype: DType | None, shape: Any
     ) -> None:
         with graph.name_scope(name) as scope:
-            with graph.attr_scope(_class=[f"loc:@{scope[:-1]}"]):
+            with graph.in_force.giving_attrs(_class=[f"loc:@{scope[:-1]}"]):
                 if callable(initial_value) and not isinstance(initial_value, Variable):
                     with graph.name_scope("Initializer"):
                         initial = self._initial_tensor(graph, initial_value, dtype)

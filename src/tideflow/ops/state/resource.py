@@ -28,7 +28,7 @@ class ResourceVariable(Variable):
     ) -> None:
         with graph.name_scope(name) as scope:
             node_name = scope[:-1]
-            with graph.attr_scope(_class=[f"loc:@{node_name}"]):
+            with graph.in_force.giving_attrs(_class=[f"loc:@{node_name}"]):
                 with graph.name_scope("Initializer"):
                     initial = self._initial_tensor(graph, initial_value, dtype)
                 declared = self._declared_shape(initial, shape)

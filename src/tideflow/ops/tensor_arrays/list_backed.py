@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tideflow.graph import shapes
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.graph import Operation, Tensor, get_default_graph
+from tideflow.graph.graph import Operation, Tensor, builds_functional_flow, get_default_graph
 from tideflow.graph.shapes import Dims
 from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import identity
@@ -197,7 +197,7 @@ def _choose(cls: type[TensorArray], handle: object) -> type[TensorArray]:
     if cls is not TensorArray:
         return cls
     if handle is None:
-        is_list = get_default_graph().builds_functional_flow
+        is_list = builds_functional_flow()
     else:
         is_list = getattr(handle, "dtype", None) is dtypes.variant
     return ListTensorArray if is_list else cls

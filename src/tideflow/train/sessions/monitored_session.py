@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from tideflow import logging
 from tideflow.client.session import Session
+from tideflow.graph.elements import unfinalize
 from tideflow.graph.graph import Graph, get_default_graph
 from tideflow.ops.export import export
 from tideflow.train.hooks import (
@@ -108,7 +109,7 @@ class _MonitoredSession:
         for hook in self._savers:
             hook.release()
         if not self._graph_was_finalized:
-            get_default_graph().unfinalize()
+            unfinalize(get_default_graph())
         if self._termination is not None:
             self._termination.restore()
 
