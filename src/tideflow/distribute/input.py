@@ -255,6 +255,8 @@ nest.register_composite(
 class _GraphElements:
     """The elements of a dataset in a loop in a graph; a position is the next one, if any."""
 
+    widens = False
+
     def __init__(self, dataset: Any, division: _Division) -> None:
         self._like = dataset._element
         self._division = division

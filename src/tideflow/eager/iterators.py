@@ -32,6 +32,7 @@ from tideflow.ops.data import (
     next_as_optional,
     packed,
 )
+from tideflow.ops.data.optional_api import beside
 from tideflow.ops.data.walked import walks
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import SavedPart, Trackable, nest
@@ -72,8 +73,7 @@ class OwnedIterator(Trackable):
     def over(cls, dataset: Dataset) -> OwnedIterator:
         """Return a walk over a dataset, from its beginning."""
         attrs = attrs_of(dataset._element)
-        # A dataset never leaves the task that made it.
-        with get_default_graph().colocate_with(dataset._variant):
+        with beside(dataset._variant):
             handle: Tensor = apply_op("AnonymousIteratorV3", **attrs)
             apply_op("MakeIterator", dataset._variant, handle)
         made = cls(handle, dataset._element)

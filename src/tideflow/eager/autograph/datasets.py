@@ -19,9 +19,11 @@ class Elements(Protocol):
 
     Attributes:
       first: the position of the first one.
+      widens: whether variables of a loop over them may come to have other shapes than before it.
     """
 
     first: Any
+    widens: bool
 
     def holds(self, position: Any) -> Tensor:
         """Return whether there is an element at a position."""
@@ -77,6 +79,8 @@ def elements_of(value: Any) -> Elements | None:
 class _Rows:
     """The rows of a tensor."""
 
+    widens = False
+
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
         self.first = convert_to_tensor(0, dtypes.int32)
@@ -101,6 +105,8 @@ class _Rows:
 class _Range:
     """The numbers of a tf.range with a known step: they are positions themselves."""
 
+    widens = False
+
     def __init__(self, tensor: Tensor) -> None:
         self.first, self.limit, self.delta = tensor.op.inputs
         step = static_value(*self.delta.edge)
@@ -119,6 +125,9 @@ class _Range:
 
 class _DatasetElements:
     """The elements of a dataset, by an iterator; a position is the next element, if any."""
+
+    # As the state of `Dataset.reduce`, by which TensorFlow goes over them.
+    widens = True
 
     def __init__(self, dataset: Dataset) -> None:
         self.like = dataset._element
@@ -141,6 +150,8 @@ class _DatasetElements:
 
 class _IteratorElements:
     """The elements that are left in an iterator; a position is an optional of the next one."""
+
+    widens = False
 
     def __init__(self, iterator: _HasNext) -> None:
         self.iterator = iterator

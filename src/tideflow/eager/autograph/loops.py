@@ -29,7 +29,7 @@ from tideflow.eager.autograph.scope import in_loop
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.functions import new_body
 from tideflow.graph.graph import Tensor, get_default_graph
-from tideflow.graph.shapes import Dims, TensorShape
+from tideflow.graph.shapes import Dims, TensorShape, relax
 from tideflow.ops.control_flow import cond, narrows, while_op
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -69,8 +69,26 @@ def _ask(test: Callable[[], Any]) -> Any:
         return test()
 
 
+class _Wider(Exception):
+    """A variable has another shape after one iteration: the loop is built anew for both.
+
+    Args:
+      at: which of the tensors that go round.
+      dims: the shapes that it may have.
+    """
+
+    def __init__(self, at: int, dims: Dims) -> None:
+        self.at, self.dims = at, dims
+
+
 class _Loop:
-    """A loop that becomes a While op."""
+    """A loop that becomes a While op.
+
+    Attributes:
+      widens: whether variables may come to have other shapes than before it.
+    """
+
+    widens = False
 
     def __init__(
         self,
@@ -101,6 +119,17 @@ class _Loop:
         """Build the loop, and give the variables its results."""
         flat = self._tensors(self.first, "before the loop")
         kept = [self._invariant(t, original) for t, original in zip(flat, self._originals())]
+        while True:
+            try:
+                made = self._made(flat, kept)
+                break
+            except _Wider as wider:
+                kept[wider.at] = wider.dims
+                self.set_state(tuple(self.first))
+        self.set_state(self._packed(made))
+
+    def _made(self, flat: list[Tensor], kept: list[Dims]) -> Sequence[Tensor]:
+        """Return what the tensors that go round are after the loop."""
         limit = self.opts.get("maximum_iterations")
 
         def holds(*values: Tensor) -> Tensor:
@@ -122,10 +151,10 @@ class _Loop:
         if limit is not None:
             first.append(convert_to_tensor(0, dtypes.int32))
             kept = [*kept, ()]
-        made = while_op(
+        made: Sequence[Tensor] = while_op(
             holds, advance, first, self.opts.get("parallel_iterations", 10), invariants=kept
         )
-        self.set_state(self._packed(made))
+        return made
 
     def _originals(self) -> list[Any]:
         return [
@@ -167,13 +196,15 @@ class _Loop:
             self._compare(name, before, after, rounds)
         found = self._tensors(state, "after one iteration")
         names = [name for name, rounds in zip(self.names, self.rounds) for goes in rounds if goes]
-        for name, before, after, dims in zip(names, flat, found, kept):
+        for at, (name, before, after, dims) in enumerate(zip(names, flat, found, kept)):
             if before.dtype.base_dtype is not after.dtype.base_dtype:
                 raise TypeError(
                     f"{name!r} has dtype {before.dtype.name} before the loop, but dtype "
                     f"{after.dtype.name} after one iteration"
                 )
             if not narrows(dims, after.dims):
+                if self.widens:
+                    raise _Wider(at, relax(dims, after.dims))
                 raise ValueError(
                     f"{name!r} has shape {_shown(before.dims)} before the loop, but shape "
                     f"{_shown(after.dims)} after one iteration. Use "
@@ -315,6 +346,7 @@ class _Over:
             set_state(state[1:])
 
         self.loop = _Loop(self._test, self._body, get_all, set_all, ["the position", *names], opts)
+        self.loop.widens = elements.widens
 
     def build(self) -> None:
         """Build the loop."""

@@ -483,6 +483,11 @@ class Dataset(SavedTransformations):
 
 Dataset._kind = Dataset
 set_default_kind(Dataset)
+nest.register_composite(
+    Dataset,
+    lambda dataset: [dataset.argument_handle],
+    lambda like, parts: like.with_handle(parts[0]),
+)
 
 
 @export("data.experimental.to_variant")

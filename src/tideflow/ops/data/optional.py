@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.op_def import op
 from tideflow.graph.shape_rules import scalar
@@ -82,6 +83,11 @@ def _optional(value: object) -> Optional:
 def optional_from_value(ctx: KernelContext, components: list[Any]) -> Any:
     """Return an optional that has the components as its value."""
     return Optional(tuple(owned(value) for value in components))
+
+
+def is_of_a_value(optional: Any) -> bool:
+    """Return whether a tensor of a graph is an optional that was made of tensors there."""
+    return bool(optional.op.type == "OptionalFromValue")
 
 
 @op(
@@ -163,3 +169,7 @@ async def iterator_get_next_as_optional(
         return Optional(await found.next(output_types, dims_of(output_shapes)))
     except errors.OutOfRangeError:
         return Optional(None)
+
+
+# Elements depend on nothing that is trained.
+not_differentiable("IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional")

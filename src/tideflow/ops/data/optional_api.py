@@ -10,10 +10,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op
-from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.graph.gradient_registry import gradient
+from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec, register_type_spec
-from tideflow.ops.data.structure import attrs_of, flat_tensors, packed, specs_of, tensors
+from tideflow.ops.data.optional import is_of_a_value
+from tideflow.ops.data.structure import (
+    attrs_of,
+    flat_tensors,
+    make,
+    packed,
+    spec_of,
+    specs_of,
+    tensors,
+)
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.wire import dtypes
@@ -70,7 +80,7 @@ class Optional:
           >>> [bool(walk.get_next_as_optional().has_value()) for _ in range(2)]
           [True, False]
         """
-        with _beside(self._variant):
+        with beside(self._variant):
             found: Tensor = apply_op("OptionalHasValue", self._variant, name=name)
         return found
 
@@ -82,7 +92,7 @@ class Optional:
           >>> int(iter(tf.data.Dataset.range(5, 9)).get_next_as_optional().get_value())
           5
         """
-        with _beside(self._variant):
+        with beside(self._variant):
             found = apply_op(
                 "OptionalGetValue", self._variant, name=name, **attrs_of(self._element_spec)
             )
@@ -99,8 +109,8 @@ class Optional:
         return f"<_OptionalImpl element_spec={self.element_spec}>"
 
 
-def _beside(variant: Tensor) -> Any:
-    """Have eager operations run where an optional is: it never leaves its task."""
+def beside(variant: Tensor) -> Any:
+    """Have eager operations run where an optional or a dataset is: it never leaves its task."""
     graph = get_default_graph()
     return graph.colocate_with(variant.op) if graph.is_eager else contextlib.nullcontext()
 
@@ -108,6 +118,21 @@ def _beside(variant: Tensor) -> Any:
 def next_as_optional(handle: Tensor, element: Any) -> Optional:
     """Return the next element of the iterator that a handle names, if there is one."""
     return Optional(apply_op("IteratorGetNextAsOptional", handle, **attrs_of(element)), element)
+
+
+@gradient("OptionalFromValue")
+def _from_value_gradient(op: Operation, grad: Tensor) -> list[Tensor]:
+    return make("OptionalGetValue", [grad], **attrs_of([spec_of(x) for x in op.inputs])).outputs
+
+
+@gradient("OptionalGetValue")
+def _get_value_gradient(op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
+    """Hand gradients to a value of this graph; elements of datasets depend on nothing trained."""
+    if not is_of_a_value(op.inputs[0]):
+        return [None]
+    given = zip(grads, op.outputs)
+    found = [apply_op("ZerosLike", made) if grad is None else grad for grad, made in given]
+    return [apply_op("OptionalFromValue", found)]
 
 
 nest.register_composite(

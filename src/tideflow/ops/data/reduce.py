@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.blocking import Turns
+from tideflow.graph.gradient_registry import not_differentiable
 from tideflow.graph.kernel import KernelContext
 from tideflow.graph.node import FunctionRef
 from tideflow.graph.op_def import declare_like, op
@@ -175,3 +176,6 @@ async def dataset_to_single_element(
     if await iterator.next() is not None:
         raise fail("Dataset had more than one element.")
     return element
+
+
+not_differentiable("ReduceDataset")

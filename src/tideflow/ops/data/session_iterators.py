@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from tideflow.graph import roles
 from tideflow.graph.building import convert_to_tensor
-from tideflow.graph.functions import FuncGraph
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
@@ -21,7 +20,6 @@ from tideflow.ops.data.optional_api import Optional, OptionalSpec, next_as_optio
 from tideflow.ops.data.padding import flat_shapes
 from tideflow.ops.data.structure import attrs_of, make, packed
 from tideflow.ops.data.type_specs import DatasetSpec, NoneTensorSpec
-from tideflow.ops.data.walked import walks
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 from tideflow.ops.ragged import RaggedTensor, RaggedTensorSpec
@@ -132,7 +130,7 @@ class DatasetV1(Dataset):
           0
         """
         if get_default_graph().is_eager:
-            found: Iterator = walks.over(self)
+            found: Iterator = iter(self)
             return found
         graph, _ = trace(lambda: _copied(self._variant), [], "dataset_factory")
         factory = finish(graph).ref()
@@ -226,7 +224,8 @@ def _copied(variant: Tensor) -> Tensor:
 
 
 def _check_copied(op: Operation) -> None:
-    if (op.op_def.role is roles.PLACEHOLDER and not op.inputs) or isinstance(op.graph, FuncGraph):
+    role = op.op_def.role
+    if role is roles.ARGUMENT or (role is roles.PLACEHOLDER and not op.inputs):
         raise ValueError(
             f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value. A one-shot "
             "iterator keeps no inputs; use `make_initializable_iterator`"

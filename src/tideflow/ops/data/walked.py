@@ -34,7 +34,7 @@ class _Walks:
       over: takes a dataset, gives a walk over its elements.
     """
 
-    over: Callable[[Any], Any]
+    over: Callable[[Any], Any] | None = None
 
 
 walks = _Walks()
@@ -148,10 +148,11 @@ class Walked(StructuredVariant):
     # ---- walking
 
     def __iter__(self) -> Any:
-        if not get_default_graph().is_eager:
+        graph = get_default_graph()
+        if walks.over is None or not (graph.is_eager or graph.building_function):
             raise RuntimeError(
                 "`tf.data.Dataset` only supports Python-style iteration in eager mode or within "
-                "tf.function, where AutoGraph sees `for x in dataset`; or use dataset.reduce()"
+                "tf.function; or use dataset.reduce()"
             )
         return walks.over(self)
 
