@@ -12,6 +12,28 @@ from typing import Any, SupportsIndex
 from tideflow.ops.framework import Trackable, hold_structure, let_go
 from tideflow.ops.state.base import Variable
 
+# What models hold besides what checkpoints follow: functions, which are kept with their traces.
+function_kinds: list[type] = []
+
+
+def functions_of(thing: Any) -> dict[str, Any]:
+    """Return the traced functions among the attributes of an object, by name.
+
+    What makes variables when it is first traced has made them then.
+    """
+    found: dict[str, Any] = {}
+    for name in dir(thing):
+        try:
+            value = getattr(thing, name)
+        except Exception:  # a property may fail in any way
+            continue
+        if isinstance(value, tuple(function_kinds)):
+            found[name] = value
+    for function in found.values():
+        function.traces_to_save()
+    return found
+
+
 # ---- attributes
 
 
@@ -37,6 +59,10 @@ class AutoTrackable(Trackable):
     def __delattr__(self, name: str) -> None:
         let_go(self, name)
         super().__delattr__(name)
+
+    def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
+        functions = functions_of(self) if save_type == "savedmodel" else {}
+        return {**super()._trackable_children(save_type, **kwargs), **functions}
 
     def _no_dependency(self, value: Any) -> Any:
         return NoDependency(value)

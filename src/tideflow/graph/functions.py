@@ -32,7 +32,6 @@ from tideflow.graph.node import (
     arg_sizes,
     grouped,
     tensor_count,
-    topological_order,
 )
 from tideflow.graph.op_def import ArgDef, AttrDef, OpDef, get_op_def, is_registered
 from tideflow.graph.operation import operation_of
@@ -445,16 +444,19 @@ class FuncGraph(Graph):
                 ).outputs[0]
         if id(seen) in self._captured:  # from further out, or by the name that it has next to here
             return self._captured[id(seen)]
-        made_input = self._captured[id(seen)] = self.add_input(
-            seen.dtype, seen.dims, tensor.op.name.rpartition("/")[2]
-        )
-        self._origins[id(made_input)] = outer.origin(seen)
-        handle = handle_data_of(*seen.edge)
-        if handle is not None:
-            made_input.op.attrs["_handle_dtypes"] = [handle[0]]
-            made_input.op.attrs["_handle_shapes"] = [TensorShape(handle[1])]
-        self.captures.append((seen, made_input))
+        made_input = self.add_input(seen.dtype, seen.dims, tensor.op.name.rpartition("/")[2])
+        self.bind_capture(seen, made_input)
         return made_input
+
+    def bind_capture(self, outer: Tensor, argument: Tensor) -> None:
+        """Let an argument, the last one so far, stand for a tensor of the graph around it."""
+        self._captured[id(outer)] = argument
+        self._origins[id(argument)] = self.outer_graph.origin(outer)
+        handle = handle_data_of(*outer.edge)
+        if handle is not None:
+            argument.op.attrs["_handle_dtypes"] = [handle[0]]
+            argument.op.attrs["_handle_shapes"] = [TensorShape(handle[1])]
+        self.captures.append((outer, argument))
 
     def origin(self, tensor: Tensor) -> Tensor:
         """Return the tensor outside that an argument stands for; any other tensor as it is."""
@@ -475,38 +477,16 @@ def new_body(name: str, outer_graph: Graph) -> FuncGraph:
 
 # Larger constants are data, and are passed as arguments.
 _MOST_COPIED = 128
+# An attr of eager constants that are never copied into bodies.
+STAYS_OUTSIDE = "_stays_outside"
 
 
 def _is_parameter(constant: Tensor) -> bool:
     """Whether a constant is better copied into a body than passed to it."""
     dtype = constant.dtype
-    if dtype.is_floating or dtype.is_complex:
+    if dtype.is_floating or dtype.is_complex or STAYS_OUTSIDE in constant.op.attrs:
         return False
     return not constant.graph.is_eager or np.size(constant.op.attrs["value"]) <= _MOST_COPIED
-
-
-def body_graph(definition: FunctionDefinition, outer_graph: Graph) -> FuncGraph:
-    """Return a function of a library as a body that can be built on.
-
-    Raises: InvalidArgumentError for a body with a loop of Switch and Merge ops in it.
-    """
-    graph = FuncGraph(definition.name, outer_graph)
-    made: dict[int, Operation] = {}
-    results: dict[int, Tensor] = {}
-    for node in topological_order(definition.instantiate({})):
-        inputs = [made[id(source)].outputs[port] for source, port in node.edges]
-        if node.op_def.role is roles.RESULT:
-            results[node.attrs["index"]] = inputs[0]
-            continue
-        op = graph.create_op(node.op_def, inputs, dict(node.attrs), node.name + "/")
-        op.device = node.device
-        for control in node.controls:
-            op.add_control_input(made[id(control)])
-        made[id(node)] = op
-    arguments = [op for op in made.values() if op.op_def.role is roles.ARGUMENT]
-    graph.inputs = [op.outputs[0] for op in sorted(arguments, key=lambda op: op.attrs["index"])]
-    graph.outputs = [results[index] for index in sorted(results)]
-    return graph
 
 
 def define_function(

@@ -265,6 +265,7 @@ from tideflow.wire.proto.example_pb2 import Features as Features
 from tideflow.wire.proto.example_pb2 import FloatList as FloatList
 from tideflow.wire.proto.example_pb2 import Int64List as Int64List
 from tideflow.wire.proto.example_pb2 import SequenceExample as SequenceExample
+from tideflow.wire.proto.fingerprint_pb2 import FingerprintDef as FingerprintDef
 from tideflow.wire.proto.full_type_pb2 import FullTypeDef as FullTypeDef
 from tideflow.wire.proto.full_type_pb2 import FullTypeId as FullTypeId
 from tideflow.wire.proto.graph_debug_info_pb2 import GraphDebugInfo as GraphDebugInfo

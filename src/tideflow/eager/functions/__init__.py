@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideflow.eager.functions.call_time import call_time_value
+from tideflow.eager.functions.concrete_function import ConcreteFunction
 from tideflow.eager.functions.traced_function import (
     Function,
     distinguish_traces,
@@ -12,6 +13,7 @@ from tideflow.eager.functions.traced_function import (
 )
 
 __all__ = [
+    "ConcreteFunction",
     "Function",
     "call_time_value",
     "distinguish_traces",

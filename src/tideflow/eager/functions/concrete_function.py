@@ -435,6 +435,10 @@ class ConcreteFunction(Trackable):
         """Return an attr that names the function, for an operation of the default graph."""
         return self.function.ref()
 
+    def traces_to_save(self) -> list[ConcreteFunction]:
+        """Return the traces of the function: this one."""
+        return [self]
+
     # ---- what it takes and gives
 
     @property

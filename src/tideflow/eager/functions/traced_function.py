@@ -25,6 +25,7 @@ from tideflow.eager.functions.concrete_function import ConcreteFunction
 from tideflow.eager.functions.func_graph import FunctionGraph
 from tideflow.eager.functions.function_type import FunctionType, function_type
 from tideflow.eager.functions.lifting import lifted_variables
+from tideflow.eager.tracking import function_kinds
 from tideflow.graph.building import convert_to_tensor
 from tideflow.graph.defaults import local
 from tideflow.graph.graph import Operation, get_default_graph
@@ -209,6 +210,12 @@ class Function(Trackable):
         found = self._traces.get(self._key(arguments))
         return self._trace_for(arguments) if found is None else found
 
+    def traces_to_save(self) -> list[ConcreteFunction]:
+        """Return the traces in the order of their making; that of the signature is made first."""
+        if self.input_signature is not None:
+            self.get_concrete_function()
+        return list({id(trace): trace for trace in self._traces.values()}.values())
+
     def experimental_get_tracing_count(self) -> int:
         """Return how many traces there are; several kinds of arguments may share one."""
         return len({id(trace) for trace in self._traces.values()})
@@ -309,3 +316,6 @@ def _bound(function: Callable[..., Any], instance: Any) -> Callable[..., Any]:
     )
     method.as_method = lambda: types.MethodType(function, owner())  # type: ignore[attr-defined]
     return method
+
+
+function_kinds += [Function, ConcreteFunction]

@@ -1,4 +1,4 @@
-"""The structure of elements as a message, by which saved datasets tell what they hold.
+"""Nested structures as messages: by them saved datasets and saved models tell what they hold.
 
 Source: tensorflow/core/protobuf/struct.proto, python/saved_model/nested_structure_coder.py.
 """
@@ -6,8 +6,13 @@ Source: tensorflow/core/protobuf/struct.proto, python/saved_model/nested_structu
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from tideflow.graph.building import convert_to_tensor
+from tideflow.graph.graph import Tensor
 from tideflow.graph.shapes import TensorShape
 from tideflow.graph.tensor_spec import TensorSpec
 from tideflow.graph.type_spec import TypeSpec
@@ -21,6 +26,7 @@ from tideflow.wire import errors
 from tideflow.wire import messages as pb
 from tideflow.wire.dtypes import DType, as_dtype
 from tideflow.wire.shapes import decode_shape, encode_shape
+from tideflow.wire.tensor_codec import decode_tensor, encode_tensor
 
 _CLASSES: dict[type[TypeSpec], str] = {
     SparseTensorSpec: "SPARSE_TENSOR_SPEC",
@@ -43,6 +49,14 @@ def structured_value(value: Any) -> pb.StructuredValue:
         made.bool_value = value
     elif isinstance(value, int):
         made.int64_value = value
+    elif isinstance(value, float):
+        made.float64_value = value
+    elif isinstance(value, str):
+        made.string_value = value
+    elif isinstance(value, (np.ndarray, np.generic)):
+        made.numpy_value.CopyFrom(encode_tensor(value))
+    elif isinstance(value, Tensor) and value.graph.is_eager:
+        made.tensor_value.CopyFrom(encode_tensor(value.numpy()))  # type: ignore[attr-defined]
     elif value is None:
         made.none_value.SetInParent()
     elif isinstance(value, DType):
@@ -59,7 +73,7 @@ def structured_value(value: Any) -> pb.StructuredValue:
         spec.type_spec_class_name = type(value).__name__
         spec.num_flat_components = len(value.parts)
         spec.type_state.CopyFrom(structured_value(value._stated()))
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for name, item in value.items():
             made.dict_value.fields[name].CopyFrom(structured_value(item))
         made.dict_value.SetInParent()
@@ -81,7 +95,7 @@ def structured_value(value: Any) -> pb.StructuredValue:
 def value_of(message: pb.StructuredValue) -> Any:
     """Return what a message stands for.  Raises: UnimplementedError for what is not known."""
     kind = message.WhichOneof("kind")
-    if kind in ("bool_value", "int64_value"):
+    if kind in ("bool_value", "int64_value", "float64_value", "string_value"):
         return getattr(message, kind)
     if kind == "none_value":
         return None
@@ -108,6 +122,10 @@ def value_of(message: pb.StructuredValue) -> Any:
     if kind in ("tuple_value", "list_value"):
         items = [value_of(item) for item in getattr(message, kind).values]
         return tuple(items) if kind == "tuple_value" else items
+    if kind == "numpy_value":
+        return decode_tensor(message.numpy_value)
+    if kind == "tensor_value":
+        return convert_to_tensor(decode_tensor(message.tensor_value))
     raise errors.UnimplementedError(f"the structure of elements has a part of kind {kind!r}")
 
 

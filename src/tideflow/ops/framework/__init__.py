@@ -21,6 +21,7 @@ from tideflow.ops.framework.gradient_names import gradient_scope, gradient_sourc
 from tideflow.ops.framework.indexed_slices import IndexedSlices, convert_to_tensor_or_indexed_slices
 from tideflow.ops.framework.jax_lax import lax
 from tideflow.ops.framework.printing import Assert, check_numerics
+from tideflow.ops.framework.resources import Asset, CapturableResource
 from tideflow.ops.framework.saved_parts import Saved, SavedPart
 from tideflow.ops.framework.scopes import scoped
 from tideflow.ops.framework.seeds import get_seed
@@ -43,6 +44,8 @@ from tideflow.ops.framework.trackable import (
 __all__ = [
     "OWN_ATTRIBUTES",
     "Assert",
+    "Asset",
+    "CapturableResource",
     "IndexedSlices",
     "IndexedSlicesSpec",
     "Saved",

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tideflow.graph.building import apply_op, convert_to_tensor
-from tideflow.graph.functions import FuncGraph, body_graph
+from tideflow.graph.function_bodies import body_graph
+from tideflow.graph.functions import FuncGraph
 from tideflow.graph.gradient_registry import gradient
 from tideflow.graph.graph import Operation, Tensor, get_default_graph
 from tideflow.graph.node import FunctionRef

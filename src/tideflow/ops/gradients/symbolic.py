@@ -11,7 +11,8 @@ from typing import Any
 
 from tideflow.graph import roles
 from tideflow.graph.building import apply_op
-from tideflow.graph.functions import FunctionDefinition, body_graph
+from tideflow.graph.function_bodies import body_graph
+from tideflow.graph.functions import FunctionDefinition
 from tideflow.graph.graph import Graph
 from tideflow.graph.kernel import KernelContext, StepContext
 from tideflow.graph.node import FunctionRef

@@ -16,14 +16,14 @@ from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.graph_keys import GraphKeys
 from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.export import export, export_v2
-from tideflow.ops.framework import SavedPart, Trackable, no_op
+from tideflow.ops.framework import Asset, CapturableResource, SavedPart, Trackable, no_op
 from tideflow.ops.ragged import RaggedTensor
 from tideflow.ops.sparse import SparseTensor
 from tideflow.wire import dtypes
 from tideflow.wire.dtypes import DType, as_dtype
 
 
-class TableInitializer(abc.ABC):
+class TableInitializer(Trackable, abc.ABC):
     """What fills a table.
 
     Attributes: key_dtype, value_dtype.
@@ -102,10 +102,11 @@ class TextFileInitializer(TableInitializer):
         _check_index("value", value_index, self.value_dtype)
         if vocab_size is not None and vocab_size <= 0:
             raise ValueError(f"vocab_size must be positive; found {vocab_size}")
-        self._filename = convert_to_tensor(filename, dtypes.string, name="asset_filepath")
+        self._asset = Asset(filename)
+        self._track_trackable(self._asset, "_filename")
         graph = get_default_graph()
         if not graph.is_eager:
-            graph.add_to_collection(GraphKeys.ASSET_FILEPATHS, self._filename)
+            graph.add_to_collection(GraphKeys.ASSET_FILEPATHS, self._asset.asset_path)
         self._attrs: dict[str, Any] = {
             "key_index": key_index,
             "value_index": value_index,
@@ -117,7 +118,7 @@ class TextFileInitializer(TableInitializer):
     def initialize(self, table: Any) -> Any:
         """Return the operation that fills a table, or fill it at once."""
         op = "InitializeTableFromTextFileV2"
-        return apply_op(op, table.resource_handle, self._filename, **self._attrs)
+        return apply_op(op, table.resource_handle, self._asset.asset_path, **self._attrs)
 
 
 def _check_index(what: str, index: int, dtype: DType) -> None:
@@ -135,7 +136,7 @@ def scope_of_call(name: str | None, default: str) -> Any:
     return contextlib.nullcontext() if graph.is_eager else graph.name_scope(name or default)
 
 
-class LookupInterface(Trackable):
+class LookupInterface(CapturableResource):
     """A table from keys to values, behind a handle.
 
     Attributes: key_dtype, value_dtype; name; resource_handle.
@@ -156,16 +157,26 @@ class LookupInterface(Trackable):
         self.name = name
         if not op_name.startswith("Anonymous"):
             attrs["shared_name"] = f"table_{secrets.token_hex(8)}"
-        self.resource_handle: Tensor = apply_op(
-            op_name,
-            *inputs,
+        self._op_name, self._inputs, self._attrs = op_name, tuple(inputs), attrs
+        self._handle = self._create_resource()
+        if not get_default_graph().is_eager:
+            self.name = self._handle.op.name.rpartition("/")[2]
+
+    @property
+    def resource_handle(self) -> Tensor:
+        """The handle of the table."""
+        return self._handle
+
+    def _create_resource(self) -> Tensor:
+        made: Tensor = apply_op(
+            self._op_name,
+            *self._inputs,
             key_dtype=self.key_dtype,
             value_dtype=self.value_dtype,
-            name=name,
-            **attrs,
+            name=self.name,
+            **self._attrs,
         )
-        if not get_default_graph().is_eager:
-            self.name = self.resource_handle.op.name.rpartition("/")[2]
+        return made
 
     # How the scopes of calls are called.
     _words: ClassVar[Mapping[str, str]] = {"find": "Lookup", "export": "Export"}
@@ -225,10 +236,14 @@ class StaticHashTable(LookupInterface):
         key_dtype, value_dtype = initializer.key_dtype, initializer.value_dtype
         name = name or "hash_table"
         super().__init__("HashTableV2", key_dtype, value_dtype, default_value, name)
+        self._initializer = self._track_trackable(initializer, "_initializer")
         self._init_op = initializer.initialize(self)
         graph = get_default_graph()
         if not graph.is_eager and graph.body_class is None:
             graph.add_to_collection(GraphKeys.TABLE_INITIALIZERS, self._init_op)
+
+    def _initialize(self) -> Any:
+        return self._initializer.initialize(self)
 
     @property
     def initializer(self) -> Any:
@@ -267,6 +282,7 @@ class StaticVocabularyTable(Trackable):
             if lookup_key_dtype is None:
                 self.key_dtype = initializer.key_dtype
             self._table = StaticHashTable(initializer, -1)
+            self._track_trackable(self._table, "_table")
         own = "hash_bucket" if self._table is None else self._table.name
         self.name = (name or own).rpartition("/")[2]
         if self.key_dtype not in (dtypes.string, dtypes.int32, dtypes.int64):
@@ -335,6 +351,7 @@ class _MutableTable(LookupInterface):
     def _keep_in_checkpoints(self) -> None:
         """Let checkpoints hold all keys and values."""
         self._exported: tuple[Tensor, Tensor] | None = None
+        self._just_exported: tuple[Tensor, Tensor] | None = None
         self.saved_parts: Sequence[SavedPart] = [
             SavedPart(self, "table-keys", "-keys", self.key_dtype, self._export_keys),
             SavedPart(self, "table-values", "-values", self.value_dtype, self._export_values),
@@ -347,20 +364,21 @@ class _MutableTable(LookupInterface):
 
     def _export_keys(self) -> Tensor:
         """Return the keys; the values with them, for the part that is read next."""
-        if self._exported is None:
-            self._exported = self.export()
-        return self._exported[0]
+        self._just_exported = self._exported or self.export()
+        return self._just_exported[0]
 
     def _export_values(self) -> Tensor:
-        exported = self._exported or self.export()
-        if get_default_graph().is_eager:
-            self._exported = None
+        exported = self._just_exported or self._exported or self.export()
+        self._just_exported = None
         return exported[1]
 
     def restore_parts(self, values: Sequence[Any]) -> Any:
         """Replace all entries by the keys and values of a checkpoint."""
-        with get_default_graph().colocate_with(self.resource_handle.op):
-            return apply_op("LookupTableImportV2", self.resource_handle, *values)
+        handle, graph = self.resource_handle, get_default_graph()
+        # In a function the handle comes as an argument, where the table is.
+        is_here = handle.graph is graph
+        with graph.colocate_with(handle.op) if is_here else contextlib.nullcontext():
+            return apply_op("LookupTableImportV2", handle, *values)
 
     def insert(self, keys: TensorLike, values: TensorLike, name: str | None = None) -> Any:
         """Give keys values, in place of those they had."""

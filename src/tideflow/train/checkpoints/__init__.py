@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tideflow.train.checkpoints.checkpoint import Checkpoint, ObjectFiles, RestoreStatus
 from tideflow.train.checkpoints.object_graph import (
+    VALUE,
     Match,
     children_of,
+    full_name,
     has_value,
     is_tracked,
     object_nodes,
+    saved_parts,
+    value_key,
 )
 from tideflow.train.checkpoints.object_names import OBJECT_GRAPH_KEY, read_object_graph
 from tideflow.train.checkpoints.reader import CheckpointReader
@@ -19,6 +23,7 @@ from tideflow.train.checkpoints.state import get_checkpoint_state
 
 __all__ = [
     "OBJECT_GRAPH_KEY",
+    "VALUE",
     "Checkpoint",
     "CheckpointReader",
     "Match",
@@ -26,6 +31,7 @@ __all__ = [
     "RestoreStatus",
     "Saver",
     "children_of",
+    "full_name",
     "get_checkpoint_state",
     "has_value",
     "is_tracked",
@@ -33,4 +39,6 @@ __all__ = [
     "on_cpu",
     "read_object_graph",
     "restore_turns",
+    "saved_parts",
+    "value_key",
 ]

@@ -19,7 +19,7 @@ from tideflow.train.checkpoints.serialized_parts import serialized_parts
 from tideflow.train.optimizers import Optimizer
 from tideflow.wire import messages as pb
 
-_VALUE = "VARIABLE_VALUE"
+VALUE = "VARIABLE_VALUE"
 
 
 def children_of(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -63,7 +63,8 @@ def _escape(name: str) -> str:
     return name.replace(".", "..").replace("/", ".S")
 
 
-def _key(path: tuple[str, ...], name: str = _VALUE) -> str:
+def value_key(path: tuple[str, ...], name: str = VALUE) -> str:
+    """Return the key of a value of the object that a path leads to."""
     return "/".join([*map(_escape, path), ".ATTRIBUTES", _escape(name)])
 
 
@@ -102,12 +103,12 @@ def object_nodes(root: Any) -> list[Node]:
             node.children.append((name, numbers[id(child)]))
     for node in list(nodes):
         if has_value(node.thing):
-            node.key = _key(node.path)
+            node.key = value_key(node.path)
     for node in [node for node in nodes if isinstance(node.thing, Optimizer)]:
         _add_slots(nodes, node)
     for number, node in enumerate(list(nodes)):
         for part in saved_parts(node.thing):
-            key = _key(node.path, part.attribute)
+            key = value_key(node.path, part.attribute)
             nodes.append(Node(part, node.path, key=key, part_of=number))
     return nodes
 
@@ -127,7 +128,7 @@ def _add_slots(nodes: list[Node], owner: Node) -> None:
 def slot_key(variable: tuple[str, ...], optimizer: tuple[str, ...], slot: str) -> str:
     """Return the key of an optimizer's variable beside another one."""
     parts = [*map(_escape, variable), ".OPTIMIZER_SLOT", *map(_escape, optimizer), _escape(slot)]
-    return "/".join([*parts, ".ATTRIBUTES", _VALUE])
+    return "/".join([*parts, ".ATTRIBUTES", VALUE])
 
 
 def object_graph(nodes: list[Node]) -> pb.TrackableObjectGraph:
@@ -147,7 +148,7 @@ def object_graph(nodes: list[Node]) -> pb.TrackableObjectGraph:
             node_pb.children.add(node_id=number, local_name=name)
         if node.key is not None:
             node_pb.attributes.add(
-                name=_VALUE, full_name=full_name(node.thing), checkpoint_key=node.key
+                name=VALUE, full_name=full_name(node.thing), checkpoint_key=node.key
             )
         for original, name, number in node.slots:
             node_pb.slot_variables.add(
@@ -196,7 +197,7 @@ def match_objects(nodes: list[Node], graph_pb: pb.TrackableObjectGraph) -> Match
             continue
         at = theirs.get(number if node.part_of is None else node.part_of)
         attributes = graph_pb.nodes[at].attributes if at is not None else ()
-        name = _VALUE if node.part_of is None else node.thing.attribute
+        name = VALUE if node.part_of is None else node.thing.attribute
         keys = {a.name: a.checkpoint_key for a in attributes}
         if name in keys:
             found.keys.append((keys[name], node.thing))

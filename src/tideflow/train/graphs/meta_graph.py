@@ -188,13 +188,18 @@ def _scope_of(name: str) -> str:
 
 def _strip_defaults(meta_pb: pb.MetaGraphDef) -> None:
     for node_pb in meta_pb.graph_def.node:
-        if not is_registered(node_pb.op):
-            continue
-        for name, attr in get_op_def(node_pb.op).attrs.items():
-            plain = not attr.required and "tensor" not in attr.kind and name in node_pb.attr
-            if plain and node_pb.attr[name] == encode_attr(attr.kind, attr.default):
-                del node_pb.attr[name]
+        strip_default_attrs(node_pb)
     meta_pb.meta_info_def.stripped_default_attrs = True
+
+
+def strip_default_attrs(node_pb: pb.NodeDef) -> None:
+    """Leave the attrs of a node out that have their defaults, for readers that do not know them."""
+    if not is_registered(node_pb.op):
+        return
+    for name, attr in get_op_def(node_pb.op).attrs.items():
+        plain = not attr.required and "tensor" not in attr.kind and name in node_pb.attr
+        if plain and node_pb.attr[name] == encode_attr(attr.kind, attr.default):
+            del node_pb.attr[name]
 
 
 def _add_collection(

@@ -1,0 +1,1 @@
+"""Models in files: tf.saved_model."""
