@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tideflow.runtime import jax_internals
+from tideflow.runtime import compile_options, jax_internals
 from tideflow.runtime.jax_internals import load_jax
 from tideflow.runtime.jaxlib_internals import CpuClient
 
@@ -87,7 +87,7 @@ def test_xla_knows_the_options_for_cpus(caplog):
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch, caplog):
     jax = load_jax()
     lowered = jax.jit(lambda x: x + 1).lower(jax.ShapeDtypeStruct((3,), np.float32))
-    monkeypatch.setattr(jax_internals, "CPU_OPTIONS", {"xla_cpu_of_another_version": "1"})
+    monkeypatch.setattr(compile_options, "CPU_OPTIONS", {"xla_cpu_of_another_version": "1"})
     with caplog.at_level(logging.DEBUG, logger="tideflow"):
         assert jax_internals.compile_for_cpu(lowered)
     assert "knows none" in caplog.text
@@ -187,3 +187,20 @@ def run_with(program, file):
         [sys.executable, "-c", program, str(file)], timeout=120, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("width", "is_small"), [(64, True), (1024, False)])
+def test_modules_of_small_operations_run_on_one_thread(width, is_small):
+    """Each turn of a loop would wait for another thread, which busy neighbours keep waiting."""
+    jax = load_jax()
+
+    def turns(first, weights):
+        def one(state, _):
+            return jax.numpy.tanh(state @ weights), state
+
+        return jax.lax.scan(one, first, None, length=30)
+
+    first, weights = (jax.ShapeDtypeStruct((n, width), np.float32) for n in (32, width))
+    module = jax.jit(turns).lower(first, weights).compiler_ir("stablehlo")
+    assert compile_options.is_small(module) == is_small
+    assert ("xla_cpu_multi_thread_eigen" in compile_options.options_for(module)) == is_small

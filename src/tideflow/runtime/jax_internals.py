@@ -18,8 +18,8 @@ from typing import Any
 from tideflow.graph.collection import collection_paused
 from tideflow.ops.nn.onednn_in_xla import is_used
 from tideflow.platform.processors import schedulable_processors
+from tideflow.runtime.compile_options import CPU_OPTIONS, options_for
 from tideflow.runtime.jaxlib_internals import (
-    CPU_OPTIONS,
     Call,
     CpuClient,
     Signature,
@@ -122,12 +122,13 @@ def compile_for_cpu(lowered: Any) -> Any:
 
     Raises: whatever XLA does for code that it refuses.
     """
+    options = options_for(lowered.compiler_ir("stablehlo"))
     try:
-        return lowered.compile(compiler_options=CPU_OPTIONS)
+        return lowered.compile(compiler_options=options)
     except Exception as error:
-        if not any(option in str(error) for option in CPU_OPTIONS):
+        if not any(option in str(error) for option in options):
             raise
-        _LOGGER.debug("this version of jaxlib knows none of %s", list(CPU_OPTIONS))
+        _LOGGER.debug("this version of jaxlib knows none of %s", list(options))
         return lowered.compile()
 
 

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tideflow.runtime.compile_options import CPU_OPTIONS
+
 # (element type, shape) of each array.
 Signature: TypeAlias = "tuple[tuple[Any, tuple[int, ...]], ...]"
 # Takes arguments, and a list that it puts the results into, without a call of Python's in between.
@@ -30,14 +32,6 @@ _LAPACK = b"lapack_"
 _UNWRITABLE = b"__onednn$"
 # What is kept begins with one of these: what jaxlib has compiled, or what it is to compile.
 _CODE, _MODULE = b"C", b"M"
-
-# XLA's own choice hands convolutions to a library (YNNPACK) that computes them on one thread.  With
-# this option it computes only products and reductions; Eigen, or oneDNN, computes convolutions.
-CPU_OPTIONS = {
-    "xla_cpu_experimental_ynn_fusion_type": (
-        "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
-    )
-}
 
 
 class ArrayType:
