@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
@@ -21,6 +22,7 @@ from tideflow.transport.identity import Kind
 from tideflow.transport.limited_log import LimitedLog
 from tideflow.transport.peer_user import ends_of, user_in_table, user_of_tcp_peer
 from tideflow.wire import errors
+from transport.certificate_folder import Folder
 from transport.contract import Probe, Prober
 from transport.raw_peer import HELLO, whole_call
 
@@ -201,7 +203,7 @@ async def test_insecure_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
         assert await stub(Probe, channel).Echo(REQUEST) == REQUEST
         await channel.close()
     assert witness.callers == [Kind.UNPROVEN]
-    assert "anybody can run code" in caplog.text
+    assert "anybody there can run code" in caplog.text
 
 
 # ---- what the kernel says
@@ -257,3 +259,62 @@ def test_a_flood_of_refusals_leaves_the_log_readable(caplog: pytest.LogCaptureFi
     now_s[0] = 5.0
     log.warning("refused %d", 1000)
     assert caplog.records[-1].getMessage() == "refused 1000 (and 980 more that the log leaves out)"
+
+
+# ---- networks without TLS
+
+
+async def test_a_network_without_tls_is_let_in_beside_one_with_it(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path)
+    witness = Witness()
+    networks = "127.0.0.8/29"
+    settings = Settings(shared_memory=False, tls=folder.of("worker-0"), insecure_peers=networks)
+    server = H2Server([witness], "127.0.0.1:0", settings=settings)
+    await server.start()
+    channel = H2Channel(
+        f"127.0.0.1:{server.port}", settings=Settings(shared_memory=False, tls=folder.of("ps-0"))
+    )
+    for request in (REQUEST, BytesValue(value=bytes(3 << 20))):
+        assert await stub(Probe, channel).Echo(request) == request
+    await channel.close()
+    answer = await asyncio.to_thread(call_from, "127.0.0.9", server.port)
+    assert b"echoed!!!" in answer
+    assert b"echoed!!!" not in await asyncio.to_thread(call_from, "127.0.0.1", server.port)
+    await server.stop()
+    assert witness.callers == [Kind.TASK, Kind.TASK, Kind.LOCAL_USER]
+
+
+def call_from(address: str, port: int) -> bytes:
+    """Make a call without TLS from an address of this host; return what the server says."""
+    words = HELLO + whole_call(1, BytesValue(value=b"echoed!!!").SerializeToString())
+    said = b""
+    with socket.create_connection(("127.0.0.1", port), 20, (address, 0)) as peer:
+        with contextlib.suppress(ConnectionError):
+            peer.sendall(words)
+            while b"echoed!!!" not in said and (data := peer.recv(65536)):
+                said += data
+    return said
+
+
+async def test_a_channel_does_without_tls_where_a_network_does(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    async with served(shared_memory=False) as (server, _):
+        settings = Settings(
+            shared_memory=False, tls=folder.of("ps-0"), insecure_peers="127.0.0.0/8"
+        )
+        channel = H2Channel(f"localhost:{server.port}", settings=settings)
+        assert await stub(Probe, channel).Echo(REQUEST) == REQUEST
+        await channel.close()
+
+
+@pytest.mark.parametrize("networks", ["10.0.0.1/8", "here", "10.0.0.0/8,"])
+def test_a_network_that_is_none_is_refused(networks: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"10\.0\.0\.0/24"):
+        Settings(insecure_peers=networks)
+
+
+def test_a_token_is_not_for_networks_without_tls() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="do not go together"):
+        H2Server([], "127.0.0.1:0", settings=Settings(token="x" * 20, insecure_peers="10.0.0.0/8"))

@@ -46,6 +46,7 @@ DURATIONS = {"TIDEFLOW_SILENCE_S"}
 # Those that say who may call change none for who may; test_admission.py and test_identities.py.
 OF_CALLERS = {
     "TIDEFLOW_INSECURE",
+    "TIDEFLOW_INSECURE_PEERS",
     "TIDEFLOW_LOCAL_USERS",
     "TIDEFLOW_TLS",
     "TIDEFLOW_TOKEN",

@@ -8,7 +8,7 @@ import logging
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ import pytest
 from google.protobuf.wrappers_pb2 import BytesValue
 
 from real_time import eventually
-from tideflow.cli.authority import Authority, issue, now_utc, open_authority
+from tideflow.cli.authority import open_authority
 from tideflow.cluster.collectives.service import CollectiveService
 from tideflow.cluster.coordination.service import CoordinationService
 from tideflow.cluster.peers.service import PeerService
 from tideflow.cluster.services import EagerService, MasterService, WorkerService
 from tideflow.cluster.status import StatusService
 from tideflow.data_service.services import DataWorkerService, DispatcherService
-from tideflow.platform import clock
 from tideflow.platform.settings import Settings
 from tideflow.transport import Service, current_caller, stub
 from tideflow.transport.credentials import credentials_of, find_files, reload_all
@@ -32,39 +31,15 @@ from tideflow.transport.h2 import H2Channel, H2Server
 from tideflow.transport.roles import WHO_MAY_CALL
 from tideflow.transport.service import bind
 from tideflow.wire import errors
+from transport.certificate_folder import Folder, now
 from transport.contract import Probe, Prober
 
-LOOPBACK = ("localhost", "127.0.0.1")
 TOKEN = "0123456789abcdef-of-a-test"
 REQUEST = BytesValue(value=b"who am I?")
 SERVICES: tuple[type[Service], ...] = (
     MasterService, WorkerService, EagerService, CoordinationService, PeerService,
     CollectiveService, StatusService, DispatcherService, DataWorkerService,
 )  # fmt: skip
-
-
-def now() -> datetime:
-    return now_utc(clock.wall_s())
-
-
-class Folder:
-    """A folder as `tideflow certs` makes it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.authority: Authority = open_authority(path, now(), renew=False)
-        for name in ("ps-0", "worker-0", "worker-1"):
-            self.issue(name, f"tideflow://{name.replace('-', '/')}")
-        for name in ("client", "reader"):
-            self.issue(name, f"tideflow://{name}")
-
-    def issue(self, name: str, uri: str, *, days: float = 1, since: datetime | None = None) -> str:
-        """Write a certificate, and return what names it in settings."""
-        issue(self.authority, self.path / name, uri, LOOPBACK, since or now(), days)
-        return str(self.path / name)
-
-    def of(self, name: str) -> str:
-        return str(self.path / name)
 
 
 @pytest.fixture(scope="module")

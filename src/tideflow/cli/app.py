@@ -7,6 +7,7 @@ import click
 import tideflow
 from tideflow.cli.certs import certs
 from tideflow.cli.demo import demo
+from tideflow.cli.proxy import proxy
 from tideflow.cli.run import run
 from tideflow.cli.serve import serve
 from tideflow.cli.settings import settings
@@ -38,3 +39,4 @@ main.add_command(run)
 main.add_command(status)
 main.add_command(settings)
 main.add_command(certs)
+main.add_command(proxy)

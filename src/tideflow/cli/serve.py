@@ -40,6 +40,13 @@ _CLUSTER = f"Give --cluster JSON like {_EXAMPLE}\nor a file with such text."
     help="Answer whoever reaches the port, from any host: anybody can then run code here.",
 )
 @click.option(
+    "--insecure-peer",
+    "insecure_peers",
+    multiple=True,
+    metavar="CIDR",
+    help="Speak to the hosts of a network without TLS or proof, as to TensorFlow's servers.",
+)
+@click.option(
     "--allow-local-users",
     is_flag=True,
     help="Answer other users of this host, too, not just the own one and root.",
@@ -65,6 +72,7 @@ def serve(
     task: int | None,
     listen_all: bool,
     insecure: bool,
+    insecure_peers: tuple[str, ...],
     allow_local_users: bool,
     cpus: int,
     session_gc: float,
@@ -94,7 +102,10 @@ def serve(
       2  the cluster, the task's place in it or a setting is wrong
     """
     settings = with_tls(settings_from(words), **identity)
-    with using(settings), _stopped_by_signals() as stop, _certificates_by_signal(settings):
+    if insecure_peers:
+        with told_to_user("Write networks as 10.0.0.0/24.", UsageProblem):
+            settings = settings.replace(insecure_peers=",".join(insecure_peers))
+    with using(settings), stopped_by_signals() as stop, _certificates_by_signal(settings):
         spec, job, task = _place(cluster, job, task)
         with told_to_user("Correct --job or --task, or add the task to the cluster.", UsageProblem):
             spec.task_address(job, task)
@@ -143,7 +154,7 @@ def _or_else(job: str | None, task: int | None, config: TaskConfig) -> tuple[str
 
 
 @contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def stopped_by_signals() -> Iterator[threading.Event]:
     """Give an event that Ctrl-C and SIGTERM set; a second one ends the process at once.
 
     What handled the signals before does so again afterwards.

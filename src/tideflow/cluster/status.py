@@ -64,7 +64,9 @@ def _warnings(settings: Settings) -> list[str]:
     found = []
     if settings.insecure:
         found.append("answers whoever reaches it (--insecure): anybody can run code as its user")
-    elif settings.local_users:
+    elif settings.insecure_peers:
+        found.append(f"answers the hosts of {settings.insecure_peers} without proof")
+    if settings.local_users and not settings.insecure:
         found.append("answers all users of its host (--allow-local-users)")
     return found
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
+import ipaddress
 import logging
 import math
 import os
@@ -95,9 +96,18 @@ def _parse_platform(text: str) -> str:
     return text
 
 
+def _networks(text: str) -> str:
+    for one in text.split(","):
+        ipaddress.ip_network(one)
+    return text
+
+
 def _text(expects: str, parse: Callable[[str], str] = str) -> Kind:
     def accepts(value: Any) -> bool:
-        return isinstance(value, str) and (not value or parse(value) == value)
+        try:
+            return isinstance(value, str) and (not value or parse(value) == value)
+        except ValueError:
+            return False
 
     return Kind(expects, parse, accepts)
 
@@ -180,6 +190,11 @@ class Settings:
         "TIDEFLOW_TLS", "", _text("a folder of certificates, or CERTIFICATE:KEY:AUTHORITIES"),
         "Where this process finds its certificate, key and trusted authorities, for mutual TLS: a "
         "folder that `tideflow certs` made, or three files. Unset: no TLS.",
+    )  # fmt: skip
+    insecure_peers: str = _setting(
+        "TIDEFLOW_INSECURE_PEERS", "", _text("networks such as 10.0.0.0/24,10.1.0.0/24", _networks),
+        "Networks whose hosts are spoken to without TLS, and may call without any proof: those of "
+        "TensorFlow's servers in a cluster with ours. Whoever has such an address can run code.",
     )  # fmt: skip
     token_file: str = _setting(
         "TIDEFLOW_TOKEN_FILE", "", _text("a file"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tideflow.transport.callers import Caller, current_caller
 from tideflow.transport.channel import Channel, NotGrpcError, stub, within
-from tideflow.transport.h2 import lend_memory, split_host_port
+from tideflow.transport.h2 import Proxy, lend_memory, split_host_port
 from tideflow.transport.inprocess import LocalChannel
 from tideflow.transport.message_stream import MessageStream, StreamReceiver
 from tideflow.transport.network import free_ports
@@ -26,6 +26,7 @@ __all__ = [
     "MethodSpec",
     "MethodStatistics",
     "NotGrpcError",
+    "Proxy",
     "Service",
     "StreamReceiver",
     "TransportServer",

@@ -24,6 +24,7 @@ from tideflow.transport.limited_log import LimitedLog
 from tideflow.transport.peer_user import (
     Ends,
     ends_of,
+    is_in,
     kernel_answers,
     user_in_tables,
     user_of_tcp_peer,
@@ -59,6 +60,7 @@ class Admission:
         self._is_insecure = settings.insecure
         self._admits_users = settings.local_users
         self._token = token_of(settings)
+        self._insecure_peers = settings.insecure_peers
         self._log = LimitedLog(_LOGGER, clock.monotonic_s)
 
     def identify(self, transport: Any) -> Identity:
@@ -130,6 +132,8 @@ class Admission:
         where = f"{ends.peer[0]} port {ends.peer[1]}"
         if user is not None:
             return self._user(user, where)
+        if is_in(ends.peer[0], self._insecure_peers):
+            return Identity(Kind.UNPROVEN, f"a peer at {ends.peer[0]}, of an insecure network")
         if ends.is_within_host:
             raise RefusedError(f"{where}, which has hung up already")
         raise RefusedError(

@@ -83,7 +83,8 @@ class GrpcServer(TransportServer):
     async def _require_loopback(self) -> None:
         if unix_path(self._address) is None:
             self._own = await addresses_of(self._address)
-            require_loopback(self._address, self._own, is_insecure=self._settings.insecure)
+            open_to = "whoever reaches it (--insecure)" if self._settings.insecure else ""
+            require_loopback(self._address, self._own, open_to=open_to)
 
     def _require_own_user(self, context: _Context) -> None:
         """Refuse calls as our own wire refuses connections.

@@ -9,11 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from tideflow.blocking import spawn
+
+_LOGGER = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -22,6 +27,8 @@ _BACKLOG = 1024
 _LOOPBACK = "127.0.0.1"
 # Nothing is sent there: a datagram socket that is connected says from where it would send.
 _ANY_PORT = 9
+# How long to wait where there is no room for another connection.
+_NO_ROOM_S = 1.0
 # NETLINK_SOCK_DIAG of linux/netlink.h, and room for an answer about one socket.
 _SOCK_DIAG = 4
 _SOCK_DIAG_BYTES = 4096
@@ -137,6 +144,17 @@ def open_unix(name: str | bytes, timeout_s: float) -> socket.socket:
 # ---- listening
 
 
+class Listening(Protocol):
+    """What listens, as asyncio.Server does."""
+
+    @property
+    def sockets(self) -> Sequence[Any]:
+        """The sockets that listen."""
+
+    def close(self) -> None:
+        """Listen no more."""
+
+
 async def listen_tcp(
     make_protocol: Callable[[], asyncio.BaseProtocol],
     host: str,
@@ -169,6 +187,61 @@ async def listen_unix(
         listening.close()
         raise
     return await loop.create_unix_server(make_protocol, sock=listening, backlog=_BACKLOG, **tls)
+
+
+async def listen_tcp_by_peer(
+    make_protocol: Callable[[], asyncio.BaseProtocol],
+    tls_for: Callable[[Any], dict[str, Any]],
+    host: str,
+    port: int,
+) -> Listening:
+    """Do as `listen_tcp`, with TLS that depends on who connects.
+
+    tls_for: gives it for a peer's address, as a socket gives that.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    made.setblocking(False)
+    return _ByPeer(made, make_protocol, tls_for)
+
+
+class _ByPeer:
+    def __init__(
+        self,
+        listening: socket.socket,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        tls_for: Callable[[Any], dict[str, Any]],
+    ) -> None:
+        self.sockets = (listening,)
+        self._make_protocol = make_protocol
+        self._tls_for = tls_for
+        self._accepting = spawn(self._accept_all(listening))
+
+    async def _accept_all(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listening)
+            except OSError as error:
+                _LOGGER.warning("no connection can be accepted now: %s", error)
+                await asyncio.sleep(_NO_ROOM_S)
+                continue
+            spawn(self._take(accepted, self._tls_for(peer)))
+
+    async def _take(self, accepted: socket.socket, tls: dict[str, Any]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.connect_accepted_socket(self._make_protocol, accepted, **tls)
+        except OSError as error:  # of which ssl.SSLError is one
+            _LOGGER.info("a handshake failed: %s", error)
+            return
+        if transport.is_closing():
+            accepted.detach()  # as in adopt_unix
+
+    def close(self) -> None:
+        self._accepting.cancel()
+        for one in self.sockets:
+            one.close()
 
 
 def try_to_bind(host: str | None, port: int) -> None:

@@ -75,9 +75,19 @@ def ends_of(own: Any, peer: Any) -> Ends:
 
 
 def _place(name: Any) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
+    return address_of(name), int(name[1])
+
+
+def address_of(name: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the address in a socket's name; one of IPv4 also where IPv6 shows it."""
     address = ipaddress.ip_address(str(name[0]).partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None)
-    return mapped or address, int(name[1])
+    mapped: ipaddress.IPv4Address | None = getattr(address, "ipv4_mapped", None)
+    return mapped or address
+
+
+def is_in(address: ipaddress.IPv4Address | ipaddress.IPv6Address, networks: str) -> bool:
+    """Whether an address is in one of some networks, written with commas between them."""
+    return any(address in ipaddress.ip_network(one) for one in networks.split(",") if one)
 
 
 def user_of_unix_peer(connection: Any) -> int:

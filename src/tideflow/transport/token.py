@@ -23,6 +23,10 @@ def token_of(settings: Settings) -> str:
 
     Raises: InvalidArgumentError for one that is short, or a file that cannot be read.
     """
+    if (settings.token or settings.token_file) and settings.insecure_peers:
+        raise errors.InvalidArgumentError(
+            "a token and networks without TLS do not go together: it would be read on its way"
+        )
     if settings.token:
         return _checked(settings.token, "TIDEFLOW_TOKEN")
     return _token_in(settings.token_file) if settings.token_file else ""

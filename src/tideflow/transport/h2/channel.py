@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,7 @@ from tideflow.transport.h2.message_streams import ClientStream
 from tideflow.transport.h2.messages import MessageData, parts_of
 from tideflow.transport.h2.tls import offer_h2, why_not_connected
 from tideflow.transport.message_stream import MessageStream, StreamReceiver
+from tideflow.transport.peer_user import is_in
 from tideflow.transport.service import MethodSpec
 from tideflow.transport.statistics import CountedCall, MethodStatistics
 from tideflow.wire import errors
@@ -383,7 +385,7 @@ class H2Channel(Channel):
         beside = await same_host.connect(host, port) if self._calling.shares_host else None
         if beside is not None:
             return await network.adopt_unix(make, beside)
-        if self._credentials is None:
+        if self._credentials is None or await self._does_without_tls(host, port):
             return await network.connect_tcp(make, host, port, self._tls)
         link = await network.connect_tcp(make, host, port, self._credentials.for_client())
         fault = fault_in(link.peer_certificate, self._expected)
@@ -391,6 +393,14 @@ class H2Channel(Channel):
             link.abort(fault)
             raise ConnectionError(f"{REFUSED}: {fault}")
         return link
+
+    async def _does_without_tls(self, host: str, port: int) -> bool:
+        """Whether a host is of a network that is spoken to without TLS."""
+        networks = self._calling.settings.insecure_peers
+        if not networks:
+            return False
+        found = await network.resolve(host, port)
+        return any(is_in(ipaddress.ip_address(name[0]), networks) for *_, name in found)
 
     # ---- pieces of a call
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import ipaddress
 import logging
 import os
 import re
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tideflow.transport import network
 from tideflow.transport.h2.same_host import listen_beside
 from tideflow.transport.h2.tls import HANDSHAKE_S, SHUTDOWN_S
+from tideflow.transport.peer_user import address_of, is_in
 from tideflow.wire import errors
 
 _LOGGER = logging.getLogger(__name__)
@@ -51,12 +53,14 @@ async def listen(
     listen_all: bool,
     tls: ssl.SSLContext | None,
     shares_host: bool = False,
-    is_insecure: bool = False,
-) -> tuple[list[asyncio.Server], int]:
+    open_to: str = "",
+    plain_peers: str = "",
+) -> tuple[list[network.Listening], int]:
     """Listen at an address, or at its port on every interface; return the servers and the port.
 
     shares_host: peers of this host come in by a Unix socket beside the port (see same_host.py).
-    is_insecure: without TLS, other hosts may reach the address as well.
+    open_to: who may come without TLS, in words; "" for nobody of other hosts.
+    plain_peers: the networks whose hosts come without TLS although there is one.
 
     Raises: as TransportServer.start; FailedPreconditionError for an address that other hosts reach,
     without TLS.
@@ -74,9 +78,9 @@ async def listen(
             ) from None
         hosts = ["0.0.0.0", "::"] if listen_all else await addresses_of(address)
         if tls is None:
-            require_loopback(address, hosts, is_insecure=is_insecure)
+            require_loopback(address, hosts, open_to=open_to)
         servers, port = await _listen_at(
-            make_protocol, hosts, port, tls=tls, needs_all=not listen_all
+            _way_in(make_protocol, tls, plain_peers), hosts, port, needs_all=not listen_all
         )
         if shares_host:
             servers += await listen_beside(make_protocol, servers)
@@ -89,16 +93,16 @@ async def listen(
         raise _bind_error(address, error) from error
 
 
-def require_loopback(address: str, hosts: list[str], *, is_insecure: bool) -> None:
+def require_loopback(address: str, hosts: list[str], *, open_to: str) -> None:
     """Let a server without TLS listen where other hosts reach it only if that is wanted, and warn.
 
-    address: as the user wrote it.  hosts: what it stands for.
+    address: as the user wrote it.  hosts: what it stands for.  open_to: as of `listen`.
     Raises: FailedPreconditionError.
     """
     wide = [host for host in hosts if not ipaddress.ip_address(host.partition("%")[0]).is_loopback]
     if not wide:
         return
-    if not is_insecure:
+    if not open_to:
         raise errors.FailedPreconditionError(
             f"{address} ({', '.join(wide)}) is reached from other hosts, where nobody is known"
             " without TLS: anybody could run code here. Give --tls DIR (`tideflow certs` makes"
@@ -107,9 +111,7 @@ def require_loopback(address: str, hosts: list[str], *, is_insecure: bool) -> No
             " Server(..., tls=DIR) or Server(..., insecure=True); for all of a process:"
             " TIDEFLOW_TLS=DIR or TIDEFLOW_INSECURE=on"
         )
-    _LOGGER.warning(
-        "%s is open to whoever reaches it (--insecure): anybody can run code as this user", address
-    )
+    _LOGGER.warning("%s is open to %s: anybody there can run code as this user", address, open_to)
 
 
 async def addresses_of(address: str) -> list[str]:
@@ -122,20 +124,34 @@ async def addresses_of(address: str) -> list[str]:
     return list(dict.fromkeys(str(where[0]) for *_, where in found))
 
 
-async def _listen_at(
+def _way_in(
     make_protocol: Callable[[], asyncio.BaseProtocol],
+    tls: ssl.SSLContext | None,
+    plain_peers: str,
+) -> Callable[[str, int], Awaitable[network.Listening]]:
+    """Return what listens at a port of an address."""
+    if tls is None or not plain_peers:
+        return functools.partial(network.listen_tcp, make_protocol, **_arguments_of(tls))
+
+    def arguments_for(peer: Any) -> dict[str, Any]:
+        return {} if is_in(address_of(peer), plain_peers) else _arguments_of(tls)
+
+    return functools.partial(network.listen_tcp_by_peer, make_protocol, arguments_for)
+
+
+async def _listen_at(
+    listen_at: Callable[[str, int], Awaitable[network.Listening]],
     hosts: list[str],
     port: int,
     *,
-    tls: ssl.SSLContext | None,
     needs_all: bool,
-) -> tuple[list[asyncio.Server], int]:
+) -> tuple[list[network.Listening], int]:
     """Listen at one port of several addresses; IPv6 may be missing where not all are needed."""
-    servers: list[asyncio.Server] = []
+    servers: list[network.Listening] = []
     try:
         for host in hosts:
             try:
-                server = await network.listen_tcp(make_protocol, host, port, **_arguments_of(tls))
+                server = await listen_at(host, port)
             except OSError as error:
                 is_absent = error.errno in _NO_SUCH_FAMILY and ":" in host
                 if is_absent and (servers or host != hosts[-1]) and not (needs_all and not servers):

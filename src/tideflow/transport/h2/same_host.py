@@ -25,8 +25,8 @@ _ANY = "*"
 
 
 async def listen_beside(
-    make_protocol: Callable[[], asyncio.BaseProtocol], servers: Iterable[asyncio.Server]
-) -> list[asyncio.Server]:
+    make_protocol: Callable[[], asyncio.BaseProtocol], servers: Iterable[network.Listening]
+) -> list[network.Listening]:
     """Listen at a Unix socket for each address that servers listen at, where that is possible."""
     if not is_possible():
         return []
@@ -34,7 +34,7 @@ async def listen_beside(
     names = {
         socket_name(_ANY if _is_any(address) else address, port) for address, port, *_ in where
     }
-    made = []
+    made: list[network.Listening] = []
     for name in sorted(names):
         with contextlib.suppress(OSError):  # somebody has the name: peers come by TCP
             made.append(await network.listen_unix(make_protocol, name))

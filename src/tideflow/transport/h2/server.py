@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tideflow.platform.settings import Settings, process_settings
-from tideflow.transport import peer_user
+from tideflow.transport import network, peer_user
 from tideflow.transport.admission import Admission, RefusedError
 from tideflow.transport.credentials import credentials_of
 from tideflow.transport.h2 import frames, listening
@@ -71,7 +71,7 @@ class H2Server(TransportServer):
         self.admission = Admission(self.settings, trusts_tls=tls is not None)
         self._listen_all = listen_all
         self._tls = credentials_of(self.settings.tls).for_server() if has_own else offer_h2(tls)
-        self._listening: list[asyncio.Server] | None = None
+        self._listening: list[network.Listening] | None = None
         self._has_started = False
         self._stopped = asyncio.Event()
 
@@ -81,7 +81,8 @@ class H2Server(TransportServer):
             self.address,
             listen_all=self._listen_all,
             tls=self._tls,
-            is_insecure=self.settings.insecure,
+            plain_peers=self.settings.insecure_peers,
+            open_to=self._open_to(),
             shares_host=self._shares_host,
         )
         for server in self._listening:
@@ -92,9 +93,16 @@ class H2Server(TransportServer):
             self.address = f"{self.address[:-1]}{self.port}"
         return self.port
 
+    def _open_to(self) -> str:
+        if self.settings.insecure:
+            return "whoever reaches it (--insecure)"
+        peers = self.settings.insecure_peers
+        return f"the hosts of {peers} (--insecure-peer)" if peers else ""
+
     def _new_link(self) -> asyncio.BaseProtocol:
         link = ServerLink(self)
-        if self._tls is not None or peer_user.kernel_answers():
+        has_tls = self._tls is not None and not self.settings.insecure_peers
+        if has_tls or peer_user.kernel_answers():
             return link
         return Arrival(link, self.admission.identify_slowly, self.refuse)
 
