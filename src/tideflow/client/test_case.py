@@ -13,11 +13,12 @@ import shutil
 import tempfile
 import unittest
 import unittest.mock
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
 import numpy as np
 from google.protobuf import text_format
+from google.protobuf.message import Message
 
 from tideflow.client.session import Session
 from tideflow.graph.graph import (
@@ -26,9 +27,11 @@ from tideflow.graph.graph import (
     get_default_graph,
     get_default_session,
 )
+from tideflow.graph.types import Array, TensorLike
 from tideflow.ops.export import export, export_value
 from tideflow.ops.framework import nest
 from tideflow.wire import errors
+from tideflow.wire import messages as pb
 
 
 @export("test.TestCase")
@@ -70,7 +73,7 @@ class TensorFlowTestCase(unittest.TestCase):
     def session(
         self,
         graph: Graph | None = None,
-        config: Any = None,
+        config: pb.ConfigProto | None = None,
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Any]:
@@ -84,7 +87,7 @@ class TensorFlowTestCase(unittest.TestCase):
     def cached_session(
         self,
         graph: Graph | None = None,
-        config: Any = None,
+        config: pb.ConfigProto | None = None,
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Iterator[Any]:
@@ -97,7 +100,7 @@ class TensorFlowTestCase(unittest.TestCase):
     def test_session(
         self,
         graph: Graph | None = None,
-        config: Any = None,
+        config: pb.ConfigProto | None = None,
         use_gpu: bool = True,
         force_gpu: bool = False,
     ) -> Any:
@@ -121,7 +124,7 @@ class TensorFlowTestCase(unittest.TestCase):
                 return opened.run(tensors)
         return session.run(tensors)
 
-    def _array(self, value: Any) -> Any:
+    def _array(self, value: object) -> Any:
         if isinstance(value, Tensor) or hasattr(value, "_as_graph_element"):
             value = self.evaluate(value)
         return np.asarray(value)
@@ -141,12 +144,17 @@ class TensorFlowTestCase(unittest.TestCase):
             places = np.argwhere(np.logical_not(same))[:10].tolist()
             self.fail(f"{msg or 'not equal'} at {places}:\n{one}\n{other}")
 
-    def assertNotAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
+    def assertNotAllEqual(self, a: TensorLike, b: TensorLike, msg: str | None = None) -> None:
         """Fail where two arrays are equal."""
         self._fails(lambda: self.assertAllEqual(a, b), msg or "the two are equal at all elements")
 
     def assertAllClose(
-        self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None
+        self,
+        a: Any,
+        b: Any,
+        rtol: float = 1e-6,
+        atol: float = 1e-6,
+        msg: str | None = None,
     ) -> None:
         """Fail unless structures of arrays differ by at most atol + rtol * abs(b)."""
         if isinstance(a, dict) or isinstance(b, dict):
@@ -160,15 +168,20 @@ class TensorFlowTestCase(unittest.TestCase):
             self.fail(f"{msg or 'not close'} (rtol={rtol}, atol={atol}):\n{one}\n{other}")
 
     def assertNotAllClose(
-        self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None
+        self,
+        a: TensorLike,
+        b: TensorLike,
+        rtol: float = 1e-6,
+        atol: float = 1e-6,
+        msg: str | None = None,
     ) -> None:
         """Fail where two structures of arrays are close."""
         self._fails(lambda: self.assertAllClose(a, b, rtol, atol), msg or "the two are close")
 
     def assertAllCloseAccordingToType(
         self,
-        a: Any,
-        b: Any,
+        a: TensorLike,
+        b: TensorLike,
         rtol: float = 1e-6,
         atol: float = 1e-6,
         float_rtol: float = 1e-6,
@@ -191,32 +204,32 @@ class TensorFlowTestCase(unittest.TestCase):
                 rtol, atol = max(rtol, least[0]), max(atol, least[1])
         self.assertAllClose(a, b, rtol, atol, msg)
 
-    def _all(self, a: Any, holds: Callable[[Any], Any], what: str) -> None:
+    def _all(self, a: TensorLike, holds: Callable[[Any], Any], what: str) -> None:
         array = self._array(a)
         if not np.all(holds(array)):
             self.fail(f"not all elements are {what}:\n{array}")
 
-    def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
+    def assertAllGreater(self, a: TensorLike, comparison_target: float | Array) -> None:
         """Fail unless all elements are above a number."""
         self._all(a, lambda x: x > comparison_target, f"> {comparison_target}")
 
-    def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
+    def assertAllGreaterEqual(self, a: TensorLike, comparison_target: float | Array) -> None:
         """Fail where an element is below a number."""
         self._all(a, lambda x: x >= comparison_target, f">= {comparison_target}")
 
-    def assertAllLess(self, a: Any, comparison_target: Any) -> None:
+    def assertAllLess(self, a: TensorLike, comparison_target: float | Array) -> None:
         """Fail unless all elements are below a number."""
         self._all(a, lambda x: x < comparison_target, f"< {comparison_target}")
 
-    def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
+    def assertAllLessEqual(self, a: TensorLike, comparison_target: float | Array) -> None:
         """Fail where an element is above a number."""
         self._all(a, lambda x: x <= comparison_target, f"<= {comparison_target}")
 
     def assertAllInRange(
         self,
-        target: Any,
-        lower_bound: Any,
-        upper_bound: Any,
+        target: TensorLike,
+        lower_bound: float | Array,
+        upper_bound: float | Array,
         open_lower_bound: bool = False,
         open_upper_bound: bool = False,
     ) -> None:
@@ -230,21 +243,25 @@ class TensorFlowTestCase(unittest.TestCase):
             f"in the range from {lower_bound} to {upper_bound}",
         )
 
-    def assertAllInSet(self, target: Any, expected_set: Any) -> None:
+    def assertAllInSet(self, target: TensorLike, expected_set: Any) -> None:
         """Fail where an element is not in a set."""
         self._all(target, lambda x: np.isin(x, list(expected_set)), f"in {expected_set}")
 
-    def assertNear(self, f1: Any, f2: Any, err: float, msg: str | None = None) -> None:
+    def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
         """Fail where two numbers differ by more than err."""
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, msg or f"{f1} and {f2} differ")
 
-    def assertArrayNear(self, farray1: Any, farray2: Any, err: float, msg: Any = None) -> None:
+    def assertArrayNear(
+        self, farray1: Sequence[float], farray2: Sequence[float], err: float, msg: str | None = None
+    ) -> None:
         """Fail where elements of two sequences differ by more than err."""
         self.assertEqual(len(farray1), len(farray2), msg)
         for one, other in zip(farray1, farray2):
             self.assertNear(float(one), float(other), err, msg)
 
-    def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float, msg: Any = None) -> None:
+    def assertNDArrayNear(
+        self, ndarray1: Array, ndarray2: Array, err: float, msg: str | None = None
+    ) -> None:
         """Fail where two arrays are further apart than err, by the norm of their difference."""
         distance = np.linalg.norm(np.asarray(ndarray1) - np.asarray(ndarray2))
         self.assertTrue(distance < err, msg or f"the distance is {distance}")
@@ -257,7 +274,7 @@ class TensorFlowTestCase(unittest.TestCase):
         ]
         self.assertEqual(shapes[0], shapes[1], msg)
 
-    def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
+    def assertDTypeEqual(self, target: TensorLike, expected_dtype: Any) -> None:
         """Fail unless an array or tensor has an element type."""
         wanted = getattr(expected_dtype, "as_numpy_dtype", expected_dtype)
         self.assertEqual(self._array(target).dtype, np.dtype(wanted))
@@ -271,29 +288,31 @@ class TensorFlowTestCase(unittest.TestCase):
 
     # ---- asserts of other things
 
-    def assertStartsWith(self, actual: Any, expected_start: Any, msg: str | None = None) -> None:
+    def assertStartsWith(self, actual: str, expected_start: str, msg: str | None = None) -> None:
         """Fail unless a text starts with another."""
         if not actual.startswith(expected_start):
             self.fail(msg or f"{actual!r} does not start with {expected_start!r}")
 
-    def assertEmpty(self, container: Any, msg: str | None = None) -> None:
+    def assertEmpty(self, container: Sized, msg: str | None = None) -> None:
         """Fail where there is something in a container."""
         self.assertEqual(len(container), 0, msg)
 
-    def assertNotEmpty(self, container: Any, msg: str | None = None) -> None:
+    def assertNotEmpty(self, container: Sized, msg: str | None = None) -> None:
         """Fail where there is nothing in a container."""
         self.assertNotEqual(len(container), 0, msg)
 
-    def assertLen(self, container: Any, expected_len: int, msg: str | None = None) -> None:
+    def assertLen(self, container: Sized, expected_len: int, msg: str | None = None) -> None:
         """Fail unless a container has so many items."""
         self.assertEqual(len(container), expected_len, msg)
 
-    def assertItemsEqual(self, expected_seq: Any, actual_seq: Any, msg: str | None = None) -> None:
+    def assertItemsEqual(
+        self, expected_seq: Sequence[object], actual_seq: Sequence[object], msg: str | None = None
+    ) -> None:
         """Fail unless two sequences have the same items, in any order."""
         self.assertCountEqual(expected_seq, actual_seq, msg)
 
     def assertProtoEquals(
-        self, expected_message_maybe_ascii: Any, message: Any, msg: str | None = None
+        self, expected_message_maybe_ascii: str | Message, message: Message, msg: str | None = None
     ) -> None:
         """Fail unless two messages are equal; the first one may be text."""
         expected = expected_message_maybe_ascii
@@ -303,7 +322,7 @@ class TensorFlowTestCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def assertRaisesWithPredicateMatch(
-        self, exception_type: Any, expected_err_re_or_predicate: Any
+        self, exception_type: type[BaseException], expected_err_re_or_predicate: Any
     ) -> Iterator[None]:
         """Fail unless an error is raised whose text fits a pattern, or that a function accepts."""
         given = expected_err_re_or_predicate
@@ -322,7 +341,7 @@ class TensorFlowTestCase(unittest.TestCase):
         return self.assertRaisesWithPredicateMatch(errors.OpError, expected_err_re_or_predicate)
 
 
-def _value(leaf: Any) -> Any:
+def _value(leaf: object) -> Any:
     return leaf.numpy() if hasattr(leaf, "numpy") else leaf
 
 

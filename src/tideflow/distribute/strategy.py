@@ -41,9 +41,15 @@ from tideflow.eager.functions import Function, distinguish_traces
 from tideflow.eager.random_generator import distinguish_replicas
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
+from tideflow.ops.data import Dataset
 from tideflow.ops.export import export_v2
 from tideflow.ops.framework import IndexedSlices, nest
-from tideflow.ops.state import VariableAggregation, VariableSynchronization, variable_creator_scope
+from tideflow.ops.state import (
+    Variable,
+    VariableAggregation,
+    VariableSynchronization,
+    variable_creator_scope,
+)
 from tideflow.wire import errors
 
 
@@ -94,7 +100,7 @@ class StrategyExtended:
 
     def update(
         self,
-        var: Any,
+        var: Variable,
         fn: Callable[..., Any],
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
@@ -124,7 +130,9 @@ class StrategyExtended:
             total = divided(total, len(tensors))
         return total
 
-    def reduce_to(self, reduce_op: Any, value: Any, destinations: Any, options: Any = None) -> Any:
+    def reduce_to(
+        self, reduce_op: ReduceOp | str, value: object, destinations: Any, options: object = None
+    ) -> Any:
         """Return the reduction of a value over the replicas, for each of the destinations.
 
         destinations: a variable or distributed value, or a device; what is on several devices gets
@@ -139,7 +147,7 @@ class StrategyExtended:
             total = self.add_up(op, [_tensor(part) for part in parts])
         return self._handed_out(total, destinations)
 
-    def require_reducible(self, op: ReduceOp, value: Any) -> None:
+    def require_reducible(self, op: ReduceOp, value: object) -> None:
         """Raise ValueError for the sum over replicas of what is no value of each replica."""
         is_one = not isinstance(value, DistributedValues)
         if is_one and op is ReduceOp.SUM and len(self.worker_devices) > 1:
@@ -148,7 +156,7 @@ class StrategyExtended:
                 f"{op}."
             )
 
-    def _times_replicas(self, value: Any) -> Any:
+    def _times_replicas(self, value: object) -> Any:
         """Return the sum over the replicas of a value that is the same in all."""
         count = len(self.worker_devices)
         if count == 1:
@@ -156,7 +164,7 @@ class StrategyExtended:
         tensor = convert_to_tensor(value)
         return apply_op("Mul", tensor, apply_op("Cast", count, DstT=tensor.dtype.base_dtype))
 
-    def on_each_device(self, value: Any) -> Any:
+    def on_each_device(self, value: object) -> Any:
         """Return a value with a copy on each device, where there are several."""
         if len(self.worker_devices) == 1:
             return value
@@ -172,9 +180,9 @@ class StrategyExtended:
 
     def batch_reduce_to(
         self,
-        reduce_op: Any,
+        reduce_op: ReduceOp | str,
         value_destination_pairs: Sequence[tuple[Any, Any]],
-        options: Any = None,
+        options: object = None,
     ) -> list[Any]:
         """Return reduce_to of several values."""
         return [
@@ -185,18 +193,18 @@ class StrategyExtended:
     # Whether what is no distributed value is gathered, too.
     gathers_single_values = False
 
-    def gather_to(self, value: Any, axis: int) -> Any:
+    def gather_to(self, value: object, axis: int) -> Any:
         """Return the values of the replicas, joined along an axis."""
         parts = [_tensor(part) for part in local_results(value)]
         if len(parts) == 1:
             parts *= len(self.worker_devices)
         return parts[0] if len(parts) == 1 else apply_op("ConcatV2", parts, axis)
 
-    def read_var(self, var: Any) -> Tensor:
+    def read_var(self, var: Variable) -> Tensor:
         """Return a variable's value across replicas."""
         return convert_to_tensor(var)
 
-    def value_container(self, value: Any) -> Any:
+    def value_container(self, value: object) -> Any:
         """Return the distributed variable that a copy belongs to, or the value itself."""
         owner = getattr(value, "_distributed_container", None)
         found = owner() if owner is not None else None
@@ -217,12 +225,12 @@ class StrategyExtended:
         kind = SyncOnReadVariable if on_read else MirroredVariable
         return kind(self._strategy, copies, aggregation)
 
-    def variable_created_in_scope(self, v: Any) -> bool:
+    def variable_created_in_scope(self, v: Variable) -> bool:
         """Whether a variable is this strategy's."""
         return getattr(v, "distribute_strategy", None) is self._strategy
 
     @contextlib.contextmanager
-    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+    def colocate_vars_with(self, colocate_with_variable: Variable) -> Iterator[None]:
         """Let variables made inside lie where another one does, as all of them do."""
         if not self.variable_created_in_scope(colocate_with_variable):
             raise ValueError("`colocate_vars_with` needs a variable of this strategy")
@@ -246,7 +254,7 @@ class StrategyExtended:
         """Return one input context for each input pipeline of this process."""
         return [InputContext(1, 0, self.num_replicas_in_sync)]
 
-    def shard(self, dataset: Any) -> Any:
+    def shard(self, dataset: Dataset) -> Any:
         """Return this process's part of a dataset."""
         return dataset
 
@@ -305,7 +313,7 @@ class Strategy:
         fn: Callable[..., Any],
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
-        options: Any = None,
+        options: object = None,
     ) -> Any:
         """Return what fn gives in each replica; distributed arguments are parted among them.
 
@@ -315,7 +323,7 @@ class Strategy:
         with self.scope():
             return self.extended.call_for_each_replica(fn, args, kwargs)
 
-    def reduce(self, reduce_op: Any, value: Any, axis: int | None) -> Any:
+    def reduce(self, reduce_op: ReduceOp | str, value: object, axis: int | None) -> Any:
         """Return the sum or mean of a value over the replicas, and over an axis of each.
 
         Raises: ValueError for another reduction.
@@ -325,7 +333,7 @@ class Strategy:
         with self.scope():
             return nest.map_structure(lambda leaf: self._reduce(op, leaf, axis), value)
 
-    def _reduce(self, op: ReduceOp, value: Any, axis: int | None) -> Any:
+    def _reduce(self, op: ReduceOp, value: object, axis: int | None) -> Any:
         if axis is not None:
             parts = [convert_to_tensor(part) for part in local_results(value)]
             ranks = [part.shape.rank for part in parts]
@@ -344,18 +352,18 @@ class Strategy:
             self.extended.require_reducible(op, value)
         return self.extended.reduce_to(op, value, None)
 
-    def gather(self, value: Any, axis: int) -> Any:
+    def gather(self, value: object, axis: int) -> Any:
         """Return the values of the replicas, joined along an axis."""
         with self.scope():
             return nest.map_structure(lambda leaf: self._gather(leaf, axis), value)
 
-    def _gather(self, value: Any, axis: int) -> Any:
+    def _gather(self, value: object, axis: int) -> Any:
         is_distributed = isinstance(value, DistributedValues) or hasattr(value, "is_distributed")
         if is_distributed or self.extended.gathers_single_values:
             return self.extended.gather_to(value, axis)
         return convert_to_tensor(value)  # there is one, whatever the number of replicas
 
-    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+    def experimental_local_results(self, value: object) -> tuple[Any, ...]:
         """Return the values of this process's replicas; of a structure, one for each of them."""
         if nest.is_nested(value):
             count = len(self.extended.worker_devices)
@@ -370,18 +378,18 @@ class Strategy:
 
     # ---- input
 
-    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+    def experimental_distribute_dataset(self, dataset: Dataset, options: object = None) -> Any:
         """Return a dataset whose elements are parted among the replicas."""
         return distribute_dataset(self, dataset)
 
     def distribute_datasets_from_function(
-        self, dataset_fn: Callable[[InputContext], Any], options: Any = None
+        self, dataset_fn: Callable[[InputContext], Any], options: object = None
     ) -> Any:
         """Return a distributed dataset of what dataset_fn gives for each input pipeline; each
         replica takes elements of it in turn."""
         return distribute_from_function(self, dataset_fn)
 
-    def __deepcopy__(self, memo: Any) -> Strategy:
+    def __deepcopy__(self, memo: dict[int, object]) -> Strategy:
         return self
 
 
@@ -433,14 +441,14 @@ def _parts_for(number: int, structure: Any) -> Any:
     )
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: object) -> Any:
     if isinstance(value, IndexedSlices):
         values, indices = _copy(value.values), _copy(value.indices)
         return IndexedSlices(values, indices, value.dense_shape)
     return apply_op("Identity", value)
 
 
-def _tensor(value: Any) -> Any:
+def _tensor(value: object) -> Any:
     return value if isinstance(value, IndexedSlices) else convert_to_tensor(value)
 
 
@@ -470,7 +478,7 @@ class DefaultStrategy(Strategy):
         fn: Callable[..., Any],
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
-        options: Any = None,
+        options: object = None,
     ) -> Any:
         """Return what fn gives."""
         return fn(*args, **(kwargs or {}))
@@ -506,12 +514,12 @@ class _DefaultExtended(StrategyExtended):
         """Make a plain variable."""
         return next_creator(**kwargs)
 
-    def variable_created_in_scope(self, v: Any) -> bool:
+    def variable_created_in_scope(self, v: Variable) -> bool:
         """Whether a variable was made outside of all strategies."""
         return getattr(v, "distribute_strategy", self._strategy) is self._strategy
 
     @contextlib.contextmanager
-    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+    def colocate_vars_with(self, colocate_with_variable: Variable) -> Iterator[None]:
         """Let variables made inside lie where another one does, whosever that is."""
         with get_default_graph().device(colocate_with_variable.device):
             yield

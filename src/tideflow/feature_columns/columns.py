@@ -14,11 +14,12 @@ import numpy as np
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
-from tideflow.graph.types import DTypeLike
+from tideflow.graph.types import DTypeLike, TensorLike
 from tideflow.ops.control_flow import cond
 from tideflow.ops.ragged import RaggedTensor
 from tideflow.ops.sparse import SparseTensor, SparseTensorValue, reshape
 from tideflow.wire import dtypes
+from tideflow.wire.dtypes import DType
 
 
 class StateManager(Protocol):
@@ -26,7 +27,7 @@ class StateManager(Protocol):
 
     def create_variable(
         self,
-        feature_column: Any,
+        feature_column: FeatureColumn,
         name: str,
         shape: Sequence[int],
         dtype: DTypeLike | None = None,
@@ -36,16 +37,16 @@ class StateManager(Protocol):
     ) -> Any:
         """Return a new variable of a column."""
 
-    def get_variable(self, feature_column: Any, name: str) -> Any:
+    def get_variable(self, feature_column: FeatureColumn, name: str) -> Any:
         """Return a variable that a column made."""
 
-    def add_resource(self, feature_column: Any, name: str, resource: Any) -> None:
+    def add_resource(self, feature_column: FeatureColumn, name: str, resource: object) -> None:
         """Keep a table of a column."""
 
-    def has_resource(self, feature_column: Any, name: str) -> bool:
+    def has_resource(self, feature_column: FeatureColumn, name: str) -> bool:
         """Whether a column made a table of that name."""
 
-    def get_resource(self, feature_column: Any, name: str) -> Any:
+    def get_resource(self, feature_column: FeatureColumn, name: str) -> Any:
         """Return a table that a column made."""
 
 
@@ -74,11 +75,11 @@ class FeatureColumn(abc.ABC):
 
     @abc.abstractmethod
     def transform_feature(
-        self, transformation_cache: FeatureTransformationCache, state_manager: Any
+        self, transformation_cache: FeatureTransformationCache, state_manager: StateManager
     ) -> Any:
         """Return what the column makes of features, as the cache keeps it."""
 
-    def create_state(self, state_manager: Any) -> None:
+    def create_state(self, state_manager: StateManager) -> None:
         """Make the variables that the column needs."""
         return
 
@@ -91,10 +92,10 @@ class FeatureColumn(abc.ABC):
         """Return the column of a config."""
         return cls(**config)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         return str(self) < str(other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return str(self) > str(other)
 
 
@@ -108,7 +109,7 @@ class DenseColumn(FeatureColumn):
 
     @abc.abstractmethod
     def get_dense_tensor(
-        self, transformation_cache: FeatureTransformationCache, state_manager: Any
+        self, transformation_cache: FeatureTransformationCache, state_manager: StateManager
     ) -> Tensor:
         """Return [batch, variable_shape...]."""
 
@@ -152,7 +153,7 @@ class SequenceDenseColumn(FeatureColumn):
 
     @abc.abstractmethod
     def get_sequence_dense_tensor(
-        self, transformation_cache: FeatureTransformationCache, state_manager: Any
+        self, transformation_cache: FeatureTransformationCache, state_manager: StateManager
     ) -> TensorSequenceLengthPair:
         """Return values and lengths of sequences."""
 
@@ -168,7 +169,7 @@ class FeatureTransformationCache:
         self._features = dict(features)
         self._made: dict[Any, Any] = {}
 
-    def get(self, key: Any, state_manager: Any, training: Any = None) -> Any:
+    def get(self, key: object, state_manager: StateManager, training: bool | None = None) -> Any:
         """Return a feature by its key, or what a column makes of features.
 
         Raises: ValueError for a key that no feature has; TypeError for neither key nor column.
@@ -214,13 +215,13 @@ def _as_feature(raw: Any) -> Any:
     return raw if isinstance(raw, (SparseTensor, RaggedTensor)) else convert_to_tensor(raw)
 
 
-def _as_column(feature: Any) -> Any:
+def _as_column(feature: TensorLike) -> Any:
     if isinstance(feature, SparseTensor):
         return reshape(feature, [-1, 1])
     return apply_op("ExpandDims", feature, -1)
 
 
-def as_sparse(feature: Any, ignored: Any = None) -> SparseTensor:
+def as_sparse(feature: TensorLike, ignored: Any = None) -> SparseTensor:
     """Return a feature as a sparse tensor without the values that stand for none.
 
     Args:
@@ -244,13 +245,13 @@ def as_sparse(feature: Any, ignored: Any = None) -> SparseTensor:
 # ---- arguments of columns
 
 
-def check_key(key: Any) -> None:
+def check_key(key: str) -> None:
     """Raise ValueError for a key of a feature that is no text."""
     if not isinstance(key, str):
         raise ValueError(f"key must be a string. Got: type {type(key)}. Given key: {key}.")
 
 
-def check_ids(dtype: Any, prefix: str) -> None:
+def check_ids(dtype: DType, prefix: str) -> None:
     """Raise ValueError for a type that is neither string nor integer."""
     if dtype is not dtypes.string and not dtype.is_integer:
         raise ValueError(f"{prefix} dtype must be string or integer. dtype: {dtype}.")
@@ -269,7 +270,7 @@ def shape_argument(shape: Any, key: str) -> tuple[int, ...]:
     return tuple(int(size) for size in sizes)
 
 
-def default_argument(shape: tuple[int, ...], given: Any, dtype: Any, key: str) -> Any:
+def default_argument(shape: tuple[int, ...], given: Any, dtype: DType, key: str) -> Any:
     """Return the default of a feature as nested tuples of its shape; None for none.
 
     Raises: TypeError for a default of another kind; ValueError for one of another shape.

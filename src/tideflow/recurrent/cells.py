@@ -15,7 +15,7 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
-from tideflow.graph.types import DTypeLike
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export, exports
 from tideflow.ops.framework import get_static_value, nest
 from tideflow.ops.framework.constants import zeros
@@ -23,7 +23,7 @@ from tideflow.ops.math.clipping import clip_by_value
 from tideflow.ops.nn.activations import tanh
 from tideflow.ops.state import Ones, Zeros, variable_scope
 from tideflow.ops.state.partitioners import fixed_size_partitioner
-from tideflow.ops.state.scopes import get_variable_scope
+from tideflow.ops.state.scopes import VariableScope, get_variable_scope
 from tideflow.recurrent.layer import InputSpec, Layer
 from tideflow.wire import dtypes
 
@@ -31,7 +31,7 @@ Initializer = Callable[..., Any] | str | None
 Activation = Callable[..., Any] | str | None
 
 
-def require_cell(name: str, cell: Any) -> None:
+def require_cell(name: str, cell: object) -> None:
     """Raise TypeError for what is no cell.
 
     Args:
@@ -48,7 +48,7 @@ def require_cell(name: str, cell: Any) -> None:
         raise TypeError(f"The argument {name!r} ({cell}) is not an RNNCell: {', '.join(lacking)}.")
 
 
-def with_batch(batch_size: Any, size: Any) -> tuple[Any, TensorShape]:
+def with_batch(batch_size: int | Tensor, size: Any) -> tuple[Any, TensorShape]:
     """Return a shape with the batch in front, as an argument of ops and as far as it is known.
 
     Args:
@@ -64,7 +64,7 @@ def with_batch(batch_size: Any, size: Any) -> tuple[Any, TensorShape]:
     return apply_op("ConcatV2", [batch, convert_to_tensor(tail, dtypes.int32)], 0), static
 
 
-def zeros_for(size: Any, batch_size: Any, dtype: DTypeLike) -> Tensor:
+def zeros_for(size: Any, batch_size: int | Tensor, dtype: DTypeLike) -> Tensor:
     """Return zeros of the shape of `with_batch`."""
     sizes, static = with_batch(batch_size, size)
     made = zeros(sizes, dtype)
@@ -81,7 +81,9 @@ class RNNCell(Layer):
     with variables from get_variable or from `build`; or overrides `__call__`.
     """
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(
+        self, inputs: TensorLike, state: Any, scope: VariableScope | str | None = None
+    ) -> Any:
         """Return the output and the next state of one step.
 
         Args:
@@ -111,7 +113,10 @@ class RNNCell(Layer):
         raise NotImplementedError("Abstract method")
 
     def get_initial_state(
-        self, inputs: Any = None, batch_size: Any = None, dtype: DTypeLike | None = None
+        self,
+        inputs: TensorLike | None = None,
+        batch_size: int | Tensor | None = None,
+        dtype: DTypeLike | None = None,
     ) -> Any:
         """Return the state before the first step, of zeros.
 
@@ -143,7 +148,7 @@ class RNNCell(Layer):
             )
         return self.zero_state(batch_size, dtype)
 
-    def zero_state(self, batch_size: Any, dtype: DTypeLike) -> Any:
+    def zero_state(self, batch_size: int | Tensor, dtype: DTypeLike) -> Any:
         """Return a state of zeros, in the structure of state_size."""
         with get_default_graph().name_scope(type(self).__name__ + "ZeroState"):
             return nest.map_structure(
@@ -154,7 +159,14 @@ class RNNCell(Layer):
 class LayerRNNCell(RNNCell):
     """Base of cells whose variables lie right below the scope that a caller gives."""
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None, *args: Any, **kw: Any) -> Any:
+    def __call__(
+        self,
+        inputs: TensorLike,
+        state: Any,
+        scope: VariableScope | str | None = None,
+        *args: Any,
+        **kw: Any,
+    ) -> Any:
         """Return the output and the next state of one step (see RNNCell)."""
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kw)
 
@@ -183,7 +195,7 @@ def _require_floats(*values: Any) -> None:
             raise ValueError(f"RNN cell only supports floating point inputs, but saw dtype: {tensor.dtype}")  # fmt: skip  # noqa: E501
 
 
-def _depth(shape: Any) -> int:
+def _depth(shape: ShapeLike) -> int:
     sizes = TensorShape(shape).sizes
     depth = sizes[-1] if sizes else None
     if depth is None:
@@ -191,7 +203,7 @@ def _depth(shape: Any) -> int:
     return int(depth)
 
 
-def _affine(parts: Sequence[Any], kernel: Any, bias: Any) -> Tensor:
+def _affine(parts: Sequence[Any], kernel: TensorLike, bias: TensorLike) -> Tensor:
     """Return [part, ...] @ kernel + bias."""
     joined = apply_op("ConcatV2", list(parts), 1) if len(parts) > 1 else parts[0]
     made: Tensor = apply_op("BiasAdd", apply_op("MatMul", joined, kernel), bias)
@@ -253,14 +265,14 @@ class BasicRNNCell(_UnitsCell):
     ) -> None:
         super().__init__(num_units, activation, reuse, name, dtype, kwargs)
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: ShapeLike) -> None:
         """Make kernel [inputs + units, units] and bias [units]."""
         units = self._num_units
         self._kernel = self.add_variable("kernel", shape=[_depth(inputs_shape) + units, units])
         self._bias = self.add_variable("bias", shape=[units], initializer=Zeros())
         self.built = True
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any) -> Any:
         """Return the output twice: it is the next state."""
         _require_floats(inputs, state)
         output = self._activation(_affine([inputs, state], self._kernel, self._bias))
@@ -291,7 +303,7 @@ class GRUCell(_UnitsCell):
         self._kernel_initializer = initializer_of(kernel_initializer)
         self._bias_initializer = initializer_of(bias_initializer)
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: ShapeLike) -> None:
         """Make gates/kernel [inputs + units, 2 * units], candidate/kernel [..., units], biases."""
         units = self._num_units
         rows = _depth(inputs_shape) + units
@@ -308,7 +320,7 @@ class GRUCell(_UnitsCell):
         )
         self.built = True
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any) -> Any:
         """Return the output twice: it is the next state."""
         _require_floats(inputs, state)
         gates = apply_op("Sigmoid", _affine([inputs, state], self._gate_kernel, self._gate_bias))
@@ -348,10 +360,12 @@ class _LSTM(_UnitsCell):
     _forget_bias: float
     _state_is_tuple: bool
 
-    def _packed(self, c: Any, h: Any) -> Any:
+    def _packed(self, c: TensorLike, h: TensorLike) -> Any:
         return LSTMStateTuple(c, h) if self._state_is_tuple else apply_op("ConcatV2", [c, h], 1)
 
-    def _gates(self, inputs: Any, h: Any, kernel: Any, bias: Any) -> Any:
+    def _gates(
+        self, inputs: TensorLike, h: TensorLike, kernel: TensorLike, bias: TensorLike
+    ) -> Any:
         """Return i, j, f and o before their activations; forget_bias is added to f."""
         i, j, f, o = apply_op("Split", 1, _affine([inputs, h], kernel, bias), num_split=4)
         return i, j, f + convert_to_tensor(self._forget_bias, f.dtype), o
@@ -392,14 +406,14 @@ class BasicLSTMCell(_LSTM):
         units = self._num_units
         return LSTMStateTuple(units, units) if self._state_is_tuple else 2 * units
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: ShapeLike) -> None:
         """Make kernel [inputs + units, 4 * units] and bias [4 * units], in the order i, j, f, o."""
         units = self._num_units
         self._kernel = self.add_variable("kernel", shape=[_depth(inputs_shape) + units, 4 * units])
         self._bias = self.add_variable("bias", shape=[4 * units], initializer=Zeros())
         self.built = True
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any) -> Any:
         """Return h, and the next state."""
         _require_floats(inputs, state)
         units = self._num_units
@@ -463,7 +477,7 @@ class LSTMCell(_LSTM):
         sizes = LSTMStateTuple(self._num_units, self.output_size)
         return sizes if self._state_is_tuple else sum(sizes)
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, inputs_shape: ShapeLike) -> None:
         """Make kernel, bias, w_f_diag, w_i_diag, w_o_diag and projection/kernel, as asked for."""
         units, first = self._num_units, self._initializer
         rows = _depth(inputs_shape) + self.output_size
@@ -484,7 +498,7 @@ class LSTMCell(_LSTM):
             )
         self.built = True
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any) -> Any:
         """Return the output, and the next state."""
         _require_floats(inputs, state)
         units = self._num_units
@@ -509,7 +523,7 @@ class LSTMCell(_LSTM):
         return {**super().get_config(), **{name: getattr(self, f"_{name}") for name in names}}
 
 
-def _clipped(x: Any, limit: float | None) -> Any:
+def _clipped(x: TensorLike, limit: float | None) -> Any:
     return x if limit is None else clip_by_value(x, -limit, limit)
 
 

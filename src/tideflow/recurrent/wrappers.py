@@ -14,12 +14,13 @@ from typing import Any
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor, get_default_graph
 from tideflow.graph.shapes import TensorShape
-from tideflow.graph.types import DTypeLike
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import get_static_value, nest
 from tideflow.ops.nn.dropouts import dropout
 from tideflow.ops.random.draws import random_uniform
 from tideflow.ops.state import variable_scope
+from tideflow.ops.state.scopes import VariableScope
 from tideflow.ops.tensor_arrays import TensorArray
 from tideflow.recurrent.cells import LSTMStateTuple, RNNCell, require_cell
 
@@ -29,7 +30,7 @@ Step = Callable[..., Any]
 class _Wrapper(RNNCell):
     """Base of wrappers: sizes and variables are those of the cell inside."""
 
-    def __init__(self, cell: Any, **kwargs: Any) -> None:
+    def __init__(self, cell: RNNCell, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         require_cell("cell", cell)
         self.cell = cell
@@ -60,22 +61,24 @@ class _Wrapper(RNNCell):
         name = "non_trainable_weights" if self.trainable else "weights"
         return list(getattr(self.cell, name, []))
 
-    def zero_state(self, batch_size: Any, dtype: DTypeLike) -> Any:
+    def zero_state(self, batch_size: int | Tensor, dtype: DTypeLike) -> Any:
         """Return the state of zeros of the cell inside."""
         with get_default_graph().name_scope(type(self).__name__ + "ZeroState"):
             return self.cell.zero_state(batch_size, dtype)
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> Any:
+    def __call__(
+        self, inputs: TensorLike, state: Any, scope: VariableScope | str | None = None
+    ) -> Any:
         """Return the output and the next state; `scope` is for the cell inside."""
 
-        def step(inputs: Any, state: Any) -> Any:
+        def step(inputs: TensorLike, state: Any) -> Any:
             # A cell of a user's own may take no scope.
             given = {} if scope is None else {"scope": scope}
             return self.cell(inputs, state, **given)
 
         return self._around(inputs, state, step)
 
-    def _around(self, inputs: Any, state: Any, step: Step) -> Any:
+    def _around(self, inputs: TensorLike, state: Any, step: Step) -> Any:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
@@ -110,10 +113,10 @@ class DropoutWrapper(_Wrapper):
 
     def __init__(
         self,
-        cell: Any,
-        input_keep_prob: Any = 1.0,
-        output_keep_prob: Any = 1.0,
-        state_keep_prob: Any = 1.0,
+        cell: RNNCell,
+        input_keep_prob: TensorLike = 1.0,
+        output_keep_prob: TensorLike = 1.0,
+        state_keep_prob: TensorLike = 1.0,
         variational_recurrent: bool = False,
         input_size: Any = None,
         dtype: DTypeLike | None = None,
@@ -162,7 +165,7 @@ class DropoutWrapper(_Wrapper):
         text = f"{self._seed}{what}_{index}".encode()
         return int(hashlib.md5(text).hexdigest()[:8], 16) & 0x7FFFFFFF
 
-    def _around(self, inputs: Any, state: Any, step: Step) -> Any:
+    def _around(self, inputs: TensorLike, state: Any, step: Step) -> Any:
         if _drops(self._input_keep_prob):
             inputs = self._dropped(inputs, "input", self._input_keep_prob)
         output, new_state = step(inputs, state)
@@ -209,16 +212,16 @@ def _share(name: str, given: Any) -> Any:
     return float(known)
 
 
-def _drops(keep_prob: Any) -> bool:
+def _drops(keep_prob: TensorLike) -> bool:
     return not isinstance(keep_prob, float) or keep_prob < 1
 
 
-def _one_row(size: Any) -> list[Any]:
+def _one_row(size: ShapeLike) -> list[Any]:
     tail = TensorShape(size if isinstance(size, (TensorShape, list, tuple)) else [size])
     return [1, *tail.as_list()]
 
 
-def _masked(value: Tensor, noise: Tensor, keep_prob: Any) -> Tensor:
+def _masked(value: Tensor, noise: Tensor, keep_prob: TensorLike) -> Tensor:
     """Return a value with those elements kept for which noise is at least 1 - keep_prob."""
     share = convert_to_tensor(keep_prob, value.dtype)
     kept = apply_op("Floor", apply_op("AddV2", noise, share))
@@ -248,18 +251,18 @@ class ResidualWrapper(_Wrapper):
     """
 
     def __init__(
-        self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any
+        self, cell: RNNCell, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any
     ) -> None:
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
-    def _around(self, inputs: Any, state: Any, step: Step) -> Any:
+    def _around(self, inputs: TensorLike, state: Any, step: Step) -> Any:
         outputs, new_state = step(inputs, state)
         nest.assert_same_structure(inputs, outputs)
         return (self._residual_fn or _added)(inputs, outputs), new_state
 
 
-def _added(inputs: Any, outputs: Any) -> Any:
+def _added(inputs: TensorLike, outputs: Any) -> Any:
     """Return the sums of leaves.  Raises: ValueError for other shapes."""
 
     def add(given: Any, made: Any) -> Any:
@@ -279,16 +282,16 @@ class DeviceWrapper(_Wrapper):
       device: a name or a function of operations, as for tf.device.
     """
 
-    def __init__(self, cell: Any, device: Any, **kwargs: Any) -> None:
+    def __init__(self, cell: RNNCell, device: Any, **kwargs: Any) -> None:
         super().__init__(cell, **kwargs)
         self._device = device
 
-    def zero_state(self, batch_size: Any, dtype: DTypeLike) -> Any:
+    def zero_state(self, batch_size: int | Tensor, dtype: DTypeLike) -> Any:
         """Return the state of zeros, on the device."""
         with get_default_graph().device(self._device):
             return super().zero_state(batch_size, dtype)
 
-    def _around(self, inputs: Any, state: Any, step: Step) -> Any:
+    def _around(self, inputs: TensorLike, state: Any, step: Step) -> Any:
         with get_default_graph().device(self._device):
             return step(inputs, state)
 
@@ -351,14 +354,14 @@ class MultiRNNCell(RNNCell):
         """The other variables of the cells."""
         return _joined(self._cells, "non_trainable_weights" if self.trainable else "weights")
 
-    def zero_state(self, batch_size: Any, dtype: DTypeLike) -> Any:
+    def zero_state(self, batch_size: int | Tensor, dtype: DTypeLike) -> Any:
         """Return the cells' states of zeros."""
         if not self._state_is_tuple:
             return super().zero_state(batch_size, dtype)
         with get_default_graph().name_scope(type(self).__name__ + "ZeroState"):
             return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: TensorLike, state: Any) -> Any:
         """Return the output of the last cell, and the next states of all."""
         if self._state_is_tuple:
             if not nest.is_nested(state):

@@ -21,6 +21,7 @@ from tideflow.eager.extension_types.extension_type import (
 from tideflow.eager.extension_types.type_specs import TypeSpec
 from tideflow.graph import type_spec as specs
 from tideflow.graph.shapes import TensorShape
+from tideflow.graph.types import TensorLike
 from tideflow.ops.export import export
 from tideflow.ops.framework import nest
 
@@ -29,26 +30,26 @@ class TypeSpecBatchEncoder(abc.ABC):
     """Says how values of a class of specs become tensors whose rows are values."""
 
     @abc.abstractmethod
-    def batch(self, spec: Any, batch_size: int | None) -> Any:
+    def batch(self, spec: TypeSpec, batch_size: int | None) -> Any:
         """Return the spec of a batch; batch_size: of the batch, None if it is not known."""
 
     @abc.abstractmethod
-    def unbatch(self, spec: Any) -> Any:
+    def unbatch(self, spec: TypeSpec) -> Any:
         """Return the spec of a row of values of a spec."""
 
     @abc.abstractmethod
-    def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
+    def encode(self, spec: TypeSpec, value: object, minimum_rank: int = 0) -> Any:
         """Return a value as a structure of what can be stacked.
 
         minimum_rank: how many dimensions all of it must have at least.
         """
 
     @abc.abstractmethod
-    def decode(self, spec: Any, encoded_value: Any) -> Any:
+    def decode(self, spec: TypeSpec, encoded_value: TensorLike) -> Any:
         """Return the value of what `encode` gave, or of stacked or single rows of it."""
 
     @abc.abstractmethod
-    def encoding_specs(self, spec: Any) -> Any:
+    def encoding_specs(self, spec: TypeSpec) -> Any:
         """Return the structure of the specs of what `encode` gives."""
 
 
@@ -63,7 +64,7 @@ class LegacyTypeSpecBatchEncoder(TypeSpecBatchEncoder):
         """Return the spec of a row."""
         return spec._unbatch()
 
-    def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
+    def encode(self, spec: Any, value: object, minimum_rank: int = 0) -> Any:
         """Return the tensors of a value, or those whose rows are its rows.
 
         Raises: ValueError for rows of rows.
@@ -72,7 +73,7 @@ class LegacyTypeSpecBatchEncoder(TypeSpecBatchEncoder):
             raise ValueError(f"{type(spec).__name__}.encode does not support minimum_rank>1.")
         return spec._to_batched_tensor_list(value) if minimum_rank else spec._to_tensor_list(value)
 
-    def decode(self, spec: Any, encoded_value: Any) -> Any:
+    def decode(self, spec: Any, encoded_value: TensorLike) -> Any:
         """Return the value of its tensors."""
         return spec._from_tensor_list(encoded_value)
 
@@ -90,16 +91,16 @@ class _WithRows(TypeSpec):
     def _flat_tensor_specs(self) -> Sequence[Any]:
         return flat_specs(self)
 
-    def _to_tensor_list(self, value: Any) -> list[Any]:
+    def _to_tensor_list(self, value: object) -> list[Any]:
         return tensors_of(self, value, minimum_rank=0)
 
-    def _to_batched_tensor_list(self, value: Any) -> list[Any]:
+    def _to_batched_tensor_list(self, value: object) -> list[Any]:
         return tensors_of(self, value, minimum_rank=1)
 
     def _from_compatible_tensor_list(self, tensor_list: list[Any]) -> Any:
         return value_of(self, iter(tensor_list))
 
-    def to_rows(self, value: Any) -> list[Any]:
+    def to_rows(self, value: object) -> list[Any]:
         """Return tensors each row of which stands for a row of a value."""
         return self._to_batched_tensor_list(value)
 
@@ -137,10 +138,10 @@ class BatchableTypeSpec(_WithRows):
     def _flat_tensor_specs(self) -> Sequence[Any]:
         return _flattened(flat_specs, self._component_specs)
 
-    def _to_tensor_list(self, value: Any) -> list[Any]:
+    def _to_tensor_list(self, value: object) -> list[Any]:
         return _flattened(tensors_of, self._component_specs, self._to_components(value))
 
-    def _to_batched_tensor_list(self, value: Any) -> list[Any]:
+    def _to_batched_tensor_list(self, value: object) -> list[Any]:
         found = _flattened(_rows_of, self._component_specs, self._to_components(value))
         if any(tensor.dims == () for tensor in found):
             raise ValueError(
@@ -159,7 +160,7 @@ class BatchableTypeSpec(_WithRows):
 # ---- values as tensors, and back
 
 
-def flat_specs(spec: Any) -> Sequence[Any]:
+def flat_specs(spec: TypeSpec) -> Sequence[Any]:
     """Return the specs of the tensors that stand for a value in an element."""
     encoder = getattr(spec, "__batch_encoder__", None)
     if encoder is None:
@@ -168,7 +169,7 @@ def flat_specs(spec: Any) -> Sequence[Any]:
     return _flattened(flat_specs, encoder.encoding_specs(spec))
 
 
-def tensors_of(spec: Any, value: Any, minimum_rank: int = 0) -> list[Any]:
+def tensors_of(spec: TypeSpec, value: object, minimum_rank: int = 0) -> list[Any]:
     """Return the tensors that stand for a value; minimum_rank: 1 for tensors of its rows."""
     encoder = getattr(spec, "__batch_encoder__", None)
     if encoder is None:
@@ -181,11 +182,11 @@ def tensors_of(spec: Any, value: Any, minimum_rank: int = 0) -> list[Any]:
     )
 
 
-def _rows_of(spec: Any, value: Any) -> list[Any]:
+def _rows_of(spec: TypeSpec, value: object) -> list[Any]:
     return tensors_of(spec, value, minimum_rank=1)
 
 
-def value_of(spec: Any, given: Iterator[Any]) -> Any:
+def value_of(spec: TypeSpec, given: Iterator[Any]) -> Any:
     """Return the value that the next tensors stand for."""
     encoder = getattr(spec, "__batch_encoder__", None)
     if encoder is None:
@@ -210,7 +211,7 @@ class ExtensionTypeBatchEncoder(TypeSpecBatchEncoder):
     A subclass may do so in another way; an extension type has it as `__batch_encoder__`.
     """
 
-    def batch(self, spec: Any, batch_size: int | None) -> Any:
+    def batch(self, spec: TypeSpec, batch_size: int | None) -> Any:
         """Return the spec of a batch: with one dimension more in all specs and shapes."""
 
         def grown(leaf: Any) -> Any:
@@ -220,7 +221,7 @@ class ExtensionTypeBatchEncoder(TypeSpecBatchEncoder):
 
         return _with_each(spec, grown)
 
-    def unbatch(self, spec: Any) -> Any:
+    def unbatch(self, spec: TypeSpec) -> Any:
         """Return the spec of a row: with one dimension less in all specs and shapes."""
 
         def lessened(leaf: Any) -> Any:
@@ -230,15 +231,15 @@ class ExtensionTypeBatchEncoder(TypeSpecBatchEncoder):
 
         return _with_each(spec, lessened)
 
-    def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
+    def encode(self, spec: TypeSpec, value: object, minimum_rank: int = 0) -> Any:
         """Return the tensors, and what is made of tensors, that a value has."""
         return spec._to_components(value)
 
-    def decode(self, spec: Any, encoded_value: Any) -> Any:
+    def decode(self, spec: TypeSpec, encoded_value: TensorLike) -> Any:
         """Return the value of what it is made of."""
         return spec._from_components(encoded_value)
 
-    def encoding_specs(self, spec: Any) -> Any:
+    def encoding_specs(self, spec: TypeSpec) -> Any:
         """Return the specs of what a value is made of."""
         return spec._component_specs
 

@@ -8,7 +8,7 @@ Source: the methods _linop_* of tensorflow/python/ops/linalg/linear_operator*.py
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, TypeAlias
 
 from tideflow.eager.linear_operators import algebra, hints
 from tideflow.eager.linear_operators.base import LinearOperator
@@ -30,31 +30,36 @@ from tideflow.eager.linear_operators.identity import (
 from tideflow.eager.linear_operators.products import (
     LinearOperatorComposition,
     LinearOperatorKronecker,
+    ManyOperators,
 )
 from tideflow.eager.linear_operators.reflections import LinearOperatorHouseholder
 from tideflow.eager.linear_operators.tensors import cast, filled
 from tideflow.eager.linear_operators.wrapping import LinearOperatorAdjoint, LinearOperatorInversion
 from tideflow.graph.building import apply_op, convert_to_tensor
+from tideflow.graph.types import TensorLike
 from tideflow.ops.framework import conj
 from tideflow.ops.linalg import cholesky
+
+_Diagonal: TypeAlias = LinearOperatorDiag | LinearOperatorScaledIdentity
+_OfSquares: TypeAlias = LinearOperatorBlockDiag | LinearOperatorKronecker
 
 _FACTOR: hints.Hints = {"is_non_singular": True, "is_self_adjoint": None, "is_square": True}
 _DIAGONAL_FACTOR: hints.Hints = dict.fromkeys(hints.HINTS, True)
 
 
-def _left(left: Any, right: Any) -> Any:
+def _left(left: LinearOperator, right: LinearOperator) -> Any:
     return left
 
 
-def _right(left: Any, right: Any) -> Any:
+def _right(left: LinearOperator, right: LinearOperator) -> Any:
     return right
 
 
-def _itself(one: Any) -> Any:
+def _itself(one: LinearOperator) -> Any:
     return one
 
 
-def _zeros(zeros: Any, other: Any) -> Any:
+def _zeros(zeros: LinearOperatorZeros, other: LinearOperator) -> Any:
     if not zeros.is_square or not other.is_square:
         raise ValueError(
             "Matmul with non-square `LinearOperator`s or non-square `LinearOperatorZeros` not "
@@ -66,68 +71,69 @@ def _zeros(zeros: Any, other: Any) -> Any:
 # ---- products and quotients
 
 
-def _composed(left: Any, right: Any) -> Any:
+def _composed(left: LinearOperator, right: LinearOperator) -> Any:
     return LinearOperatorComposition([left, right], **hints.any_product(left, right))
 
 
-def _composed_quotient(left: Any, right: Any) -> Any:
+def _composed_quotient(left: LinearOperator, right: LinearOperator) -> Any:
     inverse = LinearOperatorInversion(left)
     return LinearOperatorComposition([inverse, right], **hints.any_product(left, right))
 
 
-def _triangular_hints(left: Any, right: Any) -> hints.Hints:
+def _triangular_hints(left: LinearOperator, right: LinearOperator) -> hints.Hints:
     return {**hints.commuting_product(left, right), "is_positive_definite": None}
 
 
-def _diagonal(one: Any) -> Any:
+def _diagonal(one: _Diagonal) -> Any:
     """Return a diagonal, or what stretches to it: the multiplier of a scaled identity."""
-    is_scaled = isinstance(one, LinearOperatorScaledIdentity)
-    return convert_to_tensor(one.multiplier)[..., None] if is_scaled else one.diag
+    if isinstance(one, LinearOperatorScaledIdentity):
+        return convert_to_tensor(one.multiplier)[..., None]
+    return one.diag
 
 
-def _diagonals_multiplied(left: Any, right: Any) -> Any:
+def _diagonals_multiplied(left: _Diagonal, right: _Diagonal) -> Any:
     found = hints.commuting_product(left, right)
     return LinearOperatorDiag(_diagonal(left) * _diagonal(right), **found)
 
 
-def _diagonals_divided(left: Any, right: Any) -> Any:
+def _diagonals_divided(left: _Diagonal, right: _Diagonal) -> Any:
     found = hints.commuting_product(left, right)
     return LinearOperatorDiag(_diagonal(right) / _diagonal(left), **found)
 
 
-def _scaled(left: Any, right: Any, multiplier: Any) -> Any:
+def _scaled(left: LinearOperator, right: LinearOperator, multiplier: TensorLike) -> Any:
     found = hints.commuting_product(left, right)
     return LinearOperatorScaledIdentity(left.domain_dimension_tensor(), multiplier, **found)
 
 
-def _rows_scaled(left: Any, right: Any) -> Any:
+def _rows_scaled(left: LinearOperatorDiag, right: LinearOperator) -> Any:
     tril = convert_to_tensor(left.diag)[..., None] * right.to_dense()
     return LinearOperatorLowerTriangular(tril, **_triangular_hints(left, right))
 
 
-def _rows_divided(left: Any, right: Any) -> Any:
+def _rows_divided(left: LinearOperatorDiag, right: LinearOperator) -> Any:
     tril = right.to_dense() / convert_to_tensor(left.diag)[..., None]
     return LinearOperatorLowerTriangular(tril, **_triangular_hints(left, right))
 
 
-def _columns_scaled(left: Any, right: Any) -> Any:
+def _columns_scaled(left: LinearOperator, right: LinearOperatorDiag) -> Any:
     tril = left.to_dense() * convert_to_tensor(right.diag)[..., None, :]
     return LinearOperatorLowerTriangular(tril, **_triangular_hints(right, left))
 
 
-def _circulants_multiplied(left: Any, right: Any) -> Any:
+def _circulants_multiplied(left: CirculantOperator, right: CirculantOperator) -> Any:
     if type(left) is not type(right):
         return _composed(left, right)
     return left.with_spectrum(left.spectrum * right.spectrum, hints.commuting_product(left, right))
 
 
-def _circulants_divided(left: Any, right: Any) -> Any:
+def _circulants_divided(left: CirculantOperator, right: CirculantOperator) -> Any:
     if type(left) is not type(right):
         return _composed_quotient(left, right)
     return left.with_spectrum(right.spectrum / left.spectrum, hints.commuting_product(left, right))
 
 
-def _require_same_blocks(left: Any, right: Any, what: str) -> None:
+def _require_same_blocks(left: ManyOperators, right: ManyOperators, what: str) -> None:
     if len(left.operators) != len(right.operators):
         raise ValueError(f"Can not efficiently {what} when number of blocks differ.")
     for one, other in zip(left.operators, right.operators):
@@ -138,18 +144,18 @@ def _require_same_blocks(left: Any, right: Any, what: str) -> None:
             )
 
 
-def _of_blocks(left: Any, right: Any, blocks: list[Any]) -> Any:
+def _of_blocks(left: LinearOperator, right: LinearOperator, blocks: list[Any]) -> Any:
     non_singular = hints.non_singular_product(left, right)
     return LinearOperatorBlockDiag(blocks, is_non_singular=non_singular, is_square=True)
 
 
-def _blocks_multiplied(left: Any, right: Any) -> Any:
+def _blocks_multiplied(left: ManyOperators, right: ManyOperators) -> Any:
     _require_same_blocks(left, right, "multiply two `LinearOperatorBlockDiag`s together")
     pairs = zip(left.operators, right.operators)
     return _of_blocks(left, right, [one.matmul(other) for one, other in pairs])
 
 
-def _blocks_divided(left: Any, right: Any) -> Any:
+def _blocks_divided(left: ManyOperators, right: ManyOperators) -> Any:
     _require_same_blocks(left, right, "solve `LinearOperatorBlockDiag`")
     pairs = zip(left.operators, right.operators)
     return _of_blocks(left, right, [one.solve(other) for one, other in pairs])
@@ -158,7 +164,7 @@ def _blocks_divided(left: Any, right: Any) -> Any:
 # ---- sums
 
 
-def _sum_hints(left: Any, right: Any) -> hints.Hints:
+def _sum_hints(left: LinearOperator, right: LinearOperator) -> hints.Hints:
     positive = True if left.is_positive_definite and right.is_positive_definite else None
     return {
         "is_non_singular": positive,
@@ -167,67 +173,67 @@ def _sum_hints(left: Any, right: Any) -> hints.Hints:
     }
 
 
-def _multiplier(one: Any) -> Any:
+def _multiplier(one: LinearOperator) -> Any:
     if isinstance(one, LinearOperatorScaledIdentity):
         return one.multiplier
     return filled(one.batch_shape_tensor(), 1, one.dtype)
 
 
-def _scalars_added(left: Any, right: Any) -> Any:
+def _scalars_added(left: LinearOperator, right: LinearOperator) -> Any:
     found = _multiplier(left) + _multiplier(right)
     rows = left.range_dimension_tensor()
     return LinearOperatorScaledIdentity(rows, found, **_sum_hints(left, right))
 
 
-def _diagonals_added(left: Any, right: Any) -> Any:
+def _diagonals_added(left: LinearOperator, right: LinearOperator) -> Any:
     return LinearOperatorDiag(left.diag_part() + right.diag_part(), **_sum_hints(left, right))
 
 
-def _triangles_added(left: Any, right: Any) -> Any:
+def _triangles_added(left: LinearOperator, right: LinearOperator) -> Any:
     found = left.to_dense() + right.to_dense()
     return LinearOperatorLowerTriangular(found, **_sum_hints(left, right))
 
 
-def _matrices_added(left: Any, right: Any) -> Any:
+def _matrices_added(left: LinearOperator, right: LinearOperator) -> Any:
     return LinearOperatorFullMatrix(left.to_dense() + right.to_dense(), **_sum_hints(left, right))
 
 
 # ---- adjoints, inverses and Cholesky factors
 
 
-def _diag_with(one: Any, diag: Any) -> Any:
+def _diag_with(one: LinearOperator, diag: TensorLike) -> Any:
     return LinearOperatorDiag(diag, **hints.hints_of(one))
 
 
-def _scaled_with(one: Any, multiplier: Any, **settled: Any) -> Any:
+def _scaled_with(one: LinearOperator, multiplier: TensorLike, **settled: Any) -> Any:
     rows = one.domain_dimension_tensor()
     return LinearOperatorScaledIdentity(rows, multiplier, **{**hints.hints_of(one), **settled})
 
 
-def _each_adjoint(one: Any) -> Any:
+def _each_adjoint(one: _OfSquares) -> Any:
     parts = [part.adjoint() for part in one.operators]
     return type(one)(parts, **{**hints.hints_of(one), "is_square": True})
 
 
-def _each_inverse(one: Any) -> Any:
+def _each_inverse(one: _OfSquares) -> Any:
     parts = [part.inverse() for part in one.operators]
     return type(one)(parts, **{**hints.hints_of(one), "is_square": True})
 
 
-def _each_cholesky(one: Any) -> Any:
+def _each_cholesky(one: _OfSquares) -> Any:
     return type(one)([part.cholesky() for part in one.operators], **_FACTOR)
 
 
-def _identity_factor(one: Any) -> Any:
+def _identity_factor(one: LinearOperatorIdentity) -> Any:
     return type(one)(**{**one.parameters, "name": "LinearOperatorIdentity"})
 
 
-def _dense_factor(one: Any) -> Any:
+def _dense_factor(one: LinearOperator) -> Any:
     settled = {**_FACTOR, "is_self_adjoint": False}
     return LinearOperatorLowerTriangular(cholesky(one.to_dense()), **settled)
 
 
-def _composed_factor(one: Any) -> Any:
+def _composed_factor(one: LinearOperatorComposition) -> Any:
     """Return L, its diagonal made positive, for L @ L.H with a lower triangular L."""
     parts = one.operators
     is_known = isinstance(parts[0], LinearOperatorLowerTriangular)
@@ -246,12 +252,12 @@ _DIAGONALS = (*_SCALARS, LinearOperatorDiag)
 _TRIANGLES = (*_DIAGONALS, LinearOperatorLowerTriangular)
 
 
-def _plain(one: Any) -> Any:
+def _plain(one: LinearOperator) -> Any:
     kinds = (*_TRIANGLES, LinearOperatorFullMatrix)
     return one if isinstance(one, kinds) else LinearOperatorFullMatrix(one.to_dense())
 
 
-def _inverse_of_blocks(one: Any) -> Any:
+def _inverse_of_blocks(one: LinearOperatorBlockLowerTriangular) -> Any:
     """Invert block by block: the last row follows from the inverse of the rows above it."""
     settled = {**hints.hints_of(one), "is_square": True}
     *above, (*row, corner) = one.operators

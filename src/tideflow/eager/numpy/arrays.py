@@ -15,7 +15,7 @@ from tideflow.eager.numpy.conversions import keeps_weak
 from tideflow.eager.numpy.promotion import common_type, default_float, own_type, result_type
 from tideflow.graph.building import apply_op, convert_to_tensor
 from tideflow.graph.graph import Tensor
-from tideflow.graph.types import DTypeLike, TensorLike
+from tideflow.graph.types import DTypeLike, ShapeLike, TensorLike
 from tideflow.ops.array import diagonals
 from tideflow.ops.control_flow import cond_v2
 from tideflow.ops.export import export_v2, export_value_v2
@@ -47,14 +47,14 @@ def shape(x: Tensor) -> Any:
     return np.array(x.dims, np.int32)
 
 
-def equals(a: Any, b: Any) -> Any:
+def equals(a: TensorLike | None, b: TensorLike | None) -> Any:
     """Return whether two sizes, or ranks, are the same: a bool, or a tensor."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return apply_op("Equal", a, b)
     return a == b
 
 
-def choose(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+def choose(condition: TensorLike, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     """Return what one of two functions gives; both are in the graph where it shows only later.
 
     condition: a bool, or a scalar tensor.
@@ -76,12 +76,12 @@ def axis_within(axis: Any, count: Any) -> Any:
 # ---- arguments as tensors
 
 
-def is_of(x: Any, dtype: Any) -> bool:
+def is_of(x: TensorLike, dtype: DTypeLike) -> bool:
     """Whether a value is a tensor of a type."""
     return isinstance(x, Tensor) and x.dtype.base_dtype == dtype
 
 
-def as_tensor(value: Any, dtype: DType | None = None) -> Tensor:
+def as_tensor(value: TensorLike, dtype: DType | None = None) -> Tensor:
     """Return a value as a tensor of the type given, or of the type that NumPy gives it."""
     if isinstance(value, Tensor):
         made: Tensor = value if dtype is None else cast(value, dtype)
@@ -98,7 +98,7 @@ def promoted(*values: Any) -> list[Any]:
     return [value if is_of(value, dtype) else as_tensor(value, dtype) for value in values]
 
 
-def promoted_pair(x: Any, y: Any) -> list[Any]:
+def promoted_pair(x: TensorLike, y: Any) -> list[Any]:
     """Return two values as tensors of the type that they have in common by NumPy's rules."""
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype is y.dtype:
         return [x, y]
@@ -183,26 +183,26 @@ def copy(a: TensorLike) -> Any:
 # ---- tensors of a shape
 
 
-def _asked_for(dtype: Any) -> DType:
+def _asked_for(dtype: DTypeLike | None) -> DType:
     if not dtype:
         raise TypeError("an element type is wanted; None is none")
     return result_type(dtype)
 
 
 @export_v2("experimental.numpy.zeros")
-def zeros(shape: Any, dtype: DTypeLike | None = float) -> Tensor:
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = float) -> Tensor:
     """Return zeros of a shape: float64 unless another type is given."""
     return constants.zeros(shape, result_type(dtype) if dtype else default_float())
 
 
 @export_v2("experimental.numpy.ones")
-def ones(shape: Any, dtype: DTypeLike | None = float) -> Tensor:
+def ones(shape: ShapeLike, dtype: DTypeLike | None = float) -> Tensor:
     """Return ones of a shape: float64 unless another type is given."""
     return constants.ones(shape, _asked_for(dtype))
 
 
 @export_v2("experimental.numpy.empty")
-def empty(shape: Any, dtype: DTypeLike | None = float) -> Tensor:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = float) -> Tensor:
     """Return a tensor of a shape, which nothing says more of: zeros."""
     return zeros(shape, dtype)
 
@@ -229,7 +229,7 @@ def ones_like(a: TensorLike, dtype: DTypeLike | None = None) -> Any:
 
 
 @export_v2("experimental.numpy.full")
-def full(shape: Any, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Any:
+def full(shape: ShapeLike, fill_value: TensorLike, dtype: DTypeLike | None = None) -> Any:
     """Return a value broadcast to a shape, a number or a vector."""
     if not isinstance(shape, Tensor):
         shape = convert_to_tensor(shape, dtype_hint=dtypes.int32)
@@ -244,7 +244,7 @@ def full_like(
     dtype: DTypeLike | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
 ) -> Any:
     """Return a value broadcast to the shape of another, of its type unless one is given.
 
@@ -258,13 +258,13 @@ def full_like(
 
 
 @export_v2("experimental.numpy.broadcast_to")
-def broadcast_to(array: TensorLike, shape: Any) -> Any:
+def broadcast_to(array: TensorLike, shape: ShapeLike) -> Any:
     """Return a value broadcast to a shape."""
     return full(shape, array)
 
 
 @export_v2("experimental.numpy.eye")
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike | None = float) -> Any:
+def eye(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = float) -> Any:
     """Return a matrix of N rows and M columns (N) with ones on its diagonal k."""
     kind = _asked_for(dtype)
     rows, columns, at = int(N), int(M or N), int(k)
@@ -276,13 +276,13 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: DTypeLike | None = float) -> A
 
 
 @export_v2("experimental.numpy.identity")
-def identity(n: Any, dtype: DTypeLike | None = float) -> Any:
+def identity(n: TensorLike, dtype: DTypeLike | None = float) -> Any:
     """Return a square matrix with ones on its diagonal."""
     return eye(n, n, dtype=dtype)
 
 
 @export_v2("experimental.numpy.tri")
-def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Any:
+def tri(N: Any, M: Any = None, k: int = 0, dtype: DTypeLike | None = None) -> Any:
     """Return a matrix with ones on its diagonal k and below."""
     columns = N if M is None else M
     kind = result_type(float if dtype is None else dtype)

@@ -44,7 +44,7 @@ Reduce = Callable[..., Any]
 def _reduced(
     reduce: Reduce,
     a: TensorLike,
-    axis: Any,
+    axis: TensorLike | None,
     dtype: DTypeLike | None,
     keepdims: bool | None,
     integers_as: Callable[[DType], DType],
@@ -87,7 +87,10 @@ def _as_they_are(dtype: DType) -> DType:
 @export_v2("experimental.numpy.sum")
 @keeps_weak
 def sum(
-    a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool | None = None
+    a: TensorLike,
+    axis: TensorLike | None = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Return the sum along axes (None: all); integers are added up in 64 bits, bools too."""
     return _reduced(reducing.reduce_sum, a, axis, dtype, keepdims, _widened, reducing.reduce_any)
@@ -96,7 +99,10 @@ def sum(
 @export_v2("experimental.numpy.prod")
 @keeps_weak
 def prod(
-    a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool | None = None
+    a: TensorLike,
+    axis: TensorLike | None = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Return the product along axes (see sum)."""
     return _reduced(reducing.reduce_prod, a, axis, dtype, keepdims, _widened, reducing.reduce_all)
@@ -106,7 +112,7 @@ def prod(
 @keeps_weak
 def mean(
     a: TensorLike,
-    axis: Any = None,
+    axis: TensorLike | None = None,
     dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool | None = None,
@@ -118,7 +124,7 @@ def mean(
 
 @export_v2("experimental.numpy.std")
 @keeps_weak
-def std(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
+def std(a: TensorLike, axis: TensorLike | None = None, keepdims: bool | None = None) -> Any:
     """Return the standard deviation along axes (None: all)."""
     return _reduced(reducing.reduce_std, a, axis, None, keepdims, _as_floats)
 
@@ -127,7 +133,7 @@ def std(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
 @keeps_weak
 def var(
     a: TensorLike,
-    axis: Any = None,
+    axis: TensorLike | None = None,
     dtype: DTypeLike | None = None,
     out: None = None,
     ddof: int = 0,
@@ -139,7 +145,7 @@ def var(
     """
     _without_out(out)
 
-    def deviation(x: Tensor, axis: Any, keepdims: bool) -> Any:
+    def deviation(x: Tensor, axis: TensorLike | None, keepdims: bool) -> Any:
         return _variance_below(x, axis, keepdims, ddof)
 
     reduce = deviation if ddof else reducing.reduce_variance
@@ -148,7 +154,7 @@ def var(
     return cast(found, as_dtype(dtype)) if dtype else found
 
 
-def _variance_below(x: Any, axis: Any, keepdims: bool, ddof: int) -> Any:
+def _variance_below(x: Tensor, axis: TensorLike | None, keepdims: bool, ddof: int) -> Any:
     distance = x - reducing.reduce_mean(x, axis, True)
     if x.dtype.is_complex:
         squares = cast(apply_op("Real", distance * apply_op("Conj", distance),
@@ -173,7 +179,7 @@ def _without_out(out: object) -> None:
 
 
 def _extreme(of_numbers: Reduce, of_bools: Reduce) -> Reduce:
-    def reduce(x: Tensor, axis: Any, keepdims: bool) -> Any:
+    def reduce(x: Tensor, axis: TensorLike | None, keepdims: bool) -> Any:
         return (of_bools if x.dtype.is_bool else of_numbers)(x, axis, keepdims)
 
     return reduce
@@ -185,7 +191,9 @@ _MIN = _extreme(reducing.reduce_min, reducing.reduce_all)
 
 @export_v2("experimental.numpy.amax")
 @keeps_weak
-def amax(a: TensorLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def amax(
+    a: TensorLike, axis: TensorLike | None = None, out: None = None, keepdims: bool | None = None
+) -> Any:
     """Return the greatest element along axes (None: all); of bools, whether any is."""
     _without_out(out)
     return _reduced(_MAX, a, axis, None, keepdims, _as_they_are)
@@ -193,7 +201,9 @@ def amax(a: TensorLike, axis: Any = None, out: None = None, keepdims: bool | Non
 
 @export_v2("experimental.numpy.amin")
 @keeps_weak
-def amin(a: TensorLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Any:
+def amin(
+    a: TensorLike, axis: TensorLike | None = None, out: None = None, keepdims: bool | None = None
+) -> Any:
     """Return the least element along axes (None: all); of bools, whether all are."""
     _without_out(out)
     return _reduced(_MIN, a, axis, None, keepdims, _as_they_are)
@@ -201,38 +211,38 @@ def amin(a: TensorLike, axis: Any = None, out: None = None, keepdims: bool | Non
 
 @export_v2("experimental.numpy.max")
 @keeps_weak
-def max(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
+def max(a: TensorLike, axis: TensorLike | None = None, keepdims: bool | None = None) -> Any:
     """Return the greatest element along axes (see amax)."""
     return amax(a, axis=axis, keepdims=keepdims)
 
 
 @export_v2("experimental.numpy.min")
 @keeps_weak
-def min(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
+def min(a: TensorLike, axis: TensorLike | None = None, keepdims: bool | None = None) -> Any:
     """Return the least element along axes (see amin)."""
     return amin(a, axis=axis, keepdims=keepdims)
 
 
 @export_v2("experimental.numpy.ptp")
-def ptp(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
+def ptp(a: TensorLike, axis: TensorLike | None = None, keepdims: bool | None = None) -> Any:
     """Return the distance of the greatest and the least element along axes (None: all)."""
     return amax(a, axis=axis, keepdims=keepdims) - amin(a, axis=axis, keepdims=keepdims)
 
 
 @export_v2("experimental.numpy.all")
-def all(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
+def all(a: TensorLike, axis: TensorLike | None = None, keepdims: bool | None = None) -> Any:
     """Return whether all elements along axes (None: all) are; numbers are where they are not 0."""
     return reducing.reduce_all(as_tensor(a, dtypes.bool_), axis, keepdims)
 
 
 @export_v2("experimental.numpy.any")
-def any(a: TensorLike, axis: Any = None, keepdims: bool | None = None) -> Any:
+def any(a: TensorLike, axis: TensorLike | None = None, keepdims: bool | None = None) -> Any:
     """Return whether any element along axes (None: all) is; numbers are where they are not 0."""
     return reducing.reduce_any(as_tensor(a, dtypes.bool_), axis, keepdims)
 
 
 @export_v2("experimental.numpy.count_nonzero")
-def count_nonzero(a: TensorLike, axis: Any = None) -> Any:
+def count_nonzero(a: TensorLike, axis: TensorLike | None = None) -> Any:
     """Return how many elements along axes (None: all) are not 0, as int64."""
     return reducing.count_nonzero(asarray(a), axis)
 
@@ -249,7 +259,10 @@ def _with_nan_as(a: TensorLike, value: int) -> Any:
 
 @export_v2("experimental.numpy.nansum")
 def nansum(
-    a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool | None = False
+    a: TensorLike,
+    axis: TensorLike | None = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool | None = False,
 ) -> Any:
     """Return the sum along axes (None: all) without NaNs."""
     return sum(_with_nan_as(a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
@@ -257,7 +270,10 @@ def nansum(
 
 @export_v2("experimental.numpy.nanprod")
 def nanprod(
-    a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool | None = False
+    a: TensorLike,
+    axis: TensorLike | None = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool | None = False,
 ) -> Any:
     """Return the product along axes (None: all) without NaNs."""
     return prod(_with_nan_as(a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
@@ -266,7 +282,10 @@ def nanprod(
 @export_v2("experimental.numpy.nanmean")
 @keeps_weak
 def nanmean(
-    a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None, keepdims: bool | None = None
+    a: TensorLike,
+    axis: TensorLike | None = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Return the mean along axes (None: all) without NaNs; NaN where there is nothing else."""
     x = asarray(a)
@@ -283,7 +302,7 @@ def nanmean(
 def average(
     a: TensorLike,
     axis: int | None = None,
-    weights: TensorLike | None = None,
+    weights: Any = None,
     returned: bool = False,
 ) -> Any:
     """Return the mean along an axis (None: of all), in which elements have weights.
@@ -315,7 +334,7 @@ def _plain_average(x: Tensor, axis: int | None) -> tuple[Any, Any]:
     return reducing.reduce_mean(x, axis), cast(count, x.dtype)
 
 
-def _weighted_average(x: Any, weights: Any, axis: int | None) -> tuple[Any, Any]:
+def _weighted_average(x: Tensor, weights: Any, axis: int | None) -> tuple[Any, Any]:
     def of_one_shape() -> tuple[Any, Any]:
         sizes, others = apply_op("Shape", x), apply_op("Shape", weights)
         fits = reducing.reduce_all(apply_op("Equal", sizes, others, incompatible_shape_error=False))
@@ -340,7 +359,9 @@ def _weighted_average(x: Any, weights: Any, axis: int | None) -> tuple[Any, Any]
 # ---- running sums
 
 
-def _scanned(scan: Any, a: TensorLike, axis: Any, dtype: DTypeLike | None) -> Any:
+def _scanned(
+    scan: Callable[..., Any], a: TensorLike, axis: TensorLike | None, dtype: DTypeLike | None
+) -> Any:
     x = asarray(a, dtype)
     if dtype is None and x.dtype.is_integer:
         x = cast(x, as_dtype(np.promote_types(x.dtype.as_numpy_dtype, int)))
@@ -351,14 +372,14 @@ def _scanned(scan: Any, a: TensorLike, axis: Any, dtype: DTypeLike | None) -> An
 
 @export_v2("experimental.numpy.cumsum")
 @keeps_weak
-def cumsum(a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None) -> Any:
+def cumsum(a: TensorLike, axis: TensorLike | None = None, dtype: DTypeLike | None = None) -> Any:
     """Return running sums along an axis (None: of all elements in a row), of integers in int64."""
     return _scanned(scans.cumsum, a, axis, dtype)
 
 
 @export_v2("experimental.numpy.cumprod")
 @keeps_weak
-def cumprod(a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None) -> Any:
+def cumprod(a: TensorLike, axis: TensorLike | None = None, dtype: DTypeLike | None = None) -> Any:
     """Return running products along an axis (see cumsum)."""
     return _scanned(scans.cumprod, a, axis, dtype)
 
@@ -366,19 +387,19 @@ def cumprod(a: TensorLike, axis: Any = None, dtype: DTypeLike | None = None) -> 
 # ---- places and orders
 
 
-def _place(find: Any, a: TensorLike, axis: Any) -> Any:
+def _place(find: Callable[..., Any], a: TensorLike, axis: TensorLike | None) -> Any:
     x = asarray(a)
     return find(apply_op("Reshape", x, [-1]) if axis is None else at_least(1, x), axis)
 
 
 @export_v2("experimental.numpy.argmax")
-def argmax(a: TensorLike, axis: Any = None) -> Any:
+def argmax(a: TensorLike, axis: TensorLike | None = None) -> Any:
     """Return where the greatest element is along an axis (None: among all), as int64."""
     return _place(reducing.argmax, a, axis)
 
 
 @export_v2("experimental.numpy.argmin")
-def argmin(a: TensorLike, axis: Any = None) -> Any:
+def argmin(a: TensorLike, axis: TensorLike | None = None) -> Any:
     """Return where the least element is along an axis (None: among all), as int64."""
     return _place(reducing.argmin, a, axis)
 

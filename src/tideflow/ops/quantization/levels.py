@@ -11,7 +11,7 @@ Source: tensorflow/core/kernels/quantization_utils.h.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tideflow.wire import errors
 from tideflow.wire.dtypes import DType
 
 F = np.float32
+# Floats that quantised numbers stand for, and an end of a range of them.
+Floats: TypeAlias = "Array | np.floating[Any]"
+End: TypeAlias = "np.floating[Any] | float"
 
 QUANTIZED = "{qint8, quint8, qint32, qint16, quint16}"
 
@@ -35,13 +38,13 @@ def ends(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def round_away(x: Any) -> Any:
+def round_away(x: Floats) -> Any:
     """Return x rounded to whole numbers, half away from zero."""
     whole = np.trunc(x)
     return whole + np.copysign((np.abs(x - whole) >= 0.5).astype(x.dtype), x)
 
 
-def scalar(value: Any, what: str) -> Any:
+def scalar(value: Floats, what: str) -> Any:
     """Return an end of a range.  Raises: InvalidArgumentError for what is no scalar."""
     if np.ndim(value):
         raise errors.InvalidArgumentError(
@@ -50,7 +53,7 @@ def scalar(value: Any, what: str) -> Any:
     return F(value)
 
 
-def only_one(value: Any, what: str) -> Any:
+def only_one(value: Floats, what: str) -> Any:
     """Return the one element of an end of a range.  Raises: InvalidArgumentError for others."""
     if np.size(value) != 1:
         raise errors.InvalidArgumentError(
@@ -59,17 +62,17 @@ def only_one(value: Any, what: str) -> Any:
     return F(np.reshape(value, ()))
 
 
-def lesser(a: Any, b: Any) -> Any:
+def lesser(a: Floats, b: Floats) -> Any:
     """Return the lesser of two, the first where one is no number."""
     return np.where(b < a, b, a)
 
 
-def greater(a: Any, b: Any) -> Any:
+def greater(a: Floats, b: Floats) -> Any:
     """Return the greater of two, the first where one is no number."""
     return np.where(a < b, b, a)
 
 
-def require_order(low: Any, high: Any, what: str) -> None:
+def require_order(low: End, high: End, what: str) -> None:
     """Raise InvalidArgumentError for a range without width."""
     if not high > low:
         raise errors.InvalidArgumentError(f"max_{what} must be larger than min_{what}.")
@@ -86,7 +89,7 @@ def require_scalars(c: ShapeContext, *names: str) -> None:
 # ---- number by number
 
 
-def level_of(x: Any, low: Any, high: Any, dtype: DType) -> Any:
+def level_of(x: Floats, low: End, high: End, dtype: DType) -> Any:
     """Return the levels of floats, int64, of which some may lie outside the type."""
     least, most = ends(dtype)
     if low == high:
@@ -97,12 +100,12 @@ def level_of(x: Any, low: Any, high: Any, dtype: DType) -> Any:
     return at.astype(np.int64) + least
 
 
-def nearest_level(x: Any, low: Any, high: Any, dtype: DType) -> Any:
+def nearest_level(x: Floats, low: End, high: End, dtype: DType) -> Any:
     """Return the levels of floats, each the nearest that the type has."""
     return np.clip(level_of(x, low, high, dtype), *ends(dtype)).astype(dtype.as_numpy_dtype)
 
 
-def float_of(levels: Any, low: Any, high: Any, dtype: DType) -> Any:
+def float_of(levels: Any, low: End, high: End, dtype: DType) -> Any:
     """Return the floats that levels stand for."""
     if low == high:
         return np.full(np.shape(levels), low, F)
@@ -113,7 +116,7 @@ def float_of(levels: Any, low: Any, high: Any, dtype: DType) -> Any:
     return (begin + (np.float64(levels) - least) * step).astype(F)
 
 
-def one_level(low: Any, high: Any, dtype: DType) -> Any:
+def one_level(low: End, high: End, dtype: DType) -> Any:
     """Return the distance of two levels."""
     least, most = ends(dtype)
     return F(high - low) / F(most - least)
@@ -128,7 +131,7 @@ def range_of_products(
     return step * F(least), step * F(most)
 
 
-def range_of_sums(most: Any, bits: int) -> tuple[Any, Any]:
+def range_of_sums(most: End, bits: int) -> tuple[Any, Any]:
     """Return a range around zero for sums of floats up to `most`, with so many bits to spare."""
     end = F(most) * F(1 << bits)
     return -end, end
@@ -137,7 +140,7 @@ def range_of_sums(most: Any, bits: int) -> tuple[Any, Any]:
 # ---- whole tensors
 
 
-def to_levels(x: Any, low: Any, high: Any, dtype: DType) -> Any:
+def to_levels(x: Floats, low: End, high: End, dtype: DType) -> Any:
     """Return floats as levels, each the nearest that the type has."""
     least, most = ends(dtype)
     scale = F(0) if low == high else F(float(most - least) / np.float64(high - low))
@@ -147,7 +150,7 @@ def to_levels(x: Any, low: Any, high: Any, dtype: DType) -> Any:
     return at.astype(np.int32).astype(dtype.as_numpy_dtype)
 
 
-def to_floats(levels: Any, low: Any, high: Any, dtype: DType) -> Any:
+def to_floats(levels: Array, low: End, high: End, dtype: DType) -> Any:
     """Return levels as the floats that they stand for."""
     least, most = ends(dtype)
     step = F(np.float64(high - low) / float(most - least))
@@ -156,7 +159,7 @@ def to_floats(levels: Any, low: Any, high: Any, dtype: DType) -> Any:
 
 
 def requantized(
-    levels: Any, given: tuple[Any, Any], wanted: tuple[Any, Any], source: DType, dtype: DType
+    levels: Array, given: tuple[Any, Any], wanted: tuple[Any, Any], source: DType, dtype: DType
 ) -> Any:
     """Return levels of one range and type as those of another."""
     if source.name == "qint32" and dtype.name == "quint8":
